@@ -1,0 +1,1 @@
+"""rai: run a project's rai_build.yml in a container or a sandbox, and record it."""

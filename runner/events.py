@@ -1,0 +1,277 @@
+"""What a run says while it happens, and each event's one JSON line.
+
+A line is ``{"at": seconds, "event": name, ...fields}``. Bytes never enter a line:
+output is kept in the log files, and the event says where (stream, offset, length).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, get_args
+
+import msgspec
+
+from runner.model import (
+    EngineFacts,
+    GitState,
+    ImageUsed,
+    Limits,
+    Machine,
+    Profile,
+    Reason,
+    State,
+    Stream,
+    Verdict,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A run begins: the first event of every run."""
+
+    run_id: str
+    project: str
+    spec_file: str
+    git: GitState | None
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The run took a step."""
+
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChosen:
+    """Which engine serves, how it confines, and what it cannot enforce."""
+
+    engine: EngineFacts
+    profile: Profile
+    limits: Limits
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The project is in an archive."""
+
+    sha256: str
+    size_bytes: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something the user should know; the run goes on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a step has come; ``total`` None where it is unknown.
+
+    ``task`` is "pack", "upload", "download NAME", "pull" or "collect"; the unit is
+    bytes unless ``unit`` says otherwise. Shown, not recorded.
+    """
+
+    task: str
+    done: float
+    total: float | None
+    unit: str = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class DataReady:
+    """A data file was found or downloaded, and its checksum is right."""
+
+    name: str
+    directory: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataMissing:
+    """A data file cannot be had; the commands decide what they can do without."""
+
+    name: str
+    directory: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildStarted:
+    """An image build begins."""
+
+    reference: str
+    why: str
+    builder: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOutput:
+    """A piece of an image build's own output. Shown, not recorded."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PullStarted:
+    """An image is fetched from its registry."""
+
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageReady:
+    """The image that the run starts from is there."""
+
+    image: ImageUsed
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """The container or sandbox is about to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandStarted:
+    """A command begins."""
+
+    index: int
+    text: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSkipped:
+    """A command is not run."""
+
+    index: int
+    text: str
+    why: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Bytes that a command wrote, exactly as it wrote them.
+
+    An engine fills ``data``; whoever keeps the log fills ``offset`` and ``length``.
+    """
+
+    index: int
+    stream: Stream
+    data: bytes = b""
+    offset: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A second went by without output. Shown, not recorded."""
+
+    index: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFinished:
+    """A command ended.
+
+    ``exit_code`` is 128 + n after signal n. ``reason`` is None for an ordinary end,
+    whatever its exit code; else the limit that ended it, or cancelled. ``cpu_s`` is
+    user + system time of the command and its children, None where it is not known.
+    """
+
+    index: int
+    exit_code: int
+    wall_s: float
+    cpu_s: float | None = None
+    reason: Reason | None = None
+    oom_killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the whole run used."""
+
+    peak_memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFolder:
+    """A piece of the build folder as an uncompressed tar stream, root ``build/``.
+
+    Not recorded: whoever keeps the run writes it to its file.
+    """
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The build folder is kept."""
+
+    path: str
+    size_bytes: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The run is over: the last event of every run."""
+
+    verdict: Verdict
+
+
+Event = (
+    Created
+    | StateChanged
+    | EngineChosen
+    | Packed
+    | Warned
+    | Progress
+    | DataReady
+    | DataMissing
+    | BuildStarted
+    | BuildOutput
+    | PullStarted
+    | ImageReady
+    | Starting
+    | CommandStarted
+    | CommandSkipped
+    | Output
+    | Tick
+    | CommandFinished
+    | Usage
+    | BuildFolder
+    | Collected
+    | Finished
+)
+
+TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder)
+"""Events that are shown or carried, and have no line in events.jsonl."""
+
+_TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
+
+
+def to_line(event: Event, at: float) -> bytes:
+    """Give the event as one JSON line, newline included."""
+    body: dict[str, object] = {"at": round(at, 6), "event": type(event).__name__}
+    for item in fields(event):
+        if item.name != "data":
+            body[item.name] = getattr(event, item.name)
+    return msgspec.json.encode(body) + b"\n"
+
+
+def from_line(line: bytes) -> tuple[float, Event]:
+    """Read one line back; ValueError where it is not an event of ours."""
+    body = msgspec.json.decode(line)
+    try:
+        at, kind = float(body.pop("at")), _TYPES[body.pop("event")]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"not an event: {line[:80]!r}") from error
+    return at, msgspec.convert(body, kind)
