@@ -13,6 +13,7 @@ import msgspec
 
 from runner.model import (
     EngineFacts,
+    Findings,
     GitState,
     ImageUsed,
     Limits,
@@ -195,6 +196,14 @@ class CommandFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What was read in a command's output."""
+
+    index: int
+    findings: Findings
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What the whole run used."""
 
@@ -246,6 +255,7 @@ Event = (
     | Output
     | Tick
     | CommandFinished
+    | Found
     | Usage
     | BuildFolder
     | Collected

@@ -540,6 +540,8 @@ class CommandRecord:
     reason: Reason | None = None
     wall_s: float | None = None
     cpu_s: float | None = None
+    oom_killed: bool = False
+    findings: Findings = Findings()
     why: str = ""
 
 
@@ -569,9 +571,22 @@ class RunRecord:
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     build_bytes: int | None = None
-    findings: Findings = Findings()
-    synthetic: bool = False
     warnings: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> Findings:
+        """All that was found in the commands' output, in the commands' order."""
+        found = [command.findings for command in self.commands]
+        return Findings(
+            tuple(x for f in found for x in f.inferences),
+            tuple(x for f in found for x in f.time_usage),
+            tuple(x for f in found for x in f.profiles),
+        )
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether any network ran on made-up images."""
+        return any(i.synthetic for i in self.findings.inferences)
 
 
 @dataclass(frozen=True, slots=True)

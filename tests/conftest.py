@@ -1,0 +1,105 @@
+"""What every test gets: a home of its own, and honest skips.
+
+RAI_TEST_REQUIRE=docker,local makes the absence of a named thing a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUIRED = frozenset(filter(None, os.environ.get("RAI_TEST_REQUIRE", "").split(",")))
+
+
+@cache
+def _docker() -> str | None:
+    from runner.engines import make
+    from runner.model import BuildSpec
+
+    problems = make("docker").check(BuildSpec("rai_build.yml"))
+    return "; ".join(map(str, problems)) or None
+
+
+@cache
+def _local() -> str | None:
+    from runner.engines import make
+    from runner.model import BuildSpec
+
+    problems = make("local").check(BuildSpec("rai_build.yml"))
+    return "; ".join(map(str, problems)) or None
+
+
+@cache
+def _data() -> str | None:
+    name = "t10k-images-idx3-ubyte.gz"
+    folder = shared_data() / "fashion-mnist"
+    places = [folder, Path(os.environ.get("RAI_DATA_DIR", "/nowhere"))]
+    places += [place / "fashion-mnist" for place in places]
+    if any((place / name).is_file() for place in places):
+        return None
+    return "no Fashion-MNIST files (RAI_DATA_DIR)"
+
+
+@cache
+def _gpu() -> str | None:
+    if shutil.which("nvidia-smi") is None:
+        return "no nvidia-smi"
+    probe = subprocess.run(["nvidia-smi", "-L"], capture_output=True, check=False)
+    return None if probe.returncode == 0 and probe.stdout else "nvidia-smi sees no GPU"
+
+
+_PROBES = {"docker": _docker, "local": _local, "data": _data, "gpu": _gpu}
+
+
+def shared_data() -> Path:
+    """The folder with real build files, transcripts and images; may not exist."""
+    named = os.environ.get("RAI_SHARED_DATA")
+    return Path(named) if named else ROOT.parent / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what this machine cannot run, saying why; fail it where it is required."""
+    for item in items:
+        for name, probe in _PROBES.items():
+            if item.get_closest_marker(name) is None or name in REQUIRED:
+                continue
+            if why := probe():
+                item.add_marker(pytest.mark.skip(reason=f"{name}: {why}"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test whose required part of the machine is absent."""
+    for name in REQUIRED & _PROBES.keys():
+        if item.get_closest_marker(name) and (why := _PROBES[name]()):
+            pytest.fail(f"{name} is required by RAI_TEST_REQUIRE: {why}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End with the list of what was off."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    names = {
+        name for name in _PROBES for r in skipped if f"{name}: " in str(r.longrepr)
+    }
+    off = ", ".join(sorted(names)) or "nothing"
+    terminalreporter.write_line(f"off on this machine: {off}")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give each test its own home, away from the user's settings and runs."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in [n for n in os.environ if n.startswith("RAI_")]:
+        if name not in ("RAI_DATA_DIR", "RAI_SHARED_DATA", "RAI_TEST_REQUIRE"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("RAI_HOME", str(home / "rai"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "share"))
+    return home

@@ -1,0 +1,143 @@
+"""The layers, and the homes of the third-party packages."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNNER = ROOT / "runner"
+PROJECT = ROOT / "project"
+
+LAYERS: dict[str, int] = {
+    "model": 0,
+    "errors": 1,
+    "events": 1,
+    "cancel": 1,
+    "paths": 1,
+    "yamldoc": 2,
+    "spec": 2,
+    "commands": 2,
+    "image": 2,
+    "logs": 2,
+    "record": 2,
+    "report": 2,
+    "screen": 2,
+    "config": 3,
+    "pack": 3,
+    "index": 3,
+    "data": 3,
+    "machine": 3,
+    "process": 3,
+    "runs": 3,
+    "engines": 3,
+    "job": 4,
+    "doctor": 4,
+    "term": 6,
+    "cli": 7,
+}
+"""Every module or package of runner/ and its layer."""
+
+SIDEWAYS = {
+    ("config", "yamldoc"),
+    ("spec", "yamldoc"),
+    ("engines", "process"),
+    ("machine", "process"),
+}
+"""Imports within a layer that are allowed: a tool of the layer used by its peers."""
+
+HOMES: dict[str, tuple[str, ...]] = {
+    "typer": ("runner/cli/",),
+    "rich": ("runner/term.py",),
+    "docker": ("runner/engines/docker/",),
+    "requests": ("runner/engines/docker/",),
+    "yaml": ("runner/yamldoc.py",),
+    "sqlite3": ("runner/index.py",),
+    "subprocess": ("runner/process.py",),
+    "zstandard": ("runner/pack",),
+    "pathspec": ("runner/pack",),
+    "msgspec": ("runner/events.py", "runner/record.py"),
+    "platformdirs": ("runner/config.py",),
+    "pycuda": ("project/device.py",),
+    "mxnet": ("project/backends/mxnet_cpu.py",),
+    "torch": ("project/train.py",),
+}
+"""Each third-party or guarded package and the only places that import it."""
+
+
+def sources() -> list[Path]:
+    return sorted([*RUNNER.rglob("*.py"), *PROJECT.rglob("*.py")])
+
+
+def imports(path: Path) -> set[str]:
+    """Give the full dotted names that a file imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def owner(path: Path) -> str:
+    return path.relative_to(RUNNER).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", sorted(RUNNER.rglob("*.py")), ids=str)
+def test_a_module_imports_from_its_own_package_and_from_lower_layers(path):
+    me = owner(path)
+    if me == "__init__":
+        return
+    assert me in LAYERS, f"{path} has no layer"
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "runner" or len(parts) == 1 or parts[1] == me:
+            continue
+        other = parts[1]
+        lower = LAYERS[other] < LAYERS[me]
+        assert lower or (me, other) in SIDEWAYS, f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=str)
+def test_each_package_is_imported_only_in_its_home(path):
+    where = path.relative_to(ROOT).as_posix()
+    for name in imports(path):
+        homes = HOMES.get(name.split(".")[0])
+        if homes is not None:
+            assert where.startswith(homes), f"{where} imports {name}"
+
+
+@pytest.mark.parametrize("path", sorted(RUNNER.rglob("*.py")), ids=str)
+def test_layer_zero_and_one_need_the_standard_library_only(path):
+    if LAYERS.get(owner(path), 9) > 1:
+        return
+    allowed = sys.stdlib_module_names | {"runner"}
+    allowed |= {"msgspec"} if owner(path) == "events" else set()
+    assert {name.split(".")[0] for name in imports(path)} <= allowed
+
+
+def test_runner_and_project_never_import_each_other():
+    modules = {p.stem for p in PROJECT.glob("*.py")} | {"backends", "project"}
+    for path in RUNNER.rglob("*.py"):
+        assert not {n.split(".")[0] for n in imports(path)} & modules, path
+    for path in PROJECT.rglob("*.py"):
+        assert not any(n.split(".")[0] == "runner" for n in imports(path)), path
+
+
+def test_no_source_file_is_longer_than_400_lines():
+    for path in sources():
+        assert len(path.read_text().splitlines()) <= 400, path
+
+
+def test_pure_layers_touch_no_file_clock_process_or_network():
+    banned = {"os", "pathlib.Path.open", "time", "socket", "subprocess", "urllib"}
+    for path in RUNNER.rglob("*.py"):
+        if LAYERS.get(owner(path)) == 2:
+            used = {name.split(".")[0] for name in imports(path)} & banned
+            assert not used, f"{path} imports {used}"
