@@ -1,0 +1,26 @@
+"""The archives of a run: a project folder going in, a build folder coming back.
+
+Going in: ``survey`` looks, ``pack`` writes. Coming back: ``BuildWriter`` keeps what an
+engine sends. ``open_tar`` and ``unpack`` read either kind, trusting nothing in it.
+"""
+
+from runner.pack.caps import BUILD, UPLOAD, Caps
+from runner.pack.read import Unpacked, open_tar, unpack
+from runner.pack.survey import Kind, LeftOut, Member, Survey, survey
+from runner.pack.write import BuildWriter, pack
+
+__all__ = [
+    "BUILD",
+    "UPLOAD",
+    "BuildWriter",
+    "Caps",
+    "Kind",
+    "LeftOut",
+    "Member",
+    "Survey",
+    "Unpacked",
+    "open_tar",
+    "pack",
+    "survey",
+    "unpack",
+]
