@@ -1,0 +1,64 @@
+"""This machine, and a project's commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from runner import process
+from runner.errors import EngineError
+from runner.model import GitState, Machine
+
+
+def describe() -> Machine:
+    """Say where a run takes place."""
+    return Machine(
+        host=platform.node(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cpu=_cpu(),
+        cores=cores(),
+        memory_bytes=_memory(),
+        python=platform.python_version(),
+        rai=metadata.version("rai"),
+    )
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def git(project: Path) -> GitState | None:
+    """Give the project's commit; None outside a repository or without git."""
+    words = ["git", "-C", str(project), "status", "--porcelain=v2", "--branch"]
+    try:
+        done = process.run([*words, "--untracked-files=normal"], timeout_s=5)
+    except EngineError:
+        return None
+    lines = done.stdout.decode(errors="replace").splitlines()
+    heads = dict(line[9:].split(" ", 1) for line in lines if line[:9] == "# branch.")
+    commit = heads.get("oid", "")
+    if done.exit_code != 0 or not commit or commit == "(initial)":
+        return None
+    dirty = any(not line.startswith("#") for line in lines)
+    return GitState(commit, heads.get("head", ""), dirty)
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if "model name" in line]
+    return names[0] if names else platform.machine()
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 0

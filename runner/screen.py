@@ -1,0 +1,44 @@
+"""What of a program's output may reach a terminal."""
+
+from __future__ import annotations
+
+import re
+
+_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+_CONTROL = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: cursor, modes, colours
+    rb"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings
+    rb"|\x1b[ -/]*[0-OQ-WYZ`-~\\]"  # two-byte escapes
+    rb"|\xc2[\x80-\x9f]"  # C1 controls in UTF-8
+    rb"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"  # C0 but BS, TAB, LF, CR, ESC
+    rb"|\x1b"
+)
+_UNFINISHED = re.compile(
+    rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?|\xc2)\Z"
+)
+_LONGEST_HELD = 4096
+
+
+class TerminalFilter:
+    """Lets text, colours, carriage returns and backspaces through, and nothing else.
+
+    A sequence that is cut between two pieces is held until its end arrives.
+    """
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Give what of this piece, and of what was held, may be shown."""
+        data = self._held + data
+        cut = _UNFINISHED.search(data)
+        if cut is not None and len(data) - cut.start() <= _LONGEST_HELD:
+            data, self._held = data[: cut.start()], data[cut.start() :]
+        else:
+            self._held = b""
+        return _CONTROL.sub(_kept, data)
+
+
+def _kept(match: re.Match[bytes]) -> bytes:
+    sequence = match.group()
+    return sequence if _COLOUR.fullmatch(sequence) else b""
