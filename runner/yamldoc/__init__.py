@@ -1,0 +1,28 @@
+"""YAML as a tree with places, and typed readers that collect every problem.
+
+problems = Problems()
+node = compose(text, "rai_build.yml", problems)      # scalars are text
+fields = Fields.of(node, {"": ("name", "limits"), "limits": ("time",)}, problems)
+if fields and (limits := fields.child("limits")):
+    time_s = limits.duration_s("time", 3600.0)
+if problems.fatal: ...                               # problems.in_file_order()
+"""
+
+from runner.yamldoc.compose import compose
+from runner.yamldoc.encoding import decode
+from runner.yamldoc.fields import Fields, Grammar, resembling
+from runner.yamldoc.nodes import Mapping, Node, Scalar, Sequence
+from runner.yamldoc.problems import Problems
+
+__all__ = [
+    "Fields",
+    "Grammar",
+    "Mapping",
+    "Node",
+    "Problems",
+    "Scalar",
+    "Sequence",
+    "compose",
+    "decode",
+    "resembling",
+]
