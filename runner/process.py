@@ -1,0 +1,354 @@
+"""Other programs: the only place that starts them.
+
+``run`` is for a short tool whose answer is wanted whole; ``stream`` is for a job's
+command, whose output is passed on while it comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from runner.cancel import Cancel
+from runner.errors import EngineError
+from runner.events import Output, Tick
+from runner.model import Problem, Reason, Stream
+
+if sys.platform == "linux":
+    import fcntl
+
+READ_BYTES = 1 << 18
+PIPE_BYTES = 1 << 20
+POLL_S = 0.1
+TICK_S = 1.0
+DRAIN_S = 0.25
+GATHER_S = 0.002
+SMALL_BYTES = 1 << 15
+UNKILLABLE_S = 10.0
+
+Argv = Sequence[str | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a short tool answered; ``exit_code`` is 128 + n after signal n."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended; ``reason`` is None where nothing but itself ended it.
+
+    ``cpu_s`` covers the children it waited for; ``max_rss_bytes`` is the largest of
+    these processes, and never less than what this very process had when it started it.
+    """
+
+    exit_code: int
+    wall_s: float
+    cpu_s: float
+    max_rss_bytes: int
+    reason: Reason | None
+
+
+def run(
+    argv: Argv,
+    *,
+    input: bytes | None = None,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Completed:
+    """Run a program to its end and give its whole answer, whatever its exit code.
+
+    Raises EngineError where it cannot be started or gives no answer in time.
+    """
+    process = _start(argv, env, cwd, stdin=subprocess.PIPE if input else None)
+    with process:
+        try:
+            stdout, stderr = process.communicate(input, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            _signal_group(process.pid, signal.SIGKILL)
+            raise EngineError(
+                f"`{_shown(argv)}` gave no answer in {timeout_s:g} s"
+            ) from None
+    return Completed(_exit_code(process.returncode), stdout, stderr)
+
+
+def stream(
+    argv: Argv,
+    *,
+    timeout_s: float,
+    cancel: Cancel,
+    output_limit: int,
+    grace_s: float = 10.0,
+    index: int = 0,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    watch: Callable[[], Reason | None] | None = None,
+    terminate: Callable[[int], None] | None = None,
+) -> Generator[Output | Tick, None, Ended]:
+    """Run a command; yield what it writes as it comes, and a tick a second of silence.
+
+    It leads a session of its own without a terminal, and its stdin is empty. At a limit
+    or a cancel, ``terminate`` is called with its process id (SIGTERM to its group where
+    none is given), and after ``grace_s`` its group is killed. ``watch`` is asked ten
+    times a second whether something else ends it. What it left in its group dies too.
+    """
+    child = _Child(_start(argv, env, cwd), index, output_limit)
+    deadline = child.started + timeout_s
+    stop = _Stop(deadline, grace_s, cancel, watch, child, terminate or _ask_group)
+    try:
+        yield from _follow(child, stop)
+        return child.reap(stop.reason)
+    finally:
+        child.close()
+
+
+def kill_marked(name: str, value: str) -> None:
+    """Kill every process of this machine whose environment says ``name=value``.
+
+    Finds what left its group and session; sees only what this user may look at.
+    """
+    mark = f"{name}={value}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    """Give the process ids below one process, nearest first; Linux only."""
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        below = _children(todo.pop(0))
+        found += below
+        todo += below
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(word) for word in text.split()]
+
+
+def _start(
+    argv: Argv,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    stdin: int | None = None,
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+            bufsize=0,
+            # A session of its own, so that a limit can end all that it started.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EngineError(
+            Problem(
+                f"`{argv[0]}` cannot be started: {error.strerror or error}",
+                hint="install it, or see that it is on PATH",
+            )
+        ) from error
+
+
+def _shown(argv: Argv) -> str:
+    return " ".join(str(word) for word in argv)[:120]
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _ask_group(pid: int) -> None:
+    _signal_group(pid, signal.SIGTERM)
+
+
+def _exit_code(returncode: int) -> int:
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+class _Child:
+    """A started command, its two pipes, and how much they have carried."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], index: int, output_limit: int
+    ) -> None:
+        self.process, self.pid, self.index = process, process.pid, index
+        self.started = time.monotonic()
+        self.ended: float | None = None
+        self.over = False
+        self._left = dict.fromkeys(Stream, output_limit)
+        self._selector = selectors.DefaultSelector()
+        self._pipes: set[IO[bytes]] = set()
+        self._open(process.stdout, Stream.STDOUT)
+        self._open(process.stderr, Stream.STDERR)
+        self._end = selectors.DefaultSelector()
+        self._pidfd = os.pidfd_open(self.pid) if sys.platform == "linux" else None
+        if self._pidfd is not None:
+            self._end.register(self._pidfd, selectors.EVENT_READ)
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
+
+    @property
+    def silent(self) -> bool:
+        """Whether both pipes have come to their end."""
+        return not self._pipes
+
+    def read(self, wait_s: float) -> Generator[Output, None, None]:
+        """Wait for something to happen; yield what has been written."""
+        for key, _ in self._selector.select(wait_s):
+            if key.data is None:  # the process ended: its pipes alone matter now
+                self._selector.unregister(key.fd)
+                continue
+            data = os.read(key.fd, READ_BYTES)
+            if not data:
+                self._shut(key.data[0])
+            elif kept := self._within_limit(key.data[1], data):
+                yield Output(self.index, key.data[1], kept)
+
+    def pause(self, wait_s: float) -> None:
+        """Let output gather for a moment, unless the command ends."""
+        self._end.select(wait_s)
+
+    def has_ended(self) -> bool:
+        """Look whether the command ended, without reaping it.
+
+        Until it is reaped, its process id, which is its group's too, stays its own.
+        """
+        if self.ended is None:
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            if os.waitid(os.P_PID, self.pid, flags) is not None:
+                self.ended = time.monotonic()
+        return self.ended is not None
+
+    def reap(self, reason: Reason | None) -> Ended:
+        """Take the ended command's exit code and what it used."""
+        _, status, usage = os.wait4(self.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return Ended(
+            exit_code=_exit_code(self.process.returncode),
+            wall_s=(self.ended or time.monotonic()) - self.started,
+            cpu_s=usage.ru_utime + usage.ru_stime,
+            max_rss_bytes=usage.ru_maxrss * 1024,
+            reason=reason,
+        )
+
+    def close(self) -> None:
+        """Kill whatever is left of it, and give back every descriptor."""
+        if self.process.returncode is None:
+            _signal_group(self.pid, signal.SIGKILL)
+            self.process.wait()
+        for pipe in tuple(self._pipes):
+            self._shut(pipe)
+        self._selector.close()
+        self._end.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+
+    def _open(self, pipe: IO[bytes] | None, stream: Stream) -> None:
+        assert pipe is not None  # both were asked for
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):  # over this user's share of pipe memory
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._pipes.add(pipe)
+        self._selector.register(pipe, selectors.EVENT_READ, (pipe, stream))
+
+    def _shut(self, pipe: IO[bytes]) -> None:
+        self._selector.unregister(pipe)
+        self._pipes.discard(pipe)
+        pipe.close()
+
+    def _within_limit(self, stream: Stream, data: bytes) -> bytes:
+        kept = data[: self._left[stream]]
+        self._left[stream] -= len(kept)
+        self.over = self.over or len(kept) < len(data)
+        return kept
+
+
+@dataclass(slots=True)
+class _Stop:
+    """Whether and why a command shall end before it ends itself."""
+
+    deadline: float
+    grace_s: float
+    cancel: Cancel
+    watch: Callable[[], Reason | None] | None
+    child: _Child
+    terminate: Callable[[int], None]
+    reason: Reason | None = None
+    kill_at: float | None = None
+
+    def check(self) -> None:
+        """Ask the command to end where it must, and kill it after its time of grace."""
+        now = time.monotonic()
+        if self.kill_at is None:
+            self.reason = self._why(now)
+            if self.reason is not None:
+                self.kill_at = now + self.grace_s
+                self.terminate(self.child.pid)
+        elif now > self.kill_at + UNKILLABLE_S:
+            raise EngineError(f"process {self.child.pid} does not end when killed")
+        elif now > self.kill_at:
+            _signal_group(self.child.pid, signal.SIGKILL)
+
+    def _why(self, now: float) -> Reason | None:
+        if self.child.over:
+            return Reason.OUTPUT_LIMIT
+        if self.cancel.requested:
+            return Reason.CANCELLED
+        if now >= self.deadline:
+            return Reason.TIME_LIMIT
+        return self.watch() if self.watch else None
+
+
+def _follow(child: _Child, stop: _Stop) -> Generator[Output | Tick, None, None]:
+    """Pass on output until the command has ended and its pipes are empty."""
+    heard = child.started
+    while not child.has_ended():
+        stop.check()
+        wait = min(POLL_S, max(stop.deadline - time.monotonic(), 0.0) or POLL_S)
+        amount = 0
+        for output in child.read(wait):
+            amount += len(output.data)
+            yield output
+        now = time.monotonic()
+        if amount:
+            heard = now
+        elif now - heard >= TICK_S:
+            heard = now
+            yield Tick(child.index, now - child.started)
+        if 0 < amount < SMALL_BYTES:  # many short lines become fewer events
+            child.pause(GATHER_S)
+    yield from _drain(child)
+
+
+def _drain(child: _Child) -> Generator[Output, None, None]:
+    """Read to the end; whoever still holds the pipes a moment later is killed."""
+    for _ in range(2):
+        until = time.monotonic() + DRAIN_S
+        while not child.silent and time.monotonic() < until:
+            yield from child.read(POLL_S)
+        _signal_group(child.pid, signal.SIGKILL)
