@@ -55,6 +55,11 @@ class EngineChosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Packing:
+    """The project is being looked through and packed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """The project is in an archive."""
 
@@ -240,6 +245,7 @@ Event = (
     Created
     | StateChanged
     | EngineChosen
+    | Packing
     | Packed
     | Warned
     | Progress

@@ -591,13 +591,13 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """One run, fully decided: nothing is looked up after this."""
+    """One run as it was asked for; ``why`` says why this engine serves it."""
 
-    run_id: str
     project: Path
     spec: BuildSpec
+    spec_text: str
     steps: tuple[Step, ...]
-    archive: Archive
     profile: Profile
-    data: tuple[DataMount, ...] = ()
     keep_going: bool = False
+    warnings: tuple[str, ...] = ()
+    why: str = ""

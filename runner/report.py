@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from runner.model import (
     CommandRecord,
+    Findings,
     Inference,
     Outcome,
     ProfileTable,
     RunRecord,
-    State,
+    TimeUsage,
 )
 
 
@@ -41,11 +42,20 @@ def of(record: RunRecord) -> list[Block]:
         rows = tuple(_command(c) for c in record.commands)
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
-    found = record.findings
+    return blocks + figures(record.findings)
+
+
+def figures(found: Findings) -> list[Block]:
+    """Give what was found in a program's output."""
+    blocks: list[Block] = []
     if found.inferences:
         rows = tuple(_inference(i) for i in found.inferences)
         heads = ("model", "op times", "sum", "result")
         blocks.append(Table("Inferences", heads, rows, frozenset({1, 2})))
+    if found.time_usage:
+        rows = tuple(_usage(u) for u in found.time_usage)
+        heads = ("user", "system", "elapsed", "peak memory")
+        blocks.append(Table("Time", heads, rows, frozenset({0, 1, 2, 3})))
     blocks += [_profile(table) for table in found.profiles]
     return blocks
 
@@ -195,6 +205,12 @@ def _inference(inference: Inference) -> tuple[str, ...]:
     )
 
 
+def _usage(usage: TimeUsage) -> tuple[str, ...]:
+    peak = None if usage.max_rss_kb is None else 1024 * usage.max_rss_kb
+    times = (usage.user_s, usage.system_s, usage.elapsed_s)
+    return (*(f"{t:.2f} s" for t in times), size(peak))
+
+
 def _profile(table: ProfileTable) -> Table:
     rows = tuple(
         (f"{r.percent:.2f}%", seconds(r.total_s), str(r.calls), r.name)
@@ -202,8 +218,3 @@ def _profile(table: ProfileTable) -> Table:
     )
     heads = ("time", "total", "calls", "name")
     return Table(f"{table.tool}: {table.section}", heads, rows, frozenset({0, 1, 2}))
-
-
-def active(record: RunRecord) -> bool:
-    """Tell whether a run is still under way."""
-    return not record.state.final and record.state is not State.NEW

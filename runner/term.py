@@ -137,7 +137,7 @@ class Face:
 
 
 class _Sink:
-    """A stream for a program's bytes: raw to files and pipes, filtered to a terminal."""
+    """A sink for a program's bytes: raw to files and pipes, filtered to a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._raw = getattr(stream, "buffer", None)
@@ -184,6 +184,10 @@ def _lines(event: ev.Event) -> list[tuple[str, str]]:
             return [(f"Warning: {text}", "yellow")]
         case ev.DataMissing(name, directory, why):
             return [(f"Warning: no {directory}/{name}: {why}", "yellow")]
+        case ev.Packing():
+            preparing = "Preparing your project directory for upload."
+            uploading = "Uploading your project directory. This may take a few minutes."
+            return [(preparing, "yellow"), (uploading, "yellow")]
         case ev.Packed(_, size, members):
             text = f"Folder uploaded: {members} entries, {report.size(size)}."
             return [(text, "green")]

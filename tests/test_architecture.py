@@ -33,6 +33,8 @@ LAYERS: dict[str, int] = {
     "machine": 3,
     "process": 3,
     "runs": 3,
+    "tail": 3,
+    "quantities": 2,
     "engines": 3,
     "job": 4,
     "doctor": 4,
@@ -42,8 +44,9 @@ LAYERS: dict[str, int] = {
 """Every module or package of runner/ and its layer."""
 
 SIDEWAYS = {
-    ("config", "yamldoc"),
     ("spec", "yamldoc"),
+    ("spec", "quantities"),
+    ("yamldoc", "quantities"),
     ("engines", "process"),
     ("machine", "process"),
 }
@@ -54,7 +57,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "rich": ("runner/term.py",),
     "docker": ("runner/engines/docker/",),
     "requests": ("runner/engines/docker/",),
-    "yaml": ("runner/yamldoc.py",),
+    "yaml": ("runner/yamldoc/",),
     "sqlite3": ("runner/index.py",),
     "subprocess": ("runner/process.py",),
     "zstandard": ("runner/pack",),

@@ -8,10 +8,13 @@ it failed itself. Clean-up stands in the generator's ``finally``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from runner.cancel import Cancel
+from runner.errors import EngineError
 from runner.events import Event
 from runner.model import (
     BuildSpec,
@@ -19,6 +22,7 @@ from runner.model import (
     ImageFacts,
     ImagePlan,
     Problem,
+    Reason,
     Workspace,
 )
 
@@ -49,3 +53,50 @@ class Engine(Protocol):
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps, then give the build folder back as BuildFolder events."""
         ...
+
+
+TABLE = {
+    "docker": "DockerEngine",
+    "local": "LocalEngine",
+    "bare": "BareEngine",
+}
+"""Every engine: its module in this package, and its class there."""
+
+
+def make(name: str) -> Engine:
+    """Make the engine of that name; its module is imported only here."""
+    engine: Engine = getattr(import_module(f"runner.engines.{name}"), TABLE[name])()
+    return engine
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The engine that serves, those that may take over, and why it is the first."""
+
+    engines: tuple[Engine, ...]
+    why: str = ""
+
+
+def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
+    """Choose the engine: the one wanted, or with "auto" the first that can serve.
+
+    Without a container engine and a sandbox, "auto" runs bare, but never in CI.
+    EngineError (no_engine) says of each engine why it cannot serve.
+    """
+    names = ["docker", "local", *([] if ci else ["bare"])]
+    refused: list[Problem] = []
+    for name in names if wanted == "auto" else [wanted]:
+        engine = make(name)
+        problems = engine.check(spec)
+        if not problems:
+            # An image that cannot be had is no reason to leave the confinement.
+            others = [make("local")] if wanted == "auto" and name == "docker" else []
+            return Choice((engine, *others), _why(wanted, refused))
+        refused += [Problem(f"{name}: {p.message}", p.place, p.hint) for p in problems]
+    raise EngineError(*refused, reason=Reason.NO_ENGINE)
+
+
+def _why(wanted: str, refused: list[Problem]) -> str:
+    if wanted != "auto":
+        return "asked for"
+    return "; ".join(p.message for p in refused)

@@ -1,0 +1,27 @@
+"""`rai doctor`."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from runner.cli import settings
+
+
+def doctor(as_json: settings.JsonFlag = False) -> None:
+    """Say what this machine can do for a run, and what is missing."""
+    from runner import doctor as findings
+    from runner import record, report, term
+    from runner.model import Reason
+
+    config = settings.load()
+    found = findings.examine(config.home, config.data_dir, dict(os.environ))
+    if as_json:
+        settings.print_json(record.plain(found))
+    else:
+        rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
+        heads = ("what", "state", "finding", "what to do")
+        term.blocks([report.Table("", heads, rows)])
+    if not findings.can_run(found):
+        raise typer.Exit(Reason.NO_ENGINE.exit_code)

@@ -1,0 +1,46 @@
+"""`rai init [-p DIR]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.project import NAMES
+from runner.cli.settings import JsonFlag, print_json
+
+STARTER = """\
+rai:
+  version: 0.2
+  image: debian:bookworm-slim   # or leave it out and write a Dockerfile
+resources:
+  limits:
+    time: 10m
+    memory: 4GiB
+    network: false
+commands:
+  build:                        # /src holds your files, /build is what comes back
+    - ls -l /src
+    - /bin/sh -c 'echo "it works" > /build/answer.txt'
+"""
+
+
+def init(
+    path: Annotated[Path, typer.Option("--path", "-p", help="The project.")] = Path(),
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a small rai_build.yml to start from."""
+    from runner.errors import UsageError
+
+    for name in NAMES:
+        if (path / name).exists():
+            raise UsageError(f"{path / name} exists; it is left as it is")
+    if not path.is_dir():
+        raise UsageError(f"{path} is no folder")
+    file = path / NAMES[0]
+    file.write_text(STARTER)
+    if as_json:
+        print_json({"file": str(file)})
+    else:
+        print(f"Wrote {file}. Next: rai run -p {path}")

@@ -1,0 +1,25 @@
+"""What `rai ps` and `rai history` share."""
+
+from __future__ import annotations
+
+import time
+
+from runner import runs
+from runner.cli import settings
+
+
+def show(*, active: bool, limit: int | None, as_json: bool) -> None:
+    """Print the runs that are under way, or those that ended, newest first."""
+    from runner import record, report, term
+
+    place = settings.home()
+    with settings.opened(place) as known:
+        ids = [entry.id for entry in known.list_runs(limit=limit, active=active)]
+    read = (runs.read(place.run(name)) for name in ids)
+    found = [one for one in read if one is not None]
+    if as_json:
+        settings.print_json([record.plain(one) for one in found])
+    elif found:
+        term.blocks([report.listing(found, time.time())])
+    else:
+        print("No runs are under way." if active else "No runs yet: rai run -p DIR")

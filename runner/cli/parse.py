@@ -1,0 +1,36 @@
+"""`rai parse FILE|-`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli import settings
+
+
+def parse(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A log; - for stdin.")],
+    as_json: settings.JsonFlag = False,
+) -> None:
+    """Print the figures that are found in a program's output."""
+    from runner import record, report, term
+    from runner.errors import UsageError
+    from runner.logs import Scanner
+
+    scanner = Scanner()
+    try:
+        with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
+            while data := source.read(1 << 20):
+                scanner.feed(data)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error
+    found = scanner.findings()
+    if as_json:
+        settings.print_json(record.plain(found))
+    elif shown := report.figures(found):
+        term.blocks(shown)
+    else:
+        print("No figures found.")

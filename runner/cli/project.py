@@ -1,0 +1,35 @@
+"""A project's folder and its build file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner import spec as grammar
+from runner.errors import UsageError
+from runner.model import BuildSpec, Problem
+
+NAMES = ("rai_build.yml", "rai-build.yml")
+
+
+def build_file(path: Path) -> Path:
+    """Give the build file of a project's folder, or the file itself."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise UsageError(f"{path} was not found; -p names the project's folder")
+    for name in NAMES:
+        if (path / name).is_file():
+            return path / name
+    raise UsageError(f"{path.resolve()} holds no {NAMES[0]}; `rai init` writes one")
+
+
+def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
+    """Read the build file; give it, its warnings, and its text."""
+    file = build_file(path)
+    shown = str(file)
+    try:
+        text = grammar.decode(file.read_bytes(), shown)
+    except OSError as error:
+        raise UsageError(f"{shown}: {error.strerror}") from error
+    spec, problems = grammar.parse(text, shown)
+    return spec, problems, text

@@ -1,0 +1,179 @@
+"""`rai run -p DIR`: the main job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import settings
+
+if TYPE_CHECKING:
+    from runner.cancel import Cancel
+    from runner.config import Config
+    from runner.model import BuildSpec, JobRequest, Problem, Profile, RunRecord
+    from runner.paths import RunPaths
+    from runner.term import Face
+
+
+def run(
+    path: Annotated[
+        Path, typer.Option("--path", "-p", help="The project's folder.")
+    ] = Path(),
+    engine: Annotated[
+        str | None, typer.Option(help="auto, docker, local or bare (RAI_ENGINE).")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="strict or compatible (RAI_PROFILE).")
+    ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Run the rest after a failure.")
+    ] = False,
+    progress: Annotated[
+        str | None, typer.Option(help="auto, tty, plain or quiet (RAI_PROGRESS).")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Unpack the build folder to here."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be sent, and stop.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the record on stdout; all output goes to stderr."
+        ),
+    ] = False,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
+) -> None:
+    """Run the commands of a project's rai_build.yml, and keep a record of it."""
+    from runner import record, term
+    from runner.cli import sending
+    from runner.errors import UsageError
+
+    if dry_run:
+        sending.show(path, as_json)
+        return
+    config = settings.load(engine=engine, profile=profile, progress=progress)
+    if output is not None and output.exists():
+        raise UsageError(f"--output {output} exists; name a new folder")
+    request, warnings = _request(path, config, keep_going)
+    face = term.Face(term.Mode(config.progress), aside=as_json)
+    if face.mode is not term.Mode.QUIET:
+        term.problems(warnings)
+    if queue:
+        face.line(f"Warning: there are no queues here; {queue} is ignored.", "yellow")
+    done, paths = _carry_out(request, config, face)
+    if as_json:
+        settings.print_json(record.plain(done))
+    if output is not None and paths.build.exists():
+        _bring_back(paths, output, face)
+    raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
+
+
+def _request(
+    path: Path, config: Config, keep_going: bool
+) -> tuple[JobRequest, list[Problem]]:
+    """Read the build file and decide all that does not need an engine."""
+    from runner import job
+    from runner.cli.project import read_spec
+    from runner.model import JobRequest
+
+    spec, problems, text = read_spec(path)
+    profile = config.profile or spec.profile
+    notes = _refuse_what_is_not_had(spec, profile)
+    project = (path.parent if path.is_file() else path).resolve()
+    steps = job.steps(spec, gpu=False)
+    request = JobRequest(project, spec, text, steps, profile, keep_going, notes)
+    return request, problems
+
+
+def _refuse_what_is_not_had(spec: BuildSpec, profile: Profile) -> tuple[str, ...]:
+    from runner import config
+    from runner.errors import EngineError, NotAllowedError
+    from runner.model import Problem, Reason
+
+    ceilings, _ = config.policy(config.POLICY_FILES)
+    if over := config.over(spec.limits, profile, ceilings):
+        raise NotAllowedError(*over)
+    if spec.gpu is None or spec.gpu.count == 0:
+        return ()
+    if spec.gpu.optional:
+        return ("no GPU is given to runs yet; this one goes on without",)
+    raise EngineError(
+        Problem(f"{spec.file} asks for a GPU, and no GPU is given to runs yet"),
+        reason=Reason.NO_GPU,
+    )
+
+
+def _carry_out(
+    request: JobRequest, config: Config, face: Face
+) -> tuple[RunRecord, RunPaths]:
+    """Run it, show it, list it; give its record."""
+    from dataclasses import replace
+
+    from runner import data, engines, events, job, runs, term
+    from runner.cancel import Cancel
+    from runner.paths import Home
+
+    ci = bool(os.environ.get("CI"))
+    choice = engines.choose(config.engine, request.spec, ci=ci)
+    request = replace(request, why=choice.why)
+    place = Home(config.home)
+    lost = runs.sweep(place)
+    paths = runs.create(place)
+    places = data.DataPlaces(config.data_dir, request.project, place.data)
+    cancel = Cancel()
+    began = time.monotonic()
+    with _ctrl_c(cancel, face), settings.opened(place) as known:
+        known.put(*lost)
+        for event in job.run(
+            request, choice.engines, paths, places, cancel, download=config.download
+        ):
+            face.show(event)
+            if isinstance(event, (events.Created, events.Finished)):
+                known.put(settings.record_of(paths))
+            if isinstance(event, events.Finished):
+                face.close()
+                took_s = time.monotonic() - began
+                for text, colour in term.ending(paths.id, event, took_s):
+                    face.line(text, colour)
+    done = settings.record_of(paths)
+    with settings.opened(place) as known:
+        known.put(done)
+    return done, paths
+
+
+@contextmanager
+def _ctrl_c(cancel: Cancel, face: Face) -> Iterator[None]:
+    """Let the first Ctrl-C (or TERM) end the run cleanly, and the second at once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if cancel.requested:
+            raise KeyboardInterrupt
+        cancel.request()
+        face.line("Stopping; once more to leave at once.", "yellow")
+
+    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _bring_back(paths: RunPaths, output: Path, face: Face) -> None:
+    from runner import pack
+
+    done = pack.unpack(paths.build, output.absolute(), root="build")
+    face.line(f"The build folder is in {output} ({done.members} entries).", "green")
+    for name in done.left_out:
+        face.line(f"Warning: left out of it: {name}", "yellow")

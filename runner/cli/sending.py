@@ -1,0 +1,33 @@
+"""`rai run --dry-run`: what would be sent, and what not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner import pack
+from runner.cli import settings
+from runner.cli.project import build_file
+from runner.errors import NotAllowedError
+
+
+def show(path: Path, as_json: bool) -> None:
+    """Print the survey of the project's folder."""
+    from runner import record, report, term
+
+    file = build_file(path)
+    found = pack.survey(file.parent)
+    if as_json:
+        settings.print_json(record.plain(found))
+    else:
+        sent = tuple((report.size(m.size_bytes), m.name) for m in found.members)
+        left = tuple((item.name, item.why) for item in found.left_out)
+        total = report.size(found.total_bytes)
+        title = f"{len(sent)} entries, {total}, would be sent"
+        term.blocks(
+            [
+                report.Table(title, ("size", "name"), sent, frozenset({0})),
+                report.Table("Left out", ("name", "by"), left),
+            ]
+        )
+    if problems := [*found.problems, *found.over(pack.UPLOAD)]:
+        raise NotAllowedError(*problems)

@@ -1,0 +1,81 @@
+"""`rai validate [-p DIR]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from runner.cli import settings
+from runner.model import BuildSpec, ImagePlan, Problem
+
+
+def validate(
+    path: Annotated[
+        Path, typer.Option("--path", "-p", help="The project's folder, or its file.")
+    ] = Path(),
+    as_json: settings.JsonFlag = False,
+) -> None:
+    """Check rai_build.yml and say what a run of it would do; needs no Docker."""
+    from runner import image, job, record, report, term
+    from runner.cli.project import read_spec
+    from runner.errors import SpecError
+
+    try:
+        spec, problems, _ = read_spec(path)
+    except SpecError as error:
+        if as_json:
+            settings.print_json({"ok": False, "problems": record.plain(error.problems)})
+        else:
+            term.problems(error.problems)
+        raise typer.Exit(error.reason.exit_code) from None
+    plan = image.plan(spec, None)
+    steps = job.steps(spec, gpu=True)
+    if as_json:
+        settings.print_json(
+            {
+                "ok": True,
+                "problems": record.plain(problems),
+                "spec": record.plain(spec),
+                "image": record.plain(plan),
+                "commands": record.plain(steps),
+            }
+        )
+        return
+    term.problems(problems)
+    rows = tuple(
+        (
+            str(s.index + 1),
+            "shell" if s.invocation.shell else "direct",
+            s.invocation.why,
+            s.command.name or s.command.text,
+        )
+        for s in steps
+    )
+    pairs = report.Pairs(tuple(_head(spec, plan, problems)))
+    heads = ("#", "run", "why", "command")
+    term.blocks([pairs, report.Table("Commands", heads, rows, frozenset({0}))])
+
+
+def _head(
+    spec: BuildSpec, plan: ImagePlan | None, problems: list[Problem]
+) -> list[tuple[str, str]]:
+    from runner import report
+
+    limits = spec.limits
+    rows: list[tuple[str, Any]] = [("file", spec.file), ("warnings", len(problems))]
+    if plan is not None:
+        rows.append(("image", f"{plan.reference}: {plan.action}, {plan.why}"))
+    rows.append(("profile", spec.profile))
+    for item in spec.data:
+        rows.append(("data", f"{item.directory}/{item.file_name} from {item.url}"))
+    if spec.gpu:
+        optional = ", optional" if spec.gpu.optional else ""
+        rows.append(("GPU", f"{spec.gpu.count}{optional}"))
+    said = (
+        f"{report.seconds(limits.time_s)}, {report.size(limits.memory_bytes)} memory,"
+        f" {limits.pids} processes, network {'on' if limits.network else 'off'}"
+    )
+    rows.append(("limits", said))
+    return [(name, str(value)) for name, value in rows]

@@ -1,0 +1,69 @@
+"""What the words of a command line mean before any option is read: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+OWN = frozenset({"--help", "-h", "--version", "--install-completion"})
+OWN_PREFIXES = ("--show-completion",)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a command: all its spellings, and whether a value follows."""
+
+    name: str
+    spellings: tuple[str, ...]
+    takes_value: bool
+
+
+def routed(words: Sequence[str]) -> list[str]:
+    """Read ``rai -p DIR ...`` as ``rai run -p DIR ...``, as the original was called."""
+    first = words[0] if words else ""
+    is_option = first.startswith("-") and first not in OWN
+    if is_option and not first.startswith(OWN_PREFIXES):
+        return ["run", *words]
+    return list(words)
+
+
+def without_debug(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Take ``--debug`` out wherever it stands before a ``--``."""
+    end = list(words).index("--") if "--" in words else len(words)
+    kept = [word for word in words[:end] if word != "--debug"]
+    return kept + list(words[end:]), len(kept) < end
+
+
+def contradictions(words: Sequence[str], options: Iterable[Option]) -> list[str]:
+    """Say which options are given twice with different values."""
+    by_spelling = {s: option for option in options for s in option.spellings}
+    given: dict[str, list[str]] = {}
+    queue = list(words)
+    while queue and (word := queue.pop(0)) != "--":
+        spelling, joined, value = _split(word, by_spelling)
+        option = by_spelling.get(spelling)
+        if option is None:
+            continue
+        if option.takes_value and not joined:
+            value = queue.pop(0) if queue else ""
+        # Of a flag, --this and --no-this are different values; -v and --verbose not.
+        negated = "no" if spelling.startswith("--no-") else "yes"
+        given.setdefault(option.name, []).append(
+            value if option.takes_value else negated
+        )
+    return [
+        f"--{name} is given twice, with different values: {', '.join(values)}"
+        for name, values in given.items()
+        if len(set(values)) > 1
+    ]
+
+
+def _split(word: str, known: dict[str, Option]) -> tuple[str, bool, str]:
+    """Split ``--option=value`` and ``-pvalue``; say whether a value was joined."""
+    if word.startswith("--") and "=" in word:
+        spelling, value = word.split("=", 1)
+        return spelling, True, value
+    short = word[:2]
+    if not word.startswith("--") and len(word) > 2 and short in known:
+        return short, known[short].takes_value, word[2:].removeprefix("=")
+    return word, False, ""

@@ -1,0 +1,99 @@
+"""Findings about this machine: which engines serve, what is missing, what to do."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from runner import engines, machine
+from runner.model import GIB, BuildSpec
+
+LOW_DISK_BYTES = 5 * GIB
+
+
+class Health(StrEnum):
+    """How a finding stands."""
+
+    OK = "ok"
+    NOTE = "note"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing about this machine, and what to do about it."""
+
+    subject: str
+    state: Health
+    text: str
+    advice: str = ""
+
+
+def examine(
+    home: Path, data_dir: Path | None, environ: Mapping[str, str]
+) -> list[Finding]:
+    """Look at everything that decides how runs go here."""
+    found = [_engine(name) for name in engines.TABLE]
+    found += [_disk(home), _data(data_dir), _time(), _python()]
+    return found
+
+
+def can_run(found: Sequence[Finding]) -> bool:
+    """Tell whether any engine can serve."""
+    names = {f"engine {name}" for name in engines.TABLE}
+    return any(f.subject in names and f.state is not Health.MISSING for f in found)
+
+
+def _engine(name: str) -> Finding:
+    engine = engines.make(name)
+    subject = f"engine {name}"
+    problems = engine.check(BuildSpec("rai_build.yml"))
+    if problems:
+        text = "; ".join(p.message for p in problems)
+        advice = "; ".join(p.hint for p in problems if p.hint)
+        return Finding(subject, Health.MISSING, text, advice)
+    facts = engine.facts()
+    how = f"{facts.version} {facts.how}".strip()
+    if facts.unenforced:
+        text = f"{how}; not enforced: {', '.join(facts.unenforced)}"
+        return Finding(subject, Health.NOTE, text)
+    return Finding(subject, Health.OK, how)
+
+
+def _disk(home: Path) -> Finding:
+    place = next(p for p in (home, *home.parents) if p.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{free / GIB:.0f} GiB free for runs in {home}"
+    if free < LOW_DISK_BYTES:
+        return Finding(
+            "disk", Health.NOTE, text, "make room, or set RAI_HOME elsewhere"
+        )
+    return Finding("disk", Health.OK, text)
+
+
+def _data(data_dir: Path | None) -> Finding:
+    if data_dir is None:
+        advice = "set RAI_DATA_DIR to a folder of data files to avoid downloads"
+        return Finding("data", Health.NOTE, "RAI_DATA_DIR is not set", advice)
+    if not data_dir.is_dir():
+        return Finding(
+            "data", Health.MISSING, f"{data_dir} is no folder", "mend RAI_DATA_DIR"
+        )
+    return Finding("data", Health.OK, str(data_dir))
+
+
+def _time() -> Finding:
+    place = Path("/usr/bin/time")
+    if place.exists():
+        return Finding("GNU time", Health.OK, str(place))
+    return Finding("GNU time", Health.NOTE, "absent; the local engine brings its own")
+
+
+def _python() -> Finding:
+    cores = machine.cores()
+    text = f"{sys.version.split()[0]} at {sys.executable}, {cores} cores"
+    return Finding("python", Health.OK, text)

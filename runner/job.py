@@ -1,0 +1,235 @@
+"""The life of one run, from a request to its verdict, as events."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+
+from runner import data, image, machine, pack, runs
+from runner import events as ev
+from runner.cancel import Cancel
+from runner.commands import plan as plan_command
+from runner.engines import Engine
+from runner.errors import ImageError, RaiError
+from runner.logs import Scanner
+from runner.model import (
+    Archive,
+    BuildSpec,
+    DataMount,
+    Findings,
+    JobRequest,
+    Reason,
+    State,
+    Step,
+    Stream,
+    Verdict,
+    Workspace,
+)
+from runner.paths import RunPaths
+
+NO_GPU_HERE = "needs a GPU, and this run has none"
+
+
+def steps(spec: BuildSpec, gpu: bool) -> tuple[Step, ...]:
+    """Give the spec's commands as steps; without a GPU those that need one are skipped.
+
+    The spec's lines are known to be well formed: ``spec.parse`` refuses others.
+    """
+    return tuple(
+        Step(
+            index,
+            command,
+            plan_command(command.text),
+            NO_GPU_HERE if command.needs_gpu and not gpu else None,
+        )
+        for index, command in enumerate(spec.commands)
+    )
+
+
+def run(
+    request: JobRequest,
+    engines: Sequence[Engine],
+    paths: RunPaths,
+    places: data.DataPlaces,
+    cancel: Cancel,
+    *,
+    download: bool = True,
+) -> Iterator[ev.Event]:
+    """Run the job on the first engine; every event is recorded, then yielded.
+
+    A later engine takes over where an earlier one cannot have the image that it would
+    have to build. The last event is Finished. Only a defect of rai itself raises, after
+    its Finished.
+    """
+    runs.write(paths.spec, request.spec_text.encode())
+    with runs.Recorder(paths) as recorder:
+        life = _Life(request, engines, paths, places, cancel, download)
+        try:
+            for event in life.events():
+                yield recorder.keep(event)
+            verdict = life.verdict()
+        except RaiError as error:
+            message = "; ".join(str(p) for p in error.problems)
+            verdict = Verdict(False, False, None, error.reason, message)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            yield recorder.keep(
+                ev.Finished(Verdict(False, False, None, Reason.INTERNAL, message))
+            )
+            raise
+        yield recorder.keep(ev.Finished(verdict))
+
+
+class _Life:
+    """The steps of one run, and what is learned on the way."""
+
+    def __init__(
+        self,
+        request: JobRequest,
+        engines: Sequence[Engine],
+        paths: RunPaths,
+        places: data.DataPlaces,
+        cancel: Cancel,
+        download: bool,
+    ) -> None:
+        self.request = request
+        self.engines = engines
+        self.paths = paths
+        self.places = places
+        self.cancel = cancel
+        self.download = download
+        self.ended: list[ev.CommandFinished] = []
+
+    def events(self) -> Iterator[ev.Event]:
+        request = self.request
+        project = request.project
+        git = machine.git(project)
+        yield ev.Created(
+            self.paths.id, str(project), request.spec.file, git, machine.describe()
+        )
+        yield self._chosen(self.engines[0], request.why)
+        for text in request.warnings:
+            yield ev.Warned(text)
+        archive = yield from self._pack()
+        if self.cancel.requested:
+            return
+        mounts = yield from data.resolve(
+            request.spec.data, self.places, download=self.download
+        )
+        yield ev.StateChanged(State.PREPARING)
+        engine, reference = yield from self._prepare()
+        if self.cancel.requested or not request.steps:
+            return
+        yield ev.StateChanged(State.RUNNING)
+        yield from self._run(engine, self._workspace(archive, mounts, reference))
+
+    def verdict(self) -> Verdict:
+        """Say how it went, from the commands that ended."""
+        if self.cancel.requested:
+            message = "stopped on request"
+            return Verdict(True, False, None, Reason.CANCELLED, message)
+        return judge(self.ended, self.request)
+
+    def _chosen(self, engine: Engine, why: str) -> ev.EngineChosen:
+        limits = self.request.spec.limits
+        return ev.EngineChosen(engine.facts(), self.request.profile, limits, why)
+
+    def _pack(self) -> Generator[ev.Event, None, Archive]:
+        yield ev.Packing()
+        survey = pack.survey(self.request.project)
+        archive = yield from pack.pack(survey, self.paths.source)
+        yield ev.Packed(archive.sha256, archive.size_bytes, archive.members)
+        yield ev.StateChanged(State.PACKED)
+        return archive
+
+    def _prepare(self) -> Generator[ev.Event, None, tuple[Engine, str | None]]:
+        """Have the image on the first engine that can; give it and the reference."""
+        engine, *others = self.engines
+        while True:
+            try:
+                reference = yield from self._image(engine)
+                return engine, reference
+            except ImageError as error:
+                if error.reason is not Reason.IMAGE_NOT_FOUND or not others:
+                    raise
+                why = f"the {engine.name} engine cannot have the image"
+                engine, *others = others
+                if engine.check(self.request.spec):
+                    raise
+                yield ev.Warned("; ".join(str(p) for p in error.problems))
+                yield self._chosen(engine, why)
+
+    def _image(self, engine: Engine) -> Generator[ev.Event, None, str | None]:
+        spec, project = self.request.spec, self.request.project
+        facts = engine.image_facts(project, spec)
+        if facts is None:
+            return None
+        plan = image.plan(spec, facts)
+        yield from engine.prepare(plan, project, self.cancel)
+        return plan.reference
+
+    def _workspace(
+        self, archive: Archive, mounts: tuple[DataMount, ...], reference: str | None
+    ) -> Workspace:
+        return Workspace(
+            run_id=self.paths.id,
+            steps=self.request.steps,
+            open_source=lambda: pack.open_tar(archive.path),
+            image=reference,
+            limits=self.request.spec.limits,
+            profile=self.request.profile,
+            data=mounts,
+            keep_going=self.request.keep_going,
+        )
+
+    def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
+        """Pass the engine's events on; read the output; keep the build folder."""
+        scanners: dict[Stream, Scanner] = {}
+        with ExitStack() as stack:
+            writer: pack.BuildWriter | None = None
+            for event in engine.run(work, self.cancel):
+                if isinstance(event, ev.BuildFolder):
+                    if writer is None:
+                        yield ev.StateChanged(State.COLLECTING)
+                        writer = stack.enter_context(pack.BuildWriter(self.paths.build))
+                    writer.write(event.data)
+                    continue
+                if isinstance(event, ev.CommandStarted):
+                    scanners = {stream: Scanner() for stream in Stream}
+                elif isinstance(event, ev.Output):
+                    scanners[event.stream].feed(event.data)
+                yield event
+                if isinstance(event, ev.CommandFinished):
+                    self.ended.append(event)
+                    yield ev.Found(event.index, _together(scanners))
+        if writer is not None:
+            path, size = str(self.paths.build), writer.size_bytes
+            yield ev.Collected(path, size, writer.members)
+
+
+def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:
+    """Say how a run went whose machinery worked."""
+    by_index = {step.index: step.command for step in request.steps}
+    for event in ended:
+        text = by_index[event.index].text
+        if event.reason is not None:
+            return Verdict(True, False, None, event.reason, f"`{text}`")
+    failed = [e for e in ended if e.exit_code]
+    failed = [e for e in failed if not by_index[e.index].continue_on_error]
+    if not failed:
+        return Verdict(True, True, None, Reason.DONE)
+    said = "; ".join(
+        f"`{by_index[e.index].text}` exited {e.exit_code}"
+        + (" (a process was killed for memory)" if e.oom_killed else "")
+        for e in failed
+    )
+    return Verdict(True, False, None, Reason.COMMAND_FAILED, said)
+
+
+def _together(scanners: dict[Stream, Scanner]) -> Findings:
+    out, err = (scanners[stream].findings() for stream in Stream)
+    return Findings(
+        (*out.inferences, *err.inferences),
+        (*out.time_usage, *err.time_usage),
+        (*out.profiles, *err.profiles),
+    )
