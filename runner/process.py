@@ -106,9 +106,9 @@ def stream(
     none is given), and after ``grace_s`` its group is killed. ``watch`` is asked ten
     times a second whether something else ends it. What it left in its group dies too.
     """
-    child = _Child(_start(argv, env, cwd), index, output_limit)
-    deadline = child.started + timeout_s
-    stop = _Stop(deadline, grace_s, cancel, watch, child, terminate or _ask_group)
+    started = time.monotonic()
+    child = _Child(_start(argv, env, cwd), started, index, output_limit)
+    stop = _Stop(started + timeout_s, grace_s, cancel, watch, child, terminate or _ask_group)
     try:
         yield from _follow(child, stop)
         return child.reap(stop.reason)
@@ -195,10 +195,14 @@ class _Child:
     """A started command, its two pipes, and how much they have carried."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], index: int, output_limit: int
+        self,
+        process: subprocess.Popen[bytes],
+        started: float,
+        index: int,
+        output_limit: int,
     ) -> None:
         self.process, self.pid, self.index = process, process.pid, index
-        self.started = time.monotonic()
+        self.started = started
         self.ended: float | None = None
         self.over = False
         self._left = dict.fromkeys(Stream, output_limit)
