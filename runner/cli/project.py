@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner import spec as grammar
 from runner.errors import UsageError
 from runner.model import BuildSpec, Problem
 
@@ -25,6 +24,8 @@ def build_file(path: Path) -> Path:
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
     """Read the build file; give it, its warnings, and its text."""
+    from runner import spec as grammar
+
     file = build_file(path)
     shown = str(file)
     try:

@@ -1,0 +1,47 @@
+# The doors. `make run` and `make test` set up all they need in .venv by themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+.PHONY: run test fast check format bench clean
+
+run: $(VENV)/.ready ## run the default job: the milestones (ARGS="--engine docker")
+	@$(BIN)/rai run -p . $(ARGS)
+
+test: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
+	@$(BIN)/python -m pytest $(ARGS)
+
+fast: $(VENV)/.ready-dev ## the tests that need nothing
+	@$(BIN)/python -m pytest -m 'not docker and not local and not gpu' $(ARGS)
+
+check: $(VENV)/.ready-dev ## style and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.ready-dev ## put the code into shape
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove what these doors made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "rai needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python's venv is missing; on Debian: apt-get install python3-venv" >&2; exit 2; }
+
+$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+	@echo "Setting up $(VENV), once." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
+	@echo "Setting up $(VENV) for development, once." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.ready

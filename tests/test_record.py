@@ -1,0 +1,137 @@
+"""Events fold up into a record, through their JSON lines and back."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from runner import events as ev
+from runner import record
+from runner.model import (
+    STEPS,
+    EngineFacts,
+    Findings,
+    Inference,
+    Limits,
+    Machine,
+    Outcome,
+    Profile,
+    Reason,
+    State,
+    Stream,
+    Verdict,
+)
+
+CREATED = ev.Created(
+    "0a1b2c",
+    "/p",
+    "rai_build.yml",
+    None,
+    Machine("host", "Linux", "cpu", 2, 1 << 30, "3.11", "0.1"),
+)
+STORY = [
+    CREATED,
+    ev.EngineChosen(EngineFacts("local"), Profile.STRICT, Limits()),
+    ev.StateChanged(State.PACKED),
+    ev.Packed("ff" * 32, 100, 3),
+    ev.StateChanged(State.PREPARING),
+    ev.StateChanged(State.RUNNING),
+    ev.CommandStarted(0, "make"),
+    ev.Output(0, Stream.STDOUT, b"hello\n", 0, 6),
+    ev.Output(0, Stream.STDERR, b"oh", 0, 2),
+    ev.CommandFinished(0, 0, 1.5, 1.2),
+    ev.Found(0, Findings((Inference((0.1, 0.2), 0.76, "ece408"),))),
+    ev.CommandStarted(1, "false"),
+    ev.CommandFinished(1, 1, 0.1, 0.0),
+    ev.CommandSkipped(2, "./never", "command 2 failed"),
+    ev.Usage(4096),
+    ev.Collected("/r/build.tar.zst", 50, 2),
+    ev.Finished(Verdict(True, False, None, Reason.COMMAND_FAILED, "`false` exited 1")),
+]
+
+
+def told(story: list[ev.Event]) -> list[tuple[float, ev.Event]]:
+    return [(100.0 + n, event) for n, event in enumerate(story)]
+
+
+def test_a_record_holds_what_its_events_said():
+    found = record.fold(told(STORY))
+
+    assert found is not None
+    assert (found.id, found.state, found.created_at) == ("0a1b2c", State.DONE, 100.0)
+    assert [c.outcome for c in found.commands] == [
+        Outcome.OK,
+        Outcome.FAILED,
+        Outcome.SKIPPED,
+    ]
+    assert [c.exit_code for c in found.commands] == [0, 1, None]
+    assert (found.stdout_bytes, found.stderr_bytes) == (6, 2)
+    assert found.peak_memory_bytes == 4096
+    assert found.findings.inferences[0].op_times_s == (0.1, 0.2)
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.COMMAND_FAILED
+
+
+def test_events_come_back_from_their_lines_without_the_bytes():
+    for at, event in told(STORY):
+        line = ev.to_line(event, at)
+        again_at, again = ev.from_line(line)
+        assert line.count(b"\n") == 1
+        assert again_at == at
+        if isinstance(event, ev.Output):
+            assert b"hello" not in line
+            assert (again.offset, again.length) == (event.offset, event.length)
+        else:
+            assert again == event
+
+
+def test_a_record_comes_back_from_its_json():
+    found = record.fold(told(STORY))
+
+    assert found is not None
+    assert record.from_json(record.to_json(found)) == found
+
+
+def test_every_kind_of_event_can_be_read_back_by_its_name():
+    assert {kind.__name__ for kind in get_args(ev.Event)} == set(ev._TYPES)
+
+
+@pytest.mark.parametrize("line", [b"{}", b"[]", b'{"at": 1, "event": "Nothing"}', b"x"])
+def test_a_line_that_is_no_event_is_refused(line):
+    with pytest.raises(ValueError):
+        ev.from_line(line)
+
+
+@pytest.mark.parametrize("length", range(1, len(STORY)))
+def test_a_story_that_breaks_off_is_lost_and_never_done(length):
+    half = record.fold(told(STORY[:length]))
+
+    assert half is not None
+    assert not half.state.final
+    gone = record.lost(half, 200.0)
+    assert gone.state is State.LOST
+    assert gone.verdict is not None
+    assert gone.verdict.reason.exit_code == 10
+
+
+def test_a_synthetic_result_is_marked_and_is_no_accuracy():
+    found = Findings((Inference((0.1,), model="ece408", agreement=1.0),))
+    story = [*STORY[:7], ev.Found(0, found)]
+    marked = record.fold(told(story))
+
+    assert marked is not None
+    assert marked.synthetic
+    assert record.plain(marked)["synthetic"] is True
+    assert marked.findings.inferences[0].correctness is None
+
+
+def test_only_the_end_of_a_run_has_exit_code_zero():
+    assert [r for r in Reason if r.exit_code == 0] == [Reason.DONE]
+    assert all(r.advice for r in Reason)
+
+
+def test_every_state_leads_to_an_end():
+    for state in State:
+        assert state in STEPS
+        assert state.final or {State.CANCELLED, State.LOST} <= STEPS[state]
