@@ -66,7 +66,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "platformdirs": ("runner/config.py",),
     "pycuda": ("project/device.py",),
     "mxnet": ("project/backends/mxnet_cpu.py",),
-    "torch": ("project/train.py",),
+    "torch": ("project/train.py", "project/training.py"),
 }
 """Each third-party or guarded package and the only places that import it."""
 

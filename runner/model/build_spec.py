@@ -1,0 +1,110 @@
+"""A rai_build.yml in types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runner.model.problem import Place
+from runner.model.units import GIB, MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One entry of ``commands.build``; ``text`` is the line as written."""
+
+    text: str
+    name: str | None = None
+    needs_gpu: bool = False
+    continue_on_error: bool = False
+    timeout_s: float | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """What ``resources.gpu`` asks for; architecture and memory are only notes."""
+
+    count: int = 1
+    optional: bool = False
+    architecture: str = ""
+    memory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may use. ``network`` is off unless asked for."""
+
+    time_s: float = 3600.0
+    memory_bytes: int = 8 * GIB
+    pids: int = 512
+    output_bytes: int = 256 * MIB
+    disk_bytes: int = 2 * GIB
+    shm_bytes: int = 64 * MIB
+    network: bool = False
+    stop_grace_s: float = 10.0
+    build_time_s: float = 1200.0
+    open_files: int = 4096
+    file_bytes: int = 2 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class DataResource:
+    """A file that a spec asks for: its address, checksum and where it shall appear.
+
+    ``directory`` is the folder of the file inside the run, ``file_name`` its name.
+    """
+
+    directory: str
+    file_name: str
+    url: str
+    md5: str | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Where a built image shall be pushed to."""
+
+    image_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildImage:
+    """``commands.build_image``: which Dockerfile, which target, which tag."""
+
+    image_name: str | None = None
+    dockerfile: str = "Dockerfile"
+    target: str | None = None
+    args: tuple[tuple[str, str], ...] = ()
+    no_cache: bool = False
+    push: Push | None = None
+    place: Place | None = None
+
+
+class Profile(StrEnum):
+    """How tightly a run is confined."""
+
+    STRICT = "strict"
+    COMPATIBLE = "compatible"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSpec:
+    """A whole rai_build.yml, in types."""
+
+    file: str
+    version: str = ""
+    image: str | None = None
+    cpu_architecture: str = ""
+    gpu: GpuRequest | None = None
+    limits: Limits = Limits()
+    data: tuple[DataResource, ...] = ()
+    build_image: BuildImage | None = None
+    commands: tuple[Command, ...] = ()
+
+    @property
+    def profile(self) -> Profile:
+        """Compatible for a named image that is not built here, else strict."""
+        named = self.image is not None and self.build_image is None
+        return Profile.COMPATIBLE if named else Profile.STRICT

@@ -1,0 +1,66 @@
+"""The figures that a program printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What one run of a network printed; None and () for what it did not print.
+
+    ``agreement`` belongs to synthetic images and is never an accuracy.
+    """
+
+    op_times_s: tuple[float, ...] = ()
+    correctness: float | None = None
+    model: str | None = None
+    accuracy: float | None = None
+    agreement: float | None = None
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the images were made up."""
+        return self.agreement is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUsage:
+    """What GNU time, or a shell's ``time``, printed."""
+
+    user_s: float
+    system_s: float
+    elapsed_s: float
+    cpu_percent: int | None = None
+    max_rss_kb: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """One line of a profiler's table."""
+
+    name: str
+    percent: float
+    total_s: float
+    calls: int
+    avg_s: float | None = None
+    min_s: float | None = None
+    max_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileTable:
+    """One table of a profiler: ``section`` is e.g. "GPU activities" or "API calls"."""
+
+    tool: str
+    section: str
+    rows: tuple[ProfileRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was found in a piece of output, in its order."""
+
+    inferences: tuple[Inference, ...] = ()
+    time_usage: tuple[TimeUsage, ...] = ()
+    profiles: tuple[ProfileTable, ...] = ()

@@ -1,0 +1,41 @@
+"""One finding about a text file or a machine, with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """Whether a problem stops the run."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A spot in a text file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding: what is wrong, where, and what to do about it."""
+
+    message: str
+    place: Place | None = None
+    hint: str = ""
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        kind = "warning: " if self.severity is Severity.WARNING else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{where}{kind}{self.message}{hint}"

@@ -1,0 +1,127 @@
+"""One run: what was asked for, and the record of what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from runner.model.build_spec import BuildSpec, Limits, Profile
+from runner.model.ending import Reason, State, Verdict
+from runner.model.figures import Findings
+from runner.model.work import EngineFacts, ImageAction, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a run took place."""
+
+    host: str
+    system: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    python: str
+    rai: str
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """The project's commit, and whether the folder differed from it."""
+
+    commit: str
+    branch: str = ""
+    dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImageUsed:
+    """The image that a run started from."""
+
+    reference: str
+    digest: str
+    action: ImageAction
+    why: str
+
+
+class Outcome(StrEnum):
+    """What became of one command."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRecord:
+    """One command in a record; times are None where it did not run."""
+
+    index: int
+    text: str
+    name: str | None
+    outcome: Outcome
+    exit_code: int | None = None
+    reason: Reason | None = None
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    oom_killed: bool = False
+    findings: Findings = Findings()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a run was and what came of it; derived from its events alone."""
+
+    id: str
+    project: str
+    spec_file: str
+    created_at: float
+    state: State = State.NEW
+    verdict: Verdict | None = None
+    ended_at: float | None = None
+    engine: EngineFacts | None = None
+    profile: Profile | None = None
+    limits: Limits | None = None
+    machine: Machine | None = None
+    git: GitState | None = None
+    image: ImageUsed | None = None
+    data: tuple[str, ...] = ()
+    missing_data: tuple[str, ...] = ()
+    archive_sha256: str = ""
+    archive_bytes: int = 0
+    commands: tuple[CommandRecord, ...] = ()
+    peak_memory_bytes: int | None = None
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    build_bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> Findings:
+        """All that was found in the commands' output, in the commands' order."""
+        found = [command.findings for command in self.commands]
+        return Findings(
+            tuple(x for f in found for x in f.inferences),
+            tuple(x for f in found for x in f.time_usage),
+            tuple(x for f in found for x in f.profiles),
+        )
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether any network ran on made-up images."""
+        return any(i.synthetic for i in self.findings.inferences)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """One run as it was asked for; ``why`` says why this engine serves it."""
+
+    project: Path
+    spec: BuildSpec
+    spec_text: str
+    steps: tuple[Step, ...]
+    profile: Profile
+    keep_going: bool = False
+    warnings: tuple[str, ...] = ()
+    why: str = ""

@@ -1,0 +1,6 @@
+"""How many bytes the binary units are."""
+
+from __future__ import annotations
+
+MIB = 1 << 20
+GIB = 1 << 30

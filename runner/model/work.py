@@ -1,0 +1,146 @@
+"""What an engine is given: steps, image, data, limits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO
+
+from runner.model.build_spec import BuildImage, Command, Limits, Profile
+
+
+class Stream(StrEnum):
+    """Where a program's output went."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How one command line is started, and why so.
+
+    Without a shell ``argv`` is the program and its words. With one, ``script`` is the
+    line for ``bash -o pipefail -c``, or ``sh -c`` where there is no bash.
+    """
+
+    argv: tuple[str, ...]
+    why: str
+    script: str | None = None
+
+    @property
+    def shell(self) -> bool:
+        """Whether a shell reads the line."""
+        return self.script is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command as an engine gets it; ``skip`` says why it is not to be run."""
+
+    index: int
+    command: Command
+    invocation: Invocation
+    skip: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A packed project: ``sha256`` is of the uncompressed tar stream."""
+
+    path: Path
+    sha256: str
+    size_bytes: int
+    raw_bytes: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One verified data file on this machine."""
+
+    name: str
+    path: Path
+    md5: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataMount:
+    """Data files that appear together, read-only, in one folder of the run."""
+
+    directory: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def key(self) -> str:
+        """A name for this very content."""
+        text = "\n".join(f"{f.md5} {f.name}" for f in self.files)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class ImageAction(StrEnum):
+    """What is done to have the image."""
+
+    PULL = "pull"
+    BUILD = "build"
+    REUSE = "reuse"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What an engine knows that decides about an image.
+
+    ``present`` maps every tag (and our own key tags) to an image id. ``context_sha256``
+    covers every file that .dockerignore leaves; ``dockerfile`` is None where the named
+    file does not exist.
+    """
+
+    present: Mapping[str, str]
+    platform: str
+    dockerfile: str | None = None
+    context_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePlan:
+    """Pull, build or reuse, and why. ``reference`` is what the run starts from."""
+
+    action: ImageAction
+    reference: str
+    why: str
+    build: BuildImage | None = None
+    key: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What an engine is and which limits it cannot enforce for this user here."""
+
+    name: str
+    version: str = ""
+    how: str = ""
+    unenforced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """All that an engine needs to run the steps of one job.
+
+    ``open_source`` gives the project as an uncompressed tar stream, names relative to
+    the project's root. ``environment`` is complete but for what an engine must set.
+    """
+
+    run_id: str
+    steps: tuple[Step, ...]
+    open_source: Callable[[], BinaryIO]
+    image: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = Limits()
+    profile: Profile = Profile.STRICT
+    data: tuple[DataMount, ...] = ()
+    keep_going: bool = False
