@@ -1,0 +1,1 @@
+"""What rai costs, measured: `make bench`. Rows are kept in results.jsonl."""

@@ -1,0 +1,23 @@
+"""Run the benchmarks that are named, or all: python -m benchmarks [NAME...]."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from benchmarks import rows
+
+NAMES = ("startup", "local", "docker", "stream", "pack")
+
+
+def main() -> None:
+    """Measure, and keep a row of each figure."""
+    for name in sys.argv[1:] or NAMES:
+        if name not in NAMES:
+            sys.exit(f"no benchmark {name!r}; there are {', '.join(NAMES)}")
+        for measured in import_module(f"benchmarks.{name}").measure():
+            rows.keep(measured)
+
+
+if __name__ == "__main__":
+    main()

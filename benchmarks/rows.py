@@ -1,0 +1,80 @@
+"""One measurement as one JSON line, with the machine and the commit it belongs to."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results.jsonl"
+
+
+def row(name: str, goal: str, ok: bool, **figures: object) -> dict[str, object]:
+    """Make a row: what was measured, the goal in words, whether it was reached."""
+    return {
+        "bench": name,
+        "goal": goal,
+        "ok": ok,
+        **figures,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_cpu()}",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "commit": _commit(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def keep(measured: Mapping[str, object]) -> None:
+    """Print a row, and append it to the kept ones."""
+    line = json.dumps(measured)
+    print(line, flush=True)
+    with RESULTS.open("a") as file:
+        file.write(line + "\n")
+
+
+def alternated(
+    ways: Mapping[str, Callable[[], object]], rounds: int
+) -> dict[str, list[float]]:
+    """Time each way once a round, in turns, after one round that does not count.
+
+    Machines are noisy: taking turns makes what is slow for a while slow for all.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            way()
+            if number:
+                taken[name].append(time.perf_counter() - began)
+    return taken
+
+
+def spread(seconds: list[float]) -> dict[str, float]:
+    """Give median, minimum and maximum, in milliseconds."""
+    return {
+        "median_ms": round(1000 * statistics.median(seconds), 1),
+        "min_ms": round(1000 * min(seconds), 1),
+        "max_ms": round(1000 * max(seconds), 1),
+        "n": len(seconds),
+    }
+
+
+def _commit() -> str:
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((x.split(": ")[1] for x in lines if x.startswith("model name")), "")
