@@ -1,0 +1,86 @@
+"""What is wrong or odd about a command line, before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from runner.commands import lex, shell
+from runner.commands.lex import Kind, Piece
+from runner.model import Place, Problem, Severity
+
+_Odd = Iterator[tuple[str, str]]
+"""Messages, each with its hint."""
+
+SHELLS = frozenset(
+    {"ash", "bash", "dash", "eval", "fish", "ksh", "sh", "ssh", "su", "zsh"}
+)
+"""What reads a quoted word as a script."""
+
+_CURLY = re.compile("[“”„‘’]")
+_DASHES = ("–", "—", "−")
+_LITERAL = re.compile(r"(?<!\\)(?:\\\\)*(\$[A-Za-z_]\w*|\$[{(]|`)")
+
+
+def problems(line: str, place: Place | None = None) -> list[Problem]:
+    """Find all that is wrong or odd about a line."""
+    if "\0" in line:
+        return [Problem("the command contains a NUL character", place, "remove it")]
+    try:
+        pieces, why = shell.read(line)
+    except lex.UnclosedError as error:
+        return [unclosed(error, place)]
+    words = lex.words(pieces)
+    if not words or not lex.text(words[0]):
+        return [Problem("the command names no program", place)]
+    return [
+        Problem(message, place, hint, Severity.WARNING)
+        for message, hint in (
+            *_look_alikes(words, direct=why is None),
+            *_kept_literal(words),
+            *_lost(pieces, words),
+        )
+    ]
+
+
+def unclosed(error: lex.UnclosedError, place: Place | None) -> Problem:
+    """Say that a quote is not closed."""
+    hint = f"close it, or write `\\{error}` for the character itself"
+    return Problem(f"a `{error}` is opened and never closed", place, hint)
+
+
+def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
+    if direct and any(word[0].raw.startswith("#") for word in words):
+        hint = "what follows it is passed to the program as words"
+        yield "a `#` begins no comment in a command", hint
+    bare = (piece.raw for word in words for piece in word if piece.kind is Kind.BARE)
+    if curly := next(filter(None, map(_CURLY.search, bare)), None):
+        hint = "write \" or ' if a quote is meant"
+        yield f"`{curly[0]}` is no quote but an ordinary character", hint
+    for word in words:
+        if word[0].raw.startswith(_DASHES):
+            hint = "write `-` if an option is meant"
+            yield f"`{word[0].raw[0]}` is no minus sign", hint
+
+
+def _kept_literal(words: list[list[Piece]]) -> _Odd:
+    """Warn of what looks like an expansion in quotes, unless a shell will read it."""
+    for word in words:
+        if lex.text(word).rpartition("/")[2] in SHELLS:
+            return
+        for piece in word:
+            found = _LITERAL.search(piece.raw) if piece.kind is Kind.DOUBLE else None
+            if found:
+                hint = "leave the quotes out, or run the line with `/bin/bash -c '...'`"
+                yield f"`{found[1]}` stays as it is: quotes keep it literal", hint
+                return
+
+
+def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Odd:
+    """Warn of a line that only changes the shell which ends with it."""
+    if any(piece.kind is Kind.OPERATOR for piece in pieces):
+        return
+    first = lex.text(words[0])
+    if first in shell.STATEFUL or all(shell.assignment(word) for word in words):
+        hint = "join it with what shall feel it: `... && ...`, or a `|` block of lines"
+        yield f"what `{first}` changes in its shell ends with this command", hint
