@@ -139,7 +139,9 @@ class ImageReady:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """The container or sandbox is about to start."""
+    """What confines the commands is about to start: "container" or "sandbox"."""
+
+    what: str = "container"
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,8 +208,8 @@ def _lines(event: ev.Event) -> list[tuple[str, str]]:
 
 def _command_lines(event: ev.Event) -> list[tuple[str, str]]:
     match event:
-        case ev.Starting():
-            return [("Starting container.", "yellow")]
+        case ev.Starting(what):
+            return [(f"Starting {what}.", "yellow")]
         case ev.CommandStarted(_, text):
             return [(f"Running {text}", "green")]
         case ev.CommandSkipped(_, text, why):

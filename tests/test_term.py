@@ -1,0 +1,129 @@
+"""What a person sees of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner import events as ev
+from runner import report, term
+from runner.model import (
+    EngineFacts,
+    ImageAction,
+    ImageUsed,
+    Limits,
+    Profile,
+    Reason,
+    Stream,
+    Verdict,
+)
+
+FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", ("memory", "pids"))
+IMAGE = ImageUsed("rai-build:abc", "sha256:1", ImageAction.BUILD, "nothing like it")
+STORY: list[ev.Event] = [
+    ev.EngineChosen(FACTS, Profile.STRICT, Limits(), "asked for"),
+    ev.Packing(),
+    ev.Progress("pack", 10, 20),
+    ev.Packed("ff", 2048, 3),
+    ev.BuildStarted("rai-build:abc", "nothing like it is here", "classic builder"),
+    ev.BuildOutput("Step 1/2 : FROM x\n"),
+    ev.ImageReady(IMAGE),
+    ev.Starting(),
+    ev.CommandStarted(0, 'python -c "[bold]x[/]"'),
+    ev.Output(0, Stream.STDOUT, b"Op Time: 0.1\n"),
+    ev.Tick(0, 1.0),
+    ev.Output(0, Stream.STDERR, b"\x1b[31mraw\x1b[2J\n"),
+    ev.CommandFinished(0, 3, 2.5),
+    ev.CommandSkipped(1, "make", "command 1 failed"),
+    ev.Collected("/r/build.tar.zst", 10, 1),
+]
+SEEN = """\
+✱ Using the local engine (bubblewrap 0.8), strict profile: asked for. Not enforced here: memory, pids.
+✱ Preparing your project directory for upload.
+✱ Uploading your project directory. This may take a few minutes.
+✱ Folder uploaded: 3 entries, 2.0 KiB.
+✱ Server is starting to build image. (rai-build:abc: nothing like it is here; classic builder)
+Step 1/2 : FROM x
+✱ Server has build your rai-build:abc docker image.
+✱ Using rai-build:abc as container image.
+✱ Starting container.
+✱ Running python -c "[bold]x[/]"
+\x1b[31mraw\x1b[2J
+✱ The command ended with exit status 3 after 2.5 s.
+✱ Skipping make (command 1 failed)
+✱ The build folder has been uploaded to file:///r/build.tar.zst. The data will be present for only a short duration of time.
+"""  # noqa: E501 - the screen, whole
+
+
+def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
+    face = term.Face(term.Mode.PLAIN)
+    for event in STORY:
+        face.show(event)
+    face.close()
+
+    out, err = capfd.readouterr()
+    assert out == "Op Time: 0.1\n"
+    assert err == SEEN
+
+
+def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
+    face = term.Face(term.Mode.QUIET)
+    for event in STORY:
+        face.show(event)
+    face.close()
+
+    out, err = capfd.readouterr()
+    assert out == "Op Time: 0.1\n"
+    assert err.splitlines() == [
+        "\x1b[31mraw\x1b[2J",
+        "✱ The command ended with exit status 3 after 2.5 s.",
+    ]
+
+
+def test_aside_leaves_stdout_to_the_record(capfd):
+    face = term.Face(term.Mode.QUIET, aside=True)
+    face.show(ev.Output(0, Stream.STDOUT, b"text\n"))
+
+    assert capfd.readouterr() == ("", "text\n")
+
+
+def test_a_line_of_rai_never_joins_an_unfinished_line_of_the_program(capfd):
+    face = term.Face(term.Mode.PLAIN)
+    face.show(ev.Output(0, Stream.STDERR, b"no newline"))
+    face.show(ev.CommandFinished(0, 1, 0.5))
+
+    _, err = capfd.readouterr()
+    assert err.startswith("no newline\n✱ The command ended")
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_end_of_a_run_is_told_with_what_to_do(reason):
+    finished = ev.Finished(Verdict(True, False, None, reason, "why"))
+
+    said = term.ending("0a1b", finished, 3.0)
+
+    assert "0a1b" in said[0][0]
+    if reason is not Reason.DONE:
+        assert reason.value in said[0][0]
+        assert said[1][0] == reason.advice
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0123, "0.012 s"),
+        (4.23, "4.2 s"),
+        (200, "3 min 20 s"),
+        (7200, "2 h 0 min"),
+        (None, ""),
+    ],
+)
+def test_a_time_span_reads_as_a_person_would_write_it(value, text):
+    assert text == report.seconds(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")],
+)
+def test_a_size_reads_with_a_binary_unit(value, text):
+    assert text == report.size(value)
