@@ -1,0 +1,80 @@
+"""A sandbox made by bubblewrap: its command line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from runner.engines.local.layout import HOSTNAME, Layout
+
+LAY_OVER = (
+    'mount -t overlay overlay -o "ro,lowerdir=$1:/usr/bin" /usr/bin'
+    ' && shift && exec "$@"'
+)
+
+
+def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[str]:
+    """Give the words that run a command in a sandbox; ``me`` is who calls."""
+    return [
+        *_laid_over(layout),
+        "bwrap",
+        *_namespaces(layout, me),
+        *_files(layout),
+        *("--hostname", HOSTNAME, "--chdir", "/build", "--die-with-parent"),
+        *("--cap-drop", "ALL"),
+        *_become(layout),
+        *command,
+    ]
+
+
+def _laid_over(layout: Layout) -> list[str]:
+    """Lay a folder over /usr/bin first, in a mount namespace around the sandbox."""
+    if layout.over is None:
+        return []
+    user = [] if layout.owner else ["--map-root-user"]
+    return [
+        *("unshare", "--mount", *user, "--", "/bin/sh", "-c", LAY_OVER, "rai"),
+        layout.over,
+    ]
+
+
+def _namespaces(layout: Layout, me: tuple[int, int]) -> list[str]:
+    user = ["--unshare-user", "--uid", str(me[0]), "--gid", str(me[1])]
+    return [
+        *([] if layout.owner else user),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *([] if layout.network else ["--unshare-net"]),
+    ]
+
+
+def _files(layout: Layout) -> list[str]:
+    words: list[str] = []
+    for folder in layout.folders:
+        words += ["--dir", folder]
+    for bind in layout.binds:
+        kind = "--bind" if bind.writable else "--ro-bind"
+        words += [*_parents(bind.target), kind, bind.source, bind.target]
+    for path, target in layout.links:
+        words += [*_parents(path), "--symlink", target, path]
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    words += ["--perms", "1777", "--size", str(layout.shm_bytes), "--tmpfs", "/dev/shm"]
+    return [*words, "--remount-ro", "/"]
+
+
+def _parents(path: str) -> list[str]:
+    """Make the folders above a path, which bubblewrap itself would make for root alone."""
+    above = reversed(PurePosixPath(path).parents[:-1])
+    return [word for folder in above for word in ("--dir", str(folder))]
+
+
+def _become(layout: Layout) -> list[str]:
+    """Turn root into the run's own user, who can never get anything back."""
+    if layout.owner is None:
+        return ["--"]
+    uid, gid = layout.owner
+    capabilities = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+    return [
+        *(word for name in capabilities for word in ("--cap-add", name)),
+        *("--", "setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"),
+        *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"),
+    ]

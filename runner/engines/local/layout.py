@@ -1,0 +1,127 @@
+"""What a command finds where in a sandbox, whoever sets it up. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.engines.local.host import Host
+from runner.model import DataMount, Limits, Profile
+
+EMPTY = ("/data", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/var")
+TOOLS = "/run/rai"
+HOSTNAME = "rai"
+
+Owner = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The folders that a run has for itself on the host."""
+
+    root: Path
+
+    @property
+    def source(self) -> Path:
+        """The unpacked project: /src."""
+        return self.root / "src"
+
+    @property
+    def build(self) -> Path:
+        """The commands' working folder: /build."""
+        return self.root / "build"
+
+    @property
+    def scratch(self) -> Path:
+        """What is /tmp to all commands of the run."""
+        return self.root / "tmp"
+
+    @property
+    def tools(self) -> Path:
+        """Stand-ins for programs that the host does not have."""
+        return self.root / "tools"
+
+    @property
+    def over(self) -> Path:
+        """Programs that must appear in /usr/bin itself."""
+        return self.root / "over"
+
+    @property
+    def data(self) -> Path:
+        """Copies of data files that the sandbox's user may not read."""
+        return self.root / "data"
+
+    @property
+    def mount(self) -> Path:
+        """Where a new root is put together."""
+        return self.root / "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A file or folder of the host, and where it is seen."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A whole sandbox: folders, then binds, then links, on an empty root.
+
+    ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an
+    ordinary user, who stays who they are. ``over`` is laid over /usr/bin.
+    """
+
+    folders: tuple[str, ...]
+    binds: tuple[Bind, ...]
+    links: tuple[tuple[str, str], ...]
+    owner: Owner | None
+    shm_bytes: int
+    network: bool
+    mount: str
+    over: str | None = None
+
+
+def layout(
+    folders: Folders,
+    host: Host,
+    *,
+    limits: Limits,
+    profile: Profile,
+    data: Sequence[DataMount] = (),
+    owner: Owner | None = None,
+    over: bool = False,
+) -> Layout:
+    """Arrange the host's programs, its Python, the data and the run's own folders."""
+    own = (
+        Bind(str(folders.scratch), "/tmp", writable=True),
+        Bind(str(folders.source), "/src", writable=profile is Profile.COMPATIBLE),
+        Bind(str(folders.build), "/build", writable=True),
+        Bind(str(folders.tools), TOOLS),
+    )
+    seen = [*host.folders, *([host.resolver] if host.resolver else [])]
+    return Layout(
+        folders=EMPTY,
+        binds=(
+            *own,
+            *(Bind(str(path), str(path)) for path in seen),
+            *(
+                Bind(str(file.path), f"{mount.directory}/{file.name}")
+                for mount in data
+                for file in mount.files
+            ),
+        ),
+        links=(
+            *((str(path), target) for path, target in host.links),
+            ("/var/tmp", "/tmp"),
+            ("/var/run", "/run"),
+        ),
+        owner=owner,
+        shm_bytes=limits.shm_bytes,
+        network=limits.network,
+        mount=str(folders.mount),
+        over=str(folders.over) if over else None,
+    )
