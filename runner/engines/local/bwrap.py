@@ -62,7 +62,7 @@ def _files(layout: Layout) -> list[str]:
 
 
 def _parents(path: str) -> list[str]:
-    """Make the folders above a path, which bubblewrap itself would make for root alone."""
+    """Make the folders above a path; bubblewrap's own would be root's alone."""
     above = reversed(PurePosixPath(path).parents[:-1])
     return [word for folder in above for word in ("--dir", str(folder))]
 

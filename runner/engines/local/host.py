@@ -86,9 +86,7 @@ def _below(path: Path, folders: Iterable[Path]) -> bool:
 def _outermost(folders: list[Path]) -> list[Path]:
     """Drop the folders that lie in others, and what is named twice."""
     once = list(dict.fromkeys(folders))
-    return [
-        path for path in once if not _below(path, [f for f in once if f != path])
-    ]
+    return [path for path in once if not _below(path, [f for f in once if f != path])]
 
 
 def _links(path: Path) -> list[Link]:
