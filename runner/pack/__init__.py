@@ -4,10 +4,11 @@ Going in: ``survey`` looks, ``pack`` writes. Coming back: ``BuildWriter`` keeps 
 engine sends. ``open_tar`` and ``unpack`` read either kind, trusting nothing in it.
 """
 
+from runner.pack.build import BuildWriter
 from runner.pack.caps import BUILD, UPLOAD, Caps
+from runner.pack.contents import Kind, LeftOut, Member, Survey, survey
 from runner.pack.read import Unpacked, open_tar, unpack
-from runner.pack.survey import Kind, LeftOut, Member, Survey, survey
-from runner.pack.write import BuildWriter, pack
+from runner.pack.write import pack
 
 __all__ = [
     "BUILD",

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO, cast
 
+import zstandard
+
+from runner.errors import NotAllowedError, RaiError, UsageError
 from runner.pack.caps import BUILD, Caps
+from runner.pack.meter import Meter, OverCapsError
+from runner.pack.tree import HostileNameError, Place, Tree, inside, leaves
+
+CHUNK = 1 << 20
+LONGEST_TARGET = 4095
+
+# What tarfile lets through when it is fed nonsense; a chain of long names recurses.
+_DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +38,10 @@ class Unpacked:
 
 def open_tar(archive: Path) -> BinaryIO:
     """Open the uncompressed tar stream of an archive; the caller closes it."""
-    raise NotImplementedError
+    reader = zstandard.ZstdDecompressor().stream_reader(
+        archive.open("rb"), read_size=CHUNK, read_across_frames=True, closefd=True
+    )
+    return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
 
 
 def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unpacked:
@@ -30,4 +51,129 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     folder, for anything else that is hostile: absolute names, ``..``, names that differ
     only by case, more than the ceilings. UsageError where ``into`` exists.
     """
-    raise NotImplementedError
+    if os.path.lexists(into):
+        raise UsageError(f"{into} exists already; name a new folder")
+    into.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
+    try:
+        with _members(archive, caps) as (tar, meter):
+            unpacking = _Unpacking(str(fresh), root)
+            for info in tar:
+                unpacking.add(tar, info)
+            unpacking.link_all()
+        fresh.chmod(0o755)
+        fresh.rename(into)
+    except OSError as error:
+        raise RaiError(f"{archive} cannot be unpacked: {error}") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
+
+
+class _Metered(io.RawIOBase):
+    """Shows a stream to a meter while it is read."""
+
+    def __init__(self, stream: BinaryIO, meter: Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    def read(self, size: int = -1) -> bytes:
+        chunk = self._stream.read(size)
+        self._meter.feed(chunk)
+        return chunk
+
+
+@contextmanager
+def _members(archive: Path, caps: Caps) -> Iterator[tuple[tarfile.TarFile, Meter]]:
+    meter = Meter(caps)
+    try:
+        with (
+            open_tar(archive) as stream,
+            tarfile.open(
+                fileobj=cast(IO[bytes], _Metered(stream, meter)),
+                mode="r|",
+                bufsize=CHUNK,
+                encoding="utf-8",
+                errors="surrogateescape",
+            ) as tar,
+        ):
+            yield tar, meter
+    except (OverCapsError, HostileNameError) as error:
+        raise NotAllowedError(f"{archive} is refused: {error}") from error
+    except _DAMAGED as error:
+        raise RaiError(f"{archive} cannot be read: {error}") from error
+
+
+@dataclass(slots=True)
+class _Unpacking:
+    """Writes members below a fresh folder.
+
+    While files are written no symbolic link is there, so none can lead a write astray;
+    the links are made last, and only those that stay inside.
+    """
+
+    folder: str
+    root: str
+    tree: Tree = field(default_factory=Tree)
+    links: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    kept: int = 0
+
+    def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+        """Write one member, or note that it is left out."""
+        name = inside(info.name, self.root)
+        if name == "":
+            if not info.isdir():
+                raise HostileNameError(
+                    f"{info.name!r} stands in the folder's own place"
+                )
+        elif info.isdir():
+            self.tree.claim(name, Place.FOLDER)
+            Path(self.folder, name).mkdir(parents=True, exist_ok=True)
+            self.kept += 1
+        elif info.isfile():
+            self._file(tar, info, name)
+        elif info.issym():
+            self.tree.claim(name, Place.LINK)
+            self.links[name] = info.linkname
+        elif info.islnk():
+            self._hard_link(info, name)
+        else:
+            self.left_out.append(f"{name!r} is a device or a pipe")
+
+    def link_all(self) -> None:
+        """Make the symbolic links that stay inside."""
+        for name, target in self.links.items():
+            if not target or "\0" in target or len(target) > LONGEST_TARGET:
+                self.left_out.append(f"{name!r} is a link to nothing")
+            elif leaves(name, self.links):
+                self.left_out.append(
+                    f"{name!r} is a link out of the folder, {target!r}"
+                )
+            else:
+                self._path(name).symlink_to(target)
+                self.kept += 1
+
+    def _file(self, tar: tarfile.TarFile, info: tarfile.TarInfo, name: str) -> None:
+        self.tree.claim(name, Place.FILE)
+        source = tar.extractfile(info)
+        if source is None:
+            raise tarfile.ReadError(f"{name!r} has no content")
+        mode = 0o755 if info.mode & 0o100 else 0o644
+        file = os.open(self._path(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with source, os.fdopen(file, "wb") as out:
+            shutil.copyfileobj(source, out, CHUNK)
+        self.kept += 1
+
+    def _hard_link(self, info: tarfile.TarInfo, name: str) -> None:
+        original = inside(info.linkname, self.root)
+        if self.tree.at(original) is not Place.FILE:
+            self.left_out.append(f"{name!r} is a hard link to {info.linkname!r}")
+            return
+        self.tree.claim(name, Place.FILE)
+        os.link(Path(self.folder, original), self._path(name))
+        self.kept += 1
+
+    def _path(self, name: str) -> Path:
+        path = Path(self.folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path

@@ -1,16 +1,27 @@
-"""Write archives: aside first, then renamed."""
+"""Write a project's archive: aside first, then renamed."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import os
+import stat
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from runner import paths
+from runner.errors import NotAllowedError, UsageError
 from runner.events import Progress
-from runner.model import Archive
-from runner.pack.caps import BUILD, UPLOAD, Caps
-from runner.pack.survey import Survey
+from runner.model import Archive, Problem, Severity
+from runner.pack.blocks import Blocks
+from runner.pack.caps import UPLOAD, Caps
+from runner.pack.contents import Kind, Member, Survey, cannot_read
+from runner.pack.header import BLOCK, header
+
+PROGRESS_BYTES = 8 << 20
+RECORD = 20 * BLOCK
+"""The tar format ends a stream at a multiple of this."""
+
+# Not to be sent elsewhere by a link, nor held up by a pipe, that took a file's place.
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def pack(
@@ -21,33 +32,70 @@ def pack(
     The same content gives the same ``sha256``. NotAllowedError over a ceiling;
     UsageError naming every file that vanished, changed or cannot be read.
     """
-    raise NotImplementedError
-    yield
+    if over := survey.over(caps):
+        raise NotAllowedError(*over)
+    part = paths.aside(into)
+    try:
+        with part.open("wb") as out, Blocks(out) as blocks:
+            yield from _members(survey, blocks)
+            blocks.write(bytes(2 * BLOCK))
+            blocks.write(bytes(-blocks.raw_bytes % RECORD))
+            sha256 = blocks.finish()
+        part.replace(into)
+    finally:
+        part.unlink(missing_ok=True)
+    return Archive(
+        into, sha256, into.stat().st_size, blocks.raw_bytes, len(survey.members)
+    )
 
 
-class BuildWriter:
-    """Keep a raw tar stream (root ``build/``) as a .tar.zst; use as a context manager.
+def _members(survey: Survey, blocks: Blocks) -> Iterator[Progress]:
+    total, done, shown = survey.total_bytes, 0, 0
+    problems = [p for p in survey.problems if p.severity is Severity.ERROR]
+    yield Progress("pack", 0, total)
+    for member in survey.members:
+        if problem := _add(survey.project, member, blocks):
+            problems.append(problem)
+        done += member.size_bytes
+        if done - shown >= PROGRESS_BYTES:
+            shown = done
+            yield Progress("pack", done, total)
+    if problems:
+        raise UsageError(*problems)
+    yield Progress("pack", total, total)
 
-    The file is there after a clean exit in which something was written; after an
-    exception, nothing is. ``write`` raises RaiError (disk_limit) over the ceilings.
-    """
 
-    def __init__(self, path: Path, caps: Caps = BUILD) -> None:
-        self.members = 0
-        self.raw_bytes = 0
-        self.size_bytes = 0
+def _add(project: Path, member: Member, blocks: Blocks) -> Problem | None:
+    if member.kind is not Kind.FILE:
+        blocks.write(header(member, 0))
+        return None
+    try:
+        file = os.open(f"{project}/{member.name}", _OPEN)
+    except OSError as error:
+        return cannot_read(member.name, error)
+    try:
+        return _copy(file, member, blocks)
+    except OSError as error:
+        return cannot_read(member.name, error)
+    finally:
+        os.close(file)
 
-    def __enter__(self) -> Self:
-        raise NotImplementedError
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        raise NotImplementedError
+def _copy(file: int, member: Member, blocks: Blocks) -> Problem | None:
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_size != member.size_bytes:
+        return _changed(member)
+    blocks.write(header(member, member.size_bytes))
+    left = member.size_bytes
+    while left:
+        count = os.readv(file, [blocks.space()[:left]])
+        if count == 0:
+            return _changed(member)
+        blocks.filled(count)
+        left -= count
+    blocks.write(bytes(-member.size_bytes % BLOCK))
+    return None
 
-    def write(self, chunk: bytes) -> None:
-        """Take the next piece of the stream."""
-        raise NotImplementedError
+
+def _changed(member: Member) -> Problem:
+    return Problem(f"{member.name!r} changed while it was packed", hint="try again")

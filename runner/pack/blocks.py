@@ -1,0 +1,110 @@
+"""Blocks of a stream, hashed and compressed by threads while the next is filled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import zstandard
+
+BLOCK_BYTES = 8 << 20
+"""One zstd frame each: large enough that frames cost nothing in size."""
+
+LEVEL = 3
+MOST_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    block: bytearray
+    hashed: Future[None]
+    packed: Future[bytes]
+
+
+class Blocks:
+    """Writes a stream as zstd frames; a context manager that ends its threads.
+
+    One thread hashes, the others compress; neither holds the interpreter's lock.
+    """
+
+    def __init__(self, out: BinaryIO) -> None:
+        threads = min(os.cpu_count() or 1, MOST_THREADS)
+        self.raw_bytes = 0
+        self._out = out
+        self._sha256 = hashlib.sha256()
+        self._hasher = ThreadPoolExecutor(1)
+        self._packers = ThreadPoolExecutor(threads)
+        self._idle = [bytearray() for _ in range(threads + 1)]
+        self._in_flight: deque[_InFlight] = deque()
+        self._start_block()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._packers.shutdown(cancel_futures=True)
+        self._hasher.shutdown(cancel_futures=True)
+
+    def write(self, piece: bytes) -> None:
+        """Add a short piece."""
+        at = 0
+        while at < len(piece):
+            space = self.space()
+            taken = piece[at : at + len(space)]
+            space[: len(taken)] = taken
+            self.filled(len(taken))
+            at += len(taken)
+
+    def space(self) -> memoryview:
+        """Give room for the next bytes, never none; ``filled`` says how many came."""
+        if self._used == BLOCK_BYTES:
+            self._send()
+        return self._view[self._used :]
+
+    def filled(self, count: int) -> None:
+        """Take the first bytes of the space into the stream."""
+        self._used += count
+        self.raw_bytes += count
+
+    def finish(self) -> str:
+        """Write out all that is left; give the stream's sha256."""
+        if self._used:
+            self._send()
+        while self._in_flight:
+            self._land()
+        return self._sha256.hexdigest()
+
+    def _start_block(self) -> None:
+        if not self._idle:
+            self._land()
+        self._block = self._idle.pop()
+        if not self._block:
+            self._block = bytearray(BLOCK_BYTES)
+        self._view, self._used = memoryview(self._block), 0
+
+    def _send(self) -> None:
+        full = self._view[: self._used]
+        hashed = self._hasher.submit(self._sha256.update, full)
+        packed = self._packers.submit(_frame, full)
+        self._in_flight.append(_InFlight(self._block, hashed, packed))
+        self._start_block()
+
+    def _land(self) -> None:
+        oldest = self._in_flight.popleft()
+        self._out.write(oldest.packed.result())
+        oldest.hashed.result()
+        self._idle.append(oldest.block)
+
+
+def _frame(block: memoryview) -> bytes:
+    return zstandard.ZstdCompressor(level=LEVEL).compress(block)
