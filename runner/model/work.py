@@ -115,6 +115,7 @@ class ImagePlan:
     build: BuildImage | None = None
     key: str = ""
     tags: tuple[str, ...] = ()
+    build_time_s: float = 1200.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+"""The engine that runs a job in a container of a Docker Engine, here or elsewhere.
+
+The SDK takes 0.2 s to import, so it is imported when an engine that answered is used,
+and not to find out whether one does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.cancel import Cancel
+from runner.engines.docker.endpoint import Answer, reachable
+from runner.errors import EngineError
+from runner.events import Event
+from runner.model import (
+    BuildSpec,
+    EngineFacts,
+    ImageFacts,
+    ImagePlan,
+    Problem,
+    Reason,
+    Workspace,
+)
+
+if TYPE_CHECKING:
+    from runner.engines.docker.client import Client
+
+__all__ = ["DockerEngine", "reachable"]
+
+OLDEST_API = (1, 41)
+
+
+class DockerEngine:
+    """A Docker Engine: that of DOCKER_HOST, of the current context, or the usual one."""
+
+    name = "docker"
+
+    def check(self, spec: BuildSpec) -> list[Problem]:
+        """Say why no engine serves: none answers, or it is too old."""
+        if self._answer.problem:
+            return [Problem(self._answer.problem)]
+        version = self._answer.api_version
+        if version and tuple(map(int, version.split("."))) < OLDEST_API:
+            wanted = ".".join(map(str, OLDEST_API))
+            text = (
+                f"the Docker Engine at {self._answer.endpoint} speaks API {version}, "
+                f"and {wanted} (Docker 20.10) is the oldest that rai uses"
+            )
+            return [Problem(text, hint="update the engine")]
+        return []
+
+    def facts(self) -> EngineFacts:
+        """Say which engine it is and what it cannot enforce."""
+        from runner.engines.docker.facts import facts
+
+        return facts(self._client, self._answer.endpoint)
+
+    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
+        """Look up the images that are there, and what a build would be made of."""
+        from runner.engines.docker.image import image_facts
+
+        return image_facts(self._client, project, spec)
+
+    def prepare(
+        self, plan: ImagePlan, project: Path, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Pull, build or find the image."""
+        from runner.engines.docker.image import prepare
+
+        return prepare(self._client, self._answer, plan, project, cancel)
+
+    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+        """Run the steps in one container, each as a command of its own."""
+        from runner.engines.docker.job import run
+
+        return run(self._client, work, cancel)
+
+    @cached_property
+    def _answer(self) -> Answer:
+        return reachable(os.environ)
+
+    @cached_property
+    def _client(self) -> Client:
+        from runner.engines.docker.client import connect
+
+        if self._answer.problem:
+            raise EngineError(self._answer.problem, reason=Reason.NO_ENGINE)
+        return connect(self._answer)

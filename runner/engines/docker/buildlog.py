@@ -1,0 +1,88 @@
+"""What a builder writes, read for the step that failed."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+LAST_LINES = 12
+
+
+class BuildLog:
+    """The last lines of a build, and which step it is at."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._open = ""
+        self.step = ""
+        self.why = ""
+
+    @property
+    def tail(self) -> list[str]:
+        """The last lines with something on them."""
+        return [*self._lines, *([self._open] if self._open.strip() else [])]
+
+    @property
+    def failure(self) -> str:
+        """The failing step, and what became of it."""
+        return ": ".join(filter(None, (self.step, self.why))) or "see its last lines"
+
+    @property
+    def base_missing(self) -> bool:
+        """Whether it was the image to start from that could not be had."""
+        return bool(re.search(r"^Step \d+/\d+: FROM ", self.step))
+
+    def add(self, text: str) -> None:
+        """Take a piece of output, cut anywhere."""
+        *whole, self._open = (self._open + text).split("\n")
+        for line in whole:
+            self._read(line.rstrip("\r"))
+
+    def _read(self, line: str) -> None:
+        if line.strip():
+            self._lines.append(line)
+
+
+class ClassicLog(BuildLog):
+    """The engine's own builder: ``Step 3/7 : RUN false``, then an error message."""
+
+    def end(self, message: Mapping[str, Any]) -> None:
+        """Take the message that ends a failed build."""
+        detail = message.get("errorDetail") or {}
+        code = detail.get("code")
+        self.why = f"exit code {code}" if code else str(message["error"]).strip()
+
+    def _read(self, line: str) -> None:
+        super()._read(line)
+        if found := re.match(r"Step (\d+/\d+) : (.*)", line):
+            self.step = f"Step {found[1]}: {found[2]}"
+
+
+class BuildxLog(BuildLog):
+    """BuildKit's plain progress: ``#7 [cpu 3/4] RUN false``, ``#7 ERROR: ...``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps: dict[str, str] = {}
+        self._base_missing = False
+
+    @property
+    def base_missing(self) -> bool:
+        """Whether it was the image to start from that could not be had."""
+        return self._base_missing
+
+    def _read(self, line: str) -> None:
+        super()._read(line)
+        if found := re.match(r"#(\d+) \[(?:\S+ +)?(\d+/\d+)\] (.*)", line):
+            self._steps.setdefault(found[1], f"Step {found[2]}: {found[3]}")
+        elif found := re.match(r"#(\d+) \[internal\] (load metadata for .*)", line):
+            self._steps.setdefault(found[1], found[2])
+        elif found := re.match(r"#(\d+) ERROR: (.*)", line):
+            self._ended(self._steps.get(found[1], ""), found[2])
+
+    def _ended(self, step: str, why: str) -> None:
+        code = re.search(r"exit code: (\d+)$", why)
+        self.step, self.why = step, f"exit code {code[1]}" if code else why
+        self._base_missing = step.startswith("load metadata") or ": FROM " in step

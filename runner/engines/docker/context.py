@@ -1,0 +1,68 @@
+"""The files that an image build gets to see, and their common checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from docker.utils.build import exclude_paths
+
+IGNORE_FILE = ".dockerignore"
+
+
+def names(project: Path, dockerfile: str) -> list[str]:
+    """List what .dockerignore leaves, sorted; the Dockerfile is always among it."""
+    return sorted(exclude_paths(str(project), _patterns(project), dockerfile))
+
+
+def checksum(project: Path, names: list[str]) -> str:
+    """Cover names, kinds, execute bits and contents; times and owners do not count."""
+    total = hashlib.sha256()
+    for name in names:
+        path = project / name
+        mode = path.lstat().st_mode
+        total.update(f"{name}\0{_kind(path, mode)}\n".encode(errors="surrogateescape"))
+    return total.hexdigest()
+
+
+def archive(project: Path, names: list[str]) -> IO[bytes]:
+    """Pack the files for the engine's own builder into a file that has no name."""
+    packed = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name in names:
+            tar.add(project / name, name, recursive=False, filter=_plain)
+    packed.seek(0)
+    return packed
+
+
+def _patterns(project: Path) -> list[str]:
+    try:
+        text = (project / IGNORE_FILE).read_text()
+    except FileNotFoundError:
+        return []
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _kind(path: Path, mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return f"link {os.readlink(path)}"
+    if not stat.S_ISREG(mode):
+        return "folder" if stat.S_ISDIR(mode) else "other"
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{'program' if mode & stat.S_IXUSR else 'file'} {content}"
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Forget who owns a file here: the builder's cache would count it."""
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member

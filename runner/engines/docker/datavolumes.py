@@ -1,0 +1,91 @@
+"""Data sets as volumes, named by their content: filled once, then reused."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from runner.engines.docker import archives
+from runner.engines.docker.client import FAILURES, APIError, Client
+from runner.engines.docker.confinement import data_volume
+from runner.errors import EngineError
+from runner.model import DataMount
+
+LABEL = "rai.data"
+FULL = ".full"
+"""Ends the name of an empty volume that says that the one before it is filled."""
+
+WAIT_S = 600.0
+LOOK_AGAIN_S = 0.5
+
+
+def fill(
+    client: Client,
+    image: str,
+    mounts: Sequence[DataMount],
+    labels: Mapping[str, str],
+    sent: Callable[[int], None],
+) -> None:
+    """See to it that the volume of each mount is there and complete."""
+    there = _there(client)
+    for mount in mounts:
+        if not _filled(data_volume(mount), there):
+            _fill(client, image, mount, labels, sent)
+
+
+def _there(client: Client) -> set[str]:
+    found = client.volumes(filters={"label": LABEL})["Volumes"] or ()
+    return {volume["Name"] for volume in found}
+
+
+def _filled(name: str, there: set[str]) -> bool:
+    return {name, name + FULL} <= there
+
+
+def _fill(
+    client: Client,
+    image: str,
+    mount: DataMount,
+    labels: Mapping[str, str],
+    sent: Callable[[int], None],
+) -> None:
+    """Fill one volume, or wait for the run that is filling it.
+
+    The helper container's name is the lock: the engine gives it to one run at a time.
+    """
+    name = data_volume(mount)
+    until = time.monotonic() + WAIT_S
+    while not _filled(name, _there(client)):
+        try:
+            helper = _helper(client, image, name, labels)
+        except APIError as error:
+            if error.status_code != 409:  # the name is taken
+                raise
+            if time.monotonic() > until:
+                raise EngineError(
+                    f"another run has been filling {name} for long"
+                ) from error
+            time.sleep(LOOK_AGAIN_S)
+            continue
+        try:
+            pieces = archives.in_blocks(archives.data_files(mount.files), sent)
+            client.put_archive(helper, "/data", pieces)
+            client.create_volume(name + FULL, labels={LABEL: mount.key})
+        finally:
+            with contextlib.suppress(*FAILURES):
+                client.remove_container(helper, force=True)
+
+
+def _helper(client: Client, image: str, volume: str, labels: Mapping[str, str]) -> str:
+    client.create_volume(volume, labels={LABEL: volume.removeprefix("rai-data-")})
+    options = {"binds": [f"{volume}:/data:nocopy"], "network_mode": "none"}
+    made = client.create_container(
+        image,
+        name=f"{volume}-filling",
+        entrypoint=["/never-started"],
+        labels=dict(labels),
+        host_config=client.create_host_config(**options),
+    )
+    identity: str = made["Id"]
+    return identity

@@ -1,0 +1,73 @@
+"""Images: what is there, and how a plan is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from runner.cancel import Cancel
+from runner.engines.docker import build, context, transfer
+from runner.engines.docker.client import Client, NotFound, failing
+from runner.engines.docker.endpoint import Answer
+from runner.errors import ImageError
+from runner.events import Event, ImageReady
+from runner.model import (
+    BuildSpec,
+    ImageAction,
+    ImageFacts,
+    ImagePlan,
+    ImageUsed,
+    Reason,
+)
+
+
+def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
+    """Look up the images of the engine, and what a build would be made of."""
+    with failing("list its images"):
+        version = client.version()
+        found = client.images()
+    present = {
+        name: image["Id"]
+        for image in found
+        for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ()))
+        if "<none>" not in name
+    }
+    platform = f"{version['Os']}/{version['Arch']}"
+    if spec.build_image is None:
+        return ImageFacts(present, platform)
+    dockerfile = spec.build_image.dockerfile
+    try:
+        text = (project / dockerfile).read_text()
+    except FileNotFoundError:
+        return ImageFacts(present, platform)
+    names = context.names(project, dockerfile)
+    return ImageFacts(present, platform, text, context.checksum(project, names))
+
+
+def prepare(
+    client: Client, answer: Answer, plan: ImagePlan, project: Path, cancel: Cancel
+) -> Iterator[Event]:
+    """Pull or build as planned; end with what the run starts from."""
+    if plan.action is ImageAction.PULL:
+        yield from transfer.pull(answer, plan.reference, cancel)
+    elif plan.action is ImageAction.BUILD:
+        yield from build.build(answer, plan, project, cancel)
+    if cancel.requested:
+        return
+    if plan.action is ImageAction.BUILD and plan.build and plan.build.push:
+        yield from transfer.push(
+            answer, plan.reference, plan.build.push.image_name, cancel
+        )
+    yield ImageReady(_used(client, plan))
+
+
+def _used(client: Client, plan: ImagePlan) -> ImageUsed:
+    with failing(f"look at the image {plan.reference}"):
+        try:
+            found = client.inspect_image(plan.reference)
+        except NotFound as error:
+            text = f"the image {plan.reference} is not on the engine any more"
+            raise ImageError(text, reason=Reason.IMAGE_NOT_FOUND) from error
+    digests = found.get("RepoDigests") or ()
+    digest = digests[0].partition("@")[2] if digests else found["Id"]
+    return ImageUsed(plan.reference, digest, plan.action, plan.why)

@@ -1,0 +1,44 @@
+"""One run on a Docker Engine, from its source to its build folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from runner.cancel import Cancel
+from runner.engines.docker.client import Client
+from runner.engines.docker.reap import reap
+from runner.engines.docker.stage import Stage
+from runner.engines.docker.steps import Steps
+from runner.engines.sequence import in_order
+from runner.events import CommandSkipped, Event, Starting, Usage
+from runner.model import Workspace
+
+THREADS = 4
+
+
+def run(client: Client, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+    """Run the steps in a container of their own, and leave nothing behind."""
+    pool = ThreadPoolExecutor(THREADS, "docker")
+    stage = Stage(client, work, cancel)
+    try:
+        reaping = pool.submit(reap, client)
+        yield Starting()
+        yield from stage.set_up(pool)
+        if cancel.requested:
+            yield from _nothing_ran(work)
+            return
+        with Steps(client, stage.container, work, cancel) as steps:
+            yield from in_order(work, cancel, steps.execute)
+            yield Usage(steps.counters.peak_memory_bytes)
+        yield from stage.build_folder()
+        reaping.result()
+    finally:
+        stage.clear(pool)
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _nothing_ran(work: Workspace) -> Iterator[Event]:
+    for step in work.steps:
+        why = step.skip or "the run was cancelled"
+        yield CommandSkipped(step.index, step.command.text, why, step.command.name)

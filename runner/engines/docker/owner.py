@@ -1,0 +1,107 @@
+"""Whose a container or a volume is: labels that outlive the process they name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+RUN = "rai.run"
+OWNER = "rai.owner"
+DEADLINE = "rai.deadline"
+STRANGERS_GRACE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One process, told apart from every other on any machine.
+
+    ``host`` covers the machine and the name it goes by, so that two containers of one
+    image are two hosts; ``pid`` means something only in the same ``namespace``.
+    """
+
+    host: str
+    boot: str
+    namespace: str
+    pid: int
+    started: str
+
+    def __str__(self) -> str:
+        words = (self.host, self.boot, self.namespace, str(self.pid), self.started)
+        return "/".join(words)
+
+    @classmethod
+    def parse(cls, text: str) -> Owner | None:
+        """Read a label back; None where it is not one of ours."""
+        match text.split("/"):
+            case [host, boot, namespace, pid, started] if pid.isdigit():
+                return cls(host, boot, namespace, int(pid), started)
+        return None
+
+
+def here() -> Owner:
+    """Name this very process."""
+    machine = _line("/etc/machine-id") + platform.node()
+    boot = _line("/proc/sys/kernel/random/boot_id")
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    pid = os.getpid()
+    host = hashlib.sha256(machine.encode()).hexdigest()[:12]
+    return Owner(host, boot, namespace, pid, _start_time(pid) or "")
+
+
+def labels(run_id: str, time_s: float) -> dict[str, str]:
+    """Give what every object of a run carries."""
+    deadline = str(int(time.time() + time_s))
+    return {RUN: run_id, OWNER: str(here()), DEADLINE: deadline}
+
+
+def abandoned(found: Mapping[str, str], me: Owner, now: float) -> bool:
+    """Say whether nobody will ever clean this object up.
+
+    An owner on this machine is asked for by its pid. Of one that cannot be asked, an
+    object is abandoned an hour past its deadline.
+    """
+    owner = Owner.parse(found.get(OWNER, ""))
+    if owner is None:
+        return False
+    if (owner.host, owner.boot, owner.namespace) == (me.host, me.boot, me.namespace):
+        return not _alive(owner)
+    deadline = found.get(DEADLINE, "")
+    return deadline.isdigit() and now > int(deadline) + STRANGERS_GRACE_S
+
+
+def _alive(owner: Owner) -> bool:
+    if os.name == "nt":  # there, asking with signal 0 would end the process
+        return True
+    if Path("/proc/self/stat").exists():
+        return _start_time(owner.pid) == owner.started
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _start_time(pid: int) -> str | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in parentheses may hold blanks; the 20th field after it is the time.
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

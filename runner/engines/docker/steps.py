@@ -1,0 +1,152 @@
+"""One command in the container: started, followed, limited, and its end told."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator, Iterator
+
+from runner.cancel import Cancel
+from runner.engines.docker.client import APIError, Client, failing
+from runner.engines.docker.disk import DiskWatch
+from runner.engines.docker.execution import Execution
+from runner.engines.docker.meter import Counters, Meter
+from runner.events import CommandFinished, Event, Output, Tick
+from runner.model import Limits, Reason, Step, Stream, Workspace
+
+POLL_S = 0.1
+TICK_S = 1.0
+KILLED = 137
+
+TERMINATE_ALL = ["/bin/sh", "-c", "kill -TERM -1"]
+"""Sent from inside: the engine's API cannot signal a command that it started."""
+
+
+class Steps:
+    """Runs the steps of a job, one after another, in its container."""
+
+    def __init__(
+        self, client: Client, container: str, work: Workspace, cancel: Cancel
+    ) -> None:
+        self._client, self._container = client, container
+        self._limits, self._cancel = work.limits, cancel
+        self._meter = Meter(client, container)
+        self._disk = DiskWatch(client, container, work)
+        self.counters = self._meter.read()
+
+    def __enter__(self) -> Steps:
+        self._disk.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._disk.stop()
+
+    def execute(
+        self, step: Step, limit_s: float
+    ) -> Generator[Event, None, CommandFinished]:
+        """Run one step for at most so long; return how it ended."""
+        with failing(f"run `{step.command.text}`"):
+            execution = Execution(self._client, self._container, step.invocation)
+            stop = _Stop(self._client, self._container, self._limits)
+            began = time.monotonic()
+            try:
+                yield from self._follow(step, execution, stop, began + limit_s)
+            finally:
+                execution.close()
+            return self._finished(step, execution, stop, time.monotonic() - began)
+
+    def _follow(
+        self, step: Step, execution: Execution, stop: _Stop, deadline: float
+    ) -> Iterator[Event]:
+        """Pass the output on until the command has ended or is killed."""
+        began = last = time.monotonic()
+        room = dict.fromkeys(Stream, self._limits.output_bytes)
+        while not execution.ended:
+            for stream, data in execution.output(POLL_S):
+                piece = data[: room[stream]]
+                room[stream] -= len(piece)
+                if len(piece) < len(data):
+                    stop.because(Reason.OUTPUT_LIMIT)
+                if piece:
+                    last = time.monotonic()
+                    yield Output(step.index, stream, piece)
+            now = time.monotonic()
+            if reason := self._reason(now >= deadline):
+                stop.because(reason)
+            stop.enforce(now)
+            if now - last >= TICK_S:
+                last = now
+                yield Tick(step.index, now - began)
+
+    def _reason(self, late: bool) -> Reason | None:
+        if self._cancel.requested:
+            return Reason.CANCELLED
+        if late:
+            return Reason.TIME_LIMIT
+        return Reason.DISK_LIMIT if self._disk.full else None
+
+    def _finished(
+        self, step: Step, execution: Execution, stop: _Stop, wall_s: float
+    ) -> CommandFinished:
+        before, after = self.counters, self._meter.read()
+        killed = after.memory_kills > before.memory_kills
+        code = execution.exit_code
+        if code is None:  # the container ended with it
+            code, killed = KILLED, killed or self._container_ran_out_of_memory()
+        else:
+            self.counters = after
+        cpu_s = None
+        if before.cpu_s is not None and after.cpu_s is not None:
+            cpu_s = after.cpu_s - before.cpu_s
+        reason = stop.reason or _limit_met(code, killed, before, after)
+        return CommandFinished(step.index, code, wall_s, cpu_s, reason, killed)
+
+    def _container_ran_out_of_memory(self) -> bool:
+        state = self._client.inspect_container(self._container)["State"]
+        return bool(state["OOMKilled"])
+
+
+def _limit_met(
+    code: int, killed: bool, before: Counters, after: Counters
+) -> Reason | None:
+    """Name the limit that made a command fail; one that it survived is no reason."""
+    if code == 0:
+        return None
+    if killed:
+        return Reason.MEMORY_LIMIT
+    if after.refused_forks > before.refused_forks:
+        return Reason.PIDS_LIMIT
+    return None
+
+
+class _Stop:
+    """Ends a command: SIGTERM to all processes, a time of grace, then SIGKILL."""
+
+    def __init__(self, client: Client, container: str, limits: Limits) -> None:
+        self._client, self._container = client, container
+        self._grace_s = limits.stop_grace_s
+        self._kill_at: float | None = None
+        self.reason: Reason | None = None
+
+    def because(self, reason: Reason) -> None:
+        """Ask the command to end; the first reason counts."""
+        if self.reason is None:
+            self.reason = reason
+            asked = self._terminate()
+            self._kill_at = time.monotonic() + (self._grace_s if asked else 0.0)
+
+    def enforce(self, now: float) -> None:
+        """Kill the container, once, when the grace is over."""
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            with contextlib.suppress(APIError):  # it has just ended by itself
+                self._client.kill(self._container)
+
+    def _terminate(self) -> bool:
+        """Send SIGTERM; say whether it could be sent, as in a full container it cannot."""
+        try:
+            made = self._client.exec_create(self._container, TERMINATE_ALL)
+            self._client.exec_start(made["Id"], detach=True)
+        except APIError:
+            return False
+        return True
