@@ -40,12 +40,13 @@ class Fields:
         problems: Problems,
         path: str = "",
         example: str = "",
+        if_empty: str = "",
     ) -> Fields | None:
         """See a node as a mapping; None, after saying why, where it is none."""
         if node is None:
             return None
         if isinstance(node, Scalar) and node.null:
-            problems.warn(f"{path or 'the file'} is empty", node.place)
+            problems.warn(f"{path or 'the file'} is empty", node.place, if_empty)
             return None
         if not isinstance(node, Mapping):
             keys = ", ".join(f"`{key}:`" for key in grammar[_shape(path)])
@@ -72,10 +73,16 @@ class Fields:
         """Give a key's dotted path."""
         return f"{self.path}.{key}" if self.path else key
 
-    def child(self, key: str, example: str = "") -> Fields | None:
-        """Read a mapping."""
-        return Fields.of(
-            self.node.get(key), self.grammar, self.problems, self.name(key), example
+    def child(self, key: str, example: str = "", if_empty: str = "") -> Fields | None:
+        """Read a mapping; ``if_empty`` says what follows where it has no value."""
+        node, path = self.node.get(key), self.name(key)
+        return Fields.of(node, self.grammar, self.problems, path, example, if_empty)
+
+    def section(self, key: str, example: str = "") -> Fields:
+        """Read a mapping, taking one that is absent for an empty one."""
+        empty = Mapping(self.place(key), ())
+        return self.child(key, example) or Fields(
+            empty, self.grammar, self.problems, self.name(key)
         )
 
     def items(self, key: str, example: str) -> Iterator[tuple[str, Node]]:
@@ -97,7 +104,7 @@ class Fields:
         self, key: str, default: _Default, example: str = "some text"
     ) -> str | _Default:
         """Read text, without the white space around it."""
-        return self.read(key, default, _some_text, "text", example)
+        return self.read(key, default, _as_it_is, "text", example)
 
     def whole(
         self, key: str, default: _Default, example: str = "2", at_least: int = 1
@@ -108,9 +115,8 @@ class Fields:
             number = quantities.whole(text)
             return number if number is not None and number >= at_least else None
 
-        return self.read(
-            key, default, convert, f"a whole number from {at_least}", example
-        )
+        expected = "a whole number" + (f" from {at_least}" if at_least > 0 else "")
+        return self.read(key, default, convert, expected, example)
 
     def boolean(self, key: str, default: _Default) -> bool | _Default:
         """Read a switch."""
@@ -153,7 +159,7 @@ class Fields:
         if not isinstance(node, Scalar):
             self._wrong(key, node, expected, example)
             return default
-        if node.null:
+        if not node.text.strip() or node.null:
             self.problems.warn(f"{self.name(key)} is empty", node.place)
             return default
         value = convert(node.text.strip())
@@ -191,12 +197,18 @@ def resembling(word: str, known: Collection[str]) -> str | None:
 def _remedy(word: str, known: Collection[str], grammar: Grammar, shape: str) -> str:
     if "\xa0" in word:
         return "it begins with or contains a no-break space: type the line anew"
-    if close := resembling(word, known):
-        return f"did you mean `{close}`?"
     homes = [path for path, keys in grammar.items() if word in keys and path != shape]
     if homes:
-        return "it belongs under " + " or ".join(f"`{home}`" for home in homes if home)
+        return "it belongs " + " or ".join(map(_home, homes))
+    if close := resembling(word, known):
+        return f"did you mean `{close}`?"
     return "it is ignored; known are " + ", ".join(f"`{name}`" for name in known)
+
+
+def _home(path: str) -> str:
+    if path.endswith("[]"):
+        return f"in an item of `{path.removesuffix('[]')}`"
+    return f"under `{path.replace('[]', '')}`" if path else "at the top of the file"
 
 
 def _shape(path: str) -> str:
@@ -204,5 +216,5 @@ def _shape(path: str) -> str:
     return re.sub(r"\[\d+\]", "[]", path)
 
 
-def _some_text(text: str) -> str | None:
-    return text or None
+def _as_it_is(text: str) -> str:
+    return text

@@ -20,9 +20,14 @@ class Problems:
         self.found.append(Problem(message, place, hint, Severity.WARNING))
 
     @property
+    def errors(self) -> int:
+        """How many of them are errors."""
+        return sum(p.severity is Severity.ERROR for p in self.found)
+
+    @property
     def fatal(self) -> bool:
         """Whether any of them is an error."""
-        return any(p.severity is Severity.ERROR for p in self.found)
+        return self.errors > 0
 
     def in_file_order(self) -> list[Problem]:
         """Give them sorted by place; those without one come first."""
