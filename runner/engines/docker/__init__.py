@@ -35,7 +35,7 @@ OLDEST_API = (1, 41)
 
 
 class DockerEngine:
-    """A Docker Engine: that of DOCKER_HOST, of the current context, or the usual one."""
+    """The Docker Engine of DOCKER_HOST, of the current context, or the usual one."""
 
     name = "docker"
 

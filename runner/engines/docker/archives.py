@@ -25,7 +25,7 @@ def workspace(source: BinaryIO, owner: int) -> Iterator[bytes]:
                 if member.isreg():
                     yield from _content(tar.extractfile(member), member)
             # A stream's past members are of no use, and would pile up.
-            tar.members.clear()
+            tar.members.clear()  # type: ignore[attr-defined]
     yield END
 
 

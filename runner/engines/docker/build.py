@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 from runner import process
 from runner.cancel import Cancel
@@ -15,7 +14,7 @@ from runner.engines.docker import context
 from runner.engines.docker.buildlog import BuildLog, BuildxLog, ClassicLog
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
 from runner.engines.docker.endpoint import Answer, Endpoint
-from runner.engines.docker.messages import OutOfTimeError, messages
+from runner.engines.docker.messages import Message, OutOfTimeError, messages
 from runner.engines.docker.transfer import BASE_HINT
 from runner.errors import EngineError, ImageError
 from runner.events import BuildOutput, BuildStarted, Event, Output
@@ -127,7 +126,7 @@ def _by_engine(
     names = context.names(project, asked.dockerfile)
     with context.archive(project, names) as packed:
 
-        def ask(client: Client) -> Any:
+        def ask(client: Client) -> Iterator[Message]:
             return client.build(
                 fileobj=packed,
                 custom_context=True,

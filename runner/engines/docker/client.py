@@ -54,11 +54,17 @@ def explained(error: Exception) -> str:
     return str(said).strip() or type(error).__name__
 
 
+def image(client: Client, name: str) -> dict[str, Any]:
+    """Look an image up; NotFound where it is not there."""
+    found: dict[str, Any] = client.inspect_image(name)  # type: ignore[no-untyped-call]
+    return found
+
+
 def capture(client: Client) -> list[requests.Response]:
     """Collect every later response of a client, so that it can be hung up."""
     responses: list[requests.Response] = []
 
-    def keep(response: requests.Response, *_: Any, **__: Any) -> None:
+    def keep(response: requests.Response, *_: object, **__: object) -> None:
         responses.append(response)
 
     client.hooks["response"].append(keep)

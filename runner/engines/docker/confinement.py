@@ -14,8 +14,12 @@ STRICT_USER = 10001
 FILE_OWNER_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
 TMP_BYTES = GIB
 
-SLEEPER = ["/bin/sh", "-c", 'trap "" TERM; exec sleep 2147483647']
-"""Keeps the container up; it outlives the SIGTERM that is sent to all processes."""
+SLEEPER = ["/bin/sh", "-c", 'trap "" TERM; while sleep 3600 || :; do :; done']
+"""Keeps the container up, and buries the orphans of the commands.
+
+As process 1 it cannot be killed from inside, where an init that has lost its child
+would end: `kill -9 -1` in a command costs only its ``sleep``.
+"""
 
 NO_HEALTHCHECK = {"test": ["NONE"]}
 
@@ -60,7 +64,6 @@ def host_options(
     ]
     return {
         "mounts": [*mounts(name, labels, source_read_only=strict), *data],
-        "init": True,
         "network_mode": "bridge" if work.limits.network else "none",
         "cap_drop": ["ALL"],
         "cap_add": [] if strict else FILE_OWNER_CAPABILITIES,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
 import tarfile
 import tempfile
@@ -51,7 +50,7 @@ def _patterns(project: Path) -> list[str]:
 
 def _kind(path: Path, mode: int) -> str:
     if stat.S_ISLNK(mode):
-        return f"link {os.readlink(path)}"
+        return f"link {path.readlink()}"
     if not stat.S_ISREG(mode):
         return "folder" if stat.S_ISDIR(mode) else "other"
     with path.open("rb") as file:

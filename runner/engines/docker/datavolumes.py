@@ -79,13 +79,14 @@ def _fill(
 
 def _helper(client: Client, image: str, volume: str, labels: Mapping[str, str]) -> str:
     client.create_volume(volume, labels={LABEL: volume.removeprefix("rai-data-")})
-    options = {"binds": [f"{volume}:/data:nocopy"], "network_mode": "none"}
     made = client.create_container(
         image,
         name=f"{volume}-filling",
         entrypoint=["/never-started"],
         labels=dict(labels),
-        host_config=client.create_host_config(**options),
+        host_config=client.create_host_config(
+            binds=[f"{volume}:/data:nocopy"], network_mode="none"
+        ),
     )
     identity: str = made["Id"]
     return identity

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from runner.engines.docker.client import Client, hang_up
+from runner.engines.docker.client import APIError, Client, hang_up
 from runner.engines.docker.feed import Feed
 from runner.engines.docker.frames import Demultiplexer
+from runner.errors import EngineError
 from runner.model import Invocation, Stream
 
 READ_BYTES = 1 << 18
@@ -16,6 +17,7 @@ LOOK_S = 0.5
 FIRST_PAUSE_S = 0.005
 AFTERMATH_S = 1.0
 LONGEST_AFTERMATH_S = 10.0
+CONFLICT = 409
 CANNOT_EXECUTE, NOT_FOUND = 126, 127
 
 SHELL = (
@@ -48,7 +50,7 @@ class Execution:
         self._left_at: float | None = None
         self._look_at = self._last_heard + LOOK_S
         self._pause_s = FIRST_PAUSE_S
-        self._id = client.exec_create(container, words(invocation))["Id"]
+        self._id = self._create(words(invocation))
         socket: Any = client.exec_start(self._id, socket=True)
         self._response = socket._response
         self._feed: Feed[bytes] = Feed(self._blocks, lambda: hang_up(self._response))
@@ -70,6 +72,17 @@ class Execution:
     def close(self) -> None:
         """Let go of the stream; whoever still holds its other end writes to nobody."""
         self._feed.close()
+
+    def _create(self, argv: list[str]) -> str:
+        try:
+            made = self._client.exec_create(self._container, argv)
+        except APIError as error:
+            if error.status_code != CONFLICT or self._container_runs():
+                raise
+            text = "the container ended before this command could start"
+            raise EngineError(text) from error
+        identity: str = made["Id"]
+        return identity
 
     def _blocks(self) -> Iterator[bytes]:
         # This buffer may hold output that came together with the headers.
@@ -121,7 +134,8 @@ class Execution:
 
     def _last_word(self) -> tuple[Stream, bytes]:
         said, self._refusal = self._refusal, b""
-        if self.exit_code not in (CANNOT_EXECUTE, NOT_FOUND):
+        if self.exit_code not in (CONFLICT = 409
+CANNOT_EXECUTE, NOT_FOUND):
             return Stream.STDOUT, said
         text = said.removeprefix(_REFUSAL).removesuffix(b": unknown\r\n")
         text = text[max(text.find(b'exec: "'), 0) :]

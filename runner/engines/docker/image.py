@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.cancel import Cancel
 from runner.engines.docker import build, context, transfer
-from runner.engines.docker.client import Client, NotFound, failing
+from runner.engines.docker.client import Client, NotFound, failing, image
 from runner.engines.docker.endpoint import Answer
 from runner.errors import ImageError
 from runner.events import Event, ImageReady
@@ -27,9 +27,9 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
         version = client.version()
         found = client.images()
     present = {
-        name: image["Id"]
-        for image in found
-        for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ()))
+        name: each["Id"]
+        for each in found
+        for name in (*(each["RepoTags"] or ()), *(each["RepoDigests"] or ()))
         if "<none>" not in name
     }
     platform = f"{version['Os']}/{version['Arch']}"
@@ -64,7 +64,7 @@ def prepare(
 def _used(client: Client, plan: ImagePlan) -> ImageUsed:
     with failing(f"look at the image {plan.reference}"):
         try:
-            found = client.inspect_image(plan.reference)
+            found = image(client, plan.reference)
         except NotFound as error:
             text = f"the image {plan.reference} is not on the engine any more"
             raise ImageError(text, reason=Reason.IMAGE_NOT_FOUND) from error

@@ -17,7 +17,7 @@ from typing import Any
 
 from runner.cancel import Cancel
 from runner.engines.docker import archives, confinement, owner
-from runner.engines.docker.client import FAILURES, APIError, Client, failing
+from runner.engines.docker.client import FAILURES, APIError, Client, failing, image
 from runner.engines.docker.datavolumes import fill
 from runner.errors import EngineError
 from runner.events import BuildFolder, Event, Progress
@@ -79,7 +79,7 @@ class Stage:
         client, work = self._client, self._work
         if work.data:
             fill(client, self._image, work.data, self._labels, self._count)
-        image = client.inspect_image(self._image)
+        found = image(client, self._image)
         options = confinement.host_options(work, self.name, self._labels)
         who = confinement.user(work.profile)
         made = client.create_container(
@@ -88,7 +88,7 @@ class Stage:
             entrypoint=confinement.SLEEPER,
             user=f"{who}:{who}",
             working_dir="/build",
-            environment=confinement.variables(work, image["Config"].get("Env") or []),
+            environment=confinement.variables(work, found["Config"].get("Env") or []),
             labels=self._labels,
             healthcheck=confinement.NO_HEALTHCHECK,
             host_config=client.create_host_config(**options),
@@ -100,18 +100,15 @@ class Stage:
             raise _not_started(error, self._image) from error
 
     def _send_source(self) -> None:
-        options = {
-            "mounts": confinement.mounts(
-                self.name, self._labels, source_read_only=False
-            ),
-            "network_mode": "none",
-        }
+        mounts = confinement.mounts(self.name, self._labels, source_read_only=False)
         self._files = self._client.create_container(
             self._image,
             name=f"{self.name}-files",
             entrypoint=["/never-started"],
             labels=self._labels,
-            host_config=self._client.create_host_config(**options),
+            host_config=self._client.create_host_config(
+                mounts=mounts, network_mode="none"
+            ),
         )["Id"]
         who = confinement.user(self._work.profile)
         with self._work.open_source() as source:
@@ -137,12 +134,10 @@ class Stage:
             self._client.remove_volume(name)
 
 
-def _not_started(error: APIError, image: str) -> EngineError:
+def _not_started(error: APIError, name: str) -> EngineError:
     said: Any = error.explanation or error
     if "/bin/sh" in str(said) or '"sleep"' in str(said):
-        text = (
-            f"the image {image} has no /bin/sh, which rai needs to run commands in it"
-        )
+        text = f"the image {name} has no /bin/sh, which rai needs to run commands in it"
         return EngineError(
             Problem(text, hint="use an image with a shell and coreutils")
         )

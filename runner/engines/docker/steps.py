@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from runner.cancel import Cancel
 from runner.engines.docker.client import APIError, Client, failing
@@ -32,7 +32,8 @@ class Steps:
         self._limits, self._cancel = work.limits, cancel
         self._meter = Meter(client, container)
         self._disk = DiskWatch(client, container, work)
-        self.counters = self._meter.read()
+        self.counters = Counters()
+        self._count()
 
     def __enter__(self) -> Steps:
         self._disk.start()
@@ -47,13 +48,13 @@ class Steps:
         """Run one step for at most so long; return how it ended."""
         with failing(f"run `{step.command.text}`"):
             execution = Execution(self._client, self._container, step.invocation)
-            stop = _Stop(self._client, self._container, self._limits)
-            began = time.monotonic()
+            stop = _Stop(self._client, self._container, self._limits, self._count)
+            began, before = time.monotonic(), self.counters
             try:
                 yield from self._follow(step, execution, stop, began + limit_s)
             finally:
                 execution.close()
-            return self._finished(step, execution, stop, time.monotonic() - began)
+            return self._finished(step, execution, stop, before, began)
 
     def _follow(
         self, step: Step, execution: Execution, stop: _Stop, deadline: float
@@ -86,20 +87,31 @@ class Steps:
         return Reason.DISK_LIMIT if self._disk.full else None
 
     def _finished(
-        self, step: Step, execution: Execution, stop: _Stop, wall_s: float
+        self,
+        step: Step,
+        execution: Execution,
+        stop: _Stop,
+        before: Counters,
+        began: float,
     ) -> CommandFinished:
-        before, after = self.counters, self._meter.read()
+        wall_s = time.monotonic() - began
+        self._count()
+        after = self.counters
         killed = after.memory_kills > before.memory_kills
         code = execution.exit_code
         if code is None:  # the container ended with it
             code, killed = KILLED, killed or self._container_ran_out_of_memory()
-        else:
-            self.counters = after
         cpu_s = None
         if before.cpu_s is not None and after.cpu_s is not None:
             cpu_s = after.cpu_s - before.cpu_s
         reason = stop.reason or _limit_met(code, killed, before, after)
         return CommandFinished(step.index, code, wall_s, cpu_s, reason, killed)
+
+    def _count(self) -> None:
+        """Read the counters; those of a container that is gone stay as they were."""
+        counters = self._meter.read()
+        if counters.cpu_s is not None:
+            self.counters = counters
 
     def _container_ran_out_of_memory(self) -> bool:
         state = self._client.inspect_container(self._container)["State"]
@@ -122,8 +134,15 @@ def _limit_met(
 class _Stop:
     """Ends a command: SIGTERM to all processes, a time of grace, then SIGKILL."""
 
-    def __init__(self, client: Client, container: str, limits: Limits) -> None:
+    def __init__(
+        self,
+        client: Client,
+        container: str,
+        limits: Limits,
+        before_kill: Callable[[], None],
+    ) -> None:
         self._client, self._container = client, container
+        self._before_kill = before_kill
         self._grace_s = limits.stop_grace_s
         self._kill_at: float | None = None
         self.reason: Reason | None = None
@@ -139,11 +158,12 @@ class _Stop:
         """Kill the container, once, when the grace is over."""
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
+            self._before_kill()
             with contextlib.suppress(APIError):  # it has just ended by itself
                 self._client.kill(self._container)
 
     def _terminate(self) -> bool:
-        """Send SIGTERM; say whether it could be sent, as in a full container it cannot."""
+        """Send SIGTERM; where no process more can be started, it cannot be sent."""
         try:
             made = self._client.exec_create(self._container, TERMINATE_ALL)
             self._client.exec_start(made["Id"], detach=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from runner.cancel import Cancel
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
@@ -23,8 +22,9 @@ def pull(answer: Answer, reference: str, cancel: Cancel) -> Iterator[Event]:
     """Fetch an image, telling how far it has come."""
     name, tag = _split(reference)
 
-    def ask(client: Client) -> Any:
-        return client.pull(name, tag, stream=True, decode=True)
+    def ask(client: Client) -> Iterator[Message]:
+        told: Iterator[Message] = client.pull(name, tag, stream=True, decode=True)
+        return told
 
     yield PullStarted(reference)
     layers: dict[str, tuple[int, int]] = {}
@@ -48,8 +48,9 @@ def push(
     with failing(f"name the image {target}"):
         connect(answer).tag(reference, name, tag)
 
-    def ask(client: Client) -> Any:
-        return client.push(name, tag, stream=True, decode=True)
+    def ask(client: Client) -> Iterator[Message]:
+        told: Iterator[Message] = client.push(name, tag, stream=True, decode=True)
+        return told
 
     yield BuildOutput(f"pushing {target}\n")
     try:
