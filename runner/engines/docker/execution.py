@@ -134,8 +134,7 @@ class Execution:
 
     def _last_word(self) -> tuple[Stream, bytes]:
         said, self._refusal = self._refusal, b""
-        if self.exit_code not in (CONFLICT = 409
-CANNOT_EXECUTE, NOT_FOUND):
+        if self.exit_code not in (CANNOT_EXECUTE, NOT_FOUND):
             return Stream.STDOUT, said
         text = said.removeprefix(_REFUSAL).removesuffix(b": unknown\r\n")
         text = text[max(text.find(b'exec: "'), 0) :]
