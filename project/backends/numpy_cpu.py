@@ -1,0 +1,95 @@
+"""The network by NumPy, on all cores of the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cores
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+Convolution = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+
+
+def library_convolution(y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
+    """Convolve as NumPy offers it: windows of the images times weights, summed."""
+    windows = sliding_window_view(x, weights.shape[2:], axis=(2, 3))
+
+    def work(part: slice) -> None:
+        sums = np.tensordot(windows[part], weights, axes=((1, 4, 5), (1, 2, 3)))
+        y[part] = sums.transpose(0, 3, 1, 2)
+
+    cores.share(work, len(x))
+
+
+class NumpyCpu:
+    """A backend whose arrays are NumPy's; its convolution may be another one."""
+
+    name = "numpy"
+    batch = 64  # small enough that a layer's images stay in the cache
+
+    def __init__(
+        self,
+        convolution: Convolution = library_convolution,
+        dtype: type[np.floating] = np.float32,
+    ) -> None:
+        self._convolution = convolution
+        self._dtype = dtype
+
+    def put(self, array: np.ndarray) -> np.ndarray:
+        """Give the array in the backend's precision."""
+        return np.ascontiguousarray(array, self._dtype)
+
+    def get(self, array: np.ndarray) -> np.ndarray:
+        """Give the array as it is."""
+        return array
+
+    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Make an array of zeros whose memory is really there."""
+        array = np.empty(shape, self._dtype)
+        array.fill(0)
+        return array
+
+    def wait(self) -> None:
+        """Return at once: nothing is left running."""
+
+    def convolution(self, y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
+        """Convolve by the library, or by what the backend was given."""
+        self._convolution(y, x, weights)
+
+    def pooling(self, x: np.ndarray) -> np.ndarray:
+        """Take the largest of two rows, then of two columns."""
+        images, maps, rows, columns = x.shape
+        pooled = np.empty((images, maps, rows // 2, columns // 2), x.dtype)
+        x = x[:, :, : rows // 2 * 2, : columns // 2 * 2]
+
+        def work(part: slice) -> None:
+            higher = np.maximum(x[part, :, ::2], x[part, :, 1::2])
+            np.maximum(higher[..., ::2], higher[..., 1::2], out=pooled[part])
+
+        cores.share(work, images)
+        return pooled
+
+    def tanh(self, x: np.ndarray) -> np.ndarray:
+        """Take the hyperbolic tangent in place."""
+        cores.share(lambda part: np.tanh(x[part], out=x[part]), len(x))
+        return x
+
+    def dense(self, x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        """Multiply by the weights' rows and add the bias."""
+        flat = x.reshape(len(x), -1)
+        y = np.empty((len(x), len(weights)), x.dtype)
+
+        def work(part: slice) -> None:
+            np.matmul(flat[part], weights.T, out=y[part])
+            y[part] += bias
+
+        cores.share(work, len(x))
+        return y
+
+    def softmax(self, x: np.ndarray) -> np.ndarray:
+        """Take the exponentials' shares of their sum."""
+        # Less the largest, so that no exponential is too large for the type.
+        exponentials = np.exp(x - x.max(axis=1, keepdims=True))
+        shares: np.ndarray = exponentials / exponentials.sum(axis=1, keepdims=True)
+        return shares

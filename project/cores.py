@@ -1,0 +1,30 @@
+"""The images of a batch shared out over the processor's cores.
+
+Import it before numpy: then every core multiplies its own matrices, and BLAS, which
+reads the environment when it is loaded, starts no threads of its own. When numpy is
+there already, BLAS has the cores, and a batch is not shared: both would fight.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+_AFFINITY = getattr(os, "sched_getaffinity", None)  # Linux only
+COUNT = len(_AFFINITY(0)) if _AFFINITY else os.cpu_count() or 1
+SHARES = 1 if "numpy" in sys.modules else COUNT
+_POOL = ThreadPoolExecutor(SHARES)
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+
+def share(work: Callable[[slice], None], images: int) -> None:
+    """Let every core ``work`` on its slice of the images, and wait for all."""
+    bounds = [images * core // SHARES for core in range(SHARES + 1)]
+    slices = [slice(*pair) for pair in itertools.pairwise(bounds)]
+    for _ in _POOL.map(work, slices):
+        pass

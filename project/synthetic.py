@@ -1,0 +1,101 @@
+"""Images for where Fashion-MNIST cannot be had: garments cut by chance.
+
+All is whole-number arithmetic, so the set is the same everywhere. Nobody knows what
+these garments are; the labels that go with them are what the network itself finds in
+float64, and agreeing with them says that a convolution is right, never how accurate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import network
+import numpy as np
+from backends.numpy_cpu import NumpyCpu
+from errors import ProjectError
+from network import Network
+from resize import resize
+
+COUNT = 10_000
+SIDE = 28
+KNOT = 9  # rows from one given width of a garment to the next
+TRAITS = 16  # bytes of chance for a garment
+
+
+def images() -> np.ndarray:
+    """Cut all garments: symmetric, four widths from top to bottom, some with legs."""
+    traits = _chance(COUNT * TRAITS, seed=1).astype(np.int16).reshape(COUNT, TRAITS)
+    top, bottom, shade, stripes, legs, gap = traits.T[:6, :, np.newaxis, np.newaxis]
+    row = np.arange(SIDE, dtype=np.int16).reshape(SIDE, 1)
+    aside = abs(2 * np.arange(SIDE, dtype=np.int16) - (SIDE - 1))
+    cloth = aside < 2 * _widths(2 + traits[:, 6:10] % 12)
+    cloth &= (row >= top % 8) & (row <= 18 + bottom % 10)
+    cloth &= (legs % 4 != 0) | (row < 10) | (aside > 2 + gap % 5)
+    pattern = (row * (stripes % 3) + aside * (stripes % 2)) % 5 * (stripes % 16)
+    grain = _chance(COUNT * SIDE * SIDE, seed=2).reshape(COUNT, SIDE, SIDE) % 32
+    garments: np.ndarray = cloth * (80 + shade % 80 + pattern + grain)
+    return garments.astype(np.uint8)
+
+
+def _widths(knots: np.ndarray) -> np.ndarray:
+    """Go in straight lines from one given width to the next, row by row."""
+    row = np.arange(SIDE, dtype=np.int16)
+    segment = np.minimum(row // KNOT, knots.shape[1] - 2)
+    along = row - segment * KNOT
+    sums = knots[:, segment] * (KNOT - along) + knots[:, segment + 1] * along
+    widths: np.ndarray = sums // KNOT
+    return widths[:, :, np.newaxis]
+
+
+def _chance(count: int, seed: int) -> np.ndarray:
+    """Draw bytes by SplitMix64, eight a number, which any machine repeats exactly."""
+    state = np.arange(1, count // 8 + 1, dtype=np.uint64) + np.uint64(seed << 32)
+    state *= np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    return (state ^ (state >> np.uint64(31))).astype("<u8").view(np.uint8)
+
+
+def labels(classified: Network) -> np.ndarray:
+    """Read the stored labels, when they are of these images and these weights."""
+    path = _path(classified)
+    again = f"`python train.py --synthetic-labels --edition {classified.edition.name}`"
+    try:
+        kept = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ProjectError(f"{path} is missing; make it again by {again}") from None
+    except ValueError as error:
+        raise ProjectError(f"{path}: {error}; make it again by {again}") from None
+    for name, checksum in _checksums(classified).items():
+        if kept.get(name) != checksum:
+            raise ProjectError(
+                f"{path}: made of other {name}; make it again by {again}"
+            )
+    return np.array([int(label) for label in "".join(kept["labels"])], np.uint8)
+
+
+def write_labels(classified: Network) -> Path:
+    """Store what the network finds in float64, and what it was found of."""
+    resized = resize(images(), classified.edition.size)
+    found = network.infer(classified, resized, NumpyCpu(dtype=np.float64)).labels
+    digits = "".join(map(str, found))
+    lines = [digits[start : start + 80] for start in range(0, len(digits), 80)]
+    path = _path(classified)
+    kept = _checksums(classified) | {"labels": lines}
+    path.write_text(json.dumps(kept, indent=1) + "\n")
+    return path
+
+
+def _path(classified: Network) -> Path:
+    weights = network.stored(classified.edition, classified.model)
+    return weights.with_suffix(".synthetic.json")
+
+
+def _checksums(classified: Network) -> dict[str, str]:
+    weights = network.stored(classified.edition, classified.model)
+    return {
+        "images": hashlib.sha256(images().tobytes()).hexdigest(),
+        "weights": hashlib.sha256(weights.read_bytes()).hexdigest(),
+    }

@@ -1,0 +1,143 @@
+"""The training itself, by PyTorch on the CPU; the only importer of torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from time import monotonic
+
+import network
+import numpy as np
+import torch
+from backends.numpy_cpu import NumpyCpu
+from editions import CLASSES, Edition, Model
+from reference import convolve
+from torch import Tensor, nn
+from torch.nn import functional
+
+BATCH = 128
+HELD_OUT = 5000  # images that only choose among the epochs
+PEAK_RATE = 1e-3
+DECAY = 0.01
+DROPPED = 0.3  # share of the hidden numbers left out at each step
+WHITE = 255.0
+BAR = 30
+
+Weights = dict[str, np.ndarray]
+
+
+def train(
+    edition: Edition,
+    model: Model,
+    images: np.ndarray,
+    labels: np.ndarray,
+    seed: int,
+    epochs: int,
+) -> tuple[Weights, float]:
+    """Give the half-precision weights of the best epoch, and its held-out accuracy."""
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(True)
+    order = torch.randperm(len(images)).numpy()
+    held, rest = order[:HELD_OUT], order[HELD_OUT:]
+    net = build(edition, model).to(memory_format=torch.channels_last)
+    best, best_accuracy = stored_weights(net, edition, model), -1.0
+    for epoch in fit(net, images, labels, rest, epochs):
+        weights = stored_weights(net, edition, model)
+        found = accuracy(edition, model, weights, images[held], labels[held])
+        print(f"epoch {epoch}/{epochs}: {found:.4f} on the held-out", file=sys.stderr)
+        if found > best_accuracy:
+            best, best_accuracy = weights, found
+    return best, best_accuracy
+
+
+def build(edition: Edition, model: Model) -> nn.Sequential:
+    """Build the network; tanh follows the pooling, which gives the same numbers."""
+    layers: list[nn.Module] = []
+    for n, layer in enumerate(model.convolutions):
+        layers.append(nn.Conv2d(layer.channels, layer.maps, layer.kernel, bias=False))
+        if n == 0:
+            layers += [nn.MaxPool2d(2), nn.Tanh()]
+    flat = model.flat(edition.size)
+    layers += [nn.Flatten(), nn.Linear(flat, model.hidden), nn.Tanh()]
+    layers += [nn.Dropout(DROPPED), nn.Linear(model.hidden, CLASSES)]
+    return nn.Sequential(*layers)
+
+
+def stored_weights(net: nn.Module, edition: Edition, model: Model) -> Weights:
+    """Give the weights in half precision, for images of 0 to 255."""
+    names = network.shapes(edition, model)
+    arrays = [tensor.detach().numpy().copy() for tensor in net.parameters()]
+    arrays[0] /= WHITE  # the network sees images of 0 to 1 while it learns
+    return {
+        name: array.astype(np.float16)
+        for name, array in zip(names, arrays, strict=True)
+    }
+
+
+def accuracy(
+    edition: Edition,
+    model: Model,
+    weights: Weights,
+    images: np.ndarray,
+    labels: np.ndarray,
+) -> float:
+    """Measure stored weights by the forward pass that will use them."""
+    built = network.assemble(edition, model, weights)
+    found = network.infer(built, images, NumpyCpu(convolve)).labels
+    return float((found == labels).mean())
+
+
+def fit(
+    net: nn.Module,
+    images: np.ndarray,
+    labels: np.ndarray,
+    chosen: np.ndarray,
+    epochs: int,
+) -> Iterator[int]:
+    """Fit the network, pausing after each epoch."""
+    batches = len(chosen) // BATCH
+    optimizer = torch.optim.AdamW(
+        net.parameters(), PEAK_RATE, weight_decay=DECAY, fused=True
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, PEAK_RATE, total_steps=epochs * batches
+    )
+    for epoch in range(1, epochs + 1):
+        order = chosen[torch.randperm(len(chosen)).numpy()]
+        start = monotonic()
+        for batch in range(batches):
+            part = order[batch * BATCH : (batch + 1) * BATCH]
+            scores = net(mirrored(pixels(images[part])))
+            loss = functional.cross_entropy(scores, classes(labels[part]))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            progress(epoch, epochs, (batch + 1) / batches, loss.item(), start)
+        yield epoch
+
+
+def pixels(images: np.ndarray) -> Tensor:
+    """Give images of bytes as numbers from 0 to 1, in one channel."""
+    tensor = torch.from_numpy(images[:, np.newaxis]).float() / WHITE
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
+def mirrored(images: Tensor) -> Tensor:
+    """Turn half of the batches left to right, as garments may lie."""
+    return images.flip(3) if torch.rand(()) < 0.5 else images
+
+
+def classes(labels: np.ndarray) -> Tensor:
+    """Give labels as the loss wants them."""
+    return torch.from_numpy(labels.astype(np.int64))
+
+
+def progress(epoch: int, epochs: int, done: float, loss: float, start: float) -> None:
+    """Draw the epoch's bar over the last one."""
+    bar = ("#" * int(done * BAR)).ljust(BAR, ".")
+    seconds = monotonic() - start
+    left = seconds / done - seconds
+    end = "\n" if done == 1 else "\r"
+    line = f"epoch {epoch}/{epochs} [{bar}] {done:4.0%} loss {loss:.3f}"
+    print(f"{line}, {left:4.0f} s left", end=end, file=sys.stderr, flush=True)

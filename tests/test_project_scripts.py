@@ -1,0 +1,159 @@
+"""The milestones' scripts, as a job runs them: from a copied folder, by name."""
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import network
+import pytest
+
+from tests import fashion_mnist
+
+PROJECT = network.MODELS.parent
+OP_TIME = r"Op Time: \d+\.\d{6}\n"
+
+
+@pytest.fixture(scope="module")
+def src(tmp_path_factory):
+    """A project folder without a data folder beside it."""
+    copied = tmp_path_factory.mktemp("job") / "src" / "project"
+    shutil.copytree(PROJECT, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    return copied
+
+
+@pytest.fixture
+def script(src, tmp_path):
+    def run(name, *arguments, data=None):
+        environ = {k: v for k, v in os.environ.items() if k != "RAI_DATA_DIR"}
+        if data is not None:
+            environ["RAI_DATA_DIR"] = str(data)
+        return subprocess.run(
+            [sys.executable, src / name, *arguments],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.data
+def test_milestone_2_1_prints_the_courses_lines_in_the_courses_order(script):
+    done = script("m2.1.py", "100", data=fashion_mnist.folder())
+
+    assert done.stderr == ""
+    assert done.returncode == 0
+    lines = (
+        "Loading fashion-mnist data... done\n"
+        "Loading model... done\n"
+        "New Inference\n"
+        f"{OP_TIME}{OP_TIME}"
+        r"Correctness: 0\.\d{1,2} Model: ece408" + "\n"
+    )
+    assert re.fullmatch(lines, done.stdout)
+    assert float(done.stdout.split()[-3]) >= 0.85
+
+
+@pytest.mark.data
+def test_milestone_1_1_ends_with_the_accuracy_that_2_1_calls_correctness(script):
+    baseline = script("m1.1.py", "300", data=fashion_mnist.folder())
+    ours = script("m2.1.py", "300", data=fashion_mnist.folder())
+
+    share = re.search(r"Correctness: (\S+) ", ours.stdout).group(1)
+    assert baseline.stderr == ""
+    assert baseline.stdout == (
+        "Loading fashion-mnist data... done\n"
+        "Loading model... done\n"
+        f"EvalMetric: {{'accuracy': {share}}}\n"
+    )
+
+
+@pytest.mark.parametrize("data", [None, "/nowhere"])
+def test_without_images_milestone_2_1_says_agreement_and_never_correctness(
+    script, data
+):
+    done = script("m2.1.py", "100", data=data)
+
+    assert done.stderr == ""
+    assert re.fullmatch(
+        "Loading synthetic data... done\n"
+        "Loading model... done\n"
+        "New Inference\n"
+        f"{OP_TIME}{OP_TIME}"
+        r"Agreement: 1\.0 Model: ece408 \(synthetic\)" + "\n",
+        done.stdout,
+    )
+
+
+def test_without_images_milestone_1_1_prints_no_accuracy(script):
+    assert script("m1.1.py", "1", data="/nowhere").stdout == (
+        "Loading synthetic data... done\n"
+        "Loading model... done\n"
+        "Agreement: 1.0 Model: baseline (synthetic)\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["m1.1.py", "m2.1.py"])
+@pytest.mark.parametrize("wrong", ["0", "10001", "-5", "1e3", "ten", "", "10 20"])
+def test_a_data_size_that_is_none_is_a_usage_error_in_one_sentence(name, wrong, script):
+    done = script(name, *wrong.split(" "))
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        f"{name}: `{wrong}` is no data size; "
+        "expected one whole number from 1 to 10000\n"
+    )
+
+
+def test_damaged_images_end_the_script_and_are_not_replaced(script, tmp_path):
+    name = "t10k-images-idx3-ubyte.gz"
+    (tmp_path / name).write_bytes(gzip.compress(bytes(100)))
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(bytes(8))
+
+    done = script("m2.1.py", data=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stdout == "Loading fashion-mnist data...\n"
+    assert re.fullmatch(f"m2.1.py: .*{name}: not big-endian IDX.*\n", done.stderr)
+
+
+def test_more_images_than_the_set_has_are_a_usage_error(script, tmp_path):
+    images = b"\0\0\x08\x03\0\0\0\x05\0\0\0\x1c\0\0\0\x1c" + bytes(5 * 28 * 28)
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(images)
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(
+        b"\0\0\x08\x01\0\0\0\x05" + bytes(5)
+    )
+
+    done = script("m2.1.py", "6", data=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stderr == "m2.1.py: 6 images asked for; the set has 5\n"
+
+
+def test_the_scripts_share_images_over_all_cores_and_not_blas_too(src):
+    program = (
+        "import milestone, cores, os; "
+        "print(cores.SHARES == cores.COUNT, os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    environ = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=src,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "True 1\n"
+
+
+@pytest.mark.parametrize("name", ["m1.1.py", "m2.1.py"])
+def test_a_milestones_script_is_at_most_thirty_lines(name):
+    assert len((PROJECT / name).read_text().splitlines()) <= 30
