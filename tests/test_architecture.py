@@ -46,6 +46,8 @@ LAYERS: dict[str, int] = {
 SIDEWAYS = {
     ("spec", "yamldoc"),
     ("spec", "quantities"),
+    ("spec", "commands"),
+    ("spec", "image"),
     ("yamldoc", "quantities"),
     ("engines", "process"),
     ("machine", "process"),

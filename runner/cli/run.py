@@ -86,13 +86,15 @@ def _request(
     from runner import job
     from runner.cli.project import read_spec
     from runner.model import JobRequest
+    from runner.spec import redacted
 
     spec, problems, text = read_spec(path)
     profile = config.profile or spec.profile
     notes = _refuse_what_is_not_had(spec, profile)
     project = (path.parent if path.is_file() else path).resolve()
     steps = job.steps(spec, gpu=False)
-    request = JobRequest(project, spec, text, steps, profile, keep_going, notes)
+    kept = redacted(text)
+    request = JobRequest(project, spec, kept, steps, profile, keep_going, notes)
     return request, problems
 
 
