@@ -5,7 +5,8 @@ imports nothing of rai. Its options, formats, messages and exit codes are GNU ti
 The maximum resident size is never less than this program's own, some 8 MB.
 """
 
-# ruff: noqa: PTH - pathlib would double the time that this program takes to start
+# ruff: noqa: PTH123
+# (pathlib would double the time that this program takes to start)
 
 import getopt
 import os

@@ -7,7 +7,8 @@ It ends with the command's exit code, 128 + n after signal n; when it ends, so d
 everything that is left in its process namespace.
 """
 
-# ruff: noqa: PTH - pathlib would double the time that this program takes to start
+# ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH120, PTH211
+# (pathlib would double the time that this program takes to start)
 
 from __future__ import annotations
 

@@ -1,0 +1,170 @@
+"""The bare engine: commands on this machine as they are, with nothing around them.
+
+For one's own project, where no sandbox works. The folders of the run are ordinary
+temporary ones, so a command must find them by RAI_SOURCE_DIR and its like.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from runner import process
+from runner.cancel import Cancel
+from runner.engines import launch, source
+from runner.engines.disk import DiskWatch
+from runner.engines.environment import environment
+from runner.engines.local import sandbox
+from runner.engines.local.host import TIME, host
+from runner.engines.local.layout import Folders
+from runner.engines.local.tools import provide, redirected
+from runner.engines.sequence import in_order
+from runner.events import BuildFolder, CommandFinished, Event, Starting, Usage
+from runner.model import (
+    BuildSpec,
+    Command,
+    EngineFacts,
+    ImageFacts,
+    ImagePlan,
+    Problem,
+    Step,
+    Workspace,
+)
+
+UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
+MARK = "RAI_MARK"
+FIXED = re.compile(r"(?<![\w./-])/(src|build)\b(?!-)")
+DATA = "/data"
+
+
+class BareEngine:
+    """Runs each command directly; ``time`` is where GNU time is looked for."""
+
+    name = "bare"
+
+    def __init__(self, *, time: Path = TIME) -> None:
+        self._time = time
+
+    def check(self, spec: BuildSpec) -> list[Problem]:
+        """Refuse commands that name folders which only a sandbox can have."""
+        return [p for command in spec.commands if (p := _refusal(command)) is not None]
+
+    def facts(self) -> EngineFacts:
+        """Say that next to nothing is enforced."""
+        return EngineFacts(self.name, how="no sandbox", unenforced=UNENFORCED)
+
+    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+        """There are no images here."""
+        return None
+
+    def prepare(
+        self, plan: ImagePlan, project: Path, cancel: Cancel
+    ) -> Iterator[Event]:
+        """There is nothing to prepare."""
+        return iter(())
+
+    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+        """Run the steps, then give the build folder back; leave nothing behind."""
+        with ExitStack() as stack:
+            folders = sandbox.make_folders(f"rai-{work.run_id}-")
+            stack.callback(source.remove, folders.root)
+            run = _Run(work, cancel, folders, time=self._time)
+            stack.callback(process.kill_marked, MARK, run.mark)
+            run.furnish()
+            yield Starting()
+            yield from in_order(work, cancel, run.execute)
+            yield Usage(run.largest_bytes)
+            process.kill_marked(MARK, run.mark)
+            for data in source.pack(folders.build, "build"):
+                yield BuildFolder(data)
+
+
+def _refusal(command: Command) -> Problem | None:
+    found = FIXED.search(command.text)
+    if found is None:
+        return None
+    return Problem(
+        f"the command names {found[0]}, which is there only in a sandbox",
+        command.place,
+        "install bubblewrap (`apt-get install bubblewrap`) or start a Docker Engine",
+    )
+
+
+class _Run:
+    """The folders and the names that the commands of one job share."""
+
+    def __init__(
+        self, work: Workspace, cancel: Cancel, folders: Folders, *, time: Path
+    ) -> None:
+        self._work, self._cancel, self._folders = work, cancel, folders
+        self._needs_time = not os.access(time, os.X_OK)
+        self.mark = secrets.token_hex(8)
+        self.largest_bytes: int | None = None
+        self._environment = self._names()
+        self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
+        self._disk = DiskWatch(
+            folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
+        )
+
+    def furnish(self) -> None:
+        """Fill the folders with the project, its data and the stand-ins."""
+        with self._work.open_source() as stream:
+            source.unpack(stream, self._folders.source)
+        tools = str(self._folders.tools)
+        provide(self._folders, host(), time=self._needs_time, seen_at=tools)
+        self._folders.data.mkdir()
+        for mount in self._work.data:
+            below = mount.directory.removeprefix(DATA).lstrip("/")
+            folder = self._folders.data / below
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in mount.files:
+                (folder / file.name).symlink_to(file.path.absolute())
+
+    def execute(
+        self, step: Step, time_s: float
+    ) -> Generator[Event, None, CommandFinished]:
+        """Run one command and say how it ended."""
+        limits = self._work.limits
+        ended = yield from process.stream(
+            self._argv(step),
+            timeout_s=time_s,
+            cancel=self._cancel,
+            output_limit=limits.output_bytes,
+            grace_s=limits.stop_grace_s,
+            index=step.index,
+            env=self._environment,
+            cwd=self._folders.build,
+            watch=self._disk,
+        )
+        self.largest_bytes = max(self.largest_bytes or 0, ended.max_rss_bytes)
+        reason = ended.reason or self._disk.look()
+        return CommandFinished(
+            step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason
+        )
+
+    def _argv(self, step: Step) -> list[str]:
+        invocation = step.invocation
+        if self._needs_time:
+            invocation = redirected(invocation, str(self._folders.tools))
+        words = launch.words(invocation, bash=self._bash)
+        return launch.limited(words, self._work.limits)
+
+    def _names(self) -> dict[str, str]:
+        names = environment(
+            source=str(self._folders.source),
+            build=str(self._folders.build),
+            data=str(self._folders.data),
+            user=os.environ.get("USER", ""),
+            home=str(Path.home()),
+            shell=os.environ.get("SHELL", "/bin/sh"),
+            image=self._work.image or "",
+            first_on_path=(f"{self._folders.tools}/bin", str(host().bin)),
+            base=os.environ,
+        )
+        names |= {"TMPDIR": str(self._folders.scratch), MARK: self.mark}
+        return names | dict(self._work.environment)

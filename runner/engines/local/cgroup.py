@@ -1,0 +1,187 @@
+"""A control group of a run's own: its memory and process limits, and what it used."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from runner.model import MIB, Limits
+
+CONTROLLERS = ("memory", "pids")
+CLOSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a group can be made for a controller; ``version`` is cgroup's."""
+
+    folder: Path
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often the group met a limit so far."""
+
+    memory_kills: int = 0
+    refused_processes: int = 0
+
+
+def parents(mounts: str, own: str) -> dict[str, list[Parent]]:
+    """Read the kernel's tables of mounts and of this process's groups. Pure.
+
+    For each controller the places to try, the nearest first.
+    """
+    paths = _paths(own)
+    found: dict[str, list[Parent]] = {name: [] for name in CONTROLLERS}
+    for line in mounts.splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        root, point = fields.split(" ")[3:5]
+        for name in CONTROLLERS:
+            if kind == "cgroup" and name in options.split(","):
+                path = paths.get(name, "/")
+                found[name] += _tries(point, root, path, 1)
+            elif kind == "cgroup2" and name not in paths:
+                found[name] += _tries(point, root, paths.get("", "/"), 2)
+    return found
+
+
+def _paths(own: str) -> dict[str, str]:
+    """Give the group of this process by controller; the second version's by ""."""
+    rows = [line.split(":", 2) for line in own.splitlines()]
+    return {name: path for _, names, path in rows for name in names.split(",")}
+
+
+def _tries(point: str, root: str, path: str, version: int) -> list[Parent]:
+    below = path.removeprefix(root) if root != "/" else path
+    nearest, top = Path(point, below.lstrip("/")), Path(point)
+    return [Parent(folder, version) for folder in dict.fromkeys((nearest, top))]
+
+
+class Group:
+    """A made group: join by writing to each of ``joins``; close it in the end."""
+
+    def __init__(self, name: str, limits: Limits) -> None:
+        """Make it; OSError where this user may not."""
+        self._versions: dict[str, int] = {}
+        self._folders: dict[str, Path] = {}
+        try:
+            for controller, tries in _parents_here().items():
+                self._make(controller, tries, name)
+            self._limit(limits)
+        except OSError:
+            self.close()
+            raise
+
+    @property
+    def joins(self) -> list[str]:
+        """The files that a process writes 0 to, to be in the group."""
+        folders = dict.fromkeys(self._folders.values())
+        return [str(folder / "cgroup.procs") for folder in folders]
+
+    @property
+    def counts(self) -> Counts:
+        """Look up how often the group met a limit."""
+        first = self._versions["memory"] == 1
+        memory = "memory.oom_control" if first else "memory.events"
+        return Counts(
+            self._count("memory", memory, "oom_kill"),
+            self._count("pids", "pids.events", "max"),
+        )
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Look up the most memory that the group used; None on an old kernel."""
+        first = self._versions["memory"] == 1
+        name = "memory.max_usage_in_bytes" if first else "memory.peak"
+        try:
+            return int((self._folders["memory"] / name).read_text())
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        """Kill what is left in the group, and remove it."""
+        deadline = time.monotonic() + CLOSE_S
+        for folder in dict.fromkeys(self._folders.values()):
+            while folder.exists() and time.monotonic() < deadline:
+                _kill(folder)
+                with contextlib.suppress(OSError):  # until its last process is gone
+                    folder.rmdir()
+                    break
+                time.sleep(0.005)
+
+    def _make(self, controller: str, tries: list[Parent], name: str) -> None:
+        failure = OSError(f"no cgroup has the controller {controller}")
+        for parent in tries:
+            try:
+                self._folders[controller] = _folder(parent, controller, name)
+            except OSError as error:
+                failure = error
+            else:
+                self._versions[controller] = parent.version
+                return
+        raise failure
+
+    def _limit(self, limits: Limits) -> None:
+        memory, pids = self._folders["memory"], self._folders["pids"]
+        (pids / "pids.max").write_text(str(limits.pids))
+        # The kernel counts whole pages; less than a MiB starts nothing.
+        size = str(max(limits.memory_bytes, MIB))
+        if self._versions["memory"] == 1:
+            (memory / "memory.limit_in_bytes").write_text(size)
+            swap = memory / "memory.memsw.limit_in_bytes"
+        else:
+            (memory / "memory.max").write_text(size)
+            swap, size = memory / "memory.swap.max", "0"
+        if swap.exists():
+            swap.write_text(size)
+
+    def _count(self, controller: str, file: str, key: str) -> int:
+        try:
+            text = (self._folders[controller] / file).read_text()
+        except OSError:
+            return 0
+        rows: Mapping[str, str] = dict(
+            (line.split(" ", 1)) for line in text.splitlines() if " " in line
+        )
+        return int(rows.get(key, "0"))
+
+
+def _parents_here() -> dict[str, list[Parent]]:
+    mounts = Path("/proc/self/mountinfo").read_text()
+    return parents(mounts, Path("/proc/self/cgroup").read_text())
+
+
+def _folder(parent: Parent, controller: str, name: str) -> Path:
+    """Make the group's folder; in the second version its parent must hand down."""
+    if parent.version == 2:
+        handed = parent.folder / "cgroup.subtree_control"
+        if controller not in handed.read_text().split():
+            handed.write_text(f"+{controller}")
+    folder = parent.folder / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _kill(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for word in (folder / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(word), signal.SIGKILL)
+
+
+@cache
+def available() -> bool:
+    """Try whether this user may make groups with limits here."""
+    try:
+        Group(f"rai-trial-{os.getpid()}", Limits()).close()
+    except OSError:
+        return False
+    return True

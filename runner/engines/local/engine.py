@@ -1,0 +1,239 @@
+"""The local engine: a job's commands in a sandbox of this machine, without Docker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from runner import process
+from runner.cancel import Cancel
+from runner.engines import launch, source
+from runner.engines.disk import DiskWatch
+from runner.engines.environment import environment
+from runner.engines.local import cgroup, sandbox
+from runner.engines.local.greeting import Greeting
+from runner.engines.local.host import TIME, host
+from runner.engines.local.layout import TOOLS, Folders, Layout, layout
+from runner.engines.local.tools import provide, redirected
+from runner.engines.sequence import in_order
+from runner.errors import EngineError
+from runner.events import BuildFolder, CommandFinished, Event, Starting, Usage
+from runner.model import (
+    BuildSpec,
+    DataMount,
+    EngineFacts,
+    ImageFacts,
+    ImagePlan,
+    Problem,
+    Profile,
+    Reason,
+    Step,
+    Workspace,
+)
+
+READABLE_BY_ALL = 0o004
+
+
+class LocalEngine:
+    """Runs each command in a sandbox of its own over the folders of the run.
+
+    ``kind`` allows "bubblewrap" or "unshare" alone; ``time`` is where GNU time is
+    looked for. /tmp lasts from the first command to the last.
+    """
+
+    name = "local"
+
+    def __init__(self, *, kind: str | None = None, time: Path = TIME) -> None:
+        self._kind, self._time = kind, time
+
+    def check(self, spec: BuildSpec) -> list[Problem]:
+        """Say why no sandbox works here; any spec can be served where one does."""
+        search = self._search()
+        if search.sandbox is not None:
+            return []
+        return [
+            Problem(
+                f"no sandbox works on this machine ({'; '.join(search.failures)})",
+                hint="install bubblewrap, and let this user make user namespaces",
+            )
+        ]
+
+    def facts(self) -> EngineFacts:
+        """Say which sandbox serves, and which limits it cannot enforce."""
+        found = self._search().sandbox
+        if found is None:
+            return EngineFacts(self.name)
+        limits = () if cgroup.available() else ("memory", "pids")
+        return EngineFacts(self.name, found.version(), found.kind, limits)
+
+    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+        """There are no images here."""
+        return None
+
+    def prepare(
+        self, plan: ImagePlan, project: Path, cancel: Cancel
+    ) -> Iterator[Event]:
+        """There is nothing to prepare."""
+        return iter(())
+
+    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+        """Run the steps, then give the build folder back; leave nothing behind."""
+        found = self._search().sandbox
+        if found is None:
+            raise EngineError(*self.check(BuildSpec("")), reason=Reason.NO_ENGINE)
+        with ExitStack() as stack:
+            folders = sandbox.make_folders(f"rai-{work.run_id}-")
+            stack.callback(source.remove, folders.root)
+            group = None
+            if cgroup.available():
+                group = cgroup.Group(folders.root.name, work.limits)
+                stack.callback(group.close)
+            run = _Run(work, cancel, found, folders, group)
+            run.furnish()
+            yield Starting()
+            yield from in_order(work, cancel, run.execute)
+            yield Usage(run.peak_bytes)
+            for data in source.pack(folders.build, "build"):
+                yield BuildFolder(data)
+
+    def _search(self) -> sandbox.Search:
+        return sandbox.find(self._kind, self._time)
+
+
+class _Run:
+    """The folders, the layout and the group that the commands of one job share."""
+
+    def __init__(
+        self,
+        work: Workspace,
+        cancel: Cancel,
+        found: sandbox.Sandbox,
+        folders: Folders,
+        group: cgroup.Group | None,
+    ) -> None:
+        self._work, self._cancel, self._sandbox = work, cancel, found
+        self._folders, self._group = folders, group
+        self._largest_bytes: int | None = None
+        self._environment = self._names()
+        self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
+        self._disk = DiskWatch(
+            folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
+        )
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most memory the job used; without a group, its largest process used."""
+        return self._group.peak_bytes if self._group else self._largest_bytes
+
+    def furnish(self) -> None:
+        """Fill the folders with the project and the stand-ins; lay out the sandbox."""
+        owner = self._sandbox.owner
+        with self._work.open_source() as stream:
+            source.unpack(stream, self._folders.source, owner)
+        provide(self._folders, host(), time=self._sandbox.time != "host")
+        if owner:
+            source.give(self._folders.build, owner)
+            source.give(self._folders.scratch, owner)
+        self._layout = self._lay_out()
+
+    def execute(
+        self, step: Step, time_s: float
+    ) -> Generator[Event, None, CommandFinished]:
+        """Run one command in a sandbox and say how it ended."""
+        greeting = Greeting()
+        before = self._counts()
+        limits = self._work.limits
+        stream = process.stream(
+            self._argv(step, greeting),
+            timeout_s=time_s,
+            cancel=self._cancel,
+            output_limit=limits.output_bytes + len(greeting.word),
+            grace_s=limits.stop_grace_s,
+            index=step.index,
+            # Root's own programs must not be led astray by the job's environment.
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            watch=self._disk,
+            terminate=_ask_inside,
+        )
+        ended = yield from greeting.strip(stream)
+        after = self._counts()
+        killed = after.memory_kills > before.memory_kills
+        reason = ended.reason or self._limit_met(ended.exit_code, before, after)
+        if not greeting.heard and reason is None:
+            raise EngineError(f"the sandbox did not start: {greeting.talk.strip()}")
+        self._largest_bytes = max(self._largest_bytes or 0, ended.max_rss_bytes)
+        return CommandFinished(
+            step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason, killed
+        )
+
+    def _argv(self, step: Step, greeting: Greeting) -> list[str]:
+        invocation = step.invocation
+        if self._sandbox.time == "named":
+            invocation = redirected(invocation)
+        words = launch.words(invocation, bash=self._bash)
+        limited = launch.limited(words, self._work.limits, greeting.word)
+        command = launch.clean(self._environment, limited)
+        groups = self._group.joins if self._group else []
+        return launch.joined(groups, self._sandbox.argv(self._layout, command))
+
+    def _limit_met(
+        self, exit_code: int, before: cgroup.Counts, after: cgroup.Counts
+    ) -> Reason | None:
+        """Say which limit a command met, whether or not it says so itself."""
+        if exit_code and after.memory_kills > before.memory_kills:
+            return Reason.MEMORY_LIMIT
+        if exit_code and after.refused_processes > before.refused_processes:
+            return Reason.PIDS_LIMIT
+        return self._disk.look()
+
+    def _counts(self) -> cgroup.Counts:
+        return self._group.counts if self._group else cgroup.Counts()
+
+    def _names(self) -> dict[str, str]:
+        python = host()
+        compatible = self._work.profile is Profile.COMPATIBLE
+        names = environment(
+            user="root" if compatible else "rai",
+            shell="/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+            image=self._work.image or "",
+            first_on_path=(f"{TOOLS}/bin", str(python.bin)),
+        )
+        if python.user_base:
+            names["PYTHONUSERBASE"] = str(python.user_base)
+        return names | dict(self._work.environment)
+
+    def _lay_out(self) -> Layout:
+        return layout(
+            self._folders,
+            host(),
+            limits=self._work.limits,
+            profile=self._work.profile,
+            data=[self._readable(mount) for mount in self._work.data],
+            owner=self._sandbox.owner,
+            over=self._sandbox.time == "over",
+        )
+
+    def _readable(self, mount: DataMount) -> DataMount:
+        """Copy the data files that root may read and the sandbox's user may not."""
+        if self._sandbox.owner is None:
+            return mount
+        files = list(mount.files)
+        for number, file in enumerate(files):
+            if not file.path.stat().st_mode & READABLE_BY_ALL:
+                copy = self._folders.data / mount.key / file.name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file.path, copy)
+                files[number] = replace(file, path=copy)
+        return replace(mount, files=tuple(files))
+
+
+def _ask_inside(pid: int) -> None:
+    """Ask all that runs in the sandbox to end, but not what holds it together."""
+    for below in process.descendants(pid)[1:]:
+        with suppress(ProcessLookupError):
+            os.kill(below, signal.SIGTERM)

@@ -1,0 +1,124 @@
+"""Which sandbox works on this machine: found by really trying one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from runner import process
+from runner.engines import source
+from runner.engines.local import bwrap, unshare
+from runner.engines.local.host import TIME, host
+from runner.engines.local.layout import Folders, Layout, Owner, layout
+from runner.engines.local.tools import provide
+from runner.errors import EngineError
+from runner.model import Limits, Profile
+
+OWNER = (10001, 10001)
+"""Whom root becomes: no one that a machine knows."""
+
+TRY = (
+    "test -w /build && test -w /tmp && ! test -w /src && ! test -w /usr"
+    ' && test -r /proc/self/stat && test -x "$1"'
+)
+TRY_S = 10.0
+
+PROGRAMS = {"bubblewrap": "bwrap", "unshare": "unshare"}
+"""The kinds of sandbox in the order in which they are tried, and what makes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """One way to make a sandbox: bubblewrap, or unshare.
+
+    ``time`` says how GNU time is had: "host", "over" (laid over /usr/bin) or "named".
+    """
+
+    kind: str
+    owner: Owner | None
+    time: str = "host"
+
+    def version(self) -> str:
+        """Ask the program for its version."""
+        said = process.run([PROGRAMS[self.kind], "--version"], timeout_s=TRY_S).stdout
+        return said.decode().split()[-1] if said else ""
+
+    def argv(self, layout: Layout, command: Sequence[str]) -> list[str]:
+        """Give the words that run a command in a sandbox of that layout."""
+        me = (os.getuid(), os.getgid())
+        if self.kind == "bubblewrap":
+            return bwrap.argv(layout, me, command)
+        return unshare.argv(layout, me, host().python, command)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the trials came to: a sandbox, or why each did not work."""
+
+    sandbox: Sandbox | None
+    failures: tuple[str, ...] = ()
+
+
+@cache
+def find(kind: str | None = None, time: Path = TIME) -> Search:
+    """Try bubblewrap, then unshare (or the given one alone); the first that works.
+
+    ``time`` is where GNU time is looked for.
+    """
+    owner = OWNER if os.getuid() == 0 else None
+    needs_time = not os.access(time, os.X_OK)
+    failures: list[str] = []
+    for candidate in [kind] if kind else PROGRAMS:
+        for way in ("over", "named") if needs_time else ("host",):
+            sandbox = Sandbox(candidate, owner, way)
+            failure = _failure(sandbox)
+            if failure is None:
+                return Search(sandbox)
+        failures.append(f"{candidate}: {failure}")
+    return Search(None, tuple(failures))
+
+
+def _failure(sandbox: Sandbox) -> str | None:
+    """Run a trifle in such a sandbox; say why it does not work, None when it does."""
+    if shutil.which(PROGRAMS[sandbox.kind]) is None:
+        return "not installed"
+    with ExitStack() as stack:
+        folders = make_folders("rai-trial-")
+        stack.callback(source.remove, folders.root)
+        provide(folders, host(), time=sandbox.time != "host")
+        if sandbox.owner:
+            source.give(folders.build, sandbox.owner)
+            source.give(folders.scratch, sandbox.owner)
+        tried = layout(
+            folders,
+            host(),
+            limits=Limits(),
+            profile=Profile.STRICT,
+            owner=sandbox.owner,
+            over=sandbox.time == "over",
+        )
+        command = ["/bin/sh", "-c", TRY, "rai", str(host().python)]
+        try:
+            done = process.run(sandbox.argv(tried, command), timeout_s=TRY_S)
+        except EngineError as error:
+            return str(error)
+    if done.exit_code == 0:
+        return None
+    said = done.stderr.decode(errors="replace").strip()
+    return said or "a file is not protected as it should be, or Python is not reached"
+
+
+def make_folders(prefix: str) -> Folders:
+    """Make the empty folders of a run, for this user alone."""
+    folders = Folders(Path(tempfile.mkdtemp(prefix=prefix)))
+    for folder in (folders.source, folders.build, folders.scratch, folders.mount):
+        folder.mkdir()
+    folders.scratch.chmod(0o1777)
+    (folders.scratch / "home").mkdir()
+    return folders
