@@ -8,7 +8,7 @@ if fields and (limits := fields.child("limits")):
 if problems.fatal: ...                               # problems.in_file_order()
 """
 
-from runner.yamldoc.compose import compose
+from runner.yamldoc.composer import compose
 from runner.yamldoc.encoding import decode
 from runner.yamldoc.fields import Fields, Grammar, resembling
 from runner.yamldoc.nodes import Mapping, Node, Scalar, Sequence

@@ -73,7 +73,7 @@ _PHRASES = (
         ),
     ),
     (
-        "unexpected document separator",
+        "unexpected document",
         Complaint(
             "a quote is opened here and not closed before `---`",
             "close it",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from runner.yamldoc.compose import place_of
+from runner.yamldoc.composer import place_of
 from runner.yamldoc.problems import Problems
 
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))

@@ -23,7 +23,8 @@ _MOST_DEPTH = 20
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml where PyYAML was built with it, else the slower parser in Python."""
 
 
 class _RefusedError(Exception):
@@ -34,7 +35,9 @@ class _RefusedError(Exception):
         self.place, self.hint = place, hint
 
 
-def compose(text: str, file: str, problems: Problems) -> Node | None:
+def compose(
+    text: str, file: str, problems: Problems, loader: type[Any] = LOADER
+) -> Node | None:
     """Give the tree of a document, or None where it is empty or cannot be read.
 
     What is wrong goes to ``problems``; after an error the tree, if any, is partial.
@@ -55,7 +58,7 @@ def compose(text: str, file: str, problems: Problems) -> Node | None:
         )
         return None
     try:
-        return _Composer(text, file, problems).document()
+        return _Composer(yaml.parse(text, loader), file, problems).document()
     except _RefusedError as error:
         problems.error(str(error), error.place, error.hint)
     except yaml.MarkedYAMLError as error:
@@ -86,8 +89,8 @@ def _complain(
 class _Composer:
     """Builds the tree from the parser's events; aliases share their anchor's node."""
 
-    def __init__(self, text: str, file: str, problems: Problems) -> None:
-        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
+    def __init__(self, events: Iterator[Any], file: str, problems: Problems) -> None:
+        self._events = events
         self._file = file
         self._problems = problems
         self._anchors: dict[str, tuple[Node, int]] = {}

@@ -1,0 +1,96 @@
+"""Numbers, switches, times and sizes as people write them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner import quantities
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("10m", 600),
+        ("10 min", 600),
+        ("1h30m", 5400),
+        ("1h 30m", 5400),
+        ("1.5 hours", 5400),
+        ("2d", 172800),
+        ("500ms", 0.5),
+        (".5s", 0.5),
+        ("10:00", 600),
+        ("1:02:03", 3723),
+        ("1H", 3600),
+        ("0", 0),
+    ],
+)
+def test_a_time_is_read_in_seconds(text, seconds):
+    assert seconds == quantities.duration_s(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "-1s", "1x", "1h30", "10:99", "1e400", "nan", "inf", "9" * 30, "١٠s"],
+)
+def test_what_is_no_time_is_none(text):
+    assert quantities.duration_s(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4096),
+        ("1k", 1024),
+        ("512M", 512 << 20),
+        ("512 MiB", 512 << 20),
+        ("8g", 8 << 30),
+        ("8GB", 8 << 30),
+        ("1.5GiB", 3 << 29),
+        ("2T", 2 << 40),
+        ("64b", 64),
+    ],
+)
+def test_a_size_is_read_in_bytes_and_its_units_are_binary(text, size):
+    assert size == quantities.size_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["", "big", "-1", "8X", "8 G B", "9" * 30, "1e9"])
+def test_what_is_no_size_is_none(text):
+    assert quantities.size_bytes(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("2", 2), ("-1", -1), ("1_000", 1000), ("2.0", 2), ("+3", 3)]
+)
+def test_a_whole_number_is_read(text, number):
+    assert number == quantities.whole(text)
+
+
+@pytest.mark.parametrize("text", ["", "two", "1.5", "0x10", "1e3", "9" * 30, "²"])
+def test_what_is_no_whole_number_is_none(text):
+    assert quantities.whole(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("true", True), ("Yes", True), ("on", True)),
+        *(("FALSE", False), ("no", False), ("off", False)),
+        *(("1", None), ("", None), ("maybe", None)),
+    ],
+)
+def test_a_switch_is_read_as_yaml_1_1_spells_it(text, value):
+    assert value is quantities.boolean(text)
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_finite_quantity_or_none(text):
+    for read in (quantities.duration_s, quantities.size_bytes, quantities.whole):
+        value = read(text)
+        assert value is None or math.isfinite(value)
