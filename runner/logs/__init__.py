@@ -1,0 +1,26 @@
+"""What a program's output says: bytes to clean lines, lines to Findings.
+
+    bytes -> lines.py (as a terminal shows them) -> cuts.py (mends lines cut in two)
+          -> inference.py, timing.py, profiles.py (one reader for each kind of figure)
+
+A figure counts only where it stands as a program prints it: alone on its line, in one
+of the printed forms. Prose, listings and tables written by hand are not output.
+"""
+
+from __future__ import annotations
+
+from runner.logs.inference import op_time_sum
+from runner.logs.lines import LINE_LIMIT, lines
+from runner.logs.scanner import Scanner, find
+from runner.logs.timing import elapsed
+from runner.logs.units import seconds
+
+__all__ = [
+    "LINE_LIMIT",
+    "Scanner",
+    "elapsed",
+    "find",
+    "lines",
+    "op_time_sum",
+    "seconds",
+]

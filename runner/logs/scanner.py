@@ -1,0 +1,124 @@
+"""Reads output as it streams and tells what was found, in flat memory.
+
+Output is looked at in blocks of one fixed size, so that how it was delivered cannot
+matter. A block without a trace of any figure is passed over whole.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from runner.logs.cuts import mended
+from runner.logs.inference import InferenceReader
+from runner.logs.lines import LineReader
+from runner.logs.profiles import ProfileReader
+from runner.logs.timing import TimingReader
+from runner.model import Findings
+
+_BLOCK = 64 * 1024
+
+# A cut in two leaves one half whole, so both halves of each word are listed.
+_TRACES = (
+    *(b"Op T", b"OpT", b"ime:", b"Correc", b"tness:", b"Agree", b"ment:"),
+    *(b"EvalM", b"etric:", b"Test A", b"uracy:", b"system ", b"elapsed"),
+    *(b"real", b"user", b"New Inf", b"Loading", b"Running", b"Test bat", b"NVPROF"),
+    *(b"Profiling res", b"API calls", b"GPU activ", b"Time(%)", b"Time (%)"),
+    *(b"Statistics", b"Summary", b"stats report", b"/reports/"),
+)
+_PLAIN = bytes([*range(0x20, 0x7F), *range(0x80, 0x100)]) + b"\t\n"
+
+
+class Scanner:
+    """Takes a command's output piece by piece; see `findings`."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._lines = LineReader()
+        self._held = ""
+        self._inferences = InferenceReader()
+        self._timing = TimingReader()
+        self._profiles = ProfileReader()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece, of any size."""
+        self._buffer += data
+        if len(self._buffer) < _BLOCK:
+            return
+        whole = len(self._buffer) // _BLOCK * _BLOCK
+        for start in range(0, whole, _BLOCK):
+            self._scan(bytes(self._buffer[start : start + _BLOCK]))
+        del self._buffer[:whole]
+
+    def findings(self) -> Findings:
+        """Tell what has been found so far, taking the output to end here."""
+        end = copy.deepcopy(self)
+        return end._finish()
+
+    def _finish(self) -> Findings:
+        self._scan(bytes(self._buffer))
+        for line in self._lines.finish():
+            self._line(line)
+        self._read(self._held)
+        self._inferences.close()
+        self._profiles.close()
+        return Findings(
+            inferences=tuple(self._inferences.found),
+            time_usage=tuple(self._timing.found),
+            profiles=tuple(self._profiles.found),
+        )
+
+    def _scan(self, block: bytes) -> None:
+        """Read a block, or where it is dull only the lines that meet its neighbours."""
+        if _dull(block):
+            head, tail = _edges(block)
+            if 0 < head < tail:
+                self._all_lines(block[:head])
+                block = block[head if self._busy else tail :]
+        self._all_lines(block)
+
+    @property
+    def _busy(self) -> bool:
+        readers = (self._inferences, self._timing, self._profiles)
+        return any(reader.busy for reader in readers)
+
+    def _all_lines(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        """Hold each line until the next one shows that it was not cut."""
+        line = line.strip()
+        whole = mended(self._held, line)
+        if whole is None:
+            self._read(self._held)
+            whole = line
+        self._held = whole
+
+    def _read(self, line: str) -> None:
+        self._inferences.read(line)
+        self._timing.read(line)
+        self._profiles.read(line)
+
+
+def find(text: bytes | str) -> Findings:
+    """Tell everything that is found in a whole piece of output, in its order."""
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    scanner = Scanner()
+    scanner.feed(data)
+    return scanner.findings()
+
+
+def _edges(block: bytes) -> tuple[int, int]:
+    """Tell where a block's second line ends, and where its last four begin."""
+    head = block.find(b"\n", block.find(b"\n") + 1) + 1
+    tail = len(block)
+    for _ in range(4):
+        tail = block.rfind(b"\n", 0, max(tail, 0))
+    return head, tail + 1
+
+
+def _dull(block: bytes) -> bool:
+    """Whether no line that lies inside a block can matter."""
+    if any(trace in block for trace in _TRACES):
+        return False
+    return not block.replace(b"\r\n", b"\n").translate(None, _PLAIN)
