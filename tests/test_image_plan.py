@@ -1,0 +1,249 @@
+"""Pull, build or reuse, and why; decided without an engine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from runner import image
+from runner.errors import ImageError, SpecError
+from runner.image import dockerfile
+from runner.model import (
+    BuildImage,
+    BuildSpec,
+    ImageAction,
+    ImageFacts,
+    Place,
+    Push,
+    Reason,
+)
+
+PLACE = Place("rai_build.yml", 9, 3)
+TEXT = "ARG BASE=debian:bookworm-slim\nFROM ${BASE} AS cpu\nRUN x\nFROM cpu AS gpu\n"
+
+
+def named(name="gcc"):
+    return BuildSpec("rai_build.yml", image=name)
+
+
+def built(**changes):
+    build = BuildImage(place=PLACE, **changes)
+    return BuildSpec("rai_build.yml", image="gcc", build_image=build)
+
+
+def facts(*tags, dockerfile=TEXT, **changes):
+    present = {tag: f"sha256:{tag}" for tag in tags}
+    return ImageFacts(present, "linux/amd64", dockerfile, "c0ffee", **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "action"),
+    [
+        ("gcc", ["gcc:latest"], ImageAction.REUSE),
+        ("gcc:latest", ["gcc:latest"], ImageAction.REUSE),
+        ("docker.io/library/gcc", ["gcc:latest"], ImageAction.REUSE),
+        ("docker.io/a/b:1", ["a/b:1"], ImageAction.REUSE),
+        ("gcc", ["gcc:12"], ImageAction.PULL),
+        ("gcc:12", ["gcc:latest"], ImageAction.PULL),
+        ("gcc", [], ImageAction.PULL),
+    ],
+)
+def test_a_named_image_is_pulled_only_where_the_engine_lacks_it(name, tags, action):
+    plan = image.plan(named(name), facts(*tags))
+
+    assert action is plan.action
+    assert plan.reference == image.normalise(name)
+    assert plan.build is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "full"),
+    [
+        ("gcc", "gcc:latest"),
+        ("gcc:12", "gcc:12"),
+        ("a/b", "a/b:latest"),
+        ("localhost:5000/x", "localhost:5000/x:latest"),
+        ("localhost:5000/x:1", "localhost:5000/x:1"),
+        ("x@sha256:ab", "x@sha256:ab"),
+        ("docker.io/library/gcc:12", "gcc:12"),
+        ("ghcr.io/a/b", "ghcr.io/a/b:latest"),
+    ],
+)
+def test_a_name_is_written_as_engines_list_it(tag, full):
+    assert full == image.normalise(tag)
+
+
+def test_an_image_is_built_once_and_reused_while_nothing_changes():
+    spec = built()
+    first = image.plan(spec, facts())
+    again = image.plan(spec, facts(first.reference))
+
+    assert ImageAction.BUILD is first.action
+    assert first.reference == f"rai-build:{first.key[:20]}"
+    assert (ImageAction.REUSE, first.reference) == (again.action, again.reference)
+    assert again.why == "nothing that goes into it has changed"
+
+
+CHANGES = {
+    "the Dockerfile": (built(), facts(dockerfile=TEXT + "RUN y\n")),
+    "an argument": (built(args=(("A", "1"),)), facts()),
+    "the target": (built(target="cpu"), facts()),
+    "the platform": (built(), dataclasses.replace(facts(), platform="linux/arm64")),
+    "a file": (built(), dataclasses.replace(facts(), context_sha256="decaf")),
+    "the base": (built(), facts("debian:bookworm-slim")),
+}
+
+
+@pytest.mark.parametrize(("spec", "changed"), CHANGES.values(), ids=CHANGES)
+def test_a_change_of_anything_that_goes_into_it_builds_it_anew(spec, changed):
+    old = image.plan(built(), facts())
+    present = {**changed.present, old.reference: "sha256:old"}
+    new = image.plan(spec, dataclasses.replace(changed, present=present))
+
+    assert ImageAction.BUILD is new.action
+    assert new.key != old.key
+
+
+def test_a_base_that_an_argument_chooses_counts_and_another_image_does_not():
+    spec = built(args=(("BASE", "mine"),))
+
+    keys = {
+        image.key(spec.build_image, facts(*tags)) for tags in ((), ("mine:latest",))
+    }
+    other = image.key(spec.build_image, facts("debian:bookworm-slim"))
+
+    assert len(keys) == 2
+    assert other in keys
+
+
+def test_no_cache_builds_although_nothing_changed():
+    first = image.plan(built(no_cache=True), facts())
+    again = image.plan(built(no_cache=True), facts(first.reference))
+
+    assert ImageAction.BUILD is again.action
+    assert again.why == "no_cache asks for a build"
+
+
+def test_its_name_is_one_more_tag_and_the_run_starts_from_the_key():
+    plan = image.plan(built(image_name="someone/project"), facts())
+
+    assert plan.tags == ("someone/project:latest",)
+    assert plan.reference.startswith("rai-build:")
+
+
+def test_without_a_name_the_projects_dockerfile_is_built():
+    plan = image.plan(BuildSpec("rai_build.yml"), facts())
+
+    assert ImageAction.BUILD is plan.action
+    assert plan.build == BuildImage()
+
+
+def test_without_a_name_and_a_dockerfile_there_is_no_image():
+    with pytest.raises(ImageError) as caught:
+        image.plan(BuildSpec("rai_build.yml"), facts(dockerfile=None))
+
+    assert caught.value.reason is Reason.IMAGE_NOT_FOUND
+    assert "names no image" in str(caught.value)
+    assert "add a Dockerfile" in str(caught.value)
+
+
+def test_a_dockerfile_that_is_not_there_is_an_error_at_build_image():
+    with pytest.raises(ImageError) as caught:
+        image.plan(built(dockerfile="docker/x"), facts(dockerfile=None))
+
+    assert caught.value.reason is Reason.BUILD_FAILED
+    assert str(caught.value).startswith(f"{PLACE}: the Dockerfile `docker/x` does not")
+
+
+@pytest.mark.parametrize("target", ["cpu", "GPU", "0", None])
+def test_a_stage_is_found_by_name_or_number(target):
+    assert ImageAction.BUILD is image.plan(built(target=target), facts()).action
+
+
+def test_an_unknown_stage_is_an_error_that_lists_the_stages():
+    with pytest.raises(ImageError) as caught:
+        image.plan(built(target="full"), facts())
+
+    assert "has no stage `full`; its stages are: `cpu`, `gpu`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["rai-build", "rai-build:x", "rai-builder/x", "rai/x", "docker.io/rai/x:1"]
+)
+def test_names_that_rai_keeps_for_itself_are_refused(name):
+    with pytest.raises(SpecError) as caught:
+        image.plan(built(image_name=name), None)
+
+    assert "keeps for itself" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Upper/case", "a b", "-x", "a:", "x/", "ümlaut"])
+def test_names_that_docker_would_refuse_are_refused_before_the_build(name):
+    assert image.problems(built(image_name=name))
+    assert image.problems(built(push=Push(name)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rainbow/x",
+        "raiproject/x",
+        "sample/cuda_ppc64le:runtime-9.2",
+        "a.b:5000/c__d/e-f",
+    ],
+)
+def test_ordinary_names_are_accepted(name):
+    assert image.problems(built(image_name=name, push=Push(name))) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "action", "said"),
+    [
+        (named(), ImageAction.PULL, "unless the engine has it"),
+        (built(), ImageAction.BUILD, "from Dockerfile, unless nothing"),
+        (BuildSpec("f"), ImageAction.BUILD, "no image is named: from the project's"),
+    ],
+)
+def test_without_an_engine_the_plan_says_what_would_happen(spec, action, said):
+    plan = image.plan(spec, None)
+
+    assert action is plan.action
+    assert said in plan.why
+    assert plan.reference
+
+
+DOCKERFILES = [
+    ("FROM debian", [("debian", "")], ["debian"]),
+    ("from a as B\nFROM b", [("a", "b"), ("b", "")], ["a"]),
+    ("FROM scratch\nCOPY x y", [("scratch", "")], []),
+    ("ARG A=x\nFROM $A\n", [("x", "")], ["x"]),
+    ("ARG A=x\nARG B=${A}:1\nFROM ${B}", [("x:1", "")], ["x:1"]),
+    ("ARG A\nFROM ${A:-d}", [("d", "")], ["d"]),
+    ("ARG A=x\nFROM y${A:+-slim}", [("y-slim", "")], ["y-slim"]),
+    ("ARG A=\"x\" B='y'\nFROM $B", [("y", "")], ["y"]),
+    ("ARG G=x\nFROM $G", [("given", "")], ["given"]),
+    ("FROM --platform=$BUILDPLATFORM a AS b", [("a", "b")], ["a"]),
+    ("FROM a-${TARGETARCH}", [("a-amd64", "")], ["a-amd64"]),
+    ("ARG TARGETARCH\nFROM a-$TARGETARCH", [("a-amd64", "")], ["a-amd64"]),
+    ("# FROM x\n\nFROM \\\n # why\n  a \\\n AS b\n", [("a", "b")], ["a"]),
+    ("# escape=`\nFROM `\n a", [("a", "")], ["a"]),
+    (
+        "FROM a\nRUN <<EOF\nfrom x import y\nFROM z\nEOF\nFROM b",
+        [("a", ""), ("b", "")],
+        ["a", "b"],
+    ),
+    ("FROM a\nRUN echo \\\n  FROM b", [("a", "")], ["a"]),
+    ("FROM a\nARG A=x\nFROM $A", [("a", ""), ("", "")], ["a"]),
+    ("\ufeffFROM\ta\r\nFROM a\r\n", [("a", ""), ("a", "")], ["a"]),
+    ("", [], []),
+    ("FROM\nARG 'x", [], []),
+]
+
+
+@pytest.mark.parametrize(("text", "stages", "bases"), DOCKERFILES)
+def test_a_dockerfile_says_what_it_builds_on(text, stages, bases):
+    found = dockerfile.stages(text, {"G": "given"}, "linux/amd64")
+
+    assert stages == [(stage.image, stage.name) for stage in found]
+    assert tuple(bases) == dockerfile.bases(found)
