@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks import rows
 
-NAMES = ("startup", "local", "docker", "stream", "pack")
+NAMES = ("startup", "local_engine", "docker_engine", "stream", "pack")
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ def measure() -> Iterator[dict[str, object]]:
             {
                 "rai": lambda: projects.rai_run(project, *strict),
                 "docker_run": lambda: subprocess.run(DOCKER_RUN, check=True),
-                "bare_sdk": lambda: subprocess.run(_bare(), check=True),
+                "bare_sdk": lambda: subprocess.run(_bare(), check=True, cwd=rows.ROOT),
             },
             rounds=11,
         )
@@ -53,5 +53,5 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def _bare() -> list[str]:
-    script = str(Path(__file__).with_name("bare_sdk.py"))
-    return [sys.executable, script, IMAGE, f"bench-{secrets.token_hex(4)}"]
+    name = f"bench-{secrets.token_hex(4)}"
+    return [sys.executable, "-m", "benchmarks.bare_sdk", IMAGE, name]
