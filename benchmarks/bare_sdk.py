@@ -1,6 +1,6 @@
 """The calls that the docker engine makes for `true`, by the SDK alone, in order.
 
-Run as a process of its own by the `docker_engine` benchmark: rai's own work is what it lacks.
+Run as a process of its own by the benchmark `docker_engine`; it lacks rai's own work.
 """
 
 from __future__ import annotations

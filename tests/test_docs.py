@@ -1,0 +1,103 @@
+"""The documents say what the code does: `python tests/test_docs.py` rewrites cli.md."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+CLI = DOCS / "cli.md"
+RAI = str(Path(sys.executable).with_name("rai"))
+COMMANDS = (
+    "run validate ps history show logs pull parse doctor init version".split()  # noqa: SIM905
+)
+HEAD = """\
+# The commands
+
+`rai -p DIR ...` is `rai run -p DIR ...`.
+RUN is a run's id, its beginning, or `latest`.
+`--debug`, anywhere, adds a traceback to an error.
+Exit statuses: see [architecture.md](architecture.md#state-reason-verdict).
+"""
+
+
+def helped(*words: str) -> str:
+    environ = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    command = [RAI, *words, "--help"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environ
+    )
+    return done.stdout.rstrip()
+
+
+def cli_page() -> str:
+    """Make docs/cli.md of what the commands say of themselves."""
+    parts = [HEAD, f"```text\n$ rai --help\n{helped()}\n```\n"]
+    for name in COMMANDS:
+        parts.append(f"## rai {name}\n\n```text\n{helped(name)}\n```\n")
+    return "\n".join(parts)
+
+
+def test_the_page_of_commands_is_what_they_say_of_themselves():
+    assert CLI.read_text() == cli_page(), "run: python tests/test_docs.py"
+
+
+def test_every_command_is_on_the_page():
+    from typer.main import get_command
+
+    from runner.cli.main import app
+
+    assert list(getattr(get_command(app), "commands", {})) == COMMANDS
+
+
+def test_every_key_of_the_build_file_is_documented():
+    from runner.spec import KEYS, dotted
+
+    page = (DOCS / "rai_build.md").read_text()
+    missing = [key for key in dotted(KEYS) if f"`{key.split('.')[-1]}" not in page]
+    assert missing == []
+
+
+def test_every_engine_and_exit_status_is_documented():
+    from runner.engines import TABLE
+    from runner.model import Reason
+
+    page = (DOCS / "architecture.md").read_text()
+    rows = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.M))
+    for reason in Reason:
+        assert reason.value in rows[str(reason.exit_code)].split(", ")
+    readme = (ROOT / "README.md").read_text()
+    for name in TABLE:
+        assert f"`{name}`" in readme
+        assert f"**{name}**" in page
+
+
+def test_every_dependency_is_named_with_what_it_is_for():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (DOCS / "architecture.md").read_text().lower()
+    extras = project["optional-dependencies"]
+    for need in [*project["dependencies"], *extras["train"]]:
+        name = re.split(r"[<>=\[]", need)[0].lower()
+        assert f"| {name} " in page, name
+
+
+def pages() -> list[Path]:
+    return [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: p.name)
+def test_links_between_the_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+if __name__ == "__main__":
+    CLI.write_text(cli_page())
