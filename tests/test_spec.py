@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -704,3 +705,23 @@ def test_the_rest_of_a_real_file_is_as_it_says():
         no_cache=True,
         place=built.build_image.place if built.build_image else None,
     )
+
+
+DOCUMENT = (Path(__file__).parents[1] / "docs" / "rai_build.md").read_text()
+
+
+@pytest.mark.parametrize("key", spec.dotted())
+def test_the_documentation_has_a_row_for_every_key(key):
+    assert f"\n| `{key}` |" in DOCUMENT
+
+
+def test_the_documentation_has_no_row_for_a_key_that_does_not_exist():
+    table = DOCUMENT.partition("## Every key")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)
+
+    assert sorted(rows) == sorted(spec.dotted())
+
+
+@pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S))
+def test_every_example_of_the_documentation_is_right(example):
+    assert clean(example).commands
