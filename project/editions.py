@@ -58,6 +58,10 @@ class Edition:
         known = ", ".join(model.name for model in self.models)
         raise UsageError(f"edition {self.name} has no model `{name}`; it has {known}")
 
+    def weights_of(self, name: str) -> Model:
+        """Find the model whose stored weights a model runs with: mostly itself."""
+        return self.model(self.model(name).weights or name)
+
 
 _2017FA = (Convolution(1, 50, 5),)
 _2018SP = (Convolution(1, 6, 5), Convolution(6, 16, 5))

@@ -27,8 +27,8 @@ DECIMALS = 4
 
 
 @dataclass(frozen=True)
-class TestImages:
-    """The first images of the test set, in the edition's size."""
+class Images:
+    """The first images of the test set, in the size of the edition."""
 
     pixels: np.ndarray
     labels: np.ndarray | None  # None: synthetic images, which are of nothing
@@ -55,7 +55,7 @@ def data_size(arguments: list[str]) -> int:
     return int(text)
 
 
-def load_images(size: int) -> TestImages:
+def load_images(size: int) -> Images:
     """Read Fashion-MNIST, or where it cannot be had, make synthetic images."""
     real = dataset.available(dataset.TEST)
     with _loading("fashion-mnist data" if real else "synthetic data"):
@@ -66,7 +66,7 @@ def load_images(size: int) -> TestImages:
         if size > len(images):
             raise UsageError(f"{size} images asked for; the set has {len(images)}")
         pixels = resize(images[:size], EDITION.size)
-    return TestImages(pixels, None if labels is None else labels[:size])
+    return Images(pixels, None if labels is None else labels[:size])
 
 
 def load_network(name: str) -> Network:
@@ -86,14 +86,14 @@ def _loading(what: str) -> Iterator[None]:
         print(end=end, flush=True)
 
 
-def correctness(classified: Network, images: TestImages, found: np.ndarray) -> str:
+def correctness(classified: Network, images: Images, found: np.ndarray) -> str:
     """Say what share of the images our convolution's network classifies rightly."""
     if images.labels is None:
         return _agreement(classified, found)
     return f"Correctness: {_share(found, images.labels)} Model: {classified.model.name}"
 
 
-def accuracy(classified: Network, images: TestImages, found: np.ndarray) -> str:
+def accuracy(classified: Network, images: Images, found: np.ndarray) -> str:
     """Say the same of the library's network, in the words of its evaluation."""
     if images.labels is None:
         return _agreement(classified, found)

@@ -54,8 +54,8 @@ def load(edition: Edition, name: str) -> Network:
             f"{path}: no such weights; train them with "
             f"`python train.py --edition {edition.name} --model {name}`"
         )
-    weights_of = edition.model(model.weights or name)
-    return assemble(edition, model, params.read(path), shapes(edition, weights_of))
+    expected = shapes(edition, edition.weights_of(name))
+    return assemble(edition, model, params.read(path), expected)
 
 
 def shapes(edition: Edition, model: Model) -> dict[str, tuple[int, ...]]:

@@ -117,5 +117,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays to a file."""
-    path.write_bytes(dumps(arrays))
+    """Write arrays to a file, which is never seen half written."""
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_bytes(dumps(arrays))
+    aside.replace(path)

@@ -1,5 +1,7 @@
 """Train a model's weights and store them in models/; needs the extra `train`.
 
+The same seed, number of threads and version of PyTorch give the same weights.
+
 python train.py [--edition 2019fa] [--model ece408] [--seed 0] [--epochs 12]
 python train.py --synthetic-labels
 """
@@ -38,11 +40,14 @@ def arguments() -> argparse.Namespace:
 
 def train(asked: argparse.Namespace) -> None:
     """Train, store the weights, and say what they reach on the test images."""
-    import torch
-    import training
+    try:
+        import torch
+        import training
+    except ModuleNotFoundError as error:
+        raise ProjectError(f"{error}; install the extra `train`") from None
 
     edition = editions.edition(asked.edition)
-    model = edition.model(asked.model)
+    model = edition.weights_of(asked.model)
     torch.set_num_threads(asked.threads)
     images, labels = _images(dataset.TRAIN, edition)
     weights, held_out = training.train(

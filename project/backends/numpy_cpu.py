@@ -26,7 +26,7 @@ class NumpyCpu:
     """A backend whose arrays are NumPy's; its convolution may be another one."""
 
     name = "numpy"
-    batch = 64  # small enough that a layer's images stay in the cache
+    batch = 32 * cores.COUNT  # few enough that a layer's images stay in the cache
 
     def __init__(
         self,

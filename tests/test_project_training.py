@@ -1,0 +1,54 @@
+"""The training, on a tiny edition; needs the extra `train`."""
+
+import network
+import numpy as np
+import pytest
+from backends.numpy_cpu import NumpyCpu
+from editions import Convolution, Edition, Model
+
+torch = pytest.importorskip("torch", reason="the extra `train` is not installed")
+training = pytest.importorskip("training")
+
+MODEL = Model("ece408", (Convolution(1, 3, 3), Convolution(3, 4, 2)), 7)
+TINY = Edition("tiny", 13, (MODEL,))
+
+
+@pytest.fixture
+def bright_or_dark():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 2, 700).astype(np.uint8)
+    images = rng.integers(0, 120, (700, 13, 13)) + 130 * labels[:, None, None]
+    return images.astype(np.uint8), labels
+
+
+@pytest.fixture(autouse=True)
+def many_large_steps(monkeypatch):
+    monkeypatch.setattr(training, "HELD_OUT", 100)
+    monkeypatch.setattr(training, "BATCH", 20)
+    monkeypatch.setattr(training, "PEAK_RATE", 0.01)
+
+
+def test_stored_weights_see_raw_bytes_and_give_what_the_trained_network_gives(
+    bright_or_dark,
+):
+    images, _ = bright_or_dark
+    torch.manual_seed(1)
+    net = training.build(TINY, MODEL).eval()
+
+    stored = training.stored_weights(net, TINY, MODEL)
+
+    built = network.assemble(TINY, MODEL, stored)
+    found = network.infer(built, images, NumpyCpu()).probabilities
+    expected = torch.softmax(net(training.pixels(images)), dim=1).detach().numpy()
+    assert {array.dtype for array in stored.values()} == {np.dtype("float16")}
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_training_learns_and_the_same_seed_learns_the_same(bright_or_dark):
+    first, accuracy = training.train(TINY, MODEL, *bright_or_dark, seed=5, epochs=3)
+    second, _ = training.train(TINY, MODEL, *bright_or_dark, seed=5, epochs=3)
+    other, _ = training.train(TINY, MODEL, *bright_or_dark, seed=6, epochs=3)
+
+    assert accuracy > 0.95
+    assert all((first[name] == second[name]).all() for name in first)
+    assert any((first[name] != other[name]).any() for name in first)
