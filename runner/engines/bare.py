@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from runner import process
+from runner import commands, process
 from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
@@ -151,7 +151,7 @@ class _Run:
         invocation = step.invocation
         if self._needs_time:
             invocation = redirected(invocation, str(self._folders.tools))
-        words = launch.words(invocation, bash=self._bash)
+        words = commands.argv(invocation, self._bash)
         return launch.limited(words, self._work.limits)
 
     def _names(self) -> dict[str, str]:
@@ -159,7 +159,7 @@ class _Run:
             source=str(self._folders.source),
             build=str(self._folders.build),
             data=str(self._folders.data),
-            user=os.environ.get("USER", ""),
+            user=os.environ.get("USER", "rai"),
             home=str(Path.home()),
             shell=os.environ.get("SHELL", "/bin/sh"),
             image=self._work.image or "",

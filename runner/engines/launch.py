@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runner.model import Invocation, Limits
+from runner.model import Limits
 
 BLOCK_BYTES = 512
-
-
-def words(invocation: Invocation, *, bash: bool) -> tuple[str, ...]:
-    """Give the program and its words; ``bash`` says whether there is one."""
-    if invocation.script is None:
-        return invocation.argv
-    if bash:
-        return ("bash", "-o", "pipefail", "-c", invocation.script)
-    return ("sh", "-c", invocation.script)
 
 
 def limited(command: Sequence[str], limits: Limits, greeting: str = "") -> list[str]:

@@ -7,6 +7,9 @@ from pathlib import PurePosixPath
 
 from runner.engines.local.layout import HOSTNAME, Layout
 
+INIT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
+"""The first process: waits, so that what the command used is known; says nothing."""
+
 LAY_OVER = (
     'mount -t overlay overlay -o "ro,lowerdir=$1:/usr/bin" /usr/bin'
     ' && shift && exec "$@"'
@@ -21,8 +24,10 @@ def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[st
         *_namespaces(layout, me),
         *_files(layout),
         *("--hostname", HOSTNAME, "--chdir", "/build", "--die-with-parent"),
+        "--as-pid-1",
         *("--cap-drop", "ALL"),
         *_become(layout),
+        *("/bin/sh", "-c", INIT, "rai"),
         *command,
     ]
 

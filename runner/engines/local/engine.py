@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from runner import process
+from runner import commands, process
 from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
@@ -95,7 +95,7 @@ class LocalEngine:
                 stack.callback(group.close)
             run = _Run(work, cancel, found, folders, group)
             run.furnish()
-            yield Starting()
+            yield Starting("sandbox")
             yield from in_order(work, cancel, run.execute)
             yield Usage(run.peak_bytes)
             for data in source.pack(folders.build, "build"):
@@ -152,7 +152,7 @@ class _Run:
             self._argv(step, greeting),
             timeout_s=time_s,
             cancel=self._cancel,
-            output_limit=limits.output_bytes + len(greeting.word),
+            output_limit=limits.output_bytes,
             grace_s=limits.stop_grace_s,
             index=step.index,
             # Root's own programs must not be led astray by the job's environment.
@@ -175,7 +175,7 @@ class _Run:
         invocation = step.invocation
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
-        words = launch.words(invocation, bash=self._bash)
+        words = commands.argv(invocation, self._bash)
         limited = launch.limited(words, self._work.limits, greeting.word)
         command = launch.clean(self._environment, limited)
         groups = self._group.joins if self._group else []

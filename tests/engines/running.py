@@ -1,0 +1,161 @@
+"""Run commands on an engine and gather all that it says."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
+
+from runner.cancel import Cancel
+from runner.engines import Engine
+from runner.events import (
+    BuildFolder,
+    CommandFinished,
+    CommandSkipped,
+    Event,
+    Output,
+    Tick,
+    Usage,
+)
+from runner.model import (
+    Command,
+    DataMount,
+    Invocation,
+    Limits,
+    Profile,
+    Step,
+    Stream,
+    Workspace,
+)
+
+SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
+LIMITS = Limits(time_s=60, stop_grace_s=2)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An engine under test, and the image to run in where it has images."""
+
+    engine: Engine
+    image: str | None = None
+
+    def enforces(self, name: str) -> bool:
+        return name not in self.engine.facts().unenforced
+
+
+@dataclass
+class Result:
+    """All that a run said, in order and sorted out."""
+
+    events: list[Event] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    def _output(self, stream: Stream) -> bytes:
+        return b"".join(
+            e.data for e in self.events if isinstance(e, Output) and e.stream is stream
+        )
+
+    @property
+    def stdout(self) -> bytes:
+        return self._output(Stream.STDOUT)
+
+    @property
+    def stderr(self) -> bytes:
+        return self._output(Stream.STDERR)
+
+    @property
+    def finished(self) -> list[CommandFinished]:
+        return [e for e in self.events if isinstance(e, CommandFinished)]
+
+    @property
+    def codes(self) -> list[int]:
+        return [e.exit_code for e in self.finished]
+
+    @property
+    def skipped(self) -> list[CommandSkipped]:
+        return [e for e in self.events if isinstance(e, CommandSkipped)]
+
+    @property
+    def ticks(self) -> list[Tick]:
+        return [e for e in self.events if isinstance(e, Tick)]
+
+    @property
+    def usage(self) -> Usage:
+        (usage,) = (e for e in self.events if isinstance(e, Usage))
+        return usage
+
+    @property
+    def members(self) -> dict[str, tarfile.TarInfo]:
+        with self._tar() as tar:
+            return {member.name.rstrip("/"): member for member in tar}
+
+    def content(self, name: str) -> bytes:
+        with self._tar() as tar:
+            file = tar.extractfile(name)
+            assert file is not None
+            return file.read()
+
+    def _tar(self) -> tarfile.TarFile:
+        data = b"".join(e.data for e in self.events if isinstance(e, BuildFolder))
+        return tarfile.open(fileobj=io.BytesIO(data))
+
+
+def source(files: Mapping[str, bytes]) -> Callable[[], BinaryIO]:
+    """Give what opens a project of some files as a tar stream."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o644
+            tar.addfile(member, io.BytesIO(data))
+    return lambda: io.BytesIO(buffer.getvalue())
+
+
+def direct(*words: str) -> Step:
+    """A step that is exec'd as it stands."""
+    return Step(0, Command(" ".join(words)), Invocation(words, "a test"))
+
+
+def shell(script: str, **command: object) -> Step:
+    """A step that a shell reads."""
+    return Step(0, Command(script, **command), Invocation((), "a test", script))
+
+
+def run(
+    subject: Subject,
+    commands: Sequence[str | Step],
+    *,
+    files: Mapping[str, bytes] = SOURCE,
+    profile: Profile = Profile.STRICT,
+    data: Sequence[DataMount] = (),
+    keep_going: bool = False,
+    environment: Mapping[str, str] | None = None,
+    cancel_at: bytes | None = None,
+    **limits: object,
+) -> Result:
+    """Run commands (a string is a shell line) to the end, and gather what was said.
+
+    The run is cancelled once ``cancel_at`` was seen on stdout. Other names are limits.
+    """
+    steps = [shell(c) if isinstance(c, str) else c for c in commands]
+    work = Workspace(
+        run_id="contract",
+        steps=tuple(replace(step, index=n) for n, step in enumerate(steps)),
+        open_source=source(files),
+        image=subject.image,
+        environment=environment or {},
+        limits=replace(LIMITS, **limits),
+        profile=profile,
+        data=tuple(data),
+        keep_going=keep_going,
+    )
+    result, cancel, began = Result(), Cancel(), time.monotonic()
+    for event in subject.engine.run(work, cancel):
+        result.events.append(event)
+        if cancel_at and isinstance(event, Output) and cancel_at in event.data:
+            cancel.request()
+    result.wall_s = time.monotonic() - began
+    return result
