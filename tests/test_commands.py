@@ -171,6 +171,7 @@ def test_a_line_without_a_program_to_start_is_an_error(line):
         ("make # all", "begins no comment"),
         ("echo “hello”", "is no quote"),
         ("./a –n 3", "is no minus sign"),
+        ("make\u00a0-j8", "there is a U+00A0, which looks like a space"),
     ],
 )
 def test_what_is_probably_not_meant_gets_a_warning(line, said):

@@ -62,7 +62,7 @@ def fields(text):
         ("a: x\rb: y\r", {"a": "x", "b": "y"}),
         ("---\na: x\n...\n", {"a": "x"}),
         ("%YAML 1.1\n---\na: x\n", {"a": "x"}),
-        ("a: !!int 1\nb: !foo x", {"a": "1", "b": "x"}),
+        ("a: !!int 1\nb: !!str ''", {"a": "1", "b": ""}),
         ("a: &x [1, 2]\nb: *x", {"a": ["1", "2"], "b": ["1", "2"]}),
         (
             "a: &x {k: 1, l: 2}\nb:\n  <<: *x\n  k: 3",
@@ -139,6 +139,7 @@ WRONG = [
     ("b: [\n", "2:1", "not closed where it should be"),
     ("- > x\n", "1:5", "text follows `>` or `|`"),
     ('a: "\\$x"\n', "1:", "no such `\\` escape"),
+    ('a: "C:\\x\\y"\n', "1:", "no such `\\` escape"),
     ("a: 1\n...\nfoo\n", "3:1", "after the end of the document"),
     ("a: 1\n---\nb: 2\n", "3:1", "a second document"),
     ("a: *x\n", "1:4", "names nothing that stands before it"),

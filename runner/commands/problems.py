@@ -18,6 +18,9 @@ SHELLS = frozenset(
 """What reads a quoted word as a script."""
 
 _CURLY = re.compile("[“”„‘’]")
+_BLANKS = re.compile(
+    r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
+)
 _DASHES = ("–", "—", "−")
 _LITERAL = re.compile(r"(?<!\\)(?:\\\\)*(\$[A-Za-z_]\w*|\$[{(]|`)")
 
@@ -53,7 +56,10 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
     if direct and any(word[0].raw.startswith("#") for word in words):
         hint = "what follows it is passed to the program as words"
         yield "a `#` begins no comment in a command", hint
-    bare = (piece.raw for word in words for piece in word if piece.kind is Kind.BARE)
+    bare = [piece.raw for word in words for piece in word if piece.kind is Kind.BARE]
+    if blank := next(filter(None, map(_BLANKS.search, bare)), None):
+        code = f"U+{ord(blank[0]):04X}"
+        yield f"there is a {code}, which looks like a space", "type a space instead"
     if curly := next(filter(None, map(_CURLY.search, bare)), None):
         hint = "write \" or ' if a quote is meant"
         yield f"`{curly[0]}` is no quote but an ordinary character", hint

@@ -50,6 +50,10 @@ _FOLLOWS = Complaint(
     "text follows `>` or `|` on the same line",
     "begin the text on the next line, or put the value in quotes",
 )
+_ESCAPE = Complaint(
+    "YAML knows no such `\\` escape in double quotes",
+    "use single quotes around the value, or write `\\\\`",
+)
 _PHRASES = (
     ("violates indentation", _NO_TAB),
     ("where an indentation space is expected", _NO_TAB),
@@ -80,13 +84,8 @@ _PHRASES = (
             at_context=True,
         ),
     ),
-    (
-        "unknown escape character",
-        Complaint(
-            "YAML knows no such `\\` escape in double quotes",
-            "use single quotes around the value, or write `\\\\`",
-        ),
-    ),
+    ("unknown escape character", _ESCAPE),
+    ("decimal number", _ESCAPE),
     (
         "document start>",
         Complaint(

@@ -23,6 +23,7 @@ _MOST_DEPTH = 20
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
+_SWALLOWED = re.compile(r"[\r\n][ \t]*(- )")
 LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where PyYAML was built with it, else the slower parser in Python."""
 
@@ -58,7 +59,7 @@ def compose(
         )
         return None
     try:
-        return _Composer(yaml.parse(text, loader), file, problems).document()
+        return _Composer(text, yaml.parse(text, loader), file, problems).document()
     except _RefusedError as error:
         problems.error(str(error), error.place, error.hint)
     except yaml.MarkedYAMLError as error:
@@ -89,7 +90,10 @@ def _complain(
 class _Composer:
     """Builds the tree from the parser's events; aliases share their anchor's node."""
 
-    def __init__(self, events: Iterator[Any], file: str, problems: Problems) -> None:
+    def __init__(
+        self, text: str, events: Iterator[Any], file: str, problems: Problems
+    ) -> None:
+        self._text = text
         self._events = events
         self._file = file
         self._problems = problems
@@ -134,12 +138,33 @@ class _Composer:
         return node
 
     def _new(self, event: Any, place: Place, depth: int) -> Node:  # noqa: ANN401
+        self._note_tag(event, place)
         if isinstance(event, yaml.ScalarEvent):
-            plain = bool(event.implicit[0])
-            return Scalar(place, event.value, plain, _span(event))
+            return self._scalar(event, place)
         if isinstance(event, yaml.SequenceStartEvent):
             return Sequence(place, tuple(self._items(yaml.SequenceEndEvent, depth)))
         return self._mapping(place, depth)
+
+    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> Scalar:
+        span = _span(event)
+        plain = bool(event.implicit[0])
+        source = self._text[slice(*span)]
+        if plain and (swallowed := _SWALLOWED.search(source)):
+            self._problems.warn(
+                f"this line goes on with the text that begins on line {place.line}",
+                place_of(self._text, span[0] + swallowed.start(1), self._file),
+                "for an item of its own, put its `- ` in the column of the others",
+            )
+        return Scalar(place, event.value, plain, span)
+
+    def _note_tag(self, event: Any, place: Place) -> None:  # noqa: ANN401
+        tag = event.tag
+        if tag and not tag.startswith("tag:yaml.org,"):
+            self._problems.warn(
+                f"`{tag}` is read as a tag of YAML, and left out",
+                place,
+                "put the whole value in quotes if it belongs to it",
+            )
 
     def _items(self, end: type[Any], depth: int) -> Iterator[Node]:
         for event in self._events:
