@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
 from pathlib import Path
 
-from runner import process
+from runner import __version__, process
 from runner.errors import EngineError
 from runner.model import GitState, Machine
 
@@ -21,7 +20,7 @@ def describe() -> Machine:
         cores=cores(),
         memory_bytes=_memory(),
         python=platform.python_version(),
-        rai=metadata.version("rai"),
+        rai=__version__,
     )
 
 

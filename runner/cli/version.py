@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import platform
-from importlib import metadata
 
+from runner import __version__
 from runner.cli.settings import JsonFlag, print_json
 
 
 def version(as_json: JsonFlag = False) -> None:
     """Show the version of rai and of Python."""
-    known = {"rai": metadata.version("rai"), "python": platform.python_version()}
+    known = {"rai": __version__, "python": platform.python_version()}
     if as_json:
         print_json(known)
     else:
