@@ -1,0 +1,202 @@
+"""Settings and their order, and a site's ceilings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner import config, engines
+from runner.errors import ConfigError
+from runner.model import GIB, Limits, Profile, Severity
+
+
+def written(folder: Path, text: str, name: str = "config.yml") -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def test_without_files_variables_and_flags_the_defaults_hold(tmp_path):
+    found, warnings = config.load({}, [tmp_path / "absent.yml"], {})
+    assert (found.engine, found.profile, found.progress) == ("auto", None, "auto")
+    assert (found.keep_runs_days, found.keep_runs_bytes) == (30, 20 * GIB)
+    assert found.download and found.data_dir is None and found.home.is_absolute()
+    assert warnings == []
+
+
+def test_a_flag_goes_over_a_variable_over_the_users_file_over_the_machines(tmp_path):
+    machine = written(
+        tmp_path / "etc",
+        "engine: bare\nprogress: quiet\nkeep_runs_days: 7\nprofile: strict\n",
+    )
+    user = written(
+        tmp_path / "user", "engine: local\nprogress: tty\nprofile: compatible\n"
+    )
+    found, _ = config.load(
+        {"RAI_ENGINE": "docker", "RAI_PROGRESS": "auto"},
+        [machine, user],
+        {"progress": "plain", "engine": None},
+    )
+    assert found.progress == "plain"
+    assert found.engine == "docker"
+    assert found.profile is Profile.COMPATIBLE
+    assert found.keep_runs_days == 7
+
+
+def test_every_variable_is_read(tmp_path):
+    found, _ = config.load(
+        {
+            "RAI_ENGINE": "local",
+            "RAI_PROFILE": "strict",
+            "RAI_PROGRESS": "quiet",
+            "RAI_HOME": str(tmp_path),
+            "RAI_DATA_DIR": str(tmp_path / "data"),
+            "RAI_DOWNLOAD": "no",
+        },
+        [],
+        {},
+    )
+    assert found == config.Config(
+        home=tmp_path,
+        engine="local",
+        profile=Profile.STRICT,
+        progress="quiet",
+        data_dir=tmp_path / "data",
+        download=False,
+    )
+
+
+def test_an_empty_variable_counts_as_none(tmp_path):
+    found, _ = config.load({"RAI_ENGINE": "", "RAI_HOME": " "}, [], {})
+    assert found.engine == "auto" and found.home.name == "rai"
+
+
+def test_paths_are_relative_to_the_file_that_says_them_else_to_the_folder(
+    tmp_path, monkeypatch
+):
+    file = written(tmp_path / "etc", "data_dir: sets\nhome: ~/rai\n")
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.chdir(tmp_path)
+    found, _ = config.load({}, [file], {})
+    assert found.data_dir == tmp_path / "etc" / "sets"
+    assert found.home == Path("/home/someone/rai")
+    found, _ = config.load({"RAI_HOME": "here"}, [], {})
+    assert found.home == tmp_path / "here"
+
+
+def test_all_problems_come_at_once_each_with_its_place_or_variable(tmp_path):
+    file = written(
+        tmp_path, "engine: podman\nkeep_runs_bytes: much\ndownload: perhaps\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        config.load({"RAI_PROGRESS": "loud"}, [file], {"profile": "lax"})
+    shown = str(caught.value)
+    for part in (
+        f"{file}:1:9: engine is ",
+        f"{file}:2:18: keep_runs_bytes is ",
+        f"{file}:3:11: download is ",
+        'RAI_PROGRESS is "loud"; expected auto, tty, plain or quiet',
+        '--profile is "lax"; expected strict or compatible',
+    ):
+        assert part in shown
+    assert caught.value.reason.exit_code == 2
+
+
+def test_an_unknown_key_is_a_warning_with_a_suggestion(tmp_path):
+    file = written(tmp_path, "engnie: local\n")
+    found, (warning,) = config.load({}, [file], {})
+    assert found.engine == "auto"
+    assert warning.severity is Severity.WARNING
+    assert "engnie" in str(warning) and "`engine`" in str(warning)
+    assert str(warning).startswith(f"{file}:1:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("engine: [local\n", ":1:9"),
+        ("- engine\n", "is a list"),
+        ("a: 1\na: 2\n", ":2:1"),
+    ],
+)
+def test_a_settings_file_that_is_no_mapping_is_an_error_with_its_place(
+    tmp_path, text, said
+):
+    file = written(tmp_path, text)
+    with pytest.raises(ConfigError, match=said):
+        config.load({}, [file], {})
+
+
+def test_an_empty_settings_file_sets_nothing(tmp_path):
+    found, _ = config.load({}, [written(tmp_path, "# nothing yet\n")], {})
+    assert found.engine == "auto"
+
+
+def test_a_settings_file_that_cannot_be_read_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        config.load({}, [tmp_path], {})
+
+
+def test_every_engine_can_be_asked_for_in_the_settings():
+    for name in config.ENGINES[1:]:
+        assert engines.make(name).name == name
+
+
+def test_the_users_file_lies_in_the_users_configuration_folder(home):
+    machine, user = config.config_files()
+    assert machine == Path("/etc/rai/config.yml")
+    assert user == home / "config" / "rai" / "config.yml"
+
+
+def test_without_a_policy_everything_is_allowed(tmp_path):
+    rules, _ = config.policy([tmp_path / "policy.yml"])
+    asked = Limits(time_s=1e9, memory_bytes=1 << 50, network=True)
+    assert config.over(asked, Profile.COMPATIBLE, rules) == []
+    assert config.fit(asked, rules) == asked
+
+
+def test_going_over_a_ceiling_names_the_ceiling_and_the_line_that_sets_it(tmp_path):
+    file = written(
+        tmp_path,
+        "limits:\n  time: 30m\n  memory: 4GiB\n  network: false\nprofile: strict\n",
+        "policy.yml",
+    )
+    rules, _ = config.policy([file])
+    asked = Limits(time_s=7200, memory_bytes=6 * GIB, network=True)
+    assert [str(p) for p in config.over(asked, Profile.COMPATIBLE, rules)] == [
+        "resources.limits.time is 7,200 s, and at most 1,800 s is allowed by "
+        f"{file}:2:9",
+        "resources.limits.memory is 6,144 MiB, and at most 4,096 MiB is allowed by "
+        f"{file}:3:11",
+        f"resources.limits.network is on, and at most off is allowed by {file}:4:12",
+        f"the compatible profile is not allowed by {file}:5:10; "
+        "have the image built from a Dockerfile of the project",
+    ]
+
+
+def test_a_default_over_a_ceiling_is_lowered_because_nobody_asked_for_it(tmp_path):
+    file = written(tmp_path, "limits: {memory: 4GiB, pids: 1000}\n")
+    rules, _ = config.policy([file])
+    fitted = config.fit(Limits(), rules)
+    assert fitted == Limits(memory_bytes=4 * GIB)
+    assert config.over(fitted, Profile.STRICT, rules) == []
+    asked = Limits(memory_bytes=6 * GIB)
+    assert config.fit(asked, rules) == asked
+
+
+def test_of_several_policies_the_lowest_ceiling_counts(tmp_path):
+    one = written(tmp_path / "a", "limits: {pids: 100, time: 1h}\n")
+    two = written(tmp_path / "b", "limits: {pids: 50, time: 2h}\nprofile: compatible\n")
+    rules, _ = config.policy([one, two])
+    assert rules.ceilings["pids"].most == 50
+    assert rules.ceilings["pids"].place.file == str(two)
+    assert rules.ceilings["time_s"].most == 3600
+    assert rules.strict is None
+
+
+def test_a_policy_with_a_mistake_is_refused_rather_than_passed_over(tmp_path):
+    file = written(tmp_path, "limits: {memory: lots}\n")
+    with pytest.raises(ConfigError, match="memory"):
+        config.policy([file])
