@@ -113,7 +113,8 @@ class ProfileReader:
         for whole in (line, self._odd + line, f"{self._odd} {line}"):
             labelled = nvprof.label(whole)
             if labelled is not None and labelled[1]:
-                self._odd = ""
+                if whole != line:
+                    self._odd = ""
                 return labelled
         return None
 
@@ -149,10 +150,13 @@ class ProfileReader:
 
     def _continues(self, line: str) -> bool:
         """Whether a line is more of a wrapped name, whose brackets are still open."""
-        if self._gap or self._odd or not self._rows:
+        if self._gap or not self._rows or not self._numbers_odd():
             return False
         name = self._rows[-1].name
         return _unfinished(name) or _open_brackets(name + line)
+
+    def _numbers_odd(self) -> bool:
+        return not self._odd or _FRAGMENT.fullmatch(self._odd) is not None
 
     def _stray(self, line: str) -> None:
         """Wait with a line that is nothing; two of them, or a gap, end the table."""
@@ -185,7 +189,7 @@ class ProfileReader:
 
     def _settle(self) -> None:
         """Take what stood alone between two rows for the rest of the first's name."""
-        if self._odd.isdigit() or not _FRAGMENT.fullmatch(self._odd):
+        if self._odd.isdigit() or not self._numbers_odd():
             self._extend(self._odd)
 
     def _add(self, row: ProfileRow) -> None:

@@ -1,0 +1,320 @@
+"""Profilers' tables, in the layouts of their versions and as logs mangle them."""
+
+import pytest
+
+from runner.logs import find
+from runner.model import Findings, ProfileRow, ProfileTable
+
+TYPED = """\
+==305== NVPROF is profiling process 305, command: python m1.2.py
+Loading model... done
+==305== Profiling application: python m1.2.py
+==305== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:   80.00%  16.000ms        20  800.00us  1.1200us  15.000ms  [CUDA memcpy HtoD]
+                   20.00%  4.0000ms         1  4.0000ms  4.0000ms  4.0000ms  void some_kernel<float>(float*, int)
+      API calls:   75.00%  3.00000s        22  136.36ms  13.006us  1.56281s  cudaStreamCreateWithFlags
+                   25.00%  1.00000s         2  500.00ms     853ns  999.00ms  cudaFree
+"""  # noqa: E501 the tools print lines as long as this
+UNTYPED = """\
+==305== Profiling result:
+Time(%)      Time     Calls       Avg       Min       Max  Name
+ 80.00%  16.000ms        20  800.00us  1.1200us  15.000ms  [CUDA memcpy HtoD]
+ 20.00%  4.0000ms         1  4.0000ms  4.0000ms  4.0000ms  void some_kernel<float>(float*, int)
+
+==305== API calls:
+Time(%)      Time     Calls       Avg       Min       Max  Name
+ 75.00%  3.00000s        22  136.36ms  13.006us  1.56281s  cudaStreamCreateWithFlags
+ 25.00%  1.00000s         2  500.00ms     853ns  999.00ms  cudaFree
+"""  # noqa: E501 as above
+COPY = ProfileRow("[CUDA memcpy HtoD]", 80.0, 0.016, 20, 0.0008, 1.12e-06, 0.015)
+KERNEL = ProfileRow(
+    "void some_kernel<float>(float*, int)", 20.0, 0.004, 1, 0.004, 0.004, 0.004
+)
+CREATE = ProfileRow(
+    "cudaStreamCreateWithFlags", 75.0, 3.0, 22, 0.13636, 1.3006e-05, 1.56281
+)
+FREE = ProfileRow("cudaFree", 25.0, 1.0, 2, 0.5, 8.53e-07, 0.999)
+NVPROF = (
+    ProfileTable("nvprof", "GPU activities", (COPY, KERNEL)),
+    ProfileTable("nvprof", "API calls", (CREATE, FREE)),
+)
+
+NSYS_2020 = """\
+Generating CUDA API Statistics...
+CUDA API Statistics (nanoseconds)
+
+Time(%)  Total Time  Calls      Average   Minimum    Maximum  Name
+-------  ----------  -----  -----------  --------  ---------  ----------------
+   75.0       30000      2      15000.0     10000      20000  cudaMalloc
+   25.0       10000      1      10000.0     10000      10000  cudaMemcpy
+Generating CUDA Kernel Statistics...
+
+Generating CUDA Memory Operation Statistics...
+CUDA Kernel Statistics (nanoseconds)
+
+Time(%)  Total Time   Instances  Average  Minimum    Maximum  Name
+-------  ----------  ----------  -------  -------  ---------  --------------------
+  100.0        3360           2   1680.0     1664       1696  conv_forward_kernel
+
+
+CUDA Memory Operation Statistics (nanoseconds)
+
+Time(%)  Total Time  Operations     Average   Minimum   Maximum  Name
+-------  ----------  ----------  ----------  --------  --------  ------------------
+  100.0       90000           2     45000.0     40000     50000  [CUDA memcpy HtoD]
+
+
+CUDA Memory Operation Statistics (KiB)
+
+   Total  Operations   Average     Minimum   Maximum  Name
+--------  ----------  --------  ----------  --------  ------------------
+538906.0           2  269453.0  250000.000  288906.0  [CUDA memcpy HtoD]
+
+
+Generating NVTX Push-Pop Range Statistics...
+NVTX Push-Pop Range Statistics (nanoseconds)
+"""
+NSYS_2021 = """\
+CUDA API Statistics:
+
+ Time(%)  Total Time (ns)  Num Calls  Average (ns)  Minimum (ns)  Maximum (ns)  StdDev (ns)     Name
+ -------  ---------------  ---------  ------------  ------------  ------------  -----------  ----------
+    75.0           30,000          2      15,000.0        10,000        20,000      7,071.1  cudaMalloc
+    25.0           10,000          1      10,000.0        10,000        10,000          0.0  cudaMemcpy
+
+
+CUDA Kernel Statistics:
+
+ Time(%)  Total Time (ns)  Instances  Average  Minimum  Maximum          Name
+ -------  ---------------  ---------  -------  -------  -------  -------------------
+   100.0            3,360          2  1,680.0    1,664    1,696  conv_forward_kernel
+
+
+CUDA Memory Operation Statistics (by time):
+
+ Time(%)  Total Time (ns)  Count  Average (ns)  Minimum (ns)  Maximum (ns)  StdDev (ns)      Operation
+ -------  ---------------  -----  ------------  ------------  ------------  -----------  ------------------
+   100.0           90,000      2      45,000.0        40,000        50,000      7,071.1  [CUDA memcpy HtoD]
+
+
+CUDA Memory Operation Statistics (by size in KiB):
+
+   Total     Operations   Average    Minimum    Maximum       Operation
+ ----------  ----------  ---------  ---------  ---------  ------------------
+ 524288.000           8  65536.000  65536.000  65536.000  [CUDA memcpy HtoD]
+"""  # noqa: E501 as above
+NSYS_2024 = """\
+Processing [report1.sqlite] with [/opt/nvidia/nsight-systems/2024.1.1/host-linux-x64/reports/cuda_api_sum.py]...
+
+ ** CUDA API Summary (cuda_api_sum):
+
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)     Name
+ --------  ---------------  ---------  --------  --------  --------  --------  -----------  ----------
+     75.0            30000          2   15000.0   15000.0     10000     20000       7071.1  cudaMalloc
+     25.0            10000          1   10000.0   10000.0     10000     10000          0.0  cudaMemcpy
+
+Processing [report1.sqlite] with [/opt/nvidia/nsight-systems/2024.1.1/host-linux-x64/reports/cuda_gpu_kern_sum.py]...
+
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)          Name
+ --------  ---------------  ---------  --------  --------  --------  --------  -----------  -------------------
+    100.0             3360          2    1680.0    1680.0      1664      1696         22.6  conv_forward_kernel
+
+ ** CUDA GPU MemOps Summary (by Time) (cuda_gpu_mem_time_sum):
+
+ Time (%)  Total Time (ns)  Count  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)      Operation
+ --------  ---------------  -----  --------  --------  --------  --------  -----------  ------------------
+    100.0            90000      2   45000.0   45000.0     40000     50000       7071.1  [CUDA memcpy HtoD]
+
+ ** CUDA GPU MemOps Summary (by Size) (cuda_gpu_mem_size_sum):
+
+ Total (MB)  Count  Avg (MB)  Med (MB)  Min (MB)  Max (MB)  StdDev (MB)      Operation
+ ----------  -----  --------  --------  --------  --------  -----------  ------------------
+      8.389      2     4.194     4.194     4.194     4.194        0.000  [CUDA memcpy HtoD]
+"""  # noqa: E501 as above
+NSYS_PROFILE = """\
+[3/8] Executing 'nvtx_sum' stats report
+SKIPPED: report1.sqlite does not contain NV Tools Extension (NVTX) data.
+[5/8] Executing 'cuda_api_sum' stats report
+
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)     Name
+ --------  ---------------  ---------  --------  --------  --------  --------  -----------  ----------
+     75.0            30000          2   15000.0   15000.0     10000     20000       7071.1  cudaMalloc
+     25.0            10000          1   10000.0   10000.0     10000     10000          0.0  cudaMemcpy
+
+[6/8] Executing 'cuda_gpu_kern_sum' stats report
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)          Name
+ --------  ---------------  ---------  --------  --------  --------  --------  -----------  -------------------
+    100.0             3360          2    1680.0    1680.0      1664      1696         22.6  conv_forward_kernel
+
+[7/8] Executing 'cuda_gpu_mem_time_sum' stats report
+
+ Time (%)  Total Time (ns)  Count  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)      Operation
+ --------  ---------------  -----  --------  --------  --------  --------  -----------  ------------------
+    100.0            90000      2   45000.0   45000.0     40000     50000       7071.1  [CUDA memcpy HtoD]
+
+[8/8] Executing 'cuda_gpu_mem_size_sum' stats report
+"""  # noqa: E501 as above
+NSYS = (
+    ProfileTable(
+        "nsys",
+        "CUDA API",
+        (
+            ProfileRow("cudaMalloc", 75.0, 3e-05, 2, 1.5e-05, 1e-05, 2e-05),
+            ProfileRow("cudaMemcpy", 25.0, 1e-05, 1, 1e-05, 1e-05, 1e-05),
+        ),
+    ),
+    ProfileTable(
+        "nsys",
+        "GPU kernels",
+        (
+            ProfileRow(
+                "conv_forward_kernel",
+                *(100.0, 3.36e-06, 2, 1.68e-06, 1.664e-06, 1.696e-06),
+            ),
+        ),
+    ),
+    ProfileTable(
+        "nsys",
+        "GPU memory operations (by time)",
+        (ProfileRow("[CUDA memcpy HtoD]", 100.0, 9e-05, 2, 4.5e-05, 4e-05, 5e-05),),
+    ),
+)
+
+
+def profiles(text: str) -> tuple[ProfileTable, ...]:
+    return find(text).profiles
+
+
+@pytest.mark.parametrize("text", [TYPED, UNTYPED])
+def test_nvprofs_two_layouts_say_the_same(text):
+    assert profiles(text) == NVPROF
+    assert profiles(text.replace("==305== ", "")) == NVPROF
+
+
+@pytest.mark.parametrize("text", [TYPED, UNTYPED])
+def test_columns_may_be_parted_by_single_spaces_or_tabs(text):
+    for gap in (" ", "\t"):
+        narrow = "\n".join(
+            gap.join(word for word in line.split("  ") if word.strip())
+            for line in text.splitlines()
+        )
+        assert profiles(narrow) == NVPROF
+
+
+def test_two_profiles_in_a_row_stay_apart():
+    assert profiles(TYPED + TYPED) == NVPROF * 2
+
+
+def test_a_table_goes_on_after_a_code_fence():
+    rows = UNTYPED.splitlines()
+    split = "\n".join([*rows[:-1], "```", "", rows[-1].strip().replace("  ", "\t")])
+
+    assert [len(table.rows) for table in profiles(split)] == [2, 2]
+
+
+def test_wrapped_names_are_put_together_again():
+    wrapped = UNTYPED.replace(
+        "some_kernel<float>(float*, int)", "some_kernel<\nfloat>(float*,\nint)"
+    )
+    broken = UNTYPED.replace("some_kernel", "some_\nkernel")
+
+    assert profiles(wrapped) == NVPROF
+    assert profiles(broken) == NVPROF
+
+
+def test_rows_whose_halves_a_document_has_shuffled_are_paired_by_their_figures():
+    text = (
+        "==1== Profiling result:\nTime(%)\n   Time\n      Calls\n  Avg\n"
+        "    Min\n  Max Name\n"
+        "80.00% 16.000ms 20 800.00us 1.1200us 15.000ms [CUDA memcpy HtoD]\n"
+        "80.00% 16.000ms\n"
+        "          1 4.0000ms 4.0000ms 4.0000ms void some_kernel<float>(float*, int)\n"
+        " 20.00% 4.0000ms\n"
+    )
+
+    assert profiles(text) == NVPROF[:1]
+
+
+@pytest.mark.parametrize("cut", [3, 12, 22, 30, 45, 60, 75, 79])
+def test_a_row_cut_in_the_middle_is_mended(cut):
+    row = "                   20.00%  4.0000ms         1  4.0000ms  4.0000ms  4.0000ms  void some_kernel<float>(float*, int)"  # noqa: E501
+    halves = f"{row[:cut].rstrip()}\n{row[cut:].lstrip()}"
+
+    assert profiles(TYPED.replace(row, halves)) == NVPROF
+
+
+def test_digits_that_end_a_name_do_not_become_a_percentage():
+    text = UNTYPED.replace("[CUDA memcpy HtoD]", "sgemm_32\n2")
+    (first, *_), _ = (table.rows for table in profiles(text))
+
+    assert first.name == "sgemm_322"
+    assert first.percent == 80.0
+
+
+def test_a_table_cut_short_keeps_its_whole_rows():
+    text = TYPED[: TYPED.index("4.0000ms         1") + 12]
+
+    assert profiles(text) == (ProfileTable("nvprof", "GPU activities", (COPY,)),)
+
+
+def test_a_row_quoted_below_its_table_is_not_counted_again():
+    prose = "The kernel below takes\nthe most time of all:\n"
+    row = UNTYPED.splitlines()[2]
+
+    assert profiles(f"{UNTYPED}\n{prose}{row}\n") == NVPROF
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " 80.00%  16.000ms  20  800.00us  1.1200us  15.000ms  [CUDA memcpy HtoD]\n",
+        "    0.0    2212    1    2212.0    2212    2212  listen\n",
+        "GProf output:\n83.83  322.41  322.41  2  161.21  161.21  conv_cpu(int)\n",
+        "Time (%)\tTime (ms)\tKernel Function\n36.50%\t49.299\tcudnn::sgemm\n",
+        "==305== Profiling result:\nNo kernels were profiled.\n",
+        '==PROF== Profiling "unroll_kernel" - 2: 0%....50%....100% - 73 passes\n',
+        "Generating CUDA API Statistics...\n",
+        "Time(%)  Total Time  Calls  Average  Minimum  Maximum  Name\n",
+        "==1== Profiling result:\nTime(%) Time Calls Avg Min Max Name\n"
+        " 120.00%  16.000ms  20  800.00us  1.1200us  15.000ms  too much\n",
+    ],
+)
+def test_what_is_no_profilers_table_is_none(text):
+    assert find(text) == Findings()
+
+
+@pytest.mark.parametrize("text", [NSYS_2020, NSYS_2021, NSYS_2024, NSYS_PROFILE])
+def test_nsys_of_every_year_says_the_same(text):
+    assert profiles(text) == NSYS
+
+
+def test_nsys_names_the_systems_calls_as_their_own_section():
+    text = NSYS_2020.replace("CUDA API", "Operating System Runtime API")
+
+    assert profiles(text)[0].section == "OS runtime"
+
+
+def test_a_table_without_title_is_known_by_its_columns():
+    tables = "\n".join(
+        line for line in NSYS_PROFILE.splitlines() if not line.startswith("[")
+    )
+
+    assert profiles(tables) == NSYS
+
+
+def test_other_units_of_time_are_read_from_the_header():
+    text = NSYS_2024.replace("(ns)", "(us)")
+
+    assert profiles(text)[1].rows[0].total_s == 0.00336
+
+
+@pytest.mark.parametrize("cut", [4, 6, 12, 24, 33, 52])
+def test_a_row_of_nsys_cut_in_the_middle_is_mended(cut):
+    row = "   25.0       10000      1      10000.0     10000      10000  cudaMemcpy"
+    halves = f"{row[:cut].rstrip()}\n{row[cut:].lstrip()}"
+
+    assert profiles(NSYS_2020.replace(row, halves)) == NSYS

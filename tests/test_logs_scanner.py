@@ -1,0 +1,127 @@
+"""A stream says the same however it comes, whatever it holds, in flat memory."""
+
+import tracemalloc
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.logs import Scanner, find
+from runner.model import Findings, Inference, TimeUsage
+
+OUTPUT = b"""\
+\xe2\x9c\xb1 Running /usr/bin/time python m2.1.py
+Loading fashion-mnist data... done
+New Inference
+Op Time: 0.021169
+Op Time: 0.0
+68800
+Correctness: 0.7653 Model: ece408
+5.47user 3.58system 0:05.21elapsed 173%CPU (0avgtext+0avgdata 2958336maxresident)k
+0inputs+2624outputs (0major+27189minor)pagefaults 0swaps
+==305== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:   80.00%  16.000ms        20  800.00us  1.1200us  15.000ms  sgemm
+                   20.00%  4.0000ms         1  4.0000ms  4.0000ms  4.0000ms  void f(i
+nt)
+      API calls:  100.00%  3.00000s        22  136.36ms  13.006us  1.56281s  cudaFree
+real 4.95
+user 10.01
+sys 4.43
+Op Time: 1384.19 ms
+Test Accuracy: 0.8714
+"""
+FOUND = find(OUTPUT)
+COLOURS = st.sampled_from([b"\x1b[31m", b"\x1b[0m", b"\x1b[1;38;5;4m", b"\x1b[m"])
+FRAGMENTS = st.sampled_from(OUTPUT.splitlines(keepends=True))
+
+
+def scan(chunks: list[bytes]) -> Findings:
+    scanner = Scanner()
+    for chunk in chunks:
+        scanner.feed(chunk)
+    return scanner.findings()
+
+
+def test_the_example_has_all_kinds_of_figures():
+    assert FOUND.inferences == (
+        Inference((0.021169, 0.0688), 0.7653, "ece408"),
+        Inference((1.38419,), accuracy=0.8714),
+    )
+    assert FOUND.time_usage == (
+        TimeUsage(5.47, 3.58, 5.21, 173, 2958336),
+        TimeUsage(10.01, 4.43, 4.95),
+    )
+    assert [len(table.rows) for table in FOUND.profiles] == [2, 1]
+
+
+@given(st.lists(st.integers(0, len(OUTPUT)), max_size=30))
+def test_random_chunks_say_what_the_whole_says(places):
+    edges = [0, *sorted(places), len(OUTPUT)]
+    chunks = [OUTPUT[a:b] for a, b in pairwise(edges)]
+
+    assert scan(chunks) == FOUND
+
+
+@given(st.integers(65_000, 66_000), st.sampled_from([b"x\n", b"some line 123\n"]))
+@settings(max_examples=40, deadline=None)
+def test_where_a_figure_lies_among_dull_lines_does_not_matter(size, line):
+    before = line * (size // len(line)) + b"y" * (size % len(line)) + b"\n"
+    findings = find(before + OUTPUT + line * 10_000 + OUTPUT)
+
+    assert findings.inferences == FOUND.inferences * 2
+    assert findings.time_usage == FOUND.time_usage * 2
+    assert findings.profiles == FOUND.profiles * 2
+
+
+@given(st.lists(st.tuples(st.integers(0, len(OUTPUT)), COLOURS), max_size=20))
+def test_colours_anywhere_change_nothing(colours):
+    data = OUTPUT
+    for place, colour in sorted(colours, reverse=True):
+        data = data[:place] + colour + data[place:]
+    assert find(data) == FOUND
+
+
+def test_line_ends_of_a_terminal_change_nothing():
+    assert find(OUTPUT.replace(b"\n", b"\r\n")) == FOUND
+    assert find(OUTPUT.decode()) == FOUND
+
+
+@given(st.binary(max_size=2000))
+def test_random_bytes_never_fail(data):
+    find(data)
+
+
+@given(st.lists(st.one_of(FRAGMENTS, st.binary(max_size=30)), max_size=40))
+@settings(max_examples=200, deadline=None)
+def test_torn_and_shuffled_output_never_fails_and_never_makes_up_a_figure(pieces):
+    data = b"".join(pieces)
+    findings = find(data)
+
+    for inference in findings.inferences:
+        assert set(inference.op_times_s) <= {0.021169, 0.0, 0.0688, 1.38419}
+        assert inference.correctness in (None, 0.7653)
+
+
+def test_what_was_found_so_far_can_be_asked_at_any_time():
+    scanner = Scanner()
+    scanner.feed(b"Op Time: 0.500000\nOp Time: 0.25")
+    assert scanner.findings().inferences == (Inference((0.5, 0.25)),)
+
+    scanner.feed(b"0000\nCorrectness: 0.5 Model: ece408\n")
+    assert scanner.findings().inferences == (Inference((0.5, 0.25), 0.5, "ece408"),)
+    assert scanner.findings() == scanner.findings()
+
+
+def test_memory_stays_flat_for_endless_lines_and_for_endless_figures():
+    tracemalloc.start()
+    scanner = Scanner()
+    for _ in range(100):
+        scanner.feed(b"x" * 100_000)
+    for n in range(200):
+        scanner.feed(b"\nOp Time: 0.5\nCorrectness: 0.5 Model: m%d\n" % n * 50)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(scanner.findings().inferences) == 1000
+    assert peak < 4_000_000
