@@ -153,13 +153,14 @@ def _by_engine(
             log.add(explained(error))
             raise _failed(log) from error
     if not cancel.requested:
-        _tag(connect(answer), plan)
+        tag(connect(answer), plan)
 
 
-def _tag(client: Client, plan: ImagePlan) -> None:
+def tag(client: Client, plan: ImagePlan) -> None:
+    """Give a built image its further names."""
     with failing(f"tag the image {plan.reference}"):
-        for tag in _tags(plan)[1:]:
-            client.tag(plan.reference, tag)
+        for name in _tags(plan)[1:]:
+            client.tag(plan.reference, name)
 
 
 def _failed(log: BuildLog) -> ImageError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from runner.engines.docker.client import Client, failing
-from runner.engines.docker.disk import INTERVAL_S
 from runner.engines.docker.endpoint import Endpoint
 from runner.model import EngineFacts
 
@@ -22,17 +21,8 @@ def facts(client: Client, endpoint: Endpoint) -> EngineFacts:
 
 
 def _unenforced(info: dict[str, Any]) -> tuple[str, ...]:
-    limits = {
-        "MemoryLimit": "memory",
-        "SwapLimit": "swap",
-        "PidsLimit": "pids",
-    }
-    missing = [
-        f"{name}: the engine's host has no control group for it"
-        for key, name in limits.items()
-        if not info.get(key)
-    ]
+    limits = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "pids"}
+    missing = [name for key, name in limits.items() if not info.get(key)]
     if "name=seccomp" not in ",".join(info.get("SecurityOptions") or ()):
-        missing.append("system calls: the engine runs without seccomp")
-    missing.append(f"disk: no quota, but a look every {INTERVAL_S:g} s")
+        missing.append("system calls")
     return tuple(missing)

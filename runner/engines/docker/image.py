@@ -12,6 +12,7 @@ from runner.engines.docker.endpoint import Answer
 from runner.errors import ImageError
 from runner.events import Event, ImageReady
 from runner.model import (
+    BuildImage,
     BuildSpec,
     ImageAction,
     ImageFacts,
@@ -33,9 +34,9 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
         if "<none>" not in name
     }
     platform = f"{version['Os']}/{version['Arch']}"
-    if spec.build_image is None:
+    if spec.image is not None and spec.build_image is None:
         return ImageFacts(present, platform)
-    dockerfile = spec.build_image.dockerfile
+    dockerfile = (spec.build_image or BuildImage()).dockerfile
     try:
         text = (project / dockerfile).read_text()
     except FileNotFoundError:
@@ -52,6 +53,8 @@ def prepare(
         yield from transfer.pull(answer, plan.reference, cancel)
     elif plan.action is ImageAction.BUILD:
         yield from build.build(answer, plan, project, cancel)
+    else:
+        build.tag(client, plan)
     if cancel.requested:
         return
     if plan.action is ImageAction.BUILD and plan.build and plan.build.push:
