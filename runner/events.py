@@ -278,7 +278,7 @@ _TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 
 def to_line(event: Event, at: float) -> bytes:
     """Give the event as one JSON line, newline included."""
-    body: dict[str, object] = {"at": round(at, 6), "event": type(event).__name__}
+    body: dict[str, object] = {"at": at, "event": type(event).__name__}
     for item in fields(event):
         if item.name != "data":
             body[item.name] = getattr(event, item.name)

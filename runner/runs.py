@@ -57,7 +57,7 @@ class Recorder:
 
     def keep(self, event: events.Event) -> events.Event:
         """Write an event down; an Output comes back with its offset and length."""
-        at = time.time()
+        at = round(time.time(), 6)
         if isinstance(event, events.Output):
             event = self._log(event)
         if self.record is None:
