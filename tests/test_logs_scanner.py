@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.logs import Scanner, find
+from runner.logs import Scanner, combined, find
 from runner.model import Findings, Inference, TimeUsage
 
 OUTPUT = b"""\
@@ -125,3 +125,12 @@ def test_memory_stays_flat_for_endless_lines_and_for_endless_figures():
 
     assert len(scanner.findings().inferences) == 1000
     assert peak < 4_000_000
+
+
+def test_streams_and_commands_are_put_together_in_their_order():
+    first, second = find("Op Time: 1.0"), find("real 4.95\nuser 10.01\nsys 4.43")
+
+    assert combined([first, second, first]) == Findings(
+        inferences=(Inference((1.0,)), Inference((1.0,))),
+        time_usage=(TimeUsage(10.01, 4.43, 4.95),),
+    )

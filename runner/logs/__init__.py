@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from runner.logs.inference import op_time_sum
 from runner.logs.lines import LINE_LIMIT, lines
-from runner.logs.scanner import Scanner, find
+from runner.logs.scanner import Scanner, combined, find
 from runner.logs.timing import elapsed
 from runner.logs.units import seconds
 
 __all__ = [
     "LINE_LIMIT",
     "Scanner",
+    "combined",
     "elapsed",
     "find",
     "lines",

@@ -26,6 +26,9 @@ _WHOLE = re.compile(
     rf"|EvalMetric:\s*\{{'accuracy':\s*{_METRIC}\}}"
     rf"|Test Accuracy:\s*{_SHARE}"
 )
+_TABLE = re.compile(
+    r"(?:Name|Operation|result:|calls:|report)$|Statistics|Summary|/reports/"
+)
 _FIRST_LETTERS = frozenset("0123456789OLCAETrus=P*[")
 _ENDS_OF_GNU = ("elapsed", "CPU", ")k")
 
@@ -63,6 +66,8 @@ def _timed(whole: str, second: str) -> bool:
 
 
 def _opens_table(whole: str, first: str) -> bool:
+    if _TABLE.search(whole) is None:
+        return False
     if nvprof.opening(whole) is not None or nsys.header(whole) is not None:
         return True
     titled = nsys.title(whole)

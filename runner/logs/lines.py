@@ -25,6 +25,7 @@ _UNFINISHED = re.compile(
     r"\x1b(?:[ -/]{0,8}|\[[0-?]{0,64}[ -/]{0,8}|[\]PX^_][^\x07\x1b]{0,4096}\x1b?)\Z"
 )
 _LONGEST = 4100
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,64}m")
 _ANY_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -127,8 +128,9 @@ def lines(chunks: Iterable[bytes]) -> Iterator[str]:
 def _clean(line: str) -> str:
     if line.endswith("\r"):
         line = line[:-1]
-    if _ANY_CONTROL.search(line) is None:
-        return line[:LINE_LIMIT]
+    plain = _COLOUR.sub("", line) if "\x1b" in line else line
+    if _ANY_CONTROL.search(plain) is None:
+        return plain[:LINE_LIMIT]
     row = _Row()
     row.write(line)
     return row.finish()

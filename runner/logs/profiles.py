@@ -110,7 +110,8 @@ class ProfileReader:
 
     def _label(self, line: str) -> tuple[str, str] | None:
         """Find the Type column's label, which may have been cut as well."""
-        for whole in (line, self._odd + line, f"{self._odd} {line}"):
+        odd = self._odd
+        for whole in (line, odd + line, f"{odd} {line}") if odd else (line,):
             labelled = nvprof.label(whole)
             if labelled is not None and labelled[1]:
                 if whole != line:

@@ -7,6 +7,7 @@ matter. A block without a trace of any figure is passed over whole.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 
 from runner.logs.cuts import mended
 from runner.logs.inference import InferenceReader
@@ -29,7 +30,10 @@ _PLAIN = bytes([*range(0x20, 0x7F), *range(0x80, 0x100)]) + b"\t\n"
 
 
 class Scanner:
-    """Takes a command's output piece by piece; see `findings`."""
+    """Takes one stream of a command piece by piece; see `findings`.
+
+    Each stream needs its own, since two of them meet in the middle of lines.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -106,6 +110,16 @@ def find(text: bytes | str) -> Findings:
     scanner = Scanner()
     scanner.feed(data)
     return scanner.findings()
+
+
+def combined(parts: Iterable[Findings]) -> Findings:
+    """Put the findings of several streams or commands together, in their order."""
+    every = tuple(parts)
+    return Findings(
+        inferences=tuple(one for part in every for one in part.inferences),
+        time_usage=tuple(one for part in every for one in part.time_usage),
+        profiles=tuple(one for part in every for one in part.profiles),
+    )
 
 
 def _edges(block: bytes) -> tuple[int, int]:
