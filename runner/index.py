@@ -193,7 +193,8 @@ def _remove(path: Path) -> None:
 
 
 def _row(record: RunRecord) -> tuple[object, ...]:
-    verdict, best = record.verdict, _best(record.findings.inferences)
+    inferences = record.findings.inferences
+    verdict, best = record.verdict, _best(inferences)
     return (
         record.id,
         record.created_at,
@@ -205,7 +206,7 @@ def _row(record: RunRecord) -> tuple[object, ...]:
         verdict.reason.exit_code if verdict else None,
         sum(best.op_times_s) if best and best.op_times_s else None,
         best.correctness if best else None,
-        record.synthetic,
+        any(inference.synthetic for inference in inferences),
     )
 
 

@@ -1,0 +1,204 @@
+"""The index of runs: found by prefix, listed newest first, and always replaceable."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from runner import index
+from runner.errors import RaiError
+from runner.model import (
+    CommandRecord,
+    EngineFacts,
+    Findings,
+    Inference,
+    Outcome,
+    Reason,
+    RunRecord,
+    State,
+    Verdict,
+)
+
+
+def record(run_id: str, created_at: float = 1.0, **more: object) -> RunRecord:
+    return RunRecord(run_id, "/home/me/project", "rai_build.yml", created_at, **more)  # type: ignore[arg-type]
+
+
+def printed(inference: Inference) -> CommandRecord:
+    found = Findings((inference,))
+    return CommandRecord(0, "python m1.1.py", None, Outcome.OK, findings=found)
+
+
+def nothing() -> Iterable[RunRecord]:
+    return ()
+
+
+def never() -> Iterable[RunRecord]:
+    raise AssertionError("the index is sound; no record needs to be read")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "index.sqlite"
+
+
+def test_a_run_that_was_put_is_listed_with_what_a_listing_shows(path):
+    done = record(
+        "2026-a",
+        10.0,
+        ended_at=12.0,
+        state=State.DONE,
+        verdict=Verdict(True, False, None, Reason.COMMAND_FAILED),
+        engine=EngineFacts("local"),
+        commands=(printed(Inference(agreement=0.9)),),
+    )
+    with index.open_index(path, nothing) as runs:
+        runs.put(done)
+    with index.open_index(path, never) as runs:
+        assert runs.list_runs() == [
+            index.Entry(
+                id="2026-a",
+                created_at=10.0,
+                ended_at=12.0,
+                project="/home/me/project",
+                state=State.DONE,
+                reason=Reason.COMMAND_FAILED,
+                engine="local",
+                exit_code=1,
+                op_time_s=None,
+                correctness=None,
+                synthetic=True,
+            )
+        ]
+
+
+def test_a_run_that_is_put_again_is_replaced(path):
+    with index.open_index(path, nothing) as runs:
+        runs.put(record("a", state=State.RUNNING))
+        runs.put(record("a", state=State.LOST))
+        assert [entry.state for entry in runs.list_runs()] == [State.LOST]
+
+
+@pytest.mark.parametrize(
+    ("inferences", "op_time_s", "correctness"),
+    [
+        ((), None, None),
+        ((Inference(correctness=0.8), Inference(correctness=0.9)), None, 0.9),
+        (
+            (
+                Inference((0.5, 0.25), 0.85),
+                Inference((0.2, 0.1), 0.75),
+                Inference(correctness=0.9),
+            ),
+            pytest.approx(0.3),
+            0.75,
+        ),
+    ],
+)
+def test_the_figures_of_a_run_are_those_of_its_fastest_inference(
+    path, inferences, op_time_s, correctness
+):
+    with index.open_index(path, nothing) as runs:
+        runs.put(record("a", commands=tuple(map(printed, inferences))))
+        (entry,) = runs.list_runs()
+    assert (entry.op_time_s, entry.correctness) == (op_time_s, correctness)
+
+
+def test_runs_are_found_by_the_beginning_of_their_id_newest_first(path):
+    with index.open_index(path, nothing) as runs:
+        runs.put(record("ab1", 1), record("ab2", 2), record("b_%", 3))
+        assert runs.find("ab") == ["ab2", "ab1"]
+        assert runs.find("ab1") == ["ab1"]
+        assert runs.find("_") == runs.find("%") == runs.find("B") == []
+        assert runs.find("") == ["b_%", "ab2", "ab1"]
+        assert runs.latest() == "b_%"
+        runs.remove("b_%")
+        assert runs.latest() == "ab2"
+
+
+def test_an_empty_index_has_no_latest_run(path):
+    with index.open_index(path, nothing) as runs:
+        assert runs.latest() is None and runs.list_runs() == []
+
+
+def test_a_listing_can_be_of_one_project_of_active_runs_and_short(path):
+    with index.open_index(path, nothing) as runs:
+        runs.put(*(record(f"r{n}", n, state=state) for n, state in enumerate(State)))
+        runs.put(RunRecord("other", "/elsewhere", "rai_build.yml", 99))
+        active = runs.list_runs(active=True, project="/home/me/project")
+        assert [e.state for e in active] == [s for s in reversed(State) if not s.final]
+        ended = runs.list_runs(active=False)
+        assert {e.state for e in ended} == {s for s in State if s.final}
+        assert [e.id for e in runs.list_runs(limit=2)] == ["other", "r8"]
+        assert [e.id for e in runs.list_runs(project="/elsewhere")] == ["other"]
+
+
+def test_a_new_index_is_filled_from_the_records_and_then_left_alone(path):
+    with index.open_index(path, lambda: [record("a"), record("b")]) as runs:
+        assert sorted(runs.find("")) == ["a", "b"]
+    with index.open_index(path, never) as runs:
+        assert sorted(runs.find("")) == ["a", "b"]
+
+
+def test_an_index_of_another_version_is_made_again_from_the_records(path):
+    path.parent.mkdir(exist_ok=True)
+    with sqlite3.connect(path) as old:
+        old.execute("CREATE TABLE runs (id, colour)")
+        old.execute("INSERT INTO runs VALUES ('old', 'green')")
+        old.execute(f"PRAGMA user_version = {index.VERSION + 1}")
+    old.close()
+    with index.open_index(path, lambda: [record("a")]) as runs:
+        assert runs.find("") == ["a"]
+
+
+@pytest.mark.parametrize("damage", ["text", "holes", "empty"])
+def test_a_damaged_index_is_made_again_from_the_records(path, damage):
+    with index.open_index(path, nothing) as runs:
+        runs.put(*(record(f"run-{n}", n) for n in range(500)))
+    content = bytearray(path.read_bytes())
+    content[4096 : 3 * 4096] = b"\xff" * 8192
+    wrong = {"text": b"no database\n" * 99, "holes": bytes(content), "empty": b""}
+    path.write_bytes(wrong[damage])
+    with index.open_index(path, lambda: [record("a")]) as runs:
+        assert runs.find("") == ["a"]
+    with index.open_index(path, never) as runs:
+        assert runs.find("") == ["a"]
+
+
+def test_an_index_that_cannot_be_opened_is_an_error_with_its_path(path):
+    path.mkdir(parents=True)
+    with pytest.raises(RaiError, match=r"index\.sqlite"):
+        index.open_index(path, nothing)
+
+
+def write_many(path: Path, who: str) -> None:
+    for n in range(20):
+        with index.open_index(path, nothing) as runs:
+            runs.put(record(f"{who}-{n:02}"))
+
+
+def test_several_processes_write_at_once_and_nothing_is_lost(path):
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=write_many, args=(path, w)) for w in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0] * 4
+    with index.open_index(path, never) as runs:
+        assert len(runs.find("")) == 80
+
+
+def test_importing_the_index_imports_nothing_heavy():
+    heavy = "{'yaml', 'docker', 'zstandard', 'numpy', 'rich', 'typer', 'msgspec'}"
+    code = f"import sys, runner.index; sys.exit(str({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "set()"
