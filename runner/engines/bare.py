@@ -38,7 +38,7 @@ from runner.model import (
 
 UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
 MARK = "RAI_MARK"
-FIXED = re.compile(r"(?<![\w./-])/(src|build)\b(?!-)")
+FIXED = re.compile(r"(?<![\w./})-])/(src|build)\b(?!-)")
 DATA = "/data"
 
 

@@ -26,8 +26,9 @@ def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[st
         *("--hostname", HOSTNAME, "--chdir", "/build", "--die-with-parent"),
         "--as-pid-1",
         *("--cap-drop", "ALL"),
+        *_capabilities(layout),
+        *("--", "/bin/sh", "-c", INIT, "rai"),
         *_become(layout),
-        *("/bin/sh", "-c", INIT, "rai"),
         *command,
     ]
 
@@ -72,14 +73,21 @@ def _parents(path: str) -> list[str]:
     return [word for folder in above for word in ("--dir", str(folder))]
 
 
+def _capabilities(layout: Layout) -> list[str]:
+    """Leave root what it takes to become another user, and a user nothing."""
+    needed = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP") if layout.owner else ()
+    return [word for name in needed for word in ("--cap-add", name)]
+
+
 def _become(layout: Layout) -> list[str]:
-    """Turn root into the run's own user, who can never get anything back."""
+    """Turn root into the run's own user, who can never get anything back.
+
+    The first process stays root: bubblewrap could not end one of another user.
+    """
     if layout.owner is None:
-        return ["--"]
+        return []
     uid, gid = layout.owner
-    capabilities = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
     return [
-        *(word for name in capabilities for word in ("--cap-add", name)),
-        *("--", "setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"),
-        *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"),
+        *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"),
+        *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"),
     ]

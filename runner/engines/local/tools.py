@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ from runner.engines.local.host import Host
 from runner.engines.local.layout import TOOLS, Folders
 from runner.model import Invocation
 
-TIME = "/usr/bin/time"
+TIME = re.compile(r"(?<![\w./-])/usr/bin/time(?![\w./-])")
 GNU_TIME = Path(__file__).parent.with_name("gnu_time.py")
 
 
@@ -40,13 +41,10 @@ def _program(path: Path, line: str) -> None:
 
 def redirected(invocation: Invocation, seen_at: str = TOOLS) -> Invocation:
     """Name the stand-in where a line calls GNU time and nothing lies over /usr/bin."""
-
-    def swap(word: str) -> str:
-        return f"{seen_at}/bin/time" if word == TIME else word
-
+    stand_in = f"{seen_at}/bin/time".replace("\\", r"\\")
     script = invocation.script
     return Invocation(
-        tuple(swap(word) for word in invocation.argv),
+        tuple(TIME.sub(stand_in, word) for word in invocation.argv),
         invocation.why,
-        None if script is None else " ".join(map(swap, script.split(" "))),
+        None if script is None else TIME.sub(stand_in, script),
     )

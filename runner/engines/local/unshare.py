@@ -17,6 +17,8 @@ def argv(
 ) -> list[str]:
     """Give the words that run a command in a sandbox; ``me`` is who calls."""
     return [
+        # Ends with the process that runs rai, however that ends.
+        *("setpriv", "--pdeathsig", "KILL", "--"),
         *("unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"),
         *([] if layout.owner else ["--user", "--map-root-user"]),
         *([] if layout.network else ["--net"]),

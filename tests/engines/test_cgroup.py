@@ -1,0 +1,41 @@
+"""Where a control group can be made, read from the kernel's tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner.engines.local.cgroup import Parent, parents
+
+FIRST = """\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+33 31 0:30 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct
+39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+"""
+SECOND = "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
+
+
+def test_in_the_first_version_each_controller_has_its_own_tree():
+    own = "8:pids:/\n4:memory:/jobs/7\n1:cpu,cpuacct:/\n0::/\n"
+    assert parents(FIRST, own) == {
+        "memory": [
+            Parent(Path("/sys/fs/cgroup/memory/jobs/7"), 1),
+            Parent(Path("/sys/fs/cgroup/memory"), 1),
+        ],
+        "pids": [Parent(Path("/sys/fs/cgroup/pids"), 1)],
+    }
+
+
+def test_in_the_second_version_all_are_in_one_tree():
+    slice = Path("/sys/fs/cgroup/user.slice/a b.scope")
+    tries = [Parent(slice, 2), Parent(Path("/sys/fs/cgroup"), 2)]
+    found = parents(SECOND, "0::/user.slice/a b.scope\n")
+    assert found == {"memory": tries, "pids": tries}
+
+
+def test_in_a_container_the_mount_begins_at_its_own_group():
+    mounts = "9 8 0:28 /docker/abc /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+    found = parents(mounts, "8:pids:/docker/abc/sub\n")
+    assert found["pids"][0] == Parent(Path("/sys/fs/cgroup/pids/sub"), 1)
+    assert found["memory"] == []
