@@ -56,7 +56,7 @@ def test_a_spinner_leaves_nothing_of_itself_behind():
     text = " Waiting for the server to process your request... "
     frame = "\x1b[37m⣾\x1b[0m" + text + "\b" * (len(text) + 1)
     frame += "\x7f" * 52 + "\b" * 52 + "\x1b[K" * 52
-    data = (frame * 3000 + "\x1b[32m✱ Downloading your code.\x1b[0m\n").encode()
+    data = (frame * 1000 + "\x1b[32m✱ Downloading your code.\x1b[0m\n").encode()
 
     assert read(data) == ["✱ Downloading your code."]
 

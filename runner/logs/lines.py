@@ -33,7 +33,7 @@ class _Row:
     """One line of a terminal while it is written, from any number of pieces."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.cells: list[str] = []
         self.column = 0
         self.pending = ""
 
@@ -48,7 +48,7 @@ class _Row:
     def finish(self) -> str:
         """Give the line as it now stands."""
         self._apply(self.pending)
-        return self.text
+        return "".join(self.cells)
 
     def _apply(self, piece: str) -> None:
         end = 0
@@ -66,8 +66,8 @@ class _Row:
     def _put(self, text: str) -> None:
         shown = text[: max(0, LINE_LIMIT - self.column)]
         if shown:
-            left = self.text[: self.column].ljust(self.column)
-            self.text = left + shown + self.text[self.column + len(shown) :]
+            self.cells += " " * (self.column - len(self.cells))
+            self.cells[self.column : self.column + len(shown)] = shown
         self.column += len(text)
 
     def _move(self, final: str, args: str) -> None:
@@ -83,12 +83,12 @@ class _Row:
 
     def _erase(self, mode: int) -> None:
         if mode == 0:
-            self.text = self.text[: self.column]
+            del self.cells[self.column :]
         elif mode == 1:
-            blank = " " * min(self.column + 1, len(self.text))
-            self.text = blank + self.text[self.column + 1 :]
+            blank = min(self.column + 1, len(self.cells))
+            self.cells[:blank] = " " * blank
         elif mode == 2:
-            self.text = ""
+            self.cells.clear()
 
 
 class LineReader:
