@@ -54,14 +54,17 @@ class Tree:
         return place if taken == name else None
 
     def _take(self, name: str, place: Place, whole: str) -> None:
-        taken, there = self._taken.setdefault(name.casefold(), (name, place))
+        key = name.casefold()
+        if key not in self._taken:
+            self._taken[key] = (name, place)
+            return
+        taken, there = self._taken[key]
         if taken != name:
             raise HostileNameError(f"{whole!r} differs from {taken!r} only by case")
-        if there is place is Place.FOLDER:
-            return
-        if there is not place and name != whole:
+        if name != whole and there is not Place.FOLDER:
             raise HostileNameError(f"{whole!r} lies in {name!r}, which is no folder")
-        raise HostileNameError(f"{name!r} comes twice")
+        if not there is place is Place.FOLDER:
+            raise HostileNameError(f"{name!r} comes twice")
 
 
 def leaves(link: str, links: Mapping[str, str]) -> bool:
