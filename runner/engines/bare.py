@@ -19,9 +19,8 @@ from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import environment
-from runner.engines.local import sandbox
+from runner.engines.folders import Folders, made, reap
 from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import Folders
 from runner.engines.local.tools import provide, redirected
 from runner.engines.sequence import in_order
 from runner.events import BuildFolder, CommandFinished, Event, Starting, Usage
@@ -70,9 +69,9 @@ class BareEngine:
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps, then give the build folder back; leave nothing behind."""
+        reap()
         with ExitStack() as stack:
-            folders = sandbox.make_folders(f"rai-{work.run_id}-")
-            stack.callback(source.remove, folders.root)
+            folders = stack.enter_context(made(work.run_id))
             run = _Run(work, cancel, folders, time=self._time)
             stack.callback(process.kill_marked, MARK, run.mark)
             run.furnish()

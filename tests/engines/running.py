@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from runner.model import (
 )
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
+RUN_ID = f"contract{os.getpid()}"
 LIMITS = Limits(time_s=60, stop_grace_s=2)
 
 
@@ -142,7 +144,7 @@ def run(
     """
     steps = [shell(c) if isinstance(c, str) else c for c in commands]
     work = Workspace(
-        run_id="contract",
+        run_id=RUN_ID,
         steps=tuple(replace(step, index=n) for n, step in enumerate(steps)),
         open_source=source(files),
         image=subject.image,

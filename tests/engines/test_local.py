@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.engines import source
 from runner.engines.local import LocalEngine, sandbox
 from runner.model import BuildSpec, DataFile, DataMount
 from tests.engines.contract import *  # noqa: F403 - the tests are the contract's
-from tests.engines.running import Subject, run
+from tests.engines.running import RUN_ID, Subject, run
 
 pytestmark = pytest.mark.local
 
@@ -149,11 +148,11 @@ def test_data_that_only_root_may_read_is_given(subject: Subject, tmp_path: Path)
 
 
 def leftovers(scratch: Path) -> list[str]:
-    groups = [str(p) for p in Path("/sys/fs/cgroup").rglob("rai-*")]
+    groups = map(str, Path("/sys/fs/cgroup").rglob(f"rai-{RUN_ID}-*"))
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     return [
         *map(str, scratch.iterdir()),
-        *[group for group in groups if "contract" in group],
+        *groups,
         *[line for line in mounts if str(scratch) in line],
     ]
 
@@ -171,7 +170,7 @@ def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: P
     from tests.engines.running import SOURCE, shell
     from tests.engines.running import source as opener
 
-    work = Workspace("contract", (shell("echo x; sleep 655"),), opener(SOURCE))
+    work = Workspace(RUN_ID, (shell("echo x; sleep 655"),), opener(SOURCE))
     events = subject.engine.run(work, Cancel())
     next(event for event in events if isinstance(event, Output))
     events.close()
@@ -193,7 +192,8 @@ def test_a_killed_rai_takes_its_commands_along(kind: str, scratch: Path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     until(lambda: running(line) == [])
-    source.remove(scratch)
+    run(Subject(LocalEngine(kind=kind)), ["true"])
+    assert leftovers(scratch) == []
 
 
 def until(condition, seconds: float = 10.0) -> None:

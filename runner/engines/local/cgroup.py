@@ -108,14 +108,8 @@ class Group:
 
     def close(self) -> None:
         """Kill what is left in the group, and remove it."""
-        deadline = time.monotonic() + CLOSE_S
         for folder in dict.fromkeys(self._folders.values()):
-            while folder.exists() and time.monotonic() < deadline:
-                _kill(folder)
-                with contextlib.suppress(OSError):  # until its last process is gone
-                    folder.rmdir()
-                    break
-                time.sleep(0.005)
+            _remove(folder)
 
     def _make(self, controller: str, tries: list[Parent], name: str) -> None:
         failure = OSError(f"no cgroup has the controller {controller}")
@@ -168,6 +162,23 @@ def _folder(parent: Parent, controller: str, name: str) -> Path:
     folder = parent.folder / name
     folder.mkdir(exist_ok=True)
     return folder
+
+
+def remove(name: str) -> None:
+    """Remove the group of that name, which a process left that was killed."""
+    for tries in _parents_here().values():
+        for parent in tries:
+            _remove(parent.folder / name)
+
+
+def _remove(folder: Path) -> None:
+    deadline = time.monotonic() + CLOSE_S
+    while folder.exists() and time.monotonic() < deadline:
+        _kill(folder)
+        with contextlib.suppress(OSError):  # until its last process is gone
+            folder.rmdir()
+            return
+        time.sleep(0.005)
 
 
 def _kill(folder: Path) -> None:

@@ -15,10 +15,11 @@ from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import environment
+from runner.engines.folders import Folders, made, reap
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.greeting import Greeting
 from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import TOOLS, Folders, Layout, layout
+from runner.engines.local.layout import TOOLS, Layout, layout
 from runner.engines.local.tools import provide, redirected
 from runner.engines.sequence import in_order
 from runner.errors import EngineError
@@ -86,9 +87,10 @@ class LocalEngine:
         found = self._search().sandbox
         if found is None:
             raise EngineError(*self.check(BuildSpec("")), reason=Reason.NO_ENGINE)
+        for name in reap():
+            cgroup.remove(name)
         with ExitStack() as stack:
-            folders = sandbox.make_folders(f"rai-{work.run_id}-")
-            stack.callback(source.remove, folders.root)
+            folders = stack.enter_context(made(work.run_id))
             group = None
             if cgroup.available():
                 group = cgroup.Group(folders.root.name, work.limits)

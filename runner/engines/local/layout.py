@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from runner.engines.folders import Folders
 from runner.engines.local.host import Host
 from runner.model import DataMount, Limits, Profile
 
@@ -14,48 +14,6 @@ TOOLS = "/run/rai"
 HOSTNAME = "rai"
 
 Owner = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Folders:
-    """The folders that a run has for itself on the host."""
-
-    root: Path
-
-    @property
-    def source(self) -> Path:
-        """The unpacked project: /src."""
-        return self.root / "src"
-
-    @property
-    def build(self) -> Path:
-        """The commands' working folder: /build."""
-        return self.root / "build"
-
-    @property
-    def scratch(self) -> Path:
-        """What is /tmp to all commands of the run."""
-        return self.root / "tmp"
-
-    @property
-    def tools(self) -> Path:
-        """Stand-ins for programs that the host does not have."""
-        return self.root / "tools"
-
-    @property
-    def over(self) -> Path:
-        """Programs that must appear in /usr/bin itself."""
-        return self.root / "over"
-
-    @property
-    def data(self) -> Path:
-        """Copies of data files that the sandbox's user may not read."""
-        return self.root / "data"
-
-    @property
-    def mount(self) -> Path:
-        """Where a new root is put together."""
-        return self.root / "root"
 
 
 @dataclass(frozen=True, slots=True)

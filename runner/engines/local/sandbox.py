@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from runner import process
 from runner.engines import source
+from runner.engines.folders import made
 from runner.engines.local import bwrap, unshare
 from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import Folders, Layout, Owner, layout
+from runner.engines.local.layout import Layout, Owner, layout
 from runner.engines.local.tools import provide
 from runner.errors import EngineError
 from runner.model import Limits, Profile
@@ -88,9 +87,7 @@ def _failure(sandbox: Sandbox) -> str | None:
     """Run a trifle in such a sandbox; say why it does not work, None when it does."""
     if shutil.which(PROGRAMS[sandbox.kind]) is None:
         return "not installed"
-    with ExitStack() as stack:
-        folders = make_folders("rai-trial-")
-        stack.callback(source.remove, folders.root)
+    with made("trial") as folders:
         provide(folders, host(), time=sandbox.time != "host")
         if sandbox.owner:
             source.give(folders.build, sandbox.owner)
@@ -112,13 +109,3 @@ def _failure(sandbox: Sandbox) -> str | None:
         return None
     said = done.stderr.decode(errors="replace").strip()
     return said or "a file is not protected as it should be, or Python is not reached"
-
-
-def make_folders(prefix: str) -> Folders:
-    """Make the empty folders of a run, for this user alone."""
-    folders = Folders(Path(tempfile.mkdtemp(prefix=prefix)))
-    for folder in (folders.source, folders.build, folders.scratch, folders.mount):
-        folder.mkdir()
-    folders.scratch.chmod(0o1777)
-    (folders.scratch / "home").mkdir()
-    return folders

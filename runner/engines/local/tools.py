@@ -7,8 +7,9 @@ import shlex
 import shutil
 from pathlib import Path
 
+from runner.engines.folders import Folders
 from runner.engines.local.host import Host
-from runner.engines.local.layout import TOOLS, Folders
+from runner.engines.local.layout import TOOLS
 from runner.model import Invocation
 
 TIME = re.compile(r"(?<![\w./-])/usr/bin/time(?![\w./-])")
@@ -21,8 +22,7 @@ def provide(folders: Folders, host: Host, *, time: bool, seen_at: str = TOOLS) -
     ``seen_at`` is where a command finds the folder of tools.
     """
     programs = folders.tools / "bin"
-    programs.mkdir(parents=True)
-    folders.over.mkdir()
+    folders.tools.mkdir()
     python = shlex.quote(str(host.python))
     if host.wrap:
         for name in ("python", "python3"):
@@ -35,6 +35,7 @@ def provide(folders: Folders, host: Host, *, time: bool, seen_at: str = TOOLS) -
 
 
 def _program(path: Path, line: str) -> None:
+    path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\nexec {line}\n")
     path.chmod(0o755)
 
