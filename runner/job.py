@@ -11,12 +11,11 @@ from runner.cancel import Cancel
 from runner.commands import plan as plan_command
 from runner.engines import Engine
 from runner.errors import ImageError, RaiError
-from runner.logs import Scanner
+from runner.logs import Scanner, combined
 from runner.model import (
     Archive,
     BuildSpec,
     DataMount,
-    Findings,
     JobRequest,
     Reason,
     State,
@@ -201,7 +200,9 @@ class _Life:
                 yield event
                 if isinstance(event, ev.CommandFinished):
                     self.ended.append(event)
-                    yield ev.Found(event.index, _together(scanners))
+                    yield ev.Found(
+                        event.index, combined(s.findings() for s in scanners.values())
+                    )
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
             yield ev.Collected(path, size, writer.members)
@@ -224,12 +225,3 @@ def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:
         for e in failed
     )
     return Verdict(True, False, None, Reason.COMMAND_FAILED, said)
-
-
-def _together(scanners: dict[Stream, Scanner]) -> Findings:
-    out, err = (scanners[stream].findings() for stream in Stream)
-    return Findings(
-        (*out.inferences, *err.inferences),
-        (*out.time_usage, *err.time_usage),
-        (*out.profiles, *err.profiles),
-    )
