@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner import events as ev
-from runner import report, term
+from runner import report
 from runner.model import (
     EngineFacts,
     ImageAction,
@@ -16,6 +16,8 @@ from runner.model import (
     Stream,
     Verdict,
 )
+from runner.term.face import Face, Mode
+from runner.term.sayings import ending
 
 FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", ("memory", "pids"))
 IMAGE = ImageUsed("rai-build:abc", "sha256:1", ImageAction.BUILD, "nothing like it")
@@ -55,7 +57,7 @@ Step 1/2 : FROM x
 
 
 def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
-    face = term.Face(term.Mode.PLAIN)
+    face = Face(Mode.PLAIN)
     for event in STORY:
         face.show(event)
     face.close()
@@ -66,7 +68,7 @@ def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
 
 
 def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
-    face = term.Face(term.Mode.QUIET)
+    face = Face(Mode.QUIET)
     for event in STORY:
         face.show(event)
     face.close()
@@ -80,14 +82,14 @@ def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
 
 
 def test_aside_leaves_stdout_to_the_record(capfd):
-    face = term.Face(term.Mode.QUIET, aside=True)
+    face = Face(Mode.QUIET, aside=True)
     face.show(ev.Output(0, Stream.STDOUT, b"text\n"))
 
     assert capfd.readouterr() == ("", "text\n")
 
 
 def test_a_line_of_rai_never_joins_an_unfinished_line_of_the_program(capfd):
-    face = term.Face(term.Mode.PLAIN)
+    face = Face(Mode.PLAIN)
     face.show(ev.Output(0, Stream.STDERR, b"no newline"))
     face.show(ev.CommandFinished(0, 1, 0.5))
 
@@ -99,7 +101,7 @@ def test_a_line_of_rai_never_joins_an_unfinished_line_of_the_program(capfd):
 def test_every_end_of_a_run_is_told_with_what_to_do(reason):
     finished = ev.Finished(Verdict(True, False, None, reason, "why"))
 
-    said = term.ending("0a1b", finished, 3.0)
+    said = ending("0a1b", finished, 3.0)
 
     assert "0a1b" in said[0][0]
     if reason is not Reason.DONE:

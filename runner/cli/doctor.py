@@ -12,8 +12,9 @@ from runner.cli import settings
 def doctor(as_json: settings.JsonFlag = False) -> None:
     """Say what this machine can do for a run, and what is missing."""
     from runner import doctor as findings
-    from runner import record, report, term
+    from runner import record, report
     from runner.model import Reason
+    from runner.term.tables import blocks
 
     config = settings.load()
     found = findings.examine(config.home, config.data_dir, dict(os.environ))
@@ -22,6 +23,6 @@ def doctor(as_json: settings.JsonFlag = False) -> None:
     else:
         rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
         heads = ("what", "state", "finding", "what to do")
-        term.blocks([report.Table("", heads, rows)])
+        blocks([report.Table("", heads, rows)])
     if not findings.can_run(found):
         raise typer.Exit(Reason.NO_ENGINE.exit_code)

@@ -10,7 +10,8 @@ from runner.cli import settings
 
 def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     """Print the runs that are under way, or those that ended, newest first."""
-    from runner import record, report, term
+    from runner import record, report
+    from runner.term.tables import blocks
 
     place = settings.home()
     with settings.opened(place) as known:
@@ -20,6 +21,6 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     if as_json:
         settings.print_json([record.plain(one) for one in found])
     elif found:
-        term.blocks([report.listing(found, time.time())])
+        blocks([report.listing(found, time.time())])
     else:
         print("No runs are under way." if active else "No runs yet: rai run -p DIR")

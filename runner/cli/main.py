@@ -112,7 +112,7 @@ def _refuse_contradictions(given: list[str]) -> None:
 
 
 def _report(error: RaiError) -> None:
-    from runner import term
+    from runner.term.problems import problems
 
-    term.problems(error.problems)
+    problems(error.problems)
     print(error.reason.advice, file=sys.stderr)

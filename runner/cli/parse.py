@@ -16,9 +16,10 @@ def parse(
     as_json: settings.JsonFlag = False,
 ) -> None:
     """Print the figures that are found in a program's output."""
-    from runner import record, report, term
+    from runner import record, report
     from runner.errors import UsageError
     from runner.logs import Scanner
+    from runner.term.tables import blocks
 
     scanner = Scanner()
     try:
@@ -31,6 +32,6 @@ def parse(
     if as_json:
         settings.print_json(record.plain(found))
     elif shown := report.figures(found):
-        term.blocks(shown)
+        blocks(shown)
     else:
         print("No figures found.")

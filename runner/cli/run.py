@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runner.config import Config
     from runner.model import BuildSpec, JobRequest, Problem, Profile, RunRecord
     from runner.paths import RunPaths
-    from runner.term import Face
+    from runner.term.face import Face
 
 
 def run(
@@ -55,9 +55,11 @@ def run(
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run the commands of a project's rai_build.yml, and keep a record of it."""
-    from runner import record, term
+    from runner import record
     from runner.cli import sending
     from runner.errors import UsageError
+    from runner.term.face import Face, Mode
+    from runner.term.problems import problems
 
     if dry_run:
         sending.show(path, as_json)
@@ -66,9 +68,9 @@ def run(
     if output is not None and output.exists():
         raise UsageError(f"--output {output} exists; name a new folder")
     request, warnings = _request(path, config, keep_going)
-    face = term.Face(term.Mode(config.progress), aside=as_json)
-    if face.mode is not term.Mode.QUIET:
-        term.problems(warnings)
+    face = Face(Mode(config.progress), aside=as_json)
+    if face.mode is not Mode.QUIET:
+        problems(warnings)
     if queue:
         face.line(f"Warning: there are no queues here; {queue} is ignored.", "yellow")
     done, paths = _carry_out(request, config, face)
@@ -122,9 +124,10 @@ def _carry_out(
     """Run it, show it, list it; give its record."""
     from dataclasses import replace
 
-    from runner import data, engines, events, job, runs, term
+    from runner import data, engines, events, job, runs
     from runner.cancel import Cancel
     from runner.paths import Home
+    from runner.term.sayings import ending
 
     ci = bool(os.environ.get("CI"))
     choice = engines.choose(config.engine, request.spec, ci=ci)
@@ -146,7 +149,7 @@ def _carry_out(
             if isinstance(event, events.Finished):
                 face.close()
                 took_s = time.monotonic() - began
-                for text, colour in term.ending(paths.id, event, took_s):
+                for text, colour in ending(paths.id, event, took_s):
                     face.line(text, colour)
     done = settings.record_of(paths)
     with settings.opened(place) as known:

@@ -12,7 +12,8 @@ from runner.errors import NotAllowedError
 
 def show(path: Path, as_json: bool) -> None:
     """Print the survey of the project's folder."""
-    from runner import record, report, term
+    from runner import record, report
+    from runner.term.tables import blocks
 
     file = build_file(path)
     found = pack.survey(file.parent)
@@ -23,7 +24,7 @@ def show(path: Path, as_json: bool) -> None:
         left = tuple((item.name, item.why) for item in found.left_out)
         total = report.size(found.total_bytes)
         title = f"{len(sent)} entries, {total}, would be sent"
-        term.blocks(
+        blocks(
             [
                 report.Table(title, ("size", "name"), sent, frozenset({0})),
                 report.Table("Left out", ("name", "by"), left),

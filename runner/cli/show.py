@@ -7,10 +7,11 @@ from runner.cli import settings
 
 def show(run: settings.RunArgument, as_json: settings.JsonFlag = False) -> None:
     """Show what a run was and what came of it."""
-    from runner import record, report, term
+    from runner import record, report
+    from runner.term.tables import blocks
 
     found = settings.record_of(settings.find(settings.home(), run))
     if as_json:
         settings.print_json(record.plain(found))
     else:
-        term.blocks(report.of(found))
+        blocks(report.of(found))

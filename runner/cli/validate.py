@@ -18,9 +18,11 @@ def validate(
     as_json: settings.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and say what a run of it would do; needs no Docker."""
-    from runner import image, job, record, report, term
+    from runner import image, job, record, report
     from runner.cli.project import read_spec
     from runner.errors import SpecError
+    from runner.term.problems import problems as problems_printed
+    from runner.term.tables import blocks
 
     try:
         spec, problems, _ = read_spec(path)
@@ -28,7 +30,7 @@ def validate(
         if as_json:
             settings.print_json({"ok": False, "problems": record.plain(error.problems)})
         else:
-            term.problems(error.problems)
+            problems_printed(error.problems)
         raise typer.Exit(error.reason.exit_code) from None
     plan = image.plan(spec, None)
     steps = job.steps(spec, gpu=True)
@@ -43,7 +45,7 @@ def validate(
             }
         )
         return
-    term.problems(problems)
+    problems_printed(problems)
     rows = tuple(
         (
             str(s.index + 1),
@@ -55,7 +57,7 @@ def validate(
     )
     pairs = report.Pairs(tuple(_head(spec, plan, problems)))
     heads = ("#", "run", "why", "command")
-    term.blocks([pairs, report.Table("Commands", heads, rows, frozenset({0}))])
+    blocks([pairs, report.Table("Commands", heads, rows, frozenset({0}))])
 
 
 def _head(

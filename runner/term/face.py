@@ -1,0 +1,129 @@
+"""What a person sees of a run while it happens.
+
+Program output goes to stdout and stderr as it comes; rai's own lines go to stderr.
+What moves and has colours is loaded only for a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, TextIO
+
+from runner import events as ev
+from runner import report
+from runner.model import Stream
+from runner.screen import TerminalFilter
+from runner.term import sayings
+
+if TYPE_CHECKING:
+    from runner.term.live import Live
+
+QUIET_FOR_A_LINE_S = 60
+"""In plain mode a silent command gets one line this often."""
+
+
+class Mode(StrEnum):
+    """How rai's own lines are shown."""
+
+    AUTO = "auto"
+    TTY = "tty"
+    PLAIN = "plain"
+    QUIET = "quiet"
+
+
+class Face:
+    """Shows the events of one run on a terminal or in a log."""
+
+    def __init__(self, mode: Mode = Mode.AUTO, *, aside: bool = False) -> None:
+        """Show in a mode; ``aside`` sends the program's stdout to stderr as well."""
+        if mode is Mode.AUTO:
+            mode = Mode.TTY if sys.stderr.isatty() else Mode.PLAIN
+        self.mode = mode
+        self._live = _live() if mode is Mode.TTY else None
+        out = sys.stderr if aside else sys.stdout
+        self._sinks = {Stream.STDOUT: _Sink(out), Stream.STDERR: _Sink(sys.stderr)}
+        self._running = ""
+        self._at_line_start = True
+
+    def show(self, event: ev.Event) -> None:
+        """Show one event."""
+        if isinstance(event, ev.Output):
+            self.close()
+            self._sinks[event.stream].write(event.data)
+            self._at_line_start = event.data.endswith(b"\n")
+        elif isinstance(event, ev.Progress):
+            if self._live:
+                self._live.bar(event)
+        elif isinstance(event, ev.Tick):
+            self._silent(event)
+        elif isinstance(event, ev.BuildOutput):
+            self._build(event.text)
+        else:
+            for text, colour in sayings.lines(event):
+                self.line(text, colour)
+        if isinstance(event, ev.CommandStarted):
+            self._running = event.text
+
+    def line(self, text: str, colour: str = "") -> None:
+        """Say one of rai's own lines, beginning with its bullet."""
+        if self.mode is Mode.QUIET and colour != "red":
+            return
+        self.close()
+        if not self._at_line_start:
+            sys.stderr.write("\n")
+            self._at_line_start = True
+        if self._live:
+            self._live.line(f"✱ {text}", colour)
+        else:
+            sys.stderr.write(f"✱ {text}\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Take away what moves."""
+        if self._live:
+            self._live.close()
+
+    def _build(self, text: str) -> None:
+        if self._live:
+            self._live.build_output(text)
+        elif self.mode is not Mode.QUIET:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+    def _silent(self, event: ev.Tick) -> None:
+        elapsed = report.seconds(event.elapsed_s)
+        if self._live and self._at_line_start:
+            self._live.clock(f"{elapsed}  {self._running[:60]}")
+        elif self.mode is Mode.PLAIN and int(event.elapsed_s) % QUIET_FOR_A_LINE_S == 0:
+            self.line(f"Still running after {elapsed}: {self._running}")
+
+
+class _Sink:
+    """A sink for a program's bytes: raw to files and pipes, filtered to a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._raw = getattr(stream, "buffer", None)
+        self._stream = stream
+        self._filter = TerminalFilter() if stream.isatty() else None
+
+    def write(self, data: bytes) -> None:
+        shown = self._filter.feed(data) if self._filter else data
+        try:
+            if self._raw is None:
+                self._stream.write(shown.decode(errors="replace"))
+            else:
+                self._raw.write(shown)
+            self._stream.flush()
+        except BrokenPipeError:
+            # The reader left; the run is still worth its record.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
+
+
+def _live() -> Live:
+    from runner.term.live import Live
+
+    return Live()

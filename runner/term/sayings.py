@@ -1,0 +1,86 @@
+"""rai's own lines: the original's words, for the steps that really happen here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner import events as ev
+from runner import report
+from runner.model import ImageAction, Reason
+
+Said = list[tuple[str, str]]
+"""Lines, each with its colour."""
+
+
+def lines(event: ev.Event) -> Said:
+    """Give the lines that an event is told in; most are told in none."""
+    match event:
+        case ev.EngineChosen(engine, profile, _, why):
+            how = f" ({engine.how})" if engine.how else ""
+            text = f"Using the {engine.name} engine{how}, {profile} profile"
+            text += f": {why}." if why else "."
+            missing = ", ".join(engine.unenforced)
+            return [
+                (text + (f" Not enforced here: {missing}." if missing else ""), "cyan")
+            ]
+        case ev.Warned(text):
+            return [(f"Warning: {text}", "yellow")]
+        case ev.DataMissing(name, directory, why):
+            return [(f"Warning: no {directory}/{name}: {why}", "yellow")]
+        case ev.Packing():
+            preparing = "Preparing your project directory for upload."
+            uploading = "Uploading your project directory. This may take a few minutes."
+            return [(preparing, "yellow"), (uploading, "yellow")]
+        case ev.Packed(_, size, members):
+            text = f"Folder uploaded: {members} entries, {report.size(size)}."
+            return [(text, "green")]
+        case ev.BuildStarted(reference, why, builder):
+            text = f"Server is starting to build image. ({reference}: {why}; {builder})"
+            return [(text, "yellow")]
+        case ev.PullStarted(reference):
+            return [(f"Pulling {reference}.", "yellow")]
+        case ev.ImageReady(image):
+            using = (f"Using {image.reference} as container image.", "yellow")
+            if image.action is ImageAction.BUILD:
+                built = f"Server has build your {image.reference} docker image."
+                return [(built, "yellow"), using]
+            return [using]
+        case _:
+            return _command_lines(event)
+
+
+def _command_lines(event: ev.Event) -> Said:
+    match event:
+        case ev.Starting(what):
+            return [(f"Starting {what}.", "yellow")]
+        case ev.CommandStarted(_, text):
+            return [(f"Running {text}", "green")]
+        case ev.CommandSkipped(_, text, why):
+            return [(f"Skipping {text} ({why})", "yellow")]
+        case ev.CommandFinished(_, code, wall) if code or event.reason:
+            said = f"{event.reason}" if event.reason else f"exit status {code}"
+            more = "; a process was killed for memory" if event.oom_killed else ""
+            text = f"The command ended with {said} after {report.seconds(wall)}{more}."
+            return [(text, "red")]
+        case ev.Collected(path):
+            url = Path(path).as_uri()
+            text = f"The build folder has been uploaded to {url}. "
+            return [
+                (
+                    text
+                    + "The data will be present for only a short duration of time.",
+                    "green",
+                )
+            ]
+        case _:
+            return []
+
+
+def ending(run_id: str, finished: ev.Finished, took_s: float) -> Said:
+    """Give the last lines of a run."""
+    verdict = finished.verdict
+    if verdict.reason is Reason.DONE:
+        text = f"Run {run_id} done in {report.seconds(took_s)}."
+        return [(f"{text} See it again: rai show {run_id}", "green")]
+    text = f"Run {run_id} ended by {verdict.reason}: {verdict.message}"
+    return [(text, "red"), (verdict.reason.advice, "yellow")]
