@@ -12,6 +12,7 @@ def main(size: int) -> None:
     """Classify the images, and say how many rightly."""
     images = milestone.load_images(size)
     baseline = milestone.load_network("baseline")
+    print("New Inference", flush=True)
     found = network.infer(baseline, images.pixels, NumpyCpu())
     print(milestone.accuracy(baseline, images, found.labels))
 

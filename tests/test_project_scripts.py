@@ -71,6 +71,7 @@ def test_milestone_1_1_ends_with_the_accuracy_that_2_1_calls_correctness(script)
     assert baseline.stdout == (
         "Loading fashion-mnist data... done\n"
         "Loading model... done\n"
+        "New Inference\n"
         f"EvalMetric: {{'accuracy': {share}}}\n"
     )
 
