@@ -97,6 +97,7 @@ def test_without_images_milestone_1_1_prints_no_accuracy(script):
     assert script("m1.1.py", "1", data="/nowhere").stdout == (
         "Loading synthetic data... done\n"
         "Loading model... done\n"
+        "New Inference\n"
         "Agreement: 1.0 Model: baseline (synthetic)\n"
     )
 
