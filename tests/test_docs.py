@@ -56,14 +56,6 @@ def test_every_command_is_on_the_page():
     assert list(getattr(get_command(app), "commands", {})) == COMMANDS
 
 
-def test_every_key_of_the_build_file_is_documented():
-    from runner.spec import KEYS, dotted
-
-    page = (DOCS / "rai_build.md").read_text()
-    missing = [key for key in dotted(KEYS) if f"`{key.split('.')[-1]}" not in page]
-    assert missing == []
-
-
 def test_every_engine_and_exit_status_is_documented():
     from runner.engines import TABLE
     from runner.model import Reason
