@@ -24,9 +24,20 @@ _PARAMETERS = zstandard.ZstdCompressionParameters.from_level(
 )
 
 
+class _Block:
+    """Room for one frame's bytes, and its own compressor; both are used again."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(BLOCK_BYTES))
+        self._compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
+
+    def frame(self, length: int) -> bytes:
+        return self._compressor.compress(self.view[:length])
+
+
 @dataclass(frozen=True, slots=True)
 class _InFlight:
-    block: bytearray
+    block: _Block
     hashed: Future[None]
     packed: Future[bytes]
 
@@ -44,7 +55,8 @@ class Blocks:
         self._sha256 = hashlib.sha256()
         self._hasher = ThreadPoolExecutor(1)
         self._packers = ThreadPoolExecutor(threads)
-        self._idle = [bytearray() for _ in range(2 * threads + 1)]
+        self._unmade = 2 * threads + 1
+        self._idle: list[_Block] = []
         self._in_flight: deque[_InFlight] = deque()
         self._start_block()
 
@@ -74,7 +86,7 @@ class Blocks:
         """Give room for the next bytes, never none; ``filled`` says how many came."""
         if self._used == BLOCK_BYTES:
             self._send()
-        return self._view[self._used :]
+        return self._block.view[self._used :]
 
     def filled(self, count: int) -> None:
         """Take the first bytes of the space into the stream."""
@@ -90,18 +102,18 @@ class Blocks:
         return self._sha256.hexdigest()
 
     def _start_block(self) -> None:
-        if not self._idle:
+        if not self._idle and self._unmade:
+            self._unmade -= 1
+            self._idle.append(_Block())
+        elif not self._idle:
             self._land()
-        self._block = self._idle.pop()
-        if not self._block:
-            self._block = bytearray(BLOCK_BYTES)
-        self._view, self._used = memoryview(self._block), 0
+        self._block, self._used = self._idle.pop(), 0
 
     def _send(self) -> None:
-        full = self._view[: self._used]
-        hashed = self._hasher.submit(self._sha256.update, full)
-        packed = self._packers.submit(_frame, full)
-        self._in_flight.append(_InFlight(self._block, hashed, packed))
+        block, length = self._block, self._used
+        hashed = self._hasher.submit(self._sha256.update, block.view[:length])
+        packed = self._packers.submit(block.frame, length)
+        self._in_flight.append(_InFlight(block, hashed, packed))
         self._start_block()
 
     def _land(self) -> None:
@@ -109,7 +121,3 @@ class Blocks:
         self._out.write(oldest.packed.result())
         oldest.hashed.result()
         self._idle.append(oldest.block)
-
-
-def _frame(block: memoryview) -> bytes:
-    return zstandard.ZstdCompressor(compression_params=_PARAMETERS).compress(block)
