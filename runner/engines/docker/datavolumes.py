@@ -16,6 +16,7 @@ LABEL = "rai.data"
 FULL = ".full"
 """Ends the name of an empty volume that says that the one before it is filled."""
 
+CONFLICT = 409
 WAIT_S = 600.0
 LOOK_AGAIN_S = 0.5
 
@@ -35,7 +36,8 @@ def fill(
 
 
 def _there(client: Client) -> set[str]:
-    found = client.volumes(filters={"label": LABEL})["Volumes"] or ()
+    # All of them: one that was made without our label counts as well.
+    found = client.volumes()["Volumes"] or ()
     return {volume["Name"] for volume in found}
 
 
@@ -57,36 +59,49 @@ def _fill(
     name = data_volume(mount)
     until = time.monotonic() + WAIT_S
     while not _filled(name, _there(client)):
-        try:
-            helper = _helper(client, image, name, labels)
-        except APIError as error:
-            if error.status_code != 409:  # the name is taken
-                raise
-            if time.monotonic() > until:
-                raise EngineError(
-                    f"another run has been filling {name} for long"
-                ) from error
-            time.sleep(LOOK_AGAIN_S)
-            continue
-        try:
-            pieces = archives.in_blocks(archives.data_files(mount.files), sent)
-            client.put_archive(helper, "/data", pieces)
-            client.create_volume(name + FULL, labels={LABEL: mount.key})
-        finally:
-            with contextlib.suppress(*FAILURES):
-                client.remove_container(helper, force=True)
+        helper = _helper(client, image, name, labels)
+        if helper is not None:
+            _send(client, helper, mount, sent)
+            return
+        if time.monotonic() > until:
+            raise EngineError(
+                f"another run has been filling the volume {name} for long"
+            )
+        sent(0)
+        time.sleep(LOOK_AGAIN_S)
 
 
-def _helper(client: Client, image: str, volume: str, labels: Mapping[str, str]) -> str:
+def _send(
+    client: Client, helper: str, mount: DataMount, sent: Callable[[int], None]
+) -> None:
+    try:
+        pieces = archives.in_blocks(archives.data_files(mount.files), sent)
+        client.put_archive(helper, "/data", pieces)
+        client.create_volume(data_volume(mount) + FULL, labels={LABEL: mount.key})
+    finally:
+        with contextlib.suppress(*FAILURES):
+            client.remove_container(helper, force=True)
+
+
+def _helper(
+    client: Client, image: str, volume: str, labels: Mapping[str, str]
+) -> str | None:
+    """Make the container that takes the files in; None where another run has it."""
     client.create_volume(volume, labels={LABEL: volume.removeprefix("rai-data-")})
-    made = client.create_container(
-        image,
-        name=f"{volume}-filling",
-        entrypoint=["/never-started"],
-        labels=dict(labels),
-        host_config=client.create_host_config(
-            binds=[f"{volume}:/data:nocopy"], network_mode="none"
-        ),
+    host = client.create_host_config(
+        binds=[f"{volume}:/data:nocopy"], network_mode="none"
     )
+    try:
+        made = client.create_container(
+            image,
+            name=f"{volume}-filling",
+            entrypoint=["/never-started"],
+            labels=dict(labels),
+            host_config=host,
+        )
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
+        return None
     identity: str = made["Id"]
     return identity

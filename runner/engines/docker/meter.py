@@ -14,6 +14,7 @@ from pathlib import Path
 
 from runner.engines.docker.client import FAILURES, Client
 
+PROCESSES = Path("/proc")
 _ROOT = "/sys/fs/cgroup"
 _FIRST_VERSION = {
     "cpuacct": ("cpuacct.usage",),
@@ -83,7 +84,7 @@ def _files_here(client: Client, container: str) -> list[Path]:
     """Find the counters' files, if the container's processes are on this machine."""
     try:
         pid = client.inspect_container(container)["State"]["Pid"]
-        text = Path(f"/proc/{pid}/cgroup").read_text()
+        text = (PROCESSES / str(pid) / "cgroup").read_text()
     except (OSError, *FAILURES):
         return []
     files: list[Path] = []

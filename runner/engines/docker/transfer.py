@@ -20,7 +20,7 @@ BASE_HINT = (
 
 def pull(answer: Answer, reference: str, cancel: Cancel) -> Iterator[Event]:
     """Fetch an image, telling how far it has come."""
-    name, tag = _split(reference)
+    name, tag = split(reference)
 
     def ask(client: Client) -> Iterator[Message]:
         told: Iterator[Message] = client.pull(name, tag, stream=True, decode=True)
@@ -44,7 +44,7 @@ def push(
     answer: Answer, reference: str, target: str, cancel: Cancel
 ) -> Iterator[Event]:
     """Give an image the name it shall have in its registry, and send it there."""
-    name, tag = _split(target)
+    name, tag = split(target)
     with failing(f"name the image {target}"):
         connect(answer).tag(reference, name, tag)
 
@@ -61,7 +61,7 @@ def push(
         raise _not_pushed(target, explained(error)) from error
 
 
-def _split(reference: str) -> tuple[str, str]:
+def split(reference: str) -> tuple[str, str]:
     """Part an image's name from its tag or digest; without either it is latest."""
     if "@" in reference:
         name, _, digest = reference.partition("@")
