@@ -1,0 +1,123 @@
+"""Data files by name and checksum: found on this machine, else downloaded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from runner.data.failed import FailedError
+from runner.events import DataMissing, DataReady, Event, Progress, Warned
+from runner.model import DataFile, DataMount, DataResource
+
+if TYPE_CHECKING:
+    from runner.data.download import Downloads
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlaces:
+    """Where to look: $RAI_DATA_DIR, the project (its ``data/``), the user's cache."""
+
+    data_dir: Path | None
+    project: Path
+    cache: Path
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that people fill, in the order in which they are looked into."""
+        own = (self.data_dir,) if self.data_dir else ()
+        return (*own, self.project / "data")
+
+    def kept(self, resource: DataResource) -> Path:
+        """Name the place in the cache: by checksum, or else by address."""
+        address = hashlib.sha256(resource.url.encode()).hexdigest()[:32]
+        key = resource.md5.lower() if resource.md5 else f"url-{address}"
+        return self.cache / key / resource.file_name
+
+    def candidates(self, resource: DataResource) -> Iterator[Path]:
+        """Name every place where the file may lie."""
+        name, folder_name = resource.file_name, PurePosixPath(resource.directory).name
+        for folder in self.folders:
+            yield folder / name
+            yield folder / folder_name / name
+        yield self.kept(resource)
+
+
+def resolve(
+    resources: tuple[DataResource, ...], places: DataPlaces, *, download: bool = True
+) -> Generator[Event, None, tuple[DataMount, ...]]:
+    """Find or download each file; return the mounts, one a directory.
+
+    Yields DataReady or DataMissing for each resource, Warned, and Progress while it
+    downloads. A file that cannot be had is an event, never an exception.
+    """
+    search = _Search(places, download)
+    mounts: dict[str, list[DataFile]] = {}
+    for resource in resources:
+        file = yield from search.one(resource)
+        if file is not None:
+            mounts.setdefault(resource.directory, []).append(file)
+    return tuple(DataMount(folder, tuple(files)) for folder, files in mounts.items())
+
+
+class _Search:
+    def __init__(self, places: DataPlaces, download: bool) -> None:
+        self.places = places
+        self.download = download
+
+    @cached_property
+    def downloads(self) -> Downloads:
+        # What speaks HTTP takes a while to load, and most files are found here.
+        from runner.data.download import Downloads
+
+        return Downloads()
+
+    def one(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
+        name, folder = resource.file_name, resource.directory
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            yield DataMissing(name, folder, f"{name!r} is not the name of a file")
+            return None
+        if file := (yield from self._here(resource)):
+            yield DataReady(name, folder, str(file.path))
+            return file
+        try:
+            file = yield from self._fetched(resource)
+        except FailedError as error:
+            looked = ", ".join(map(str, (*self.places.folders, self.places.cache)))
+            yield DataMissing(name, folder, f"it is not in {looked}, and {error}")
+            return None
+        yield DataReady(name, folder, resource.url)
+        return file
+
+    def _here(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
+        for path in self.places.candidates(resource):
+            if not path.is_file():
+                continue
+            try:
+                file = _measured(path.absolute())
+            except OSError as error:
+                yield Warned(f"{path} cannot be read: {error.strerror}")
+                continue
+            if not resource.md5:
+                yield Warned(f"{path} is taken for {resource.url} unchecked: no md5")
+                return file
+            if file.md5 == resource.md5.lower():
+                return file
+            yield Warned(f"{path} is passed over: its md5 is not {resource.md5}")
+        return None
+
+    def _fetched(self, resource: DataResource) -> Generator[Progress, None, DataFile]:
+        if not self.download:
+            raise FailedError("downloads are switched off")
+        path = self.places.kept(resource)
+        yield from self.downloads.fetch(resource.url, path, resource.md5)
+        return _measured(path.absolute())
+
+
+def _measured(path: Path) -> DataFile:
+    with path.open("rb") as file:
+        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+        return DataFile(path.name, path, md5.hexdigest(), file.tell())
