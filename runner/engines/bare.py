@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -102,7 +101,7 @@ class _Run:
     ) -> None:
         self._work, self._cancel, self._folders = work, cancel, folders
         self._needs_time = not os.access(time, os.X_OK)
-        self.mark = secrets.token_hex(8)
+        self.mark = os.urandom(8).hex()
         self.largest_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None

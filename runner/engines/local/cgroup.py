@@ -115,7 +115,7 @@ class Group:
         failure = OSError(f"no cgroup has the controller {controller}")
         for parent in tries:
             try:
-                self._folders[controller] = _folder(parent, controller, name)
+                self._folders[controller] = _folder(parent, name)
             except OSError as error:
                 failure = error
             else:
@@ -153,12 +153,17 @@ def _parents_here() -> dict[str, list[Parent]]:
     return parents(mounts, Path("/proc/self/cgroup").read_text())
 
 
-def _folder(parent: Parent, controller: str, name: str) -> Path:
-    """Make the group's folder; in the second version its parent must hand down."""
+def _folder(parent: Parent, name: str) -> Path:
+    """Make the group's folder.
+
+    In the second version one folder serves all controllers, as a process is in one
+    group alone, and its parent must hand them down.
+    """
     if parent.version == 2:
         handed = parent.folder / "cgroup.subtree_control"
-        if controller not in handed.read_text().split():
-            handed.write_text(f"+{controller}")
+        missing = set(CONTROLLERS).difference(handed.read_text().split())
+        if missing:
+            handed.write_text(" ".join(f"+{controller}" for controller in missing))
     folder = parent.folder / name
     folder.mkdir(exist_ok=True)
     return folder

@@ -6,7 +6,7 @@ sandbox's own talk; a sandbox that never says the word has failed, not the comma
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ class Greeting:
     """One secret word, and what was said before it."""
 
     def __init__(self) -> None:
-        self.word = secrets.token_hex(8)
+        self.word = os.urandom(8).hex()
         self.heard = False
         self.talk = ""
 

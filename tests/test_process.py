@@ -1,0 +1,165 @@
+"""Programs started and followed, without an engine around them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from runner import process
+from runner.cancel import Cancel
+from runner.errors import EngineError
+from runner.events import Output, Tick
+from runner.model import Reason, Stream
+
+
+def stream(line: str, **options) -> Generator[Output | Tick, None, process.Ended]:
+    wanted = {"timeout_s": 20.0, "cancel": Cancel(), "output_limit": 1 << 30}
+    return process.stream(["sh", "-c", line], **(wanted | options))
+
+
+def follow(line: str, **options) -> tuple[list[Output | Tick], process.Ended]:
+    events = []
+    running = stream(line, **options)
+    while True:
+        try:
+            events.append(next(running))
+        except StopIteration as stop:
+            return events, stop.value
+
+
+def text(events: list[Output | Tick], stream: Stream) -> bytes:
+    outputs = [e for e in events if isinstance(e, Output)]
+    return b"".join(e.data for e in outputs if e.stream is stream)
+
+
+def test_a_short_tool_gives_its_whole_answer():
+    done = process.run(
+        ["sh", "-c", "cat; echo err >&2; exit 7"], input=b"in", timeout_s=5
+    )
+    assert done == process.Completed(7, b"in", b"err\n")
+
+
+def test_a_tool_that_a_signal_ends_gives_128_and_its_number():
+    assert process.run(["sh", "-c", "kill -9 $$"], timeout_s=5).exit_code == 137
+
+
+def test_a_tool_finds_its_environment_and_folder(tmp_path: Path):
+    done = process.run(
+        ["/bin/sh", "-c", "echo $A; pwd"], env={"A": "b"}, cwd=tmp_path, timeout_s=5
+    )
+    assert done.stdout.decode() == f"b\n{tmp_path}\n"
+
+
+def test_a_tool_that_is_missing_is_named():
+    with pytest.raises(EngineError, match="`no-such-tool` cannot be started"):
+        process.run(["no-such-tool"], timeout_s=5)
+
+
+def test_a_tool_that_hangs_is_given_up_with_all_it_started():
+    began = time.monotonic()
+    with pytest.raises(EngineError, match=r"no answer in 0.2 s"):
+        process.run(["sh", "-c", "sleep 987 & sleep 987"], timeout_s=0.2)
+    assert time.monotonic() - began < 5
+
+
+def test_output_comes_by_stream_with_the_commands_index():
+    events, ended = follow("printf a; printf b >&2", index=3)
+    assert text(events, Stream.STDOUT) == b"a"
+    assert text(events, Stream.STDERR) == b"b"
+    assert {event.index for event in events} == {3}
+    assert (ended.exit_code, ended.reason) == (0, None)
+
+
+def test_many_short_lines_become_few_events():
+    events, _ = follow("n=0; while [ $n -lt 20000 ]; do echo $n; n=$((n+1)); done")
+    assert text(events, Stream.STDOUT).count(b"\n") == 20000
+    assert len(events) < 1000
+
+
+def test_a_command_that_closes_its_output_is_waited_for():
+    _, ended = follow("exec >&- 2>&-; sleep 0.3; exit 4")
+    assert ended.exit_code == 4
+    assert ended.wall_s >= 0.3
+
+
+def test_what_a_command_used_is_told():
+    _, ended = follow("n=0; while [ $n -lt 100000 ]; do n=$((n+1)); done")
+    assert 0.01 < ended.cpu_s <= ended.wall_s + 0.1
+    assert ended.max_rss_bytes > 100_000
+
+
+def test_output_stops_at_its_limit_to_the_byte():
+    events, ended = follow("yes", output_limit=12345, grace_s=1)
+    assert len(text(events, Stream.STDOUT)) == 12345
+    assert ended.reason is Reason.OUTPUT_LIMIT
+
+
+def test_the_limit_is_each_streams_own():
+    events, ended = follow("printf 12345; printf 12345 >&2", output_limit=5)
+    assert text(events, Stream.STDERR) == text(events, Stream.STDOUT) == b"12345"
+    assert ended.reason is None
+
+
+def test_whoever_watches_may_end_it():
+    asked = []
+
+    def watch() -> Reason | None:
+        asked.append(1)
+        return Reason.DISK_LIMIT if len(asked) > 2 else None
+
+    _, ended = follow("sleep 60", watch=watch)
+    assert ended.reason is Reason.DISK_LIMIT
+    assert ended.wall_s < 5
+
+
+def test_no_time_left_ends_it_at_once():
+    _, ended = follow("sleep 60", timeout_s=0.0)
+    assert ended.reason is Reason.TIME_LIMIT
+    assert ended.wall_s < 5
+
+
+def test_a_reader_that_goes_away_ends_the_command(tmp_path: Path):
+    running = stream(f"echo $$ > {tmp_path}/pid; echo go; sleep 60")
+    next(running)
+    running.close()
+    pid = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_no_descriptor_is_left_open():
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    follow("echo x; echo y >&2; sleep 5 &")
+    running = stream("sleep 60")
+    running.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_marked_processes_are_found_wherever_they_went(tmp_path: Path):
+    file = tmp_path / "pid"
+    away = f"setsid sh -c 'echo $$ > {file}; exec sleep 60' >/dev/null 2>&1 &"
+    line = f"{away} until [ -s {file} ]; do sleep 0.01; done"
+    follow(line, env={"PATH": os.environ["PATH"], "MARK": "of this test"})
+    pid = int(file.read_text())
+    assert alive(pid)
+    process.kill_marked("MARK", "of this test")
+    end = time.monotonic() + 5
+    while alive(pid):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs, as one that ended and was not reaped does not."""
+    try:
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
+    except OSError:
+        return False
