@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from pathspec import GitIgnoreSpec, PathSpec
+from typing import TYPE_CHECKING, Any
 
 from runner.model import Place, Problem, Severity
+
+if TYPE_CHECKING:
+    from pathspec import PathSpec
 
 SOURCES = (".raiignore", ".dockerignore", ".gitignore")
 """The first of these that the project has is the one that counts."""
@@ -83,6 +84,9 @@ def rules_of(project: Path) -> Rules:
 
 
 def _read(path: Path, label: str, base: str, problems: list[Problem]) -> RuleFile:
+    # Loaded here: a folder without rules need not wait for it.
+    from pathspec import GitIgnoreSpec, PathSpec
+
     try:
         text = path.read_text("utf-8-sig", "surrogateescape")
     except OSError as error:
@@ -109,6 +113,8 @@ def _read(path: Path, label: str, base: str, problems: list[Problem]) -> RuleFil
 
 
 def _is_pattern(rule: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
     try:
         return GitIgnoreSpec.from_lines([rule]).patterns[0].include is not None
     except ValueError:
