@@ -66,7 +66,7 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = sqlite3.connect(path, BUSY_S, isolation_level=None)
+        self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
 
     def __enter__(self) -> Self:
         return self
