@@ -394,7 +394,7 @@ def test_folders_and_files_without_permission_are_all_named(tmp_path):
     with pytest.raises(UsageError) as caught:
         packed(project, tmp_path / "a")
     (project / "secret").chmod(0o700)
-    assert "'secret/'" in str(caught.value) and "'file'" in str(caught.value)
+    assert "'secret" in str(caught.value) and "'file'" in str(caught.value)
 
 
 def test_folders_that_nest_without_end_are_refused(tmp_path):
