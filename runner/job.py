@@ -18,6 +18,7 @@ from runner.model import (
     DataMount,
     JobRequest,
     Reason,
+    Severity,
     State,
     Step,
     Stream,
@@ -136,6 +137,9 @@ class _Life:
     def _pack(self) -> Generator[ev.Event, None, Archive]:
         yield ev.Packing()
         survey = pack.survey(self.request.project)
+        for problem in survey.problems:
+            if problem.severity is Severity.WARNING:
+                yield ev.Warned(str(problem).replace("warning: ", ""))
         archive = yield from pack.pack(survey, self.paths.source)
         yield ev.Packed(archive.sha256, archive.size_bytes, archive.members)
         yield ev.StateChanged(State.PACKED)

@@ -18,7 +18,7 @@ from runner.cli import settings
 if TYPE_CHECKING:
     from runner.cancel import Cancel
     from runner.config import Config
-    from runner.model import BuildSpec, JobRequest, Problem, Profile, RunRecord
+    from runner.model import JobRequest, RunRecord
     from runner.paths import RunPaths
     from runner.term.face import Face
 
@@ -56,7 +56,7 @@ def run(
 ) -> None:
     """Run the commands of a project's rai_build.yml, and keep a record of it."""
     from runner import record
-    from runner.cli import sending
+    from runner.cli import asked, sending
     from runner.errors import UsageError
     from runner.term.face import Face, Mode
     from runner.term.problems import problems
@@ -67,7 +67,7 @@ def run(
     config = settings.load(engine=engine, profile=profile, progress=progress)
     if output is not None and output.exists():
         raise UsageError(f"--output {output} exists; name a new folder")
-    request, warnings = _request(path, config, keep_going)
+    request, warnings = asked.request(path, config, keep_going)
     face = Face(Mode(config.progress), aside=as_json)
     if face.mode is not Mode.QUIET:
         problems(warnings)
@@ -79,43 +79,6 @@ def run(
     if output is not None and paths.build.exists():
         _bring_back(paths, output, face)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
-
-
-def _request(
-    path: Path, config: Config, keep_going: bool
-) -> tuple[JobRequest, list[Problem]]:
-    """Read the build file and decide all that does not need an engine."""
-    from runner import job
-    from runner.cli.project import read_spec
-    from runner.model import JobRequest
-    from runner.spec import redacted
-
-    spec, problems, text = read_spec(path)
-    profile = config.profile or spec.profile
-    notes = _refuse_what_is_not_had(spec, profile)
-    project = (path.parent if path.is_file() else path).resolve()
-    steps = job.steps(spec, gpu=False)
-    kept = redacted(text)
-    request = JobRequest(project, spec, kept, steps, profile, keep_going, notes)
-    return request, problems
-
-
-def _refuse_what_is_not_had(spec: BuildSpec, profile: Profile) -> tuple[str, ...]:
-    from runner import config
-    from runner.errors import EngineError, NotAllowedError
-    from runner.model import Problem, Reason
-
-    ceilings, _ = config.policy(config.POLICY_FILES)
-    if over := config.over(spec.limits, profile, ceilings):
-        raise NotAllowedError(*over)
-    if spec.gpu is None or spec.gpu.count == 0:
-        return ()
-    if spec.gpu.optional:
-        return ("no GPU is given to runs yet; this one goes on without",)
-    raise EngineError(
-        Problem(f"{spec.file} asks for a GPU, and no GPU is given to runs yet"),
-        reason=Reason.NO_GPU,
-    )
 
 
 def _carry_out(

@@ -8,6 +8,8 @@ from runner import pack
 from runner.cli import settings
 from runner.cli.project import build_file
 from runner.errors import NotAllowedError
+from runner.model import Severity
+from runner.term.problems import problems
 
 
 def show(path: Path, as_json: bool) -> None:
@@ -30,5 +32,8 @@ def show(path: Path, as_json: bool) -> None:
                 report.Table("Left out", ("name", "by"), left),
             ]
         )
-    if problems := [*found.problems, *found.over(pack.UPLOAD)]:
-        raise NotAllowedError(*problems)
+    warnings = [p for p in found.problems if p.severity is Severity.WARNING]
+    errors = [p for p in found.problems if p.severity is Severity.ERROR]
+    problems(warnings)
+    if errors := [*errors, *found.over(pack.UPLOAD)]:
+        raise NotAllowedError(*errors)
