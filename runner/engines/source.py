@@ -7,7 +7,7 @@ import shutil
 import stat
 import tarfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from runner.errors import EngineError
@@ -18,26 +18,22 @@ Owner = tuple[int, int]
 
 
 def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
-    """Write an uncompressed tar stream's members below a folder.
+    """Write an uncompressed tar stream's members below an empty folder.
 
     Nothing lands outside it, and no device or set-uid file is made. With ``owner`` (for
     root only) all of it, the folder too, belongs to that user and group. Raises
     EngineError where the archive is broken or means harm.
     """
     links: list[tarfile.TarInfo] = []
-
-    def admit(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-        if not member.issym():
-            return tarfile.data_filter(member, path)
-        # Made last: a link may point anywhere, as no member is written through it.
-        harmless = member.replace(linkname=member.name.rpartition("/")[2], deep=False)
-        tarfile.data_filter(harmless, path)
-        links.append(member)
-        return None
-
     try:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
-            tar.extractall(folder, filter=admit)
+            for member in tar:
+                # Made last: a link may point anywhere, as nothing is written through
+                # it, and until then no path in the folder leads out of it.
+                if member.issym():
+                    links.append(member)
+                else:
+                    _write(tar, member, folder)
         for member in links:
             _link(folder, member)
     except (tarfile.TarError, OSError) as error:
@@ -46,8 +42,32 @@ def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
         give(folder, owner)
 
 
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    path = _inside(folder, member.name)
+    if member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if member.islnk():
+        path.hardlink_to(_inside(folder, member.linkname))
+    elif (content := tar.extractfile(member)) is not None:
+        with path.open("wb") as file:
+            shutil.copyfileobj(content, file, CHUNK_BYTES)
+        path.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
+        os.utime(path, (member.mtime, member.mtime))
+    else:
+        raise EngineError(f"the project cannot be unpacked: {member.name} is no file")
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Give a member's path; a leading slash is dropped, a way out is refused."""
+    if ".." in PurePosixPath(name).parts:
+        raise EngineError(f"the project cannot be unpacked: {name} leaves it")
+    return folder / name.lstrip("/")
+
+
 def _link(folder: Path, member: tarfile.TarInfo) -> None:
-    path = folder / member.name
+    path = _inside(folder, member.name)
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise EngineError(f"the project cannot be unpacked: {member.name} leaves it")
     path.parent.mkdir(parents=True, exist_ok=True)

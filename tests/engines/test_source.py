@@ -97,6 +97,7 @@ def test_a_link_may_point_anywhere_and_nothing_is_written_through_it(
         [("a/../../evil", b"x")],
         [("../evil", "target")],
         [("l", ".."), ("l/evil", "target")],
+        [("l", ".."), ("l/evil/deep", "target")],
     ],
 )
 def test_a_name_that_leaves_the_folder_is_refused(folder: Path, members):
