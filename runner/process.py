@@ -108,7 +108,9 @@ def stream(
     """
     started = time.monotonic()
     child = _Child(_start(argv, env, cwd), started, index, output_limit)
-    stop = _Stop(started + timeout_s, grace_s, cancel, watch, child, terminate or _ask_group)
+    stop = _Stop(
+        started + timeout_s, grace_s, cancel, watch, child, terminate or _ask_group
+    )
     try:
         yield from _follow(child, stop)
         return child.reap(stop.reason)
