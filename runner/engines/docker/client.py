@@ -27,13 +27,17 @@ def connect(answer: Answer) -> Client:
     """Make a client for the engine that answered."""
     endpoint = answer.endpoint
     with failing(f"connect to {endpoint}", Reason.NO_ENGINE):
-        return Client(
+        client = Client(
             base_url=endpoint.url,
             version=answer.api_version or "auto",
             tls=_tls(endpoint),
             # The system's own ssh: the SDK's replacement is slower by far.
             use_ssh_client=True,
         )
+    if endpoint.certificates is not None:
+        # A REQUESTS_CA_BUNDLE in the environment would replace the engine's own.
+        client.trust_env = False
+    return client
 
 
 @contextlib.contextmanager

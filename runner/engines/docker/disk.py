@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 
 from runner.engines.docker.client import FAILURES, Client
 from runner.model import Profile, Workspace
 
 FIRST_LOOK_S = 1.0
 INTERVAL_S = 3.0
+SHARE = 20
+"""Looking takes at most one part in so many of the time."""
 
 
 class DiskWatch:
@@ -43,11 +46,12 @@ class DiskWatch:
     def _watch(self) -> None:
         pause = FIRST_LOOK_S
         while not self._ended.wait(pause):
-            pause = INTERVAL_S
+            began = time.monotonic()
             with contextlib.suppress(ValueError, *FAILURES):
                 if self._used() > self._limit:
                     self._full.set()
                     return
+            pause = max(INTERVAL_S, SHARE * (time.monotonic() - began))
 
     def _used(self) -> int:
         return self._folders() + (self._root_layer() if self._open_root else 0)

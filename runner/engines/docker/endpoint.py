@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import os
 import socket
 import ssl
 from collections.abc import Mapping
@@ -12,7 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-DEFAULT_URL = "unix:///var/run/docker.sock"
+DEFAULT_URL = (
+    "npipe:////./pipe/docker_engine"
+    if os.name == "nt"
+    else "unix:///var/run/docker.sock"
+)
 PROBE_TIMEOUT_S = 3.0
 START_IT = (
     "start a Docker Engine, or name one in DOCKER_HOST or by `docker context use`"

@@ -15,7 +15,11 @@ from runner.model import Invocation, Stream
 READ_BYTES = 1 << 18
 LOOK_S = 0.5
 FIRST_PAUSE_S = 0.005
-AFTERMATH_S = 0.5
+AFTERMATH_S = 2.5
+"""How long a stream that others hold open may be silent after the command's end.
+
+The engine closes it after 2 s by itself.
+"""
 LONGEST_AFTERMATH_S = 10.0
 CONFLICT = 409
 CANNOT_EXECUTE, NOT_FOUND = 126, 127
@@ -37,7 +41,11 @@ def words(invocation: Invocation) -> list[str]:
 
 
 class Execution:
-    """A started command; ``exit_code`` stays None where the container ended with it."""
+    """A started command.
+
+    ``exit_code`` stays None where the container ended with it; ``left_at`` is when it
+    was seen to be gone, while its output may still be held open by others.
+    """
 
     def __init__(self, client: Client, container: str, invocation: Invocation) -> None:
         self._client, self._container = client, container
@@ -47,7 +55,7 @@ class Execution:
         self._heard_any = False
         self._refusal = b""
         self._last_heard = time.monotonic()
-        self._left_at: float | None = None
+        self.left_at: float | None = None
         self._look_at = self._last_heard + LOOK_S
         self._pause_s = FIRST_PAUSE_S
         self._id = self._create(words(invocation))
@@ -104,9 +112,9 @@ class Execution:
         found = self._client.exec_inspect(self._id)
         if not found["Running"]:
             self.exit_code = found["ExitCode"]
-            self._left_at = self._left_at or now
-            silent_s = now - max(self._left_at, self._last_heard)
-            gone_s = now - self._left_at
+            self.left_at = self.left_at or now
+            silent_s = now - max(self.left_at, self._last_heard)
+            gone_s = now - self.left_at
             over = silent_s >= AFTERMATH_S or gone_s >= LONGEST_AFTERMATH_S
             self.ended = self._feed.done or over
         elif self._feed.done:

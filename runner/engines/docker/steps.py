@@ -94,7 +94,7 @@ class Steps:
         before: Counters,
         began: float,
     ) -> CommandFinished:
-        wall_s = time.monotonic() - began
+        wall_s = (execution.left_at or time.monotonic()) - began
         self._count()
         after = self.counters
         killed = after.memory_kills > before.memory_kills
