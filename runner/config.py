@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import platformdirs
 from runner import quantities
 from runner.errors import ConfigError
 from runner.model import GIB, Limits, Place, Problem, Profile, Severity
+from runner.model.noun import noun
 
 if TYPE_CHECKING:
     from runner.yamldoc import Fields, Grammar
@@ -27,7 +28,7 @@ ENGINES = ("auto", "docker", "local", "bare")
 PROGRESS = ("auto", "tty", "plain", "quiet")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Config:
     """Every setting; ``home`` and ``data_dir`` are absolute."""
 
@@ -41,7 +42,7 @@ class Config:
     download: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Ceiling:
     """The most that a site allows of one thing, and the line that says so."""
 
@@ -49,7 +50,7 @@ class Ceiling:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Policy:
     """A site's ceilings, by the name of the field of Limits.
 
@@ -138,7 +139,7 @@ def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
     return problems
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class _Setting:
     key: str
     convert: Callable[[str], object | None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from runner import engines, machine
 from runner.model import GIB, BuildSpec
+from runner.model.noun import noun
 
 LOW_DISK_BYTES = 5 * GIB
 
@@ -23,7 +23,7 @@ class Health(StrEnum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Finding:
     """One thing about this machine, and what to do about it."""
 

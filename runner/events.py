@@ -6,7 +6,7 @@ output is kept in the log files, and the event says where (stream, offset, lengt
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, get_args
 
 import msgspec
@@ -24,9 +24,10 @@ from runner.model import (
     Stream,
     Verdict,
 )
+from runner.model.noun import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Created:
     """A run begins: the first event of every run."""
 
@@ -37,14 +38,14 @@ class Created:
     machine: Machine
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class StateChanged:
     """The run took a step."""
 
     state: State
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class EngineChosen:
     """Which engine serves, how it confines, and what it cannot enforce."""
 
@@ -54,12 +55,12 @@ class EngineChosen:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Packing:
     """The project is being looked through and packed."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Packed:
     """The project is in an archive."""
 
@@ -68,14 +69,14 @@ class Packed:
     members: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Warned:
     """Something the user should know; the run goes on."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Progress:
     """How far a step has come; ``total`` None where it is unknown.
 
@@ -89,7 +90,7 @@ class Progress:
     unit: str = "bytes"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class DataReady:
     """A data file was found or downloaded, and its checksum is right."""
 
@@ -98,7 +99,7 @@ class DataReady:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class DataMissing:
     """A data file cannot be had; the commands decide what they can do without."""
 
@@ -107,7 +108,7 @@ class DataMissing:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class BuildStarted:
     """An image build begins."""
 
@@ -116,35 +117,35 @@ class BuildStarted:
     builder: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class BuildOutput:
     """A piece of an image build's own output. Shown, not recorded."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class PullStarted:
     """An image is fetched from its registry."""
 
     reference: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ImageReady:
     """The image that the run starts from is there."""
 
     image: ImageUsed
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Starting:
     """What confines the commands is about to start: "container" or "sandbox"."""
 
     what: str = "container"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class CommandStarted:
     """A command begins."""
 
@@ -153,7 +154,7 @@ class CommandStarted:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class CommandSkipped:
     """A command is not run."""
 
@@ -163,7 +164,7 @@ class CommandSkipped:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Output:
     """Bytes that a command wrote, exactly as it wrote them.
 
@@ -177,7 +178,7 @@ class Output:
     length: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Tick:
     """A second went by without output. Shown, not recorded."""
 
@@ -185,7 +186,7 @@ class Tick:
     elapsed_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class CommandFinished:
     """A command ended.
 
@@ -202,7 +203,7 @@ class CommandFinished:
     oom_killed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Found:
     """What was read in a command's output."""
 
@@ -210,14 +211,14 @@ class Found:
     findings: Findings
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Usage:
     """What the whole run used."""
 
     peak_memory_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class BuildFolder:
     """A piece of the build folder as an uncompressed tar stream, root ``build/``.
 
@@ -227,7 +228,7 @@ class BuildFolder:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Collected:
     """The build folder is kept."""
 
@@ -236,7 +237,7 @@ class Collected:
     members: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Finished:
     """The run is over: the last event of every run."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from runner.errors import RaiError
 from runner.model import Inference, Reason, RunRecord, State
+from runner.model.noun import noun
 
 VERSION = 1
 """Counted up with each change of the columns."""
@@ -41,7 +41,7 @@ _REASONS = {reason.value: reason for reason in Reason}
 _NEWEST = "ORDER BY created_at DESC, id DESC"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Entry:
     """One run, as a listing shows it.
 

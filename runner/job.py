@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from runner import data, image, machine, pack, runs
 from runner import events as ev
@@ -11,11 +12,11 @@ from runner.cancel import Cancel
 from runner.commands import plan as plan_command
 from runner.engines import Engine
 from runner.errors import ImageError, RaiError
-from runner.logs import Scanner, combined
 from runner.model import (
     Archive,
     BuildSpec,
     DataMount,
+    Findings,
     JobRequest,
     Reason,
     Severity,
@@ -26,6 +27,9 @@ from runner.model import (
     Workspace,
 )
 from runner.paths import RunPaths
+
+if TYPE_CHECKING:
+    from runner.logs import Scanner
 
 NO_GPU_HERE = "needs a GPU, and this run has none"
 
@@ -187,7 +191,7 @@ class _Life:
 
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
         """Pass the engine's events on; read the output; keep the build folder."""
-        scanners: dict[Stream, Scanner] = {}
+        reading = _Reading()
         with ExitStack() as stack:
             writer: pack.BuildWriter | None = None
             for event in engine.run(work, self.cancel):
@@ -198,18 +202,41 @@ class _Life:
                     writer.write(event.data)
                     continue
                 if isinstance(event, ev.CommandStarted):
-                    scanners = {stream: Scanner() for stream in Stream}
+                    reading = _Reading()
                 elif isinstance(event, ev.Output):
-                    scanners[event.stream].feed(event.data)
+                    reading.feed(event)
                 yield event
                 if isinstance(event, ev.CommandFinished):
                     self.ended.append(event)
-                    yield ev.Found(
-                        event.index, combined(s.findings() for s in scanners.values())
-                    )
+                    yield ev.Found(event.index, reading.findings())
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
             yield ev.Collected(path, size, writer.members)
+
+
+class _Reading:
+    """Looks for figures in what one command writes, each stream by itself.
+
+    What knows the figures' forms is loaded with the first output, while the command
+    runs on; a silent one does not wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._scanners: dict[Stream, Scanner] = {}
+
+    def feed(self, event: ev.Output) -> None:
+        if not self._scanners:
+            from runner.logs import Scanner
+
+            self._scanners = {stream: Scanner() for stream in Stream}
+        self._scanners[event.stream].feed(event.data)
+
+    def findings(self) -> Findings:
+        if not self._scanners:
+            return Findings()
+        from runner.logs import combined
+
+        return combined(scanner.findings() for scanner in self._scanners.values())
 
 
 def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:

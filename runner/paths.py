@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from runner.model.noun import noun
 
-@dataclass(frozen=True, slots=True)
+
+@noun
 class RunPaths:
     """The folder of one run."""
 
@@ -58,7 +59,7 @@ class RunPaths:
         return self.root / "lock"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Home:
     """Where rai keeps what outlives a run."""
 

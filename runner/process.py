@@ -22,6 +22,7 @@ from runner.cancel import Cancel
 from runner.errors import EngineError
 from runner.events import Output, Tick
 from runner.model import Problem, Reason, Stream
+from runner.model.noun import noun
 
 if sys.platform == "linux":
     import fcntl
@@ -38,7 +39,7 @@ UNKILLABLE_S = 10.0
 Argv = Sequence[str | Path]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Completed:
     """What a short tool answered; ``exit_code`` is 128 + n after signal n."""
 
@@ -47,7 +48,7 @@ class Completed:
     stderr: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Ended:
     """How a command ended; ``reason`` is None where nothing but itself ended it.
 

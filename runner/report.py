@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from runner.model import (
     CommandRecord,
     Findings,
@@ -13,16 +11,17 @@ from runner.model import (
     RunRecord,
     TimeUsage,
 )
+from runner.model.noun import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Pairs:
     """Named values, one a line."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Table:
     """Rows under heads; ``right`` names the columns that hold numbers."""
 

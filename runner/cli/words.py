@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from runner.model.noun import noun
 
 OWN = frozenset({"--help", "-h", "--version", "--install-completion"})
 OWN_PREFIXES = ("--show-completion",)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Option:
     """One option of a command: all its spellings, and whether a value follows."""
 

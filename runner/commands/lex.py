@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from runner.model.noun import noun
 
 _TOKEN = re.compile(
     r"""(?P<continuation>\\\n)
@@ -52,7 +53,7 @@ class Kind(StrEnum):
         return self not in (Kind.BLANK, Kind.OPERATOR, Kind.COMMENT)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Piece:
     """A stretch of the line: ``raw`` as it stands there, ``value`` without quoting."""
 

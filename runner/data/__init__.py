@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING
 from runner.data.failed import FailedError
 from runner.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.model import DataFile, DataMount, DataResource
+from runner.model.noun import noun
 
 if TYPE_CHECKING:
     from runner.data.download import Downloads
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class DataPlaces:
     """Where to look: $RAI_DATA_DIR, the project (its ``data/``), the user's cache."""
 

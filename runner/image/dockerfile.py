@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from runner.model.noun import noun
 
 _ESCAPE = re.compile(r"\s*#\s*escape\s*=\s*(\S)", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"\s*#\s*\w+\s*=")
@@ -18,7 +19,7 @@ _FROM = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Stage:
     """One FROM: the image it names, and what the stage is called ("" for nothing)."""
 

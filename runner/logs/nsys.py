@@ -7,10 +7,10 @@ figures of the GPU. Sections are named alike for all versions: see SECTIONS.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from runner.logs.units import EXPONENTS, UNSIGNED, scaled
 from runner.model import ProfileRow
+from runner.model.noun import noun
 
 TOOL = "nsys"
 API = "CUDA API"
@@ -47,7 +47,7 @@ _NUMBER = re.compile(UNSIGNED)
 _CUDA = re.compile(r"cuda|cu[A-Z]")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Columns:
     """The columns of one table, from its header; and the unit of its times."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from runner.model.noun import noun
 from runner.model.problem import Place
 from runner.model.units import GIB, MIB
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Command:
     """One entry of ``commands.build``; ``text`` is the line as written."""
 
@@ -21,7 +21,7 @@ class Command:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class GpuRequest:
     """What ``resources.gpu`` asks for; architecture and memory are only notes."""
 
@@ -31,7 +31,7 @@ class GpuRequest:
     memory: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Limits:
     """What a run may use. ``network`` is off unless asked for."""
 
@@ -48,7 +48,7 @@ class Limits:
     file_bytes: int = 2 * GIB
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class DataResource:
     """A file that a spec asks for: its address, checksum and where it shall appear.
 
@@ -62,14 +62,14 @@ class DataResource:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Push:
     """Where a built image shall be pushed to."""
 
     image_name: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class BuildImage:
     """``commands.build_image``: which Dockerfile, which target, which tag."""
 
@@ -89,7 +89,7 @@ class Profile(StrEnum):
     COMPATIBLE = "compatible"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class BuildSpec:
     """A whole rai_build.yml, in types."""
 

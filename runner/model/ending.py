@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from runner.model.noun import noun
 
 
 class State(StrEnum):
@@ -132,7 +133,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled", 130, "It was stopped on request."
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Verdict:
     """Three answers apart: did rai work, did the commands, is the answer right.
 

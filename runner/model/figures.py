@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from runner.model.noun import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Inference:
     """What one run of a network printed; None and () for what it did not print.
 
@@ -24,7 +24,7 @@ class Inference:
         return self.agreement is not None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class TimeUsage:
     """What GNU time, or a shell's ``time``, printed."""
 
@@ -35,7 +35,7 @@ class TimeUsage:
     max_rss_kb: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ProfileRow:
     """One line of a profiler's table."""
 
@@ -48,7 +48,7 @@ class ProfileRow:
     max_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ProfileTable:
     """One table of a profiler: ``section`` is e.g. "GPU activities" or "API calls"."""
 
@@ -57,7 +57,7 @@ class ProfileTable:
     rows: tuple[ProfileRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Findings:
     """All that was found in a piece of output, in its order."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from runner.model.noun import noun
 
 
 class Severity(StrEnum):
@@ -13,7 +14,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Place:
     """A spot in a text file; line and column count from 1."""
 
@@ -25,7 +26,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Problem:
     """One finding: what is wrong, where, and what to do about it."""
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from runner.model.build_spec import BuildSpec, Limits, Profile
 from runner.model.ending import Reason, State, Verdict
 from runner.model.figures import Findings
+from runner.model.noun import noun
 from runner.model.work import EngineFacts, ImageAction, Step
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Machine:
     """Where a run took place."""
 
@@ -25,7 +25,7 @@ class Machine:
     rai: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class GitState:
     """The project's commit, and whether the folder differed from it."""
 
@@ -34,7 +34,7 @@ class GitState:
     dirty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ImageUsed:
     """The image that a run started from."""
 
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class CommandRecord:
     """One command in a record; times are None where it did not run."""
 
@@ -69,7 +69,7 @@ class CommandRecord:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class RunRecord:
     """What a run was and what came of it; derived from its events alone."""
 
@@ -113,7 +113,7 @@ class RunRecord:
         return any(i.synthetic for i in self.findings.inferences)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class JobRequest:
     """One run as it was asked for; ``why`` says why this engine serves it."""
 

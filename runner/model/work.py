@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
 from runner.model.build_spec import BuildImage, Command, Limits, Profile
+from runner.model.noun import noun
 
 
 class Stream(StrEnum):
@@ -19,7 +20,7 @@ class Stream(StrEnum):
     STDERR = "stderr"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Invocation:
     """How one command line is started, and why so.
 
@@ -37,7 +38,7 @@ class Invocation:
         return self.script is not None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Step:
     """A command as an engine gets it; ``skip`` says why it is not to be run."""
 
@@ -47,7 +48,7 @@ class Step:
     skip: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Archive:
     """A packed project: ``sha256`` is of the uncompressed tar stream."""
 
@@ -58,7 +59,7 @@ class Archive:
     members: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class DataFile:
     """One verified data file on this machine."""
 
@@ -68,7 +69,7 @@ class DataFile:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class DataMount:
     """Data files that appear together, read-only, in one folder of the run."""
 
@@ -90,7 +91,7 @@ class ImageAction(StrEnum):
     REUSE = "reuse"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ImageFacts:
     """What an engine knows that decides about an image.
 
@@ -105,7 +106,7 @@ class ImageFacts:
     context_sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ImagePlan:
     """Pull, build or reuse, and why. ``reference`` is what the run starts from."""
 
@@ -118,7 +119,7 @@ class ImagePlan:
     build_time_s: float = 1200.0
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class EngineFacts:
     """What an engine is and which limits it cannot enforce for this user here."""
 
@@ -128,7 +129,7 @@ class EngineFacts:
     unenforced: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Workspace:
     """All that an engine needs to run the steps of one job.
 

@@ -6,11 +6,12 @@ import hashlib
 import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO, Self
 
 import zstandard
+
+from runner.model.noun import noun
 
 BLOCK_BYTES = 8 << 20
 """One zstd frame each: large enough that frames cost nothing in size."""
@@ -35,7 +36,7 @@ class _Block:
         return self._compressor.compress(self.view[:length])
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class _InFlight:
     block: _Block
     hashed: Future[None]

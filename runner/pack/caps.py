@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from runner.model import GIB
+from runner.model.noun import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Caps:
     """Ceilings of one archive; all bytes are uncompressed."""
 

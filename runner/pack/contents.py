@@ -6,11 +6,11 @@ import heapq
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from runner.model import Problem
+from runner.model.noun import noun
 from runner.pack.caps import Caps
 from runner.pack.ignore import Rules, rules_of
 
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     LINK = "link"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Member:
     """One thing to be sent; ``name`` is relative, with slashes."""
 
@@ -39,7 +39,7 @@ class Member:
     target: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class LeftOut:
     """One thing that stays; a folder's name ends with a slash and stands for all in it.
 
@@ -50,7 +50,7 @@ class LeftOut:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Survey:
     """What `rai run --dry-run` shows and ``pack`` sends.
 
@@ -113,7 +113,7 @@ def survey(project: Path) -> Survey:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class _Walk:
     """One look through a folder tree; its lists fill as it goes."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.model import Place, Problem, Severity
+from runner.model.noun import noun
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
@@ -16,7 +17,7 @@ SOURCES = (".raiignore", ".dockerignore", ".gitignore")
 """The first of these that the project has is the one that counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Match:
     """What the rules say of one name; ``final`` when nothing below can differ."""
 
@@ -25,7 +26,7 @@ class Match:
     final: bool
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class RuleFile:
     """The rules of one file, for names below its folder."""
 
@@ -49,7 +50,7 @@ class RuleFile:
         return Match(result.include, f"{self.label}:{line}: {text}", final)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Rules:
     """The rules in force in one folder: its own file's first, then those above."""
 

@@ -16,6 +16,7 @@ from typing import IO, BinaryIO, cast
 import zstandard
 
 from runner.errors import NotAllowedError, RaiError, UsageError
+from runner.model.noun import noun
 from runner.pack.caps import BUILD, Caps
 from runner.pack.meter import Meter, OverCapsError
 from runner.pack.tree import HostileNameError, Place, Tree, inside, leaves
@@ -27,7 +28,7 @@ LONGEST_TARGET = 4095
 _DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Unpacked:
     """What came out; ``left_out`` says what did not, and why."""
 

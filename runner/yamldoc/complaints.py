@@ -6,10 +6,10 @@ one that both use for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from runner.model.noun import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Complaint:
     """A plain sentence with its remedy.
 

@@ -10,11 +10,11 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterator
 from collections.abc import Mapping as Table
-from dataclasses import dataclass
 from typing import TypeVar
 
 from runner import quantities
 from runner.model import Place
+from runner.model.noun import noun
 from runner.yamldoc.nodes import Mapping, Node, Scalar, Sequence, kind
 from runner.yamldoc.problems import Problems
 
@@ -23,7 +23,7 @@ _Default = TypeVar("_Default")
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Fields:
     """One mapping, seen through its grammar."""
 

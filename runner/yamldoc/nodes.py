@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from runner.model import Place
+from runner.model.noun import noun
 
 _SHOWN = 60
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Scalar:
     """A value as the text that stands there.
 
@@ -30,7 +30,7 @@ class Scalar:
         return self.plain and self.text in _NULLS
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Sequence:
     """A list."""
 
@@ -38,7 +38,7 @@ class Sequence:
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Mapping:
     """Keys with their values, in the order of the file."""
 
