@@ -18,6 +18,7 @@ from runner.model import (
     DataMount,
     Findings,
     JobRequest,
+    Profile,
     Reason,
     Severity,
     State,
@@ -157,7 +158,10 @@ class _Life:
                 reference = yield from self._image(engine)
                 return engine, reference
             except ImageError as error:
-                if error.reason is not Reason.IMAGE_NOT_FOUND or not others:
+                # A named image is what the commands were written for: nothing else
+                # will do. One that is built here only lends its programs.
+                named = self.request.spec.profile is Profile.COMPATIBLE
+                if named or error.reason is not Reason.IMAGE_NOT_FOUND or not others:
                     raise
                 why = f"the {engine.name} engine cannot have the image"
                 engine, *others = others
@@ -170,6 +174,11 @@ class _Life:
         spec, project = self.request.spec, self.request.project
         facts = engine.image_facts(project, spec)
         if facts is None:
+            if spec.image is not None and spec.build_image is None:
+                yield ev.Warned(
+                    f"the {engine.name} engine runs no images: {spec.image} is not"
+                    " used, and the programs are those of this machine"
+                )
             return None
         plan = image.plan(spec, facts)
         yield from engine.prepare(plan, project, self.cancel)

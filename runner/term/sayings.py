@@ -79,8 +79,10 @@ def _command_lines(event: ev.Event) -> Said:
 def ending(run_id: str, finished: ev.Finished, took_s: float) -> Said:
     """Give the last lines of a run."""
     verdict = finished.verdict
+    # What follows the first line, a failed build's last lines, was shown as it came.
+    message = verdict.message.partition("\n")[0]
     if verdict.reason is Reason.DONE:
         text = f"Run {run_id} done in {report.seconds(took_s)}."
         return [(f"{text} See it again: rai show {run_id}", "green")]
-    text = f"Run {run_id} ended by {verdict.reason}: {verdict.message}"
+    text = f"Run {run_id} ended by {verdict.reason}: {message}"
     return [(text, "red"), (verdict.reason.advice, "yellow")]

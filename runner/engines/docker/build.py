@@ -164,8 +164,8 @@ def tag(client: Client, plan: ImagePlan) -> None:
 
 
 def _failed(log: BuildLog) -> ImageError:
-    lines = "".join(f"\n  {line}" for line in log.tail)
     if log.base_missing:
-        text = f"the base image of the build cannot be pulled: {log.failure}{lines}"
+        text = f"the base image of the build cannot be pulled: {log.failure}"
         return ImageError(Problem(text, hint=BASE_HINT), reason=Reason.IMAGE_NOT_FOUND)
+    lines = "".join(f"\n  {line}" for line in log.tail)
     return ImageError(Problem(f"the image build failed: {log.failure}{lines}"))
