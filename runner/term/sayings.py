@@ -6,7 +6,10 @@ from pathlib import Path
 
 from runner import events as ev
 from runner import report
+from runner.image import KEY_REPOSITORY
 from runner.model import ImageAction, Reason
+
+CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
 
 Said = list[tuple[str, str]]
 """Lines, each with its colour."""
@@ -44,6 +47,8 @@ def lines(event: ev.Event) -> Said:
             if image.action is ImageAction.BUILD:
                 built = f"Server has build your {image.reference} docker image."
                 return [(built, "yellow"), using]
+            if image.reference.startswith(f"{KEY_REPOSITORY}:"):
+                return [(CACHED, "yellow"), using]
             return [using]
         case _:
             return _command_lines(event)
