@@ -21,6 +21,8 @@ As process 1 it cannot be killed from inside, where an init that has lost its ch
 would end: `kill -9 -1` in a command costs only its ``sleep``.
 """
 
+SLEEPER_PROCESSES = 2
+
 NO_HEALTHCHECK = {"test": ["NONE"]}
 
 

@@ -31,7 +31,7 @@ def run(client: Client, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         with Steps(client, stage.container, work, cancel) as steps:
             yield from in_order(work, cancel, steps.execute)
             yield Usage(steps.counters.peak_memory_bytes)
-        yield from stage.build_folder()
+        yield from stage.build_folder(pool, idle=steps.idle)
         reaping.result()
     finally:
         stage.clear(pool)

@@ -19,9 +19,15 @@ _ROOT = "/sys/fs/cgroup"
 _FIRST_VERSION = {
     "cpuacct": ("cpuacct.usage",),
     "memory": ("memory.max_usage_in_bytes", "memory.oom_control"),
-    "pids": ("pids.events",),
+    "pids": ("pids.events", "pids.current"),
 }
-_SECOND_VERSION = ("cpu.stat", "memory.peak", "memory.events", "pids.events")
+_SECOND_VERSION = (
+    "cpu.stat",
+    "memory.peak",
+    "memory.events",
+    "pids.events",
+    "pids.current",
+)
 _NAMES = [f"{group}/{n}" for group, names in _FIRST_VERSION.items() for n in names]
 _PRINT_ALL = (
     f"cd {_ROOT} && for f in {' '.join((*_NAMES, *_SECOND_VERSION))}; do "
@@ -37,6 +43,7 @@ class Counters:
     peak_memory_bytes: int | None = None
     memory_kills: int = 0
     refused_forks: int = 0
+    processes: int | None = None
 
 
 class Meter:
@@ -77,6 +84,7 @@ def parse(files: dict[str, str]) -> Counters:
         _number(peak),
         _field(kills, "oom_kill") or 0,
         _field(files.get("pids.events", ""), "max") or 0,
+        _number(files.get("pids.current", "")),
     )
 
 

@@ -57,14 +57,20 @@ class Stage:
                 for task in self._tasks:
                     task.result()
 
-    def build_folder(self) -> Iterator[Event]:
-        """End what still runs, and give the build folder back."""
+    def build_folder(self, pool: ThreadPoolExecutor, *, idle: bool) -> Iterator[Event]:
+        """End what still runs, and give the build folder back.
+
+        Where nothing runs, the container goes while the folder comes.
+        """
+        ending = pool.submit(self._remove_container, self.container)
+        if not idle:
+            wait([ending], timeout=CLEAR_TIME_S)
         with failing("give the build folder back"):
-            with contextlib.suppress(APIError):  # it ended by itself
-                self._client.kill(self.container)
             pieces, _ = self._client.get_archive(self._files, "/build")
             for piece in pieces:
                 yield BuildFolder(piece)
+        wait([ending], timeout=CLEAR_TIME_S)
+        self.container = ""
 
     def clear(self, pool: ThreadPoolExecutor) -> None:
         """Remove all of it; what cannot be removed now is left to a later reaping."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from runner.cancel import Cancel
 from runner.engines.docker.client import APIError, Client, failing
+from runner.engines.docker.confinement import SLEEPER_PROCESSES
 from runner.engines.docker.disk import DiskWatch
 from runner.engines.docker.execution import Execution
 from runner.engines.docker.meter import Counters, Meter
@@ -41,6 +42,11 @@ class Steps:
 
     def __exit__(self, *_: object) -> None:
         self._disk.stop()
+
+    @property
+    def idle(self) -> bool:
+        """Whether surely no command has left a process behind."""
+        return self.counters.processes == SLEEPER_PROCESSES
 
     def execute(
         self, step: Step, limit_s: float
