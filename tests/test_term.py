@@ -19,7 +19,7 @@ from runner.model import (
 from runner.term.face import Face, Mode
 from runner.term.sayings import ending
 
-FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", ("memory", "pids"))
+FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", True, ("memory", "pids"))
 IMAGE = ImageUsed("rai-build:abc", "sha256:1", ImageAction.BUILD, "nothing like it")
 STORY: list[ev.Event] = [
     ev.EngineChosen(FACTS, Profile.STRICT, Limits(), "asked for"),

@@ -54,7 +54,9 @@ class BareEngine:
 
     def facts(self) -> EngineFacts:
         """Say that next to nothing is enforced."""
-        return EngineFacts(self.name, how="no sandbox", unenforced=UNENFORCED)
+        return EngineFacts(
+            self.name, how="no sandbox", confines=False, unenforced=UNENFORCED
+        )
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
         """There are no images here."""
@@ -74,7 +76,7 @@ class BareEngine:
             run = _Run(work, cancel, folders, time=self._time)
             stack.callback(process.kill_marked, MARK, run.mark)
             run.furnish()
-            yield Starting()
+            yield Starting("commands")
             yield from in_order(work, cancel, run.execute)
             yield Usage(run.largest_bytes)
             process.kill_marked(MARK, run.mark)

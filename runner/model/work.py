@@ -126,6 +126,7 @@ class EngineFacts:
     name: str
     version: str = ""
     how: str = ""
+    confines: bool = True
     unenforced: tuple[str, ...] = ()
 
 

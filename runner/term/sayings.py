@@ -18,14 +18,8 @@ Said = list[tuple[str, str]]
 def lines(event: ev.Event) -> Said:
     """Give the lines that an event is told in; most are told in none."""
     match event:
-        case ev.EngineChosen(engine, profile, _, why):
-            how = f" ({engine.how})" if engine.how else ""
-            text = f"Using the {engine.name} engine{how}, {profile} profile"
-            text += f": {why}." if why else "."
-            missing = ", ".join(engine.unenforced)
-            return [
-                (text + (f" Not enforced here: {missing}." if missing else ""), "cyan")
-            ]
+        case ev.EngineChosen():
+            return [_engine(event)]
         case ev.Warned(text):
             return [(f"Warning: {text}", "yellow")]
         case ev.DataMissing(name, directory, why):
@@ -52,6 +46,22 @@ def lines(event: ev.Event) -> Said:
             return [using]
         case _:
             return _command_lines(event)
+
+
+def _engine(event: ev.EngineChosen) -> tuple[str, str]:
+    engine = event.engine
+    missing = ", ".join(engine.unenforced)
+    enforced = f" Not enforced here: {missing}." if missing else ""
+    why = f": {event.why}." if event.why else "."
+    if not engine.confines:
+        alone = "the commands run on this machine as you, with nothing around them"
+        return (
+            f"Using the {engine.name} engine, NO SANDBOX: {alone}{why}{enforced}",
+            "red",
+        )
+    how = f" ({engine.how})" if engine.how else ""
+    text = f"Using the {engine.name} engine{how}, {event.profile} profile{why}"
+    return text + enforced, "cyan"
 
 
 def _command_lines(event: ev.Event) -> Said:

@@ -17,7 +17,9 @@ def facts(client: Client, endpoint: Endpoint) -> EngineFacts:
         f"{endpoint}, API {client.api_version}, "
         f"cgroup v{info.get('CgroupVersion') or '1'}"
     )
-    return EngineFacts("docker", info["ServerVersion"], how, _unenforced(info))
+    return EngineFacts(
+        "docker", info["ServerVersion"], how, unenforced=_unenforced(info)
+    )
 
 
 def _unenforced(info: dict[str, Any]) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class LocalEngine:
         if found is None:
             return EngineFacts(self.name)
         limits = () if cgroup.available() else ("memory", "pids")
-        return EngineFacts(self.name, found.version(), found.kind, limits)
+        return EngineFacts(self.name, found.version(), found.kind, unenforced=limits)
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
         """There are no images here."""
