@@ -118,7 +118,7 @@ class Reason(StrEnum):
         10,
         "This is a defect of rai or its machine: repeat with --debug and report it.",
     )
-    RUNNER_LOST = "runner_lost", 10, "The process that held the run died: run it again."
+    RUNNER_LOST = "runner_lost", 10, "What held the run went away: run it again."
     GPU_ERROR = "gpu_error", 10, "See `rai doctor`."
     NO_ENGINE = (
         "no_engine",

@@ -7,6 +7,7 @@ import io
 import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,7 +24,7 @@ from runner.errors import EngineError
 from runner.events import CommandSkipped
 from runner.model import DataFile, DataMount, Profile, Reason, Workspace
 from tests.engines.contract import *  # noqa: F403 - the tests are the contract's
-from tests.engines.running import Subject, direct, run, shell
+from tests.engines.running import RUN_ID, Subject, direct, run, shell
 
 pytestmark = pytest.mark.docker
 
@@ -96,6 +97,28 @@ def test_a_command_that_kills_every_process_ends_neither_the_container_nor_the_j
     for profile in Profile:
         result = run(subject, ["kill -9 -1", "echo here"], profile=profile)
         assert result.stdout == b"here\n"
+
+
+@pytest.mark.parametrize("end", ["kill", "remove"])
+def test_a_container_that_another_ends_is_no_failure_of_the_command(
+    subject, client, end
+):
+    def end_it() -> None:
+        filters = {"label": f"{owner.RUN}={RUN_ID}"}
+        while not (found := client.containers(filters=filters)):
+            time.sleep(0.1)
+        time.sleep(0.5)
+        if end == "kill":
+            client.kill(found[0]["Id"])
+        else:
+            client.remove_container(found[0]["Id"], force=True)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(end_it)
+        with pytest.raises(EngineError, match="went away") as caught:
+            run(subject, ["sleep 20"])
+
+    assert caught.value.reason is Reason.RUNNER_LOST
 
 
 def test_orphans_are_buried(subject):

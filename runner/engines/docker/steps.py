@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Generator, Iterator
 
 from runner.cancel import Cancel
-from runner.engines.docker.client import APIError, Client, failing
+from runner.engines.docker.client import APIError, Client, NotFound, failing
 from runner.engines.docker.confinement import SLEEPER_PROCESSES
 from runner.engines.docker.disk import DiskWatch
 from runner.engines.docker.execution import Execution
 from runner.engines.docker.meter import Counters, Meter
+from runner.errors import EngineError
 from runner.events import CommandFinished, Event, Output, Tick
 from runner.model import Limits, Reason, Step, Stream, Workspace
 
@@ -105,8 +106,9 @@ class Steps:
         after = self.counters
         killed = after.memory_kills > before.memory_kills
         code = execution.exit_code
-        if code is None:  # the container ended with it
-            code, killed = KILLED, killed or self._container_ran_out_of_memory()
+        if code in (None, KILLED) and stop.reason is None and not killed:
+            killed = self._ended_with_container(step)
+        code = KILLED if code is None else code
         cpu_s = None
         if before.cpu_s is not None and after.cpu_s is not None:
             cpu_s = after.cpu_s - before.cpu_s
@@ -119,9 +121,18 @@ class Steps:
         if counters.cpu_s is not None:
             self.counters = counters
 
-    def _container_ran_out_of_memory(self) -> bool:
-        state = self._client.inspect_container(self._container)["State"]
-        return bool(state["OOMKilled"])
+    def _ended_with_container(self, step: Step) -> bool:
+        """Tell whether memory ran out; EngineError where another ended it."""
+        try:
+            state = self._client.inspect_container(self._container)["State"]
+        except NotFound:
+            state = {"Running": False, "OOMKilled": False}
+        if state["Running"] or state["OOMKilled"]:
+            return bool(state["OOMKilled"])
+        raise EngineError(
+            f"the container went away while `{step.command.text}` ran in it",
+            reason=Reason.RUNNER_LOST,
+        )
 
 
 def _limit_met(
