@@ -106,7 +106,8 @@ class Steps:
         after = self.counters
         killed = after.memory_kills > before.memory_kills
         code = execution.exit_code
-        if code in (None, KILLED) and stop.reason is None and not killed:
+        # Of a command whose container is taken away the engine makes up an exit code.
+        if code != 0 and stop.reason is None and not killed:
             killed = self._ended_with_container(step)
         code = KILLED if code is None else code
         cpu_s = None
