@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 from runner.cancel import Cancel
 from runner.engines.docker.client import APIError, Client, NotFound, failing
@@ -19,6 +20,10 @@ from runner.model import Limits, Reason, Step, Stream, Workspace
 POLL_S = 0.1
 TICK_S = 1.0
 KILLED = 137
+MADE_UP = (126, KILLED)
+"""What the engine says of a command whose container is taken away."""
+
+LOOKS = 5
 
 TERMINATE_ALL = ["/bin/sh", "-c", "kill -TERM -1"]
 """Sent from inside: the engine's API cannot signal a command that it started."""
@@ -106,8 +111,7 @@ class Steps:
         after = self.counters
         killed = after.memory_kills > before.memory_kills
         code = execution.exit_code
-        # Of a command whose container is taken away the engine makes up an exit code.
-        if code != 0 and stop.reason is None and not killed:
+        if code in (None, *MADE_UP) and stop.reason is None and not killed:
             killed = self._ended_with_container(step)
         code = KILLED if code is None else code
         cpu_s = None
@@ -124,16 +128,26 @@ class Steps:
 
     def _ended_with_container(self, step: Step) -> bool:
         """Tell whether memory ran out; EngineError where another ended it."""
+        for _ in range(LOOKS):
+            state = self._state()
+            if state["OOMKilled"]:
+                return True
+            if state["Status"] != "running":
+                raise EngineError(
+                    f"the container went away while `{step.command.text}` ran in it",
+                    reason=Reason.RUNNER_LOST,
+                )
+            # The commands of a container that is being ended are killed before it.
+            time.sleep(POLL_S)
+        return False
+
+    def _state(self) -> dict[str, Any]:
         try:
-            state = self._client.inspect_container(self._container)["State"]
+            found: dict[str, Any] = self._client.inspect_container(self._container)
         except NotFound:
-            state = {"Running": False, "OOMKilled": False}
-        if state["Running"] or state["OOMKilled"]:
-            return bool(state["OOMKilled"])
-        raise EngineError(
-            f"the container went away while `{step.command.text}` ran in it",
-            reason=Reason.RUNNER_LOST,
-        )
+            return {"Status": "removed", "OOMKilled": False}
+        state: dict[str, Any] = found["State"]
+        return state
 
 
 def _limit_met(
