@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import secrets
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from runner.paths import Home, RunPaths, aside
 
 def create(home: Home) -> RunPaths:
     """Make the folder of a new run, under a fresh id."""
-    paths = home.run(secrets.token_hex(5))
+    paths = home.run(os.urandom(5).hex())
     paths.root.mkdir(parents=True, mode=0o700)
     return paths
 

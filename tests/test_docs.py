@@ -53,7 +53,7 @@ def test_every_command_is_on_the_page():
 
     from runner.cli.main import app
 
-    assert list(getattr(get_command(app), "commands", {})) == COMMANDS
+    assert list(getattr(get_command(app()), "commands", {})) == COMMANDS
 
 
 def test_every_engine_and_exit_status_is_documented():

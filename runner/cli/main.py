@@ -4,55 +4,51 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 from typer.main import get_command
 
-from runner.cli import (
-    doctor,
-    history,
-    init,
-    logs,
-    parse,
-    ps,
-    pull,
-    run,
-    show,
-    validate,
-    version,
-    words,
-)
+from runner.cli import words
 from runner.errors import RaiError, UsageError
 from runner.model import Reason
 
-app = typer.Typer(
-    name="rai",
-    add_completion=True,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Run a project's rai_build.yml in a container or a sandbox, and keep a record."
-    " `rai -p DIR` is `rai run -p DIR`.",
+COMMANDS = (
+    "run",
+    "validate",
+    "ps",
+    "history",
+    "show",
+    "logs",
+    "pull",
+    "parse",
+    "doctor",
+    "init",
+    "version",
 )
-for command in (
-    run.run,
-    validate.validate,
-    ps.ps,
-    history.history,
-    show.show,
-    logs.logs,
-    pull.pull,
-    parse.parse,
-    doctor.doctor,
-    init.init,
-    version.version,
-):
-    app.command()(command)
+"""In the order of the help; each is a function in a module, both of its name."""
 
 
-@app.callback()
+def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Make the command line, with all its commands or with those that are wanted."""
+    made = typer.Typer(
+        name="rai",
+        add_completion=names is COMMANDS,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Run a project's rai_build.yml in a container or a sandbox, and keep a"
+        " record. `rai -p DIR` is `rai run -p DIR`.",
+    )
+    made.callback()(root)
+    for name in names:
+        made.command()(getattr(import_module(f"runner.cli.{name}"), name))
+    return made
+
+
 def root(
     show_version: Annotated[
         bool, typer.Option("--version", help="Show the version and leave.")
@@ -71,8 +67,11 @@ def main() -> NoReturn:
         given = ["version"]
     try:
         given = words.routed(given)
-        _refuse_contradictions(given)
-        app(given)
+        # A command that is named need not wait for the others to be loaded.
+        named = [word for word in given[:1] if word in COMMANDS]
+        group = get_command(app(named or COMMANDS))
+        _refuse_contradictions(group, given)
+        group(given)
     except RaiError as error:
         if debug:
             traceback.print_exc()
@@ -93,8 +92,7 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _refuse_contradictions(given: list[str]) -> None:
-    group = get_command(app)
+def _refuse_contradictions(group: object, given: list[str]) -> None:
     command = getattr(group, "commands", {}).get(given[0] if given else "")
     if command is None:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -79,6 +78,8 @@ class DataMount:
     @property
     def key(self) -> str:
         """A name for this very content."""
+        import hashlib  # takes longer to load than most commands to run
+
         text = "\n".join(f"{f.md5} {f.name}" for f in self.files)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import zstandard
 
 from runner.model.noun import noun
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 BLOCK_BYTES = 8 << 20
 """One zstd frame each: large enough that frames cost nothing in size."""
@@ -29,7 +32,8 @@ class _Block:
     """Room for one frame's bytes, and its own compressor; both are used again."""
 
     def __init__(self) -> None:
-        self.view = memoryview(bytearray(BLOCK_BYTES))
+        # Pages of a mapping cost nothing until they are filled.
+        self.view = memoryview(mmap.mmap(-1, BLOCK_BYTES))
         self._compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
 
     def frame(self, length: int) -> bytes:
@@ -38,25 +42,41 @@ class _Block:
 
 @noun
 class _InFlight:
+    """A block that is on its way, and what is being made of it."""
+
     block: _Block
     hashed: Future[None]
     packed: Future[bytes]
 
 
+class _Workers:
+    """The threads; none of their work holds the interpreter's lock."""
+
+    def __init__(self, packers: int) -> None:
+        # Loaded here: a stream of one block needs no thread.
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.hasher: ThreadPoolExecutor = ThreadPoolExecutor(1)
+        self.packers: ThreadPoolExecutor = ThreadPoolExecutor(packers)
+
+    def end(self) -> None:
+        self.packers.shutdown(cancel_futures=True)
+        self.hasher.shutdown(cancel_futures=True)
+
+
 class Blocks:
     """Writes a stream as zstd frames; a context manager that ends its threads.
 
-    One thread hashes, the others compress; neither holds the interpreter's lock.
+    One thread hashes, the others compress.
     """
 
     def __init__(self, out: BinaryIO) -> None:
-        threads = min(os.cpu_count() or 1, MOST_THREADS)
         self.raw_bytes = 0
         self._out = out
         self._sha256 = hashlib.sha256()
-        self._hasher = ThreadPoolExecutor(1)
-        self._packers = ThreadPoolExecutor(threads)
-        self._unmade = 2 * threads + 1
+        self._threads = min(os.cpu_count() or 1, MOST_THREADS)
+        self._workers: _Workers | None = None
+        self._unmade = 2 * self._threads + 1
         self._idle: list[_Block] = []
         self._in_flight: deque[_InFlight] = deque()
         self._start_block()
@@ -70,8 +90,8 @@ class Blocks:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._packers.shutdown(cancel_futures=True)
-        self._hasher.shutdown(cancel_futures=True)
+        if self._workers:
+            self._workers.end()
 
     def write(self, piece: bytes) -> None:
         """Add a short piece."""
@@ -96,7 +116,11 @@ class Blocks:
 
     def finish(self) -> str:
         """Write out all that is left; give the stream's sha256."""
-        if self._used:
+        if self._workers is None:
+            last = self._block.view[: self._used]
+            self._sha256.update(last)
+            self._out.write(self._block.frame(self._used) if last else b"")
+        elif self._used:
             self._send()
         while self._in_flight:
             self._land()
@@ -111,9 +135,10 @@ class Blocks:
         self._block, self._used = self._idle.pop(), 0
 
     def _send(self) -> None:
+        self._workers = self._workers or _Workers(self._threads)
         block, length = self._block, self._used
-        hashed = self._hasher.submit(self._sha256.update, block.view[:length])
-        packed = self._packers.submit(block.frame, length)
+        hashed = self._workers.hasher.submit(self._sha256.update, block.view[:length])
+        packed = self._workers.packers.submit(block.frame, length)
         self._in_flight.append(_InFlight(block, hashed, packed))
         self._start_block()
 

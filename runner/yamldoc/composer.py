@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from yaml.reader import Reader
 
 from runner.model import Place
 from runner.yamldoc.complaints import plainly
@@ -20,9 +21,9 @@ MOST_BYTES = 256 * 1024
 _MOST_NODES = 20_000
 _MOST_DEPTH = 20
 
-_UNPRINTABLE = re.compile(
-    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
+_BYTE_ORDER = "\ufeff"
+"""Printable to PyYAML, and to libyaml only where a text begins."""
+
 _SWALLOWED = re.compile(r"[\r\n][ \t]*(- )")
 LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where PyYAML was built with it, else the slower parser in Python."""
@@ -43,7 +44,7 @@ def compose(
 
     What is wrong goes to ``problems``; after an error the tree, if any, is partial.
     """
-    text = text.removeprefix("\ufeff")
+    text = text.removeprefix(_BYTE_ORDER)
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         problems.error(
             f"the file is larger than {MOST_BYTES >> 10} KiB",
@@ -51,7 +52,7 @@ def compose(
             "it is not meant to hold data",
         )
         return None
-    if odd := _UNPRINTABLE.search(text):
+    if odd := Reader.NON_PRINTABLE.search(text) or re.search(_BYTE_ORDER, text):
         problems.error(
             f"the character U+{ord(odd[0]):04X} cannot stand in YAML",
             place_of(text, odd.start(), file),
