@@ -67,6 +67,9 @@ class Index:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        # Nothing waits for the disk: what is lost or damaged when the power fails can
+        # be made again.
+        self._connection.execute("PRAGMA synchronous = OFF")
 
     def __enter__(self) -> Self:
         return self

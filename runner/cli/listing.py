@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 
-from runner import runs
 from runner.cli import settings
 
 
 def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     """Print the runs that are under way, or those that ended, newest first."""
-    from runner import record, report
+    from runner import record, report, runs
     from runner.term.tables import blocks
 
     place = settings.home()

@@ -54,7 +54,7 @@ def run(
     ] = False,
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
-    """Run the commands of a project's rai_build.yml, and keep a record of it."""
+    """Run a project's rai_build.yml and keep a record of it."""
     from runner import record
     from runner.cli import asked, sending
     from runner.errors import UsageError
@@ -108,15 +108,13 @@ def _carry_out(
         ):
             face.show(event)
             if isinstance(event, (events.Created, events.Finished)):
-                known.put(settings.record_of(paths))
+                done = settings.record_of(paths)
+                known.put(done)
             if isinstance(event, events.Finished):
                 face.close()
                 took_s = time.monotonic() - began
                 for text, colour in ending(paths.id, event, took_s):
                     face.line(text, colour)
-    done = settings.record_of(paths)
-    with settings.opened(place) as known:
-        known.put(done)
     return done, paths
 
 

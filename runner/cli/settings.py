@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runner import config, index, runs
-from runner.errors import UsageError
-from runner.model import RunRecord
+from runner.errors import ConfigError, UsageError
+from runner.model import Problem
 from runner.paths import Home, RunPaths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.config import Config
+    from runner.index import Index
+    from runner.model import RunRecord
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[
@@ -21,16 +25,26 @@ RunArgument = Annotated[
 ]
 
 
-def load(**flags: str | None) -> config.Config:
+def load(**flags: str | None) -> Config:
     """Read the settings, telling their warnings."""
+    from runner import config
+
     settings, warnings = config.load(os.environ, config.config_files(), flags)
     for problem in warnings:
         print(problem, file=sys.stderr)
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"runs cannot be kept in {settings.home}: {error.strerror}"
+        hint = "let RAI_HOME name a folder that can be written to"
+        raise ConfigError(Problem(why, hint=hint)) from error
     return settings
 
 
 def home() -> Home:
     """Give the home folder, with the runs whose holder died marked as lost."""
+    from runner import runs
+
     place = Home(load().home)
     if lost := runs.sweep(place):
         with opened(place) as known:
@@ -38,8 +52,9 @@ def home() -> Home:
     return place
 
 
-def opened(place: Home) -> index.Index:
+def opened(place: Home) -> Index:
     """Open the index; it is made again from the folders where it must be."""
+    from runner import index, runs
 
     def records() -> Iterable[RunRecord]:
         found = (runs.read(paths) for paths in runs.folders(place))
@@ -50,6 +65,8 @@ def opened(place: Home) -> index.Index:
 
 def find(place: Home, text: str) -> RunPaths:
     """Give the one run that ``text`` names; UsageError where it is none or several."""
+    if not text:
+        raise UsageError("the run's id is empty; `rai history` lists the runs")
     with opened(place) as known:
         newest = [known.latest()] if text == "latest" else known.find(text)
     found = [name for name in newest if name]
@@ -62,6 +79,8 @@ def find(place: Home, text: str) -> RunPaths:
 
 def record_of(paths: RunPaths) -> RunRecord:
     """Read a run's record."""
+    from runner import runs
+
     record = runs.read(paths)
     if record is None:
         raise UsageError(f"run {paths.id} has no record; its folder is {paths.root}")
@@ -70,4 +89,6 @@ def record_of(paths: RunPaths) -> RunRecord:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
     """Print a value as JSON on stdout."""
+    import json
+
     print(json.dumps(value, indent=2, ensure_ascii=False))
