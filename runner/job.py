@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from runner import data, image, machine, pack, runs
+from runner import data, image, machine, pack, report, runs
 from runner import events as ev
 from runner.cancel import Cancel
 from runner.commands import plan as plan_command
@@ -254,13 +254,15 @@ def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:
     for event in ended:
         text = by_index[event.index].text
         if event.reason is not None:
-            return Verdict(True, False, None, event.reason, f"`{text}`")
+            allowed = report.allowed(event.reason, by_index[event.index], request.spec)
+            message = f"`{report.one_line(text)}` {allowed}".rstrip()
+            return Verdict(True, False, None, event.reason, message)
     failed = [e for e in ended if e.exit_code]
     failed = [e for e in failed if not by_index[e.index].continue_on_error]
     if not failed:
         return Verdict(True, True, None, Reason.DONE)
     said = "; ".join(
-        f"`{by_index[e.index].text}` exited {e.exit_code}"
+        f"`{report.one_line(by_index[e.index].text)}` exited {e.exit_code}"
         + (" (a process was killed for memory)" if e.oom_killed else "")
         for e in failed
     )

@@ -89,7 +89,7 @@ def from_json(data: bytes) -> RunRecord:
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower type
     """Turn nouns into dicts, lists, strings and numbers, for a face's ``--json``."""
-    built = msgspec.to_builtins(value)
+    built = msgspec.to_builtins(value, enc_hook=str)
     if isinstance(value, RunRecord):
         built["synthetic"] = value.synthetic
         built["exit_code"] = value.verdict.reason.exit_code if value.verdict else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from runner.model import (
+    BuildSpec,
+    Command,
     CommandRecord,
     Findings,
     Inference,
     Outcome,
     ProfileTable,
+    Reason,
     RunRecord,
     TimeUsage,
 )
@@ -89,6 +92,38 @@ def size(value: float | None) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} GiB"
+
+
+def one_line(command: str) -> str:
+    """Give a command's first line, and a sign of more."""
+    first, more, _ = command.partition("\n")
+    return f"{first} ..." if more else first
+
+
+def words(reason: Reason) -> str:
+    """Write a reason as a person would say it."""
+    return reason.value.replace("_", " ")
+
+
+def allowed(reason: Reason, command: Command, spec: BuildSpec) -> str:
+    """Say which limit a command met, and what it was."""
+    limits = spec.limits
+    own = command.timeout_s is not None and command.timeout_s < limits.time_s
+    match reason:
+        case Reason.TIME_LIMIT if own:
+            return f"took longer than its own timeout, {seconds(command.timeout_s)}"
+        case Reason.TIME_LIMIT:
+            return f"took the run past its limit, {seconds(limits.time_s)}"
+        case Reason.MEMORY_LIMIT:
+            return f"needed more memory than {size(limits.memory_bytes)}"
+        case Reason.OUTPUT_LIMIT:
+            return f"wrote more than {size(limits.output_bytes)} to one stream"
+        case Reason.DISK_LIMIT:
+            return f"wrote more than {size(limits.disk_bytes)} to the build folder"
+        case Reason.PIDS_LIMIT:
+            return f"needed more than {limits.pids} processes"
+        case _:
+            return ""
 
 
 def ago(span_s: float) -> str:

@@ -39,6 +39,11 @@ class TerminalFilter:
         return _CONTROL.sub(_kept, data)
 
 
+def uncoloured(text: str) -> str:
+    """Give a text without its colours."""
+    return _COLOUR.sub(b"", text.encode()).decode()
+
+
 def _kept(match: re.Match[bytes]) -> bytes:
     sequence = match.group()
     return sequence if _COLOUR.fullmatch(sequence) else b""

@@ -22,7 +22,7 @@ from runner.term.sayings import ending
 FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", True, ("memory", "pids"))
 IMAGE = ImageUsed("rai-build:abc", "sha256:1", ImageAction.BUILD, "nothing like it")
 STORY: list[ev.Event] = [
-    ev.EngineChosen(FACTS, Profile.STRICT, Limits(), "asked for"),
+    ev.EngineChosen(FACTS, Profile.STRICT, Limits(), "no Docker"),
     ev.Packing(),
     ev.Progress("pack", 10, 20),
     ev.Packed("ff", 2048, 3),
@@ -39,7 +39,7 @@ STORY: list[ev.Event] = [
     ev.Collected("/r/build.tar.zst", 10, 1),
 ]
 SEEN = """\
-✱ Using the local engine (bubblewrap 0.8), strict profile: asked for. Not enforced here: memory, pids.
+✱ Using the local engine: strict profile, bubblewrap 0.8. Why: no Docker. Not enforced here: memory, pids.
 ✱ Preparing your project directory for upload.
 ✱ Uploading your project directory. This may take a few minutes.
 ✱ Folder uploaded: 3 entries, 2.0 KiB.
@@ -105,7 +105,7 @@ def test_every_end_of_a_run_is_told_with_what_to_do(reason):
 
     assert "0a1b" in said[0][0]
     if reason is not Reason.DONE:
-        assert reason.value in said[0][0]
+        assert report.words(reason) in said[0][0]
         assert said[1][0] == reason.advice
 
 

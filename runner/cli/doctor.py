@@ -10,7 +10,7 @@ from runner.cli import settings
 
 
 def doctor(as_json: settings.JsonFlag = False) -> None:
-    """Say what this machine can do for a run, and what is missing."""
+    """Say what this machine can do for a run."""
     from runner import doctor as findings
     from runner import record, report
     from runner.model import Reason

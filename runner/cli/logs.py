@@ -20,9 +20,10 @@ def logs(
     ] = False,
     as_json: settings.JsonFlag = False,
 ) -> None:
-    """Print what a run's commands wrote, stdout to stdout and stderr to stderr.
+    """Print what a run's commands wrote.
 
-    With --json the run's events are printed, one JSON line each.
+    What they wrote to stdout goes to stdout, and to stderr to stderr. With --json
+    the run's events are printed, one JSON line each.
     """
     from runner import runs
     from runner.tail import Tail

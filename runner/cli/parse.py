@@ -15,7 +15,7 @@ def parse(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="A log; - for stdin.")],
     as_json: settings.JsonFlag = False,
 ) -> None:
-    """Print the figures that are found in a program's output."""
+    """Print the figures that a program's output holds."""
     from runner import record, report
     from runner.errors import UsageError
     from runner.logs import Scanner

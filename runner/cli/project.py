@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner.errors import UsageError
-from runner.model import BuildSpec, Problem
+from runner.model import BuildSpec, Problem, Severity
 
 NAMES = ("rai_build.yml", "rai-build.yml")
 
@@ -33,4 +33,12 @@ def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
     except OSError as error:
         raise UsageError(f"{shown}: {error.strerror}") from error
     spec, problems = grammar.parse(text, shown)
-    return spec, problems, text
+    return spec, [*problems, *_passed_over(file)], text
+
+
+def _passed_over(file: Path) -> list[Problem]:
+    others = [file.with_name(name) for name in NAMES if name != file.name]
+    if file.name not in NAMES or not any(other.is_file() for other in others):
+        return []
+    text = f"{others[0]} is passed over: {file.name} counts"
+    return [Problem(text, severity=Severity.WARNING)]

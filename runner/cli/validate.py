@@ -17,7 +17,10 @@ def validate(
     ] = Path(),
     as_json: settings.JsonFlag = False,
 ) -> None:
-    """Check rai_build.yml and say what a run of it would do; needs no Docker."""
+    """Check rai_build.yml and show the plan of its run.
+
+    It needs no Docker.
+    """
     from runner import image, job, record, report
     from runner.cli.project import read_spec
     from runner.errors import SpecError
@@ -32,6 +35,7 @@ def validate(
         else:
             problems_printed(error.problems)
         raise typer.Exit(error.reason.exit_code) from None
+    problems = [*problems, *_missing_dockerfile(spec)]
     plan = image.plan(spec, None)
     steps = job.steps(spec, gpu=True)
     if as_json:
@@ -58,6 +62,19 @@ def validate(
     pairs = report.Pairs(tuple(_head(spec, plan, problems)))
     heads = ("#", "run", "why", "command")
     blocks([pairs, report.Table("Commands", heads, rows, frozenset({0}))])
+
+
+def _missing_dockerfile(spec: BuildSpec) -> list[Problem]:
+    from runner.model import Severity
+
+    if spec.build_image is None and spec.image is not None:
+        return []
+    name = spec.build_image.dockerfile if spec.build_image else "Dockerfile"
+    if (Path(spec.file).parent / name).is_file():
+        return []
+    place = spec.build_image.place if spec.build_image else None
+    text = f"there is no {name}, of which the docker engine would build the image"
+    return [Problem(text, place, "name an image or add it", Severity.WARNING)]
 
 
 def _head(

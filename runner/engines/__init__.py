@@ -98,5 +98,5 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
 
 def _why(wanted: str, refused: list[Problem]) -> str:
     if wanted != "auto":
-        return "asked for"
+        return ""
     return "; ".join(p.message for p in refused)

@@ -91,7 +91,7 @@ def _refusal(command: Command) -> Problem | None:
     return Problem(
         f"the command names {found[0]}, which is there only in a sandbox",
         command.place,
-        "install bubblewrap (`apt-get install bubblewrap`) or start a Docker Engine",
+        "use --engine local or docker; they need bubblewrap or a Docker Engine",
     )
 
 

@@ -118,7 +118,8 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
         why = "no_cache asks for a build"
     elif reference in facts.present:
         action, why = ImageAction.REUSE, "nothing that goes into it has changed"
-    return ImagePlan(action, reference, why, build, digest, tags)
+    time_s = spec.limits.build_time_s
+    return ImagePlan(action, reference, why, build, digest, tags, time_s)
 
 
 def _require(build: BuildImage, facts: ImageFacts) -> None:

@@ -68,16 +68,20 @@ class Reason(StrEnum):
     )
     USAGE = "usage", 2, "See `rai --help`."
     BAD_SPEC = "bad_spec", 2, "Mend the build file; `rai validate` checks it."
-    BAD_CONFIG = "bad_config", 2, "Mend the settings file or the variable it names."
+    BAD_CONFIG = (
+        "bad_config",
+        2,
+        "Mend the option, the variable or the settings file that it names.",
+    )
     BUILD_FAILED = (
         "build_failed",
         3,
-        "Read the failing step above; `docker build .` in the project repeats it.",
+        "Mend the Dockerfile; `docker build .` in the project shows the same.",
     )
     IMAGE_NOT_FOUND = (
         "image_not_found",
         3,
-        "Check the image's name and that its registry is reached from here.",
+        "Name an image that can be had, or build one from a Dockerfile.",
     )
     WRONG_ANSWER = "wrong_answer", 4, "The program ran, and its answer is not right."
     TIME_LIMIT = (
@@ -128,7 +132,7 @@ class Reason(StrEnum):
     NO_GPU = (
         "no_gpu",
         11,
-        "Run where a GPU is, or set resources.gpu.optional: true.",
+        "Set resources.gpu.optional: true to run what needs no GPU.",
     )
     CANCELLED = "cancelled", 130, "It was stopped on request."
 

@@ -96,7 +96,7 @@ def _md5(source: Fields) -> str | None:
             "the file appears as it is; extract it in a command",
         )
     if not source.has("md5"):
-        hint = f"what comes from the network is not checked; add `md5: {_MD5_EXAMPLE}`"
+        hint = "what comes from the network is not checked; give its `md5:`"
         source.problems.warn(f"{source.path} has no md5", source.place(), hint)
     digits = re.compile("[0-9a-f]{32}")
     return source.read(

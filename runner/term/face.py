@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from runner import events as ev
 from runner import report
 from runner.model import Stream
-from runner.screen import TerminalFilter
+from runner.screen import TerminalFilter, uncoloured
 from runner.term import sayings
 
 if TYPE_CHECKING:
@@ -46,13 +46,15 @@ class Face:
         self._sinks = {Stream.STDOUT: _Sink(out), Stream.STDERR: _Sink(sys.stderr)}
         self._running = ""
         self._at_line_start = True
+        self._shared = _same_place(out, sys.stderr)
 
     def show(self, event: ev.Event) -> None:
         """Show one event."""
         if isinstance(event, ev.Output):
             self.close()
             self._sinks[event.stream].write(event.data)
-            self._at_line_start = event.data.endswith(b"\n")
+            if event.stream is Stream.STDERR or self._shared:
+                self._at_line_start = event.data.endswith(b"\n")
         elif isinstance(event, ev.Progress):
             if self._live:
                 self._live.bar(event)
@@ -89,7 +91,7 @@ class Face:
         if self._live:
             self._live.build_output(text)
         elif self.mode is not Mode.QUIET:
-            sys.stderr.write(text)
+            sys.stderr.write(uncoloured(text))
             sys.stderr.flush()
 
     def _silent(self, event: ev.Tick) -> None:
@@ -121,6 +123,14 @@ class _Sink:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
             os.close(null)
+
+
+def _same_place(one: TextIO, other: TextIO) -> bool:
+    """Tell whether two streams end in the same terminal, file or pipe."""
+    try:
+        return os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):
+        return True
 
 
 def _live() -> Live:

@@ -23,13 +23,15 @@ def lines(event: ev.Event) -> Said:
         case ev.Warned(text):
             return [(f"Warning: {text}", "yellow")]
         case ev.DataMissing(name, directory, why):
-            return [(f"Warning: no {directory}/{name}: {why}", "yellow")]
+            hint = "set RAI_DATA_DIR to a folder that has it"
+            return [(f"Warning: no {directory}/{name}: {why}; {hint}", "yellow")]
         case ev.Packing():
             preparing = "Preparing your project directory for upload."
             uploading = "Uploading your project directory. This may take a few minutes."
             return [(preparing, "yellow"), (uploading, "yellow")]
         case ev.Packed(_, size, members):
-            text = f"Folder uploaded: {members} entries, {report.size(size)}."
+            entries = "1 entry" if members == 1 else f"{members} entries"
+            text = f"Folder uploaded: {entries}, {report.size(size)}."
             return [(text, "green")]
         case ev.BuildStarted(reference, why, builder):
             text = f"Server is starting to build image. ({reference}: {why}; {builder})"
@@ -52,16 +54,15 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     engine = event.engine
     missing = ", ".join(engine.unenforced)
     enforced = f" Not enforced here: {missing}." if missing else ""
-    why = f": {event.why}." if event.why else "."
+    why = f". Why: {event.why}." if event.why else "."
     if not engine.confines:
         alone = "the commands run on this machine as you, with nothing around them"
         return (
             f"Using the {engine.name} engine, NO SANDBOX: {alone}{why}{enforced}",
             "red",
         )
-    how = f" ({engine.how})" if engine.how else ""
-    text = f"Using the {engine.name} engine{how}, {event.profile} profile{why}"
-    return text + enforced, "cyan"
+    how = ", ".join(filter(None, (f"{event.profile} profile", engine.how)))
+    return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
 
 
 def _command_lines(event: ev.Event) -> Said:
@@ -71,9 +72,9 @@ def _command_lines(event: ev.Event) -> Said:
         case ev.CommandStarted(_, text):
             return [(f"Running {text}", "green")]
         case ev.CommandSkipped(_, text, why):
-            return [(f"Skipping {text} ({why})", "yellow")]
+            return [(f"Skipping {report.one_line(text)} ({why})", "yellow")]
         case ev.CommandFinished(_, code, wall) if code or event.reason:
-            said = f"{event.reason}" if event.reason else f"exit status {code}"
+            said = report.words(event.reason) if event.reason else f"exit status {code}"
             more = "; a process was killed for memory" if event.oom_killed else ""
             text = f"The command ended with {said} after {report.seconds(wall)}{more}."
             return [(text, "red")]
@@ -99,5 +100,5 @@ def ending(run_id: str, finished: ev.Finished, took_s: float) -> Said:
     if verdict.reason is Reason.DONE:
         text = f"Run {run_id} done in {report.seconds(took_s)}."
         return [(f"{text} See it again: rai show {run_id}", "green")]
-    text = f"Run {run_id} ended by {verdict.reason}: {message}"
+    text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
     return [(text, "red"), (verdict.reason.advice, "yellow")]

@@ -150,7 +150,7 @@ def _by_engine(
                     log.add(text)
                     yield BuildOutput(text)
         except FAILURES as error:
-            log.add(explained(error))
+            log.why = explained(error)
             raise _failed(log) from error
     if not cancel.requested:
         tag(connect(answer), plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from runner import image as planning
 from runner.cancel import Cancel
 from runner.engines.docker import build, context, transfer
 from runner.engines.docker.client import Client, NotFound, failing, image
@@ -53,6 +54,8 @@ def prepare(
         yield from transfer.pull(answer, plan.reference, cancel)
     elif plan.action is ImageAction.BUILD:
         yield from build.build(answer, plan, project, cancel)
+        if not cancel.requested:
+            _tag_for_the_next_run(client, plan, project)
     else:
         build.tag(client, plan)
     if cancel.requested:
@@ -62,6 +65,18 @@ def prepare(
             answer, plan.reference, plan.build.push.image_name, cancel
         )
     yield ImageReady(_used(client, plan))
+
+
+def _tag_for_the_next_run(client: Client, plan: ImagePlan, project: Path) -> None:
+    """Tag a build by the key that it has now.
+
+    A base that the build itself fetched was not there to count in the key before.
+    """
+    spec = BuildSpec("", build_image=plan.build)
+    later = planning.plan(spec, image_facts(client, project, spec))
+    if later.reference != plan.reference:
+        with failing(f"tag the image {plan.reference}"):
+            client.tag(plan.reference, later.reference)
 
 
 def _used(client: Client, plan: ImagePlan) -> ImageUsed:
