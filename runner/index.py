@@ -67,9 +67,6 @@ class Index:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
-        # Nothing waits for the disk: what is lost or damaged when the power fails can
-        # be made again.
-        self._connection.execute("PRAGMA synchronous = OFF")
 
     def __enter__(self) -> Self:
         return self
@@ -162,6 +159,8 @@ class Index:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
+            # Nothing waits for the disk: what a power failure takes can be made again.
+            self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute("BEGIN IMMEDIATE")
             with self._connection:
                 yield
