@@ -169,6 +169,7 @@ def test_a_line_without_a_program_to_start_is_an_error(line):
         ('cp "$f" x && y', "`$f` stays as it is"),
         ('echo "`id`"', "stays as it is"),
         ("make # all", "begins no comment"),
+        ("make \\ -j4", "a `\\` makes the space after it part of a word"),
         ("echo “hello”", "is no quote"),
         ("./a –n 3", "is no minus sign"),
         ("make\u00a0-j8", "there is a U+00A0, which looks like a space"),

@@ -172,6 +172,22 @@ def test_mini_dnns_table_of_timings_belongs_to_the_accuracy_above_it():
     assert inferences(text) == (Inference((0.004882009, 0.016544541), accuracy=0.886),)
 
 
+def test_a_second_table_of_timings_belongs_to_another_run():
+    table = "Layer 1 OpTime: 16 ms\nLayer 2 OpTime: 52 ms\n"
+    other = "Layer 1 OpTime: 1.6 ms\nLayer 2 OpTime: 5.2 ms\n"
+    text = f"Test Accuracy: 0.8714\n{table}### 1000\n{other}Test Accuracy: 0.886\n"
+
+    assert inferences(text) == (
+        Inference((0.016, 0.052), accuracy=0.8714),
+        Inference((0.0016, 0.0052)),
+        Inference(accuracy=0.886),
+    )
+    assert inferences(table + other) == (
+        Inference((0.016, 0.052)),
+        Inference((0.0016, 0.0052)),
+    )
+
+
 def test_a_report_that_quotes_a_whole_inference_in_bold_counts_once():
     whole = "Op Time: **0.448302**\n\nCorrectness: **0.8562** Model: **ece408-high**\n"
 

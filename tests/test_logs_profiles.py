@@ -306,6 +306,20 @@ def test_a_table_without_title_is_known_by_its_columns():
     assert profiles(tables) == NSYS
 
 
+def test_the_shapes_of_grid_and_block_are_no_part_of_a_kernels_name():
+    text = (
+        "Running [/opt/nsys/reports/gpukernsum.py report1.sqlite]... \n\n"
+        " Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)"
+        "  StdDev (ns)     GridXYZ         BlockXYZ       Name\n"
+        " --------  ---------------  ---------\n"
+        "    100.0             3360          2    1680.0    1680.0      1664      1696"
+        "         22.6    34    1    1    32   32    1  conv(float *, int)\n"
+    )
+
+    (table,) = profiles(text)
+    assert (table.section, table.rows[0].name) == ("GPU kernels", "conv(float *, int)")
+
+
 def test_other_units_of_time_are_read_from_the_header():
     text = NSYS_2024.replace("(ns)", "(us)")
 

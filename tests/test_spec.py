@@ -290,6 +290,21 @@ def test_a_space_that_is_missing_does_not_lose_the_architecture():
     assert found.cpu_architecture == "amd64"
 
 
+def test_a_space_that_is_missing_after_a_colon_is_a_warning_in_any_section():
+    found, (warning,) = read(resources("gpu:\n  count:2\n  architecture:volta"))
+
+    assert found.gpu == GpuRequest(2, architecture="volta")
+    assert 'resources.gpu is "count:2 architecture:volta"' in warning
+    assert "a space after it" in warning
+
+
+@pytest.mark.parametrize("text", ["count", "cuont:1", "count:1 count:2", "'count:1'"])
+def test_other_text_in_the_place_of_a_section_is_an_error(text):
+    (problem,) = wrong(resources(f"gpu:\n  {text}"))
+
+    assert "resources.gpu is" in problem
+
+
 def test_empty_resources_are_a_warning():
     _, warnings = read(f"{HEAD}resources:\n  # gpus: 1\n{MAKE}")
 

@@ -48,7 +48,10 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
 
 def unclosed(error: lex.UnclosedError, place: Place | None) -> Problem:
     """Say that a quote is not closed."""
-    hint = f"close it, or write `\\{error}` for the character itself"
+    hint = (
+        f"close it, or write `\\{error}` for the character itself; "
+        "a ` #` in it ends the line for YAML"
+    )
     return Problem(f"a `{error}` is opened and never closed", place, hint)
 
 
@@ -56,6 +59,9 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
     if direct and any(word[0].raw.startswith("#") for word in words):
         hint = "what follows it is passed to the program as words"
         yield "a `#` begins no comment in a command", hint
+    if any(word[0].raw in ("\\ ", "\\\t") for word in words):
+        hint = "leave it out: in a folded or plain text the lines are joined already"
+        yield "a `\\` makes the space after it part of a word", hint
     bare = [piece.raw for word in words for piece in word if piece.kind is Kind.BARE]
     if blank := next(filter(None, map(_BLANKS.search, bare)), None):
         code = f"U+{ord(blank[0]):04X}"

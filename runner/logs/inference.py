@@ -23,7 +23,7 @@ MOST_OP_TIMES = 1000
 _REAL = rf"{UNSIGNED}(?:[eE][+-]?[0-9]{{1,3}})?"
 _OP_TIME = re.compile(rf"Op Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
 _LATE_OP_TIME = re.compile(
-    rf"Layer [0-9]{{1,3}} OpTime:\s*(?P<value>{_REAL})(?P<ms>\s*ms)"
+    rf"Layer (?P<layer>[0-9]{{1,3}}) OpTime:\s*(?P<value>{_REAL})(?P<ms>\s*ms)"
 )
 _CLOSING = re.compile(
     rf"Correctness:\s*(?P<correctness>{_REAL})"
@@ -56,6 +56,7 @@ class InferenceReader:
         self._quoted: list[float] = []
         self._synthetic = False
         self._late = False
+        self._layer = 0
 
     @property
     def busy(self) -> bool:
@@ -83,20 +84,20 @@ class InferenceReader:
         if (value := op_time(line)) is not None:
             self._late = False
             keep(self._op_times, value, MOST_OP_TIMES)
-        elif (value := _late_op_time(line)) is not None:
-            self._add_late(value)
+        elif (timing := _late_op_time(line)) is not None:
+            self._add_late(*timing)
         elif (end := _closing(line)) is not None:
             if self._synthetic:
                 end = Inference(model=end.model, agreement=end.agreement)
             self._add(_with_op_times(end, self._op_times))
             self._op_times.clear()
-            self._late = line.startswith("Test")
+            self._late, self._layer = line.startswith("Test"), 0
         elif (match := _START.match(line)) is not None:
             self._start(line, data=match["data"] is not None)
 
     def _start(self, line: str, *, data: bool) -> None:
         self.close()
-        self._late = False
+        self._late, self._layer = False, 0
         # Nothing said on made-up images may pass for an accuracy.
         if data or line[0] in "✱*":
             self._synthetic = line.startswith("Loading synthetic")
@@ -104,8 +105,16 @@ class InferenceReader:
     def _add(self, inference: Inference) -> None:
         keep(self.found, inference, MOST_INFERENCES)
 
-    def _add_late(self, value: float) -> None:
-        """Mini-DNN's table of timings follows its accuracy."""
+    def _add_late(self, layer: int, value: float) -> None:
+        """Mini-DNN's table of timings follows its accuracy.
+
+        A layer that is not beyond the last one begins another run's table.
+        """
+        if layer <= self._layer:
+            self.close()
+            if self._late:
+                self._add(Inference())
+        self._layer = layer
         if not self._late:
             keep(self._op_times, value, MOST_OP_TIMES)
         elif len(self.found[-1].op_times_s) < MOST_OP_TIMES:
@@ -132,8 +141,10 @@ def op_time(line: str) -> float | None:
     return _duration(_OP_TIME.fullmatch(line))
 
 
-def _late_op_time(line: str) -> float | None:
-    return _duration(_LATE_OP_TIME.fullmatch(line))
+def _late_op_time(line: str) -> tuple[int, float] | None:
+    match = _LATE_OP_TIME.fullmatch(line)
+    value = _duration(match)
+    return None if match is None or value is None else (int(match["layer"]), value)
 
 
 def _duration(match: re.Match[str] | None) -> float | None:

@@ -34,7 +34,8 @@ _TITLE = re.compile(
 )
 _COLUMN = re.compile(
     r"(?P<name>Time ?\(%\)|Total Time|Num Calls|Calls|Instances|Operations|Count"
-    r"|Average|Avg|Median|Med|Minimum|Min|Maximum|Max|StdDev|Name|Operation)"
+    r"|Average|Avg|Median|Med|Minimum|Min|Maximum|Max|StdDev|GridXYZ|BlockXYZ|Name"
+    r"|Operation)"
     r"(?: ?\((?P<unit>ns|us|µs|ms|s|sec)\))?(?:\s+|$)"
 )
 _CALLS = frozenset({"Num Calls", "Calls", "Instances", "Operations", "Count"})
@@ -104,7 +105,7 @@ def header(line: str) -> Columns | None:
     names: list[str] = []
     unit, end = "ns", 0
     while (match := _COLUMN.match(line, end)) is not None and match.end() > end:
-        names.append(match["name"])
+        names += [match["name"]] * (3 if match["name"].endswith("XYZ") else 1)
         unit = match["unit"] or unit
         end = match.end()
     timed = len(names) > 3 and names[0].startswith("Time") and names[1] == "Total Time"

@@ -54,6 +54,11 @@ _ESCAPE = Complaint(
     "YAML knows no such `\\` escape in double quotes",
     "use single quotes around the value, or write `\\\\`",
 )
+MERGE = Complaint(
+    "a merge of git has left its marks here",
+    "keep one of the two versions, and remove the lines with `<<<<<<<`, `=======` "
+    "and `>>>>>>>`",
+)
 _PHRASES = (
     ("violates indentation", _NO_TAB),
     ("where an indentation space is expected", _NO_TAB),
@@ -92,6 +97,10 @@ _PHRASES = (
             "there is text after the end of the document", "remove it, or its `...`"
         ),
     ),
+    (
+        "incompatible YAML document",
+        Complaint("the file asks for another version of YAML", "remove its `%YAML`"),
+    ),
     ("comment or line break", _FOLLOWS),
     ("comment or a line break", _FOLLOWS),
     ("expected ',' or", _UNCLOSED),
@@ -105,12 +114,11 @@ def plainly(problem: str, context: str, line: str, column: int) -> Complaint:
     here, before = line[column : column + 1], line[:column]
     if "cannot start any token" in problem:
         return _NO_TAB if here == "\t" else _cannot_begin(here)
+    closed = before.rstrip(" \t&*").endswith(('"', "'", "]", "}"))
     if "expected key" in problem or "block end" in problem or "'-' ind" in problem:
-        return (
-            _AFTER_QUOTE
-            if before.rstrip(" \t")[-1:] in tuple("\"']}")
-            else (_INDENTATION)
-        )
+        return _AFTER_QUOTE if closed else _INDENTATION
+    if closed and "alphabetic or numeric" in problem:
+        return _AFTER_QUOTE
     for phrase, complaint in _PHRASES:
         if phrase in problem:
             return complaint

@@ -13,7 +13,7 @@ import yaml
 from yaml.reader import Reader
 
 from runner.model import Place
-from runner.yamldoc.complaints import plainly
+from runner.yamldoc.complaints import MERGE, plainly
 from runner.yamldoc.nodes import Mapping, Node, Scalar, Sequence
 from runner.yamldoc.problems import Problems
 
@@ -24,6 +24,7 @@ _MOST_DEPTH = 20
 _BYTE_ORDER = "\ufeff"
 """Printable to PyYAML, and to libyaml only where a text begins."""
 
+_MERGE_MARK = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
 _SWALLOWED = re.compile(r"[\r\n][ \t]*(- )")
 LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where PyYAML was built with it, else the slower parser in Python."""
@@ -78,6 +79,9 @@ def place_of(text: str, index: int, file: str) -> Place:
 def _complain(
     error: yaml.MarkedYAMLError, text: str, file: str, problems: Problems
 ) -> None:
+    if merge := _MERGE_MARK.search(text):
+        problems.error(MERGE.message, place_of(text, merge.start(), file), MERGE.hint)
+        return
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     lines = text.splitlines()

@@ -48,6 +48,7 @@ class Fields:
         if isinstance(node, Scalar) and node.null:
             problems.warn(f"{path or 'the file'} is empty", node.place, if_empty)
             return None
+        node = _spaced(node, grammar, problems, path)
         if not isinstance(node, Mapping):
             keys = ", ".join(f"`{key}:`" for key in grammar[_shape(path)])
             problems.error(
@@ -192,6 +193,24 @@ def resembling(word: str, known: Collection[str]) -> str | None:
     lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("-", "_"), lower, n=1)
     return lower[close[0]] if close else None
+
+
+def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node:
+    """Read `count:1` as the mapping that it would be with a space, with a warning."""
+    if not isinstance(node, Scalar) or not node.plain:
+        return node
+    pairs = [word.partition(":")[::2] for word in node.text.split()]
+    keys = [key for key, _ in pairs]
+    known = all(key in grammar[_shape(path)] and value for key, value in pairs)
+    if not known or len(set(keys)) < len(keys):
+        return node
+    problems.warn(
+        f"{path or 'the file'} is {kind(node)}",
+        node.place,
+        "it is read as if each `:` had a space after it: add it",
+    )
+    entries = ((Scalar(node.place, k), Scalar(node.place, v)) for k, v in pairs)
+    return Mapping(node.place, tuple(entries))
 
 
 def _remedy(word: str, known: Collection[str], grammar: Grammar, shape: str) -> str:
