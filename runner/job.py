@@ -59,7 +59,7 @@ def run(
     cancel: Cancel,
     *,
     download: bool = True,
-) -> Iterator[ev.Event]:
+) -> Generator[ev.Event, None, None]:
     """Run the job on the first engine; every event is recorded, then yielded.
 
     A later engine takes over where an earlier one cannot have the image that it would
@@ -131,7 +131,7 @@ class _Life:
     def verdict(self) -> Verdict:
         """Say how it went, from the commands that ended."""
         if self.cancel.requested:
-            message = "stopped on request"
+            message = "stopped on request; what it wrote so far is kept"
             return Verdict(True, False, None, Reason.CANCELLED, message)
         return judge(self.ended, self.request)
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from runner import events, record
-from runner.model import RunRecord, Stream
+from runner.model import Reason, RunRecord, Stream, Verdict
 from runner.paths import Home, RunPaths, aside
 
 
@@ -21,6 +21,11 @@ def create(home: Home) -> RunPaths:
     paths = home.run(os.urandom(5).hex())
     paths.root.mkdir(parents=True, mode=0o700)
     return paths
+
+
+LEFT = Verdict(
+    True, False, None, Reason.CANCELLED, "left at once; the output so far is kept"
+)
 
 
 class Recorder:
@@ -50,10 +55,17 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind in (KeyboardInterrupt, GeneratorExit) and not self._over:
+            # Nobody waits for the end of this run any more: that is its end.
+            self.keep(events.Finished(LEFT))
         if self.record is not None and self.record.state.final:
             write(self.paths.record, record.to_json(self.record))
         for file in self._files.values():
             file.close()
+
+    @property
+    def _over(self) -> bool:
+        return self.record is None or self.record.state.final
 
     def keep(self, event: events.Event) -> events.Event:
         """Write an event down; an Output comes back with its offset and length."""

@@ -92,6 +92,29 @@ def test_ctrl_c_ends_a_run_cleanly_and_says_what_was_kept(project):
 
 
 @pytest.mark.local
+def test_a_second_ctrl_c_leaves_at_once_and_the_run_is_cancelled(project):
+    line = "sh -c 'trap : TERM INT; echo started; while :; do sleep 1; done'"
+    (project / "rai_build.yml").write_text(json.dumps({"commands": {"build": [line]}}))
+    child = subprocess.Popen(
+        [RAI, "-p", str(project), "--engine", "local"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"started\n"
+
+    child.send_signal(signal.SIGINT)
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    _, stderr = child.communicate(timeout=30)
+
+    assert child.returncode == 130
+    assert b"left at once" in stderr
+    (listed,) = json.loads(rai("history", "--json").stdout)
+    assert (listed["state"], listed["exit_code"]) == ("cancelled", 130)
+
+
+@pytest.mark.local
 def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
     text = "commands: {build: [\"sh -c 'echo one; sleep 2; echo two'\"]}\n"
     (project / "rai_build.yml").write_text(text)

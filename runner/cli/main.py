@@ -113,4 +113,5 @@ def _report(error: RaiError) -> None:
     from runner.term.problems import problems
 
     problems(error.problems)
-    print(error.reason.advice, file=sys.stderr)
+    if error.reason is not Reason.USAGE:  # what to do about a word is in its report
+        print(error.reason.advice, file=sys.stderr)

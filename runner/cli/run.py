@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -101,21 +101,29 @@ def _carry_out(
     places = data.DataPlaces(config.data_dir, request.project, place.data)
     cancel = Cancel()
     began = time.monotonic()
-    with _ctrl_c(cancel, face), settings.opened(place) as known:
+    told = job.run(
+        request, choice.engines, paths, places, cancel, download=config.download
+    )
+    with settings.opened(place) as known:
         known.put(*lost)
-        for event in job.run(
-            request, choice.engines, paths, places, cancel, download=config.download
-        ):
-            face.show(event)
-            if isinstance(event, (events.Created, events.Finished)):
-                done = settings.record_of(paths)
+        try:
+            with _ctrl_c(cancel, face), closing(told):
+                for event in told:
+                    face.show(event)
+                    if isinstance(event, events.Created):
+                        known.put(settings.record_of(paths))
+                    elif isinstance(event, events.Finished):
+                        took_s = time.monotonic() - began
+                        for text, colour in ending(paths.id, event, took_s):
+                            face.line(text, colour)
+        except KeyboardInterrupt:
+            left = f"Run {paths.id} was left at once: rai show {paths.id}"
+            face.line(left, "red")
+            raise
+        finally:
+            if (done := runs.read(paths)) is not None:
                 known.put(done)
-            if isinstance(event, events.Finished):
-                face.close()
-                took_s = time.monotonic() - began
-                for text, colour in ending(paths.id, event, took_s):
-                    face.line(text, colour)
-    return done, paths
+    return settings.record_of(paths), paths
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class Face:
         elif isinstance(event, ev.BuildOutput):
             self._build(event.text)
         else:
-            for text, colour in sayings.lines(event):
+            for text, colour in sayings.lines(event, self._running):
                 self.line(text, colour)
         if isinstance(event, ev.CommandStarted):
             self._running = event.text

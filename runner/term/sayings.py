@@ -15,8 +15,8 @@ Said = list[tuple[str, str]]
 """Lines, each with its colour."""
 
 
-def lines(event: ev.Event) -> Said:
-    """Give the lines that an event is told in; most are told in none."""
+def lines(event: ev.Event, running: str = "") -> Said:
+    """Give the lines that an event is told in; ``running`` is the latest command."""
     match event:
         case ev.EngineChosen():
             return [_engine(event)]
@@ -47,7 +47,7 @@ def lines(event: ev.Event) -> Said:
                 return [(CACHED, "yellow"), using]
             return [using]
         case _:
-            return _command_lines(event)
+            return _command_lines(event, running)
 
 
 def _engine(event: ev.EngineChosen) -> tuple[str, str]:
@@ -65,7 +65,7 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
 
 
-def _command_lines(event: ev.Event) -> Said:
+def _command_lines(event: ev.Event, running: str) -> Said:
     match event:
         case ev.Starting(what):
             return [(f"Starting {what}.", "yellow")]
@@ -73,11 +73,8 @@ def _command_lines(event: ev.Event) -> Said:
             return [(f"Running {text}", "green")]
         case ev.CommandSkipped(_, text, why):
             return [(f"Skipping {report.one_line(text)} ({why})", "yellow")]
-        case ev.CommandFinished(_, code, wall) if code or event.reason:
-            said = report.words(event.reason) if event.reason else f"exit status {code}"
-            more = "; a process was killed for memory" if event.oom_killed else ""
-            text = f"The command ended with {said} after {report.seconds(wall)}{more}."
-            return [(text, "red")]
+        case ev.CommandFinished() if event.exit_code or event.reason:
+            return [(_failed(event, running), "red")]
         case ev.Collected(path):
             url = Path(path).as_uri()
             text = f"The build folder has been uploaded to {url}. "
@@ -92,6 +89,19 @@ def _command_lines(event: ev.Event) -> Said:
             return []
 
 
+def _failed(event: ev.CommandFinished, running: str) -> str:
+    match event.reason:
+        case None:
+            how = f"ended with exit status {event.exit_code}"
+        case Reason.CANCELLED:
+            how = "was stopped"
+        case reason:
+            how = f"was ended by its {report.words(reason)}"
+    more = "; a process was killed for memory" if event.oom_killed else ""
+    after = report.seconds(event.wall_s)
+    return f"`{report.one_line(running)}` {how} after {after}{more}."
+
+
 def ending(run_id: str, finished: ev.Finished, took_s: float) -> Said:
     """Give the last lines of a run."""
     verdict = finished.verdict
@@ -100,5 +110,7 @@ def ending(run_id: str, finished: ev.Finished, took_s: float) -> Said:
     if verdict.reason is Reason.DONE:
         text = f"Run {run_id} done in {report.seconds(took_s)}."
         return [(f"{text} See it again: rai show {run_id}", "green")]
+    if verdict.reason is Reason.CANCELLED:
+        return [(f"Run {run_id} cancelled: {message}. rai show {run_id}", "red")]
     text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
     return [(text, "red"), (verdict.reason.advice, "yellow")]

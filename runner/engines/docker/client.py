@@ -17,6 +17,8 @@ from runner.model import Problem, Reason
 
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound
+SSH_HINT = "forward its socket by `ssh -N -L`, as docs/docker.md shows, which is faster"
+
 Client = docker.APIClient
 
 FAILURES = (docker.errors.DockerException, requests.RequestException)
@@ -47,7 +49,8 @@ def failing(doing: str, reason: Reason = Reason.INTERNAL) -> Iterator[None]:
         yield
     except FAILURES as error:
         text = f"the Docker Engine failed to {doing}: {explained(error)}"
-        raise EngineError(Problem(text), reason=reason) from error
+        hint = SSH_HINT if "paramiko" in text else ""
+        raise EngineError(Problem(text, hint=hint), reason=reason) from error
 
 
 def explained(error: Exception) -> str:
