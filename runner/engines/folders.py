@@ -7,15 +7,15 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from runner.engines import source
+from runner.model.noun import noun
 
 PREFIX = "rai-"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Folders:
     """Where what lies; the root's name is the run's own on this machine."""
 

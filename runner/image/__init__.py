@@ -8,10 +8,9 @@ which other projects may move.
 from __future__ import annotations
 
 import hashlib
-import json
 
 from runner.errors import ImageError, SpecError
-from runner.image import dockerfile, names
+from runner.image import names
 from runner.image.names import KEY_REPOSITORY, normalise
 from runner.model import (
     BuildImage,
@@ -77,6 +76,11 @@ def key(build: BuildImage, facts: ImageFacts) -> str:
     A base that the engine does not have counts as unknown: once the build has fetched
     it the key is another one.
     """
+    # Loaded here, as in most commands no image is built.
+    import json
+
+    from runner.image import dockerfile
+
     text = facts.dockerfile or ""
     found = dockerfile.stages(text, dict(build.args), facts.platform)
     present = _listed(facts)
@@ -124,6 +128,8 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
 
 def _require(build: BuildImage, facts: ImageFacts) -> None:
     """Refuse a Dockerfile that is not there, or lacks the target."""
+    from runner.image import dockerfile
+
     if facts.dockerfile is None:
         hint = "check the path: it is relative to the project's folder"
         message = f"the Dockerfile `{build.dockerfile}` does not exist"

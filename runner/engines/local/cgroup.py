@@ -7,17 +7,17 @@ import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from runner.model import MIB, Limits
+from runner.model import MIB, MOST_PIDS, Limits
+from runner.model.noun import noun
 
 CONTROLLERS = ("memory", "pids")
 CLOSE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Parent:
     """Where a group can be made for a controller; ``version`` is cgroup's."""
 
@@ -25,7 +25,7 @@ class Parent:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Counts:
     """How often the group met a limit so far."""
 
@@ -82,9 +82,17 @@ class Group:
 
     @property
     def joins(self) -> list[str]:
-        """The files that a process writes 0 to, to be in the group."""
-        folders = dict.fromkeys(self._folders.values())
-        return [str(folder / "cgroup.procs") for folder in folders]
+        """The files that a process of one thread writes 0 to, to be in the group.
+
+        In the first version a thread moves at once by ``tasks``; for a whole process
+        the kernel waits some milliseconds until no other starts a thread.
+        """
+        files = {1: "tasks", 2: "cgroup.procs"}
+        folders = [
+            folder / files[self._versions[name]]
+            for name, folder in self._folders.items()
+        ]
+        return [str(file) for file in dict.fromkeys(folders)]
 
     @property
     def counts(self) -> Counts:
@@ -125,7 +133,7 @@ class Group:
 
     def _limit(self, limits: Limits) -> None:
         memory, pids = self._folders["memory"], self._folders["pids"]
-        (pids / "pids.max").write_text(str(limits.pids))
+        (pids / "pids.max").write_text(str(min(limits.pids, MOST_PIDS)))
         # The kernel counts whole pages; less than a MiB starts nothing.
         size = str(max(limits.memory_bytes, MIB))
         if self._versions["memory"] == 1:

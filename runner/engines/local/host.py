@@ -5,9 +5,10 @@ from __future__ import annotations
 import site
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from runner.model.noun import noun
 
 SYSTEM = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", "usr")
 """The folders of the host's root that are seen: programs and their settings, no one's
@@ -19,7 +20,7 @@ RESOLVER = Path("/etc/resolv.conf")
 Link = tuple[Path, str]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Host:
     """Folders and links that are seen at their own places, read-only.
 

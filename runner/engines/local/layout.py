@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from runner.engines.folders import Folders
 from runner.engines.local.host import Host
 from runner.model import DataMount, Limits, Profile
+from runner.model.noun import noun
 
 EMPTY = ("/data", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/var")
 TOOLS = "/run/rai"
@@ -16,7 +16,7 @@ HOSTNAME = "rai"
 Owner = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Bind:
     """A file or folder of the host, and where it is seen."""
 
@@ -25,7 +25,7 @@ class Bind:
     writable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Layout:
     """A whole sandbox: folders, then binds, then links, on an empty root.
 

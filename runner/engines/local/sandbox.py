@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from runner.engines.local.layout import Layout, Owner, layout
 from runner.engines.local.tools import provide
 from runner.errors import EngineError
 from runner.model import Limits, Profile
+from runner.model.noun import noun
 
 OWNER = (10001, 10001)
 """Whom root becomes: no one that a machine knows."""
@@ -32,7 +32,7 @@ PROGRAMS = {"bubblewrap": "bwrap", "unshare": "unshare"}
 """The kinds of sandbox in the order in which they are tried, and what makes them."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Sandbox:
     """One way to make a sandbox: bubblewrap, or unshare.
 
@@ -56,7 +56,7 @@ class Sandbox:
         return unshare.argv(layout, me, host().python, command)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Search:
     """What the trials came to: a sandbox, or why each did not work."""
 
