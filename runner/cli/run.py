@@ -57,7 +57,6 @@ def run(
     """Run a project's rai_build.yml and keep a record of it."""
     from runner import record
     from runner.cli import asked, sending
-    from runner.errors import UsageError
     from runner.term.face import Face, Mode
     from runner.term.problems import problems
 
@@ -65,8 +64,8 @@ def run(
         sending.show(path, as_json)
         return
     config = settings.load(engine=engine, profile=profile, progress=progress)
-    if output is not None and output.exists():
-        raise UsageError(f"--output {output} exists; name a new folder")
+    if output is not None:
+        _refuse_output(output)
     request, warnings = asked.request(path, config, keep_going)
     face = Face(Mode(config.progress), aside=as_json)
     if face.mode is not Mode.QUIET:
@@ -79,6 +78,16 @@ def run(
     if output is not None and paths.build.exists():
         _bring_back(paths, output, face)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
+
+
+def _refuse_output(output: Path) -> None:
+    """Refuse a folder that cannot be made, before anything runs."""
+    from runner import pack
+    from runner.errors import UsageError
+
+    if output.exists():
+        raise UsageError(f"--output {output} exists; name a new folder")
+    pack.folder_beside(output.absolute()).rmdir()
 
 
 def _carry_out(

@@ -32,7 +32,7 @@ from runner.model.run import (
     Outcome,
     RunRecord,
 )
-from runner.model.units import GIB, MIB
+from runner.model.units import GIB, MIB, MOST_PIDS
 from runner.model.work import (
     Archive,
     DataFile,
@@ -50,6 +50,7 @@ from runner.model.work import (
 __all__ = [
     "GIB",
     "MIB",
+    "MOST_PIDS",
     "STEPS",
     "Archive",
     "BuildImage",

@@ -79,11 +79,10 @@ class Survey:
         found = list(self._over(caps))
         if not found:
             return []
-        rows = [f"{_megabytes(m.size_bytes)} {m.name!r}" for m in self.largest()]
-        rules = f"{self.rules} leaves out" if self.rules else "nothing is left out"
-        advice = f"name what is not needed in .raiignore ({rules} {len(self.left_out)})"
+        rows = [f"{m.name!r}, {_megabytes(m.size_bytes)}" for m in self.largest()]
+        advice = f"name what is not needed in {self.rules or '.raiignore'}"
         return [Problem(text) for text in found] + [
-            Problem("the largest entries are " + ", ".join(rows), hint=advice)
+            Problem("the largest entries are " + "; ".join(rows), hint=advice)
         ]
 
     def _over(self, caps: Caps) -> Iterator[str]:

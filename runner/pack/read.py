@@ -54,8 +54,7 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     """
     if os.path.lexists(into):
         raise UsageError(f"{into} exists already; name a new folder")
-    into.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
+    fresh = folder_beside(into)
     try:
         with _members(archive, caps) as (tar, meter):
             unpacking = _Unpacking(str(fresh), root)
@@ -69,6 +68,15 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
+
+
+def folder_beside(into: Path) -> Path:
+    """Make a fresh folder where ``into`` shall be; UsageError where none can be."""
+    try:
+        into.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
+    except OSError as error:
+        raise UsageError(f"{into} cannot be made: {error.strerror}") from error
 
 
 class _Metered(io.RawIOBase):

@@ -8,7 +8,7 @@ from typing import Any
 from docker.types import Mount, Ulimit
 
 from runner.engines.environment import environment
-from runner.model import GIB, DataMount, Limits, Profile, Workspace
+from runner.model import GIB, MOST_PIDS, DataMount, Limits, Profile, Workspace
 
 STRICT_USER = 10001
 FILE_OWNER_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
@@ -102,7 +102,7 @@ def _limit_options(limits: Limits) -> dict[str, Any]:
     return {
         "mem_limit": limits.memory_bytes,
         "memswap_limit": limits.memory_bytes,
-        "pids_limit": limits.pids,
+        "pids_limit": min(limits.pids, MOST_PIDS),
         "shm_size": limits.shm_bytes,
         "ulimits": [
             Ulimit(name=name, soft=most, hard=most)
