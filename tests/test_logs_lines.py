@@ -27,6 +27,7 @@ def read(data: bytes) -> list[str]:
         (b"one\n\ntwo", ["one", "", "two"]),
         (b"one\r\ntwo\r\n", ["one", "two"]),
         (b"one\r\r\n", ["one"]),
+        (b"\xef\xbb\xbfone\n", ["one"]),
         (b"\x1b[32m\xe2\x9c\xb1 Running x\x1b[0m\n", ["✱ Running x"]),
         (b"\x1b[38;5;12mblue\x1b[m", ["blue"]),
         (b"\x1b]0;a title\x07text", ["text"]),

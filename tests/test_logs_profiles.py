@@ -306,6 +306,20 @@ def test_a_table_without_title_is_known_by_its_columns():
     assert profiles(tables) == NSYS
 
 
+@pytest.mark.parametrize(
+    "name", ["[CUDA memcpy HtoD]", "[CUDA memset]", "[CUDA Unified Memory memcpy DtoH]"]
+)
+def test_a_cut_at_a_space_of_a_copys_name_leaves_the_name_whole(name):
+    row = "   25.0       90000      2      45000.0     40000     50000  "
+    cuts = [place for place, letter in enumerate(name) if letter == " "]
+    head = NSYS_2020[NSYS_2020.index("Time(%)") :].partition("75.0")[0]
+
+    for cut in cuts:
+        halves = f"{name[:cut]}\n{name[cut + 1 :]}\n"
+        (table,) = profiles(f"{head}{row}{halves}")
+        assert table.rows[0].name == name
+
+
 def test_the_shapes_of_grid_and_block_are_no_part_of_a_kernels_name():
     text = (
         "Running [/opt/nsys/reports/gpukernsum.py report1.sqlite]... \n\n"

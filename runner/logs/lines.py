@@ -95,7 +95,7 @@ class LineReader:
     """Turns pieces of output into clean lines; a line may come in many pieces."""
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._row = _Row()
 
     def feed(self, data: bytes) -> list[str]:

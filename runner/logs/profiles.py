@@ -33,7 +33,8 @@ _FRAGMENT = re.compile(
     r"[0-9.]+(?:%|ns|us|ms|s|n|u|m)?(?:\s+[0-9.,]*[0-9.](?:ns|us|ms|s|n|u|m)?)*"
 )
 _TYPE_AT_END = re.compile(
-    r"(?:,|\b(?:const|unsigned|float|double|int|bool|char|long|short|void))$"
+    r"(?:,|\b(?:const|unsigned|float|double|int|bool|char|long|short|void)"
+    r"|\[CUDA(?: Unified(?: Memory)?)?(?: memcpy)?)$"
 )
 
 Parse = Callable[[str], ProfileRow | None]
