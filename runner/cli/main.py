@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -66,12 +68,7 @@ def main() -> NoReturn:
     if given == ["--version"]:
         given = ["version"]
     try:
-        given = words.routed(given)
-        # A command that is named need not wait for the others to be loaded.
-        named = [word for word in given[:1] if word in COMMANDS]
-        group = get_command(app(named or COMMANDS))
-        _refuse_contradictions(group, given)
-        group(given)
+        status = _obey(words.routed(given))
     except RaiError as error:
         if debug:
             traceback.print_exc()
@@ -81,15 +78,33 @@ def main() -> NoReturn:
         sys.exit(Reason.CANCELLED.exit_code)
     except BrokenPipeError:
         # The reader of our listing left; 141 is what a shell reports for SIGPIPE.
-        sys.stderr.close()
-        sys.exit(141)
+        os._exit(141)
     except Exception as error:
         if debug:
             traceback.print_exc()
         internal = RaiError(f"{type(error).__name__}: {error}")
         _report(internal)
         sys.exit(Reason.INTERNAL.exit_code)
-    sys.exit(0)
+    # All is closed and written; for Python to take itself apart would be 20 ms more.
+    os._exit(status)
+
+
+def _obey(given: list[str]) -> int:
+    """Run a command; give its exit status."""
+    # What is loaded stays: to look through it for garbage, time and again, is in vain.
+    gc.set_threshold(50_000)
+    # A command that is named need not wait for the others to be loaded.
+    named = [word for word in given[:1] if word in COMMANDS]
+    group = get_command(app(named or COMMANDS))
+    _refuse_contradictions(group, given)
+    status: object = 0
+    try:
+        group(given)
+    except SystemExit as left:
+        status = left.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status if isinstance(status, int) else 0
 
 
 def _refuse_contradictions(group: object, given: list[str]) -> None:
