@@ -188,6 +188,18 @@ def test_a_second_table_of_timings_belongs_to_another_run():
     )
 
 
+def test_op_times_that_a_report_lists_once_more_are_no_other_inference():
+    listed = "Op Time: 0.021169\nOp Time: 0.068800\n"
+
+    assert inferences(f"{RUN_2019}### Op times\n{listed}") == (ONE_OF_2019,)
+
+
+def test_the_same_op_times_of_a_run_that_then_died_are_another_inference():
+    died = RUN_2019.partition("Correctness")[0]
+
+    assert len(inferences(RUN_2019 + died)) == 2
+
+
 def test_a_report_that_quotes_a_whole_inference_in_bold_counts_once():
     whole = "Op Time: **0.448302**\n\nCorrectness: **0.8562** Model: **ece408-high**\n"
 

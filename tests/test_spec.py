@@ -270,6 +270,7 @@ def test_where_the_two_spellings_differ_the_one_under_limits_counts():
     [
         ("cpu: architecture:amd64", 'resources.cpu is "architecture:amd64"'),
         ("cache: true", "resources.cache is without effect"),
+        ("cache: 1GB", "resources.cache is without effect"),
         ("limits: {datasize: 1}", "`disk` limits what may be written"),
         ("cpu:", "resources.cpu is empty"),
         ("limits:", "resources.limits is empty"),

@@ -57,6 +57,7 @@ class InferenceReader:
         self._synthetic = False
         self._late = False
         self._layer = 0
+        self._started = False
 
     @property
     def busy(self) -> bool:
@@ -76,9 +77,10 @@ class InferenceReader:
 
     def close(self) -> None:
         """End the output: what has op times only is an inference as well."""
-        if self._op_times:
-            self._add(Inference(op_times_s=tuple(self._op_times)))
+        op_times = tuple(self._op_times)
         self._op_times.clear()
+        if op_times and (self._started or not self._known(op_times)):
+            self._add(Inference(op_times_s=op_times))
 
     def _plain(self, line: str) -> None:
         if (value := op_time(line)) is not None:
@@ -92,15 +94,20 @@ class InferenceReader:
             self._add(_with_op_times(end, self._op_times))
             self._op_times.clear()
             self._late, self._layer = line.startswith("Test"), 0
+            self._started = False
         elif (match := _START.match(line)) is not None:
             self._start(line, data=match["data"] is not None)
 
     def _start(self, line: str, *, data: bool) -> None:
         self.close()
-        self._late, self._layer = False, 0
+        self._late, self._layer, self._started = False, 0, True
         # Nothing said on made-up images may pass for an accuracy.
         if data or line[0] in "✱*":
             self._synthetic = line.startswith("Loading synthetic")
+
+    def _known(self, op_times: tuple[float, ...]) -> bool:
+        """Whether a report lists the op times of an inference above once more."""
+        return any(one.op_times_s == op_times for one in self.found)
 
     def _add(self, inference: Inference) -> None:
         keep(self.found, inference, MOST_INFERENCES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runner import quantities
 from runner.model import MIB, GpuRequest, Limits
 from runner.yamldoc import Fields, Scalar
 
@@ -56,7 +57,7 @@ def limits(resources: Fields) -> Limits:
             fields.place("datasize"),
             "`disk` limits what may be written to /build",
         )
-    if resources.boolean("cache", False):
+    if quantities.boolean(resources.text("cache", "no")) is not False:
         resources.problems.warn(
             f"{resources.name('cache')} is without effect", resources.place("cache")
         )

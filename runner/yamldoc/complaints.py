@@ -94,7 +94,8 @@ _PHRASES = (
     (
         "document start>",
         Complaint(
-            "there is text after the end of the document", "remove it, or its `...`"
+            "there is text after the end of the document",
+            "check its indentation, or remove the `...` above it",
         ),
     ),
     (
