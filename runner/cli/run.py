@@ -55,18 +55,23 @@ def run(
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
-    from runner import record
-    from runner.cli import asked, sending
-    from runner.term.face import Face, Mode
-    from runner.term.problems import problems
+    from runner import engines
 
     if dry_run:
+        from runner.cli import sending
+
         sending.show(path, as_json)
         return
     config = settings.load(engine=engine, profile=profile, progress=progress)
     if output is not None:
         _refuse_output(output)
-    request, warnings = asked.request(path, config, keep_going)
+    with engines.looking_around(config.engine):
+        from runner import record
+        from runner.cli import asked
+        from runner.term.face import Face, Mode
+        from runner.term.problems import problems
+
+        request, warnings = asked.request(path, config, keep_going)
     face = Face(Mode(config.progress), aside=as_json)
     if face.mode is not Mode.QUIET:
         problems(warnings)

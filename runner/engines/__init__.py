@@ -8,9 +8,10 @@ it failed itself. Clean-up stands in the generator's ``finally``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Protocol
 
 from runner.cancel import Cancel
@@ -25,6 +26,7 @@ from runner.model import (
     Reason,
     Workspace,
 )
+from runner.model.noun import noun
 
 
 class Engine(Protocol):
@@ -69,12 +71,35 @@ def make(name: str) -> Engine:
     return engine
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Choice:
     """The engine that serves, those that may take over, and why it is the first."""
 
     engines: tuple[Engine, ...]
     why: str = ""
+
+
+@contextmanager
+def looking_around(wanted: str) -> Iterator[None]:
+    """Let the wanted engine look at this machine while the caller does other things.
+
+    The local engine tries its sandbox, which takes a while, and keeps what it finds:
+    ``choose`` need not wait for it afterwards.
+    """
+    if wanted != "local":
+        yield
+        return
+    thread = Thread(target=_look, args=[make(wanted)])
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _look(engine: Engine) -> None:
+    with suppress(EngineError):  # said when the engine is asked again
+        engine.facts()
 
 
 def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:

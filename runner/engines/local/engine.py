@@ -70,7 +70,9 @@ class LocalEngine:
         if found is None:
             return EngineFacts(self.name)
         limits = () if cgroup.available() else ("memory", "pids")
-        return EngineFacts(self.name, found.version(), found.kind, unenforced=limits)
+        return EngineFacts(
+            self.name, sandbox.version(found.kind), found.kind, unenforced=limits
+        )
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
         """There are no images here."""

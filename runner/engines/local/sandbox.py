@@ -43,17 +43,19 @@ class Sandbox:
     owner: Owner | None
     time: str = "host"
 
-    def version(self) -> str:
-        """Ask the program for its version."""
-        said = process.run([PROGRAMS[self.kind], "--version"], timeout_s=TRY_S).stdout
-        return said.decode().split()[-1] if said else ""
-
     def argv(self, layout: Layout, command: Sequence[str]) -> list[str]:
         """Give the words that run a command in a sandbox of that layout."""
         me = (os.getuid(), os.getgid())
         if self.kind == "bubblewrap":
             return bwrap.argv(layout, me, command)
         return unshare.argv(layout, me, host().python, command)
+
+
+@cache
+def version(kind: str) -> str:
+    """Ask the program that makes such a sandbox for its version."""
+    said = process.run([PROGRAMS[kind], "--version"], timeout_s=TRY_S).stdout
+    return said.decode().split()[-1] if said else ""
 
 
 @noun
