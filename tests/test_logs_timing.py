@@ -78,6 +78,10 @@ def test_a_time_without_a_known_unit_says_so(text):
             "\nreal\t6m40.644s\nuser\t6m39.668s\nsys\t0m0.968s\n",
             TimeUsage(399.668, 0.968, 400.644),
         ),
+        (
+            "real\t0m 4.95s\nuser\t0m 10.01s\nsys\t0m 4.43s\n",
+            TimeUsage(10.01, 4.43, 4.95),
+        ),
     ],
 )
 def test_each_form_of_time_is_read(text, usage):

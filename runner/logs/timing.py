@@ -31,9 +31,9 @@ GNU = re.compile(
 
 SHELL = re.compile(
     rf"(?P<word>real|user|sys)\s+"
-    rf"(?:(?P<plain>{_CPU})|(?P<minutes>[0-9]{{1,6}})m(?P<rest>[0-9]{{1,2}}\.[0-9]{{3}})s)"
+    rf"(?:(?P<plain>{_CPU})|(?P<minutes>[0-9]{{1,6}})m ?(?P<rest>[0-9]{{1,2}}\.[0-9]{{2,3}})s)"
 )
-"""One of the three lines of ``time -p`` and of bash's ``time``."""
+"""One of the three lines of ``time -p``, and of bash's and BusyBox's ``time``."""
 
 _ELAPSED = re.compile(rf"({_CLOCK}|{_CPU})(?:elapsed)?")
 _ORDER = ("real", "user", "sys")
