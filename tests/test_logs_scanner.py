@@ -43,6 +43,12 @@ def scan(chunks: list[bytes]) -> Findings:
     return scanner.findings()
 
 
+def test_the_time_before_each_line_of_a_verbose_run_hides_no_figure():
+    stamp = b"[ 2019-10-11 13:03:32.123456789 -0500 CDT ] "
+
+    assert find(b"".join(stamp + line for line in OUTPUT.splitlines(True))) == FOUND
+
+
 def test_the_example_has_all_kinds_of_figures():
     assert FOUND.inferences == (
         Inference((0.021169, 0.0688), 0.7653, "ece408"),

@@ -7,6 +7,7 @@ matter. A block without a trace of any figure is passed over whole.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable
 
 from runner.logs.cuts import mended
@@ -26,6 +27,9 @@ _TRACES = (
     *(b"Profiling res", b"API calls", b"GPU activ", b"Time(%)", b"Time (%)"),
     *(b"Statistics", b"Summary", b"stats report", b"/reports/"),
 )
+_STAMP = re.compile(r"\[ ?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][^\]]{5,60}\] +")
+"""What the original puts before each message when it is asked to be verbose."""
+
 _PLAIN = bytes([*range(0x20, 0x7F), *range(0x80, 0x100)]) + b"\t\n"
 
 
@@ -91,7 +95,7 @@ class Scanner:
 
     def _line(self, line: str) -> None:
         """Hold each line until the next one shows that it was not cut."""
-        line = line.strip()
+        line = _unstamped(line.strip())
         whole = mended(self._held, line)
         if whole is None:
             self._read(self._held)
@@ -120,6 +124,11 @@ def combined(parts: Iterable[Findings]) -> Findings:
         time_usage=tuple(one for part in every for one in part.time_usage),
         profiles=tuple(one for part in every for one in part.profiles),
     )
+
+
+def _unstamped(line: str) -> str:
+    match = _STAMP.match(line) if line[:1] == "[" else None
+    return line[match.end() :] if match else line
 
 
 def _edges(block: bytes) -> tuple[int, int]:

@@ -31,7 +31,8 @@ GNU = re.compile(
 
 SHELL = re.compile(
     rf"(?P<word>real|user|sys)\s+"
-    rf"(?:(?P<plain>{_CPU})|(?P<minutes>[0-9]{{1,6}})m ?(?P<rest>[0-9]{{1,2}}\.[0-9]{{2,3}})s)"
+    rf"(?:(?P<plain>{_CPU})"
+    rf"|(?P<minutes>[0-9]{{1,6}})m ?(?P<rest>[0-9]{{1,2}}\.[0-9]{{2,3}})s)"
 )
 """One of the three lines of ``time -p``, and of bash's and BusyBox's ``time``."""
 
