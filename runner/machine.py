@@ -33,6 +33,9 @@ def cores() -> int:
 
 def git(project: Path) -> GitState | None:
     """Give the project's commit; None outside a repository or without git."""
+    within = any((folder / ".git").exists() for folder in (project, *project.parents))
+    if not within and "GIT_DIR" not in os.environ:
+        return None
     words = ["git", "-C", str(project), "status", "--porcelain=v2", "--branch"]
     try:
         done = process.run([*words, "--untracked-files=normal"], timeout_s=5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
-_CONTROL = re.compile(
+_COLOUR = rb"\x1b\[[0-9;:]*m"
+_CONTROL = (
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: cursor, modes, colours
     rb"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings
     rb"|\x1b[ -/]*[0-OQ-WYZ`-~\\]"  # two-byte escapes
@@ -13,9 +13,7 @@ _CONTROL = re.compile(
     rb"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"  # C0 but BS, TAB, LF, CR, ESC
     rb"|\x1b"
 )
-_UNFINISHED = re.compile(
-    rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?|\xc2)\Z"
-)
+_UNFINISHED = rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?|\xc2)\Z"
 _LONGEST_HELD = 4096
 
 
@@ -31,19 +29,19 @@ class TerminalFilter:
     def feed(self, data: bytes) -> bytes:
         """Give what of this piece, and of what was held, may be shown."""
         data = self._held + data
-        cut = _UNFINISHED.search(data)
+        cut = re.search(_UNFINISHED, data)
         if cut is not None and len(data) - cut.start() <= _LONGEST_HELD:
             data, self._held = data[: cut.start()], data[cut.start() :]
         else:
             self._held = b""
-        return _CONTROL.sub(_kept, data)
+        return re.sub(_CONTROL, _kept, data)
 
 
 def uncoloured(text: str) -> str:
     """Give a text without its colours."""
-    return _COLOUR.sub(b"", text.encode()).decode()
+    return re.sub(_COLOUR, b"", text.encode()).decode()
 
 
 def _kept(match: re.Match[bytes]) -> bytes:
     sequence = match.group()
-    return sequence if _COLOUR.fullmatch(sequence) else b""
+    return sequence if re.fullmatch(_COLOUR, sequence) else b""

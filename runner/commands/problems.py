@@ -17,12 +17,10 @@ SHELLS = frozenset(
 )
 """What reads a quoted word as a script."""
 
-_CURLY = re.compile("[“”„‘’]")
-_BLANKS = re.compile(
-    r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
-)
+_CURLY = "[“”„‘’]"
+_BLANKS = r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _DASHES = ("–", "—", "−")
-_LITERAL = re.compile(r"(?<!\\)(?:\\\\)*(\$[A-Za-z_]\w*|\$[{(]|`)")
+_LITERAL = r"(?<!\\)(?:\\\\)*(\$[A-Za-z_]\w*|\$[{(]|`)"
 
 
 def problems(line: str, place: Place | None = None) -> list[Problem]:
@@ -63,10 +61,11 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
         hint = "leave it out: in a folded or plain text the lines are joined already"
         yield "a `\\` makes the space after it part of a word", hint
     bare = [piece.raw for word in words for piece in word if piece.kind is Kind.BARE]
-    if blank := next(filter(None, map(_BLANKS.search, bare)), None):
+    odd = "\n".join(raw for raw in bare if not raw.isascii())
+    if blank := odd and re.search(_BLANKS, odd):
         code = f"U+{ord(blank[0]):04X}"
         yield f"there is a {code}, which looks like a space", "type a space instead"
-    if curly := next(filter(None, map(_CURLY.search, bare)), None):
+    if curly := odd and re.search(_CURLY, odd):
         hint = "write \" or ' if a quote is meant"
         yield f"`{curly[0]}` is no quote but an ordinary character", hint
     for word in words:
@@ -81,7 +80,7 @@ def _kept_literal(words: list[list[Piece]]) -> _Odd:
         if lex.text(word).rpartition("/")[2] in SHELLS:
             return
         for piece in word:
-            found = _LITERAL.search(piece.raw) if piece.kind is Kind.DOUBLE else None
+            found = piece.kind is Kind.DOUBLE and re.search(_LITERAL, piece.raw)
             if found:
                 hint = "leave the quotes out, or run the line with `/bin/bash -c '...'`"
                 yield f"`{found[1]}` stays as it is: quotes keep it literal", hint

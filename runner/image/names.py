@@ -11,17 +11,16 @@ RESERVED = (KEY_REPOSITORY, "rai/")
 
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?|[A-Za-z0-9-]+:\d+|localhost)"
-_NAME = re.compile(
+_NAME = (
     rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::[\w][\w.-]{{0,127}})?"
-    r"(?:@sha256:[0-9a-f]{64})?",
-    re.ASCII,
+    r"(?:@sha256:[0-9a-f]{64})?"
 )
 _DEFAULT_HOSTS = ("docker.io/", "index.docker.io/", "registry-1.docker.io/")
 
 
 def valid(name: str) -> bool:
     """Whether Docker accepts the name."""
-    return len(name) <= 255 and _NAME.fullmatch(name) is not None
+    return len(name) <= 255 and re.fullmatch(_NAME, name, re.ASCII) is not None
 
 
 def reserved(name: str) -> bool:

@@ -10,8 +10,8 @@ from runner.yamldoc import Fields
 
 ROOT = "/data"
 
-_URL = re.compile(r"https?://[^/\s?#]+/[^\s?#]*?([^/\s?#]+)(?:[?#]\S*)?")
-_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+_URL = r"https?://[^/\s?#]+/[^\s?#]*?([^/\s?#]+)(?:[?#]\S*)?"
+_ESCAPED = "%([0-9A-Fa-f]{2})"
 _MOUNT_EXAMPLE = "/data/fashion-mnist"
 _URL_EXAMPLE = "https://host/path/file.gz"
 _MD5_EXAMPLE = "bef4ecab320f06d8554ea6380940ec79"
@@ -31,10 +31,10 @@ def read(resources: Fields) -> tuple[DataResource, ...]:
 
 def file_name(url: str) -> str | None:
     """Give the last part of an address, as a file is named; None where it has none."""
-    match = _URL.fullmatch(url)
+    match = re.fullmatch(_URL, url)
     if match is None:
         return None
-    raw = _ESCAPED.sub(lambda m: chr(int(m[1], 16)), match[1])
+    raw = re.sub(_ESCAPED, lambda m: chr(int(m[1], 16)), match[1])
     name = raw.encode("latin-1", "replace").decode("utf-8", "replace")
     bad = name in (".", "..") or "/" in name or not name.isprintable()
     return None if bad else name

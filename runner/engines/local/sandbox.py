@@ -11,7 +11,7 @@ from pathlib import Path
 from runner import process
 from runner.engines import source
 from runner.engines.folders import made
-from runner.engines.local import bwrap, unshare
+from runner.engines.local import bwrap
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import Layout, Owner, layout
 from runner.engines.local.tools import provide
@@ -48,6 +48,8 @@ class Sandbox:
         me = (os.getuid(), os.getgid())
         if self.kind == "bubblewrap":
             return bwrap.argv(layout, me, command)
+        from runner.engines.local import unshare
+
         return unshare.argv(layout, me, host().python, command)
 
 
