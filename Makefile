@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 
-.PHONY: run test fast check format bench clean
+.PHONY: help run test fast check format bench clean
 
 run: $(VENV)/.ready ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(ARGS)
@@ -26,6 +26,9 @@ format: $(VENV)/.ready-dev ## put the code into shape
 
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+help: ## say what the doors are
+	@sed -n 's/^\([a-z]*\):.*## /\1: /p' Makefile
 
 clean: ## remove what these doors made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

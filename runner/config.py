@@ -15,7 +15,7 @@ import platformdirs
 
 from runner import quantities
 from runner.errors import ConfigError
-from runner.model import GIB, Limits, Place, Problem, Profile, Severity
+from runner.model import Limits, Place, Problem, Profile, Severity
 from runner.model.noun import noun
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ class Config:
     engine: str = "auto"
     profile: Profile | None = None
     progress: str = "auto"
-    keep_runs_days: int = 30
-    keep_runs_bytes: int = 20 * GIB
     data_dir: Path | None = None
     download: bool = True
 
@@ -160,11 +158,6 @@ def _path(text: str) -> Path:
     return Path(text).expanduser()
 
 
-def _days(text: str) -> int | None:
-    days = quantities.whole(text)
-    return days if days is not None and days >= 0 else None
-
-
 def _choice(words: Iterable[str]) -> str:
     *most, last = words
     return f"{', '.join(most)} or {last}"
@@ -179,8 +172,6 @@ _SETTINGS = (
     _Setting("home", _path, _FOLDER, "~/rai", "RAI_HOME"),
     _Setting("data_dir", _path, _FOLDER, "~/data", "RAI_DATA_DIR"),
     _Setting("download", quantities.boolean, "true or false", "false", "RAI_DOWNLOAD"),
-    _Setting("keep_runs_days", _days, "a number of days", "30"),
-    _Setting("keep_runs_bytes", quantities.size_bytes, "a size", "20GiB"),
 )
 
 _KEYS = {

@@ -21,7 +21,6 @@ def written(folder: Path, text: str, name: str = "config.yml") -> Path:
 def test_without_files_variables_and_flags_the_defaults_hold(tmp_path):
     found, warnings = config.load({}, [tmp_path / "absent.yml"], {})
     assert (found.engine, found.profile, found.progress) == ("auto", None, "auto")
-    assert (found.keep_runs_days, found.keep_runs_bytes) == (30, 20 * GIB)
     assert found.download and found.data_dir is None and found.home.is_absolute()
     assert warnings == []
 
@@ -29,7 +28,7 @@ def test_without_files_variables_and_flags_the_defaults_hold(tmp_path):
 def test_a_flag_goes_over_a_variable_over_the_users_file_over_the_machines(tmp_path):
     machine = written(
         tmp_path / "etc",
-        "engine: bare\nprogress: quiet\nkeep_runs_days: 7\nprofile: strict\n",
+        "engine: bare\nprogress: quiet\ndownload: no\nprofile: strict\n",
     )
     user = written(
         tmp_path / "user", "engine: local\nprogress: tty\nprofile: compatible\n"
@@ -42,7 +41,7 @@ def test_a_flag_goes_over_a_variable_over_the_users_file_over_the_machines(tmp_p
     assert found.progress == "plain"
     assert found.engine == "docker"
     assert found.profile is Profile.COMPATIBLE
-    assert found.keep_runs_days == 7
+    assert not found.download
 
 
 def test_every_variable_is_read(tmp_path):
@@ -87,15 +86,13 @@ def test_paths_are_relative_to_the_file_that_says_them_else_to_the_folder(
 
 
 def test_all_problems_come_at_once_each_with_its_place_or_variable(tmp_path):
-    file = written(
-        tmp_path, "engine: podman\nkeep_runs_bytes: much\ndownload: perhaps\n"
-    )
+    file = written(tmp_path, "engine: podman\nprofile: much\ndownload: perhaps\n")
     with pytest.raises(ConfigError) as caught:
         config.load({"RAI_PROGRESS": "loud"}, [file], {"profile": "lax"})
     shown = str(caught.value)
     for part in (
         f"{file}:1:9: engine is ",
-        f"{file}:2:18: keep_runs_bytes is ",
+        f"{file}:2:10: profile is ",
         f"{file}:3:11: download is ",
         'RAI_PROGRESS is "loud"; expected auto, tty, plain or quiet',
         '--profile is "lax"; expected strict or compatible',

@@ -70,6 +70,17 @@ def test_every_engine_and_exit_status_is_documented():
         assert f"**{name}**" in page
 
 
+def test_every_setting_is_documented():
+    from runner import config
+
+    page = (DOCS / "settings.md").read_text()
+    for setting in config._SETTINGS:
+        assert f"| `{setting.key}` |" in page
+        assert f"`{setting.variable}`" in page
+    for key in config._KEYS.values():
+        assert f"\n  {key}: " in page
+
+
 def test_every_dependency_is_named_with_what_it_is_for():
     import tomllib
 

@@ -434,7 +434,7 @@ WRONG = [
     (resources("gpu: {count: two}"), '3:16: resources.gpu.count is "two"; expected a'),
     (resources("limits: {memory: 8}"), 'memory is "8"; expected a size of at least'),
     (resources("limits: {time: soon}"), 'resources.limits.time is "soon"'),
-    (resources("limits: {pids: 0}"), 'pids is "0"; expected a whole number from 1'),
+    (resources("limits: {pids: 0}"), 'pids is "0"; expected a whole number from 8'),
     (resources("network: maybe"), 'resources.network is "maybe"; expected true or'),
     ("commands: {build_image: {dockerfile: ../x}}\n", "expected a path inside"),
     ("commands: {build_image: {dockerfile: /x}}\n", "expected a path inside"),

@@ -76,9 +76,6 @@ def main() -> NoReturn:
         sys.exit(error.reason.exit_code)
     except KeyboardInterrupt:
         sys.exit(Reason.CANCELLED.exit_code)
-    except BrokenPipeError:
-        # The reader of our listing left; 141 is what a shell reports for SIGPIPE.
-        os._exit(141)
     except Exception as error:
         if debug:
             traceback.print_exc()

@@ -19,7 +19,12 @@ def build_file(path: Path) -> Path:
     for name in NAMES:
         if (path / name).is_file():
             return path / name
-    raise UsageError(f"{path.resolve()} holds no {NAMES[0]}; `rai init` writes one")
+    full = path.resolve()
+    for folder in full.parents:
+        if any((folder / name).is_file() for name in NAMES):
+            hint = f"{folder} has one: rai run -p {folder}"
+            raise UsageError(f"{full} holds no {NAMES[0]}; {hint}")
+    raise UsageError(f"{full} holds no {NAMES[0]}; `rai init` writes one")
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:

@@ -90,8 +90,10 @@ def _refuse_output(output: Path) -> None:
     from runner import pack
     from runner.errors import UsageError
 
-    if output.exists():
-        raise UsageError(f"--output {output} exists; name a new folder")
+    if pack.taken(output):
+        raise UsageError(
+            f"--output {output} exists; name a new folder, or an empty one"
+        )
     pack.folder_beside(output.absolute()).rmdir()
 
 
@@ -162,6 +164,6 @@ def _bring_back(paths: RunPaths, output: Path, face: Face) -> None:
     from runner import pack
 
     done = pack.unpack(paths.build, output.absolute(), root="build")
-    face.line(f"The build folder is in {output} ({done.members} entries).", "green")
+    face.line(f"The build folder is in {output}.", "green")
     for name in done.left_out:
         face.line(f"Warning: left out of it: {name}", "yellow")

@@ -65,16 +65,17 @@ def validate(
 
 
 def _missing_dockerfile(spec: BuildSpec) -> list[Problem]:
-    from runner.model import Severity
+    from runner.model import Place, Severity
 
     if spec.build_image is None and spec.image is not None:
         return []
     name = spec.build_image.dockerfile if spec.build_image else "Dockerfile"
     if (Path(spec.file).parent / name).is_file():
         return []
-    place = spec.build_image.place if spec.build_image else None
-    text = f"there is no {name}, of which the docker engine would build the image"
-    return [Problem(text, place, "name an image or add it", Severity.WARNING)]
+    place = spec.build_image.place if spec.build_image else Place(spec.file, 1, 1)
+    text = f"the docker engine would build the image of {name}, which is not there"
+    hint = "add it, or name an image in `rai.image`"
+    return [Problem(text, place, hint, Severity.WARNING)]
 
 
 def _head(

@@ -45,7 +45,8 @@ def _stops(finished: CommandFinished, step: Step, keep_going: bool) -> str | Non
     if finished.reason is Reason.CANCELLED:
         return "the run was cancelled"
     if finished.reason is not None:
-        return f"command {step.index + 1} ended by {finished.reason}"
+        words = finished.reason.replace("_", " ")
+        return f"command {step.index + 1} met its {words}"
     if finished.exit_code == 0 or keep_going or step.command.continue_on_error:
         return None
     return f"command {step.index + 1} failed"

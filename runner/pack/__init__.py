@@ -7,7 +7,7 @@ engine sends. ``open_tar`` and ``unpack`` read either kind, trusting nothing in 
 from runner.pack.build import BuildWriter
 from runner.pack.caps import BUILD, UPLOAD, Caps
 from runner.pack.contents import Kind, LeftOut, Member, Survey, survey
-from runner.pack.read import Unpacked, folder_beside, open_tar, unpack
+from runner.pack.read import Unpacked, folder_beside, open_tar, taken, unpack
 from runner.pack.write import pack
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "open_tar",
     "pack",
     "survey",
+    "taken",
     "unpack",
 ]

@@ -9,7 +9,6 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -50,10 +49,10 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
 
     Devices, pipes and links out of the folder are left out. NotAllowedError, and no
     folder, for anything else that is hostile: absolute names, ``..``, names that differ
-    only by case, more than the ceilings. UsageError where ``into`` exists.
+    only by case, more than the ceilings. UsageError where ``into`` is taken.
     """
-    if os.path.lexists(into):
-        raise UsageError(f"{into} exists already; name a new folder")
+    if taken(into):
+        raise UsageError(f"{into} exists already; name a new folder, or an empty one")
     fresh = folder_beside(into)
     try:
         with _members(archive, caps) as (tar, meter):
@@ -68,6 +67,12 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
+
+
+def taken(into: Path) -> bool:
+    """Tell whether something is there that an unpacked folder would replace."""
+    empty = into.is_dir() and not into.is_symlink() and not any(into.iterdir())
+    return os.path.lexists(into) and not empty
 
 
 def folder_beside(into: Path) -> Path:
@@ -112,7 +117,6 @@ def _members(archive: Path, caps: Caps) -> Iterator[tuple[tarfile.TarFile, Meter
         raise RaiError(f"{archive} cannot be read: {error}") from error
 
 
-@dataclass(slots=True)
 class _Unpacking:
     """Writes members below a fresh folder.
 
@@ -120,12 +124,12 @@ class _Unpacking:
     the links are made last, and only those that stay inside.
     """
 
-    folder: str
-    root: str
-    tree: Tree = field(default_factory=Tree)
-    links: dict[str, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    kept: int = 0
+    def __init__(self, folder: str, root: str) -> None:
+        self.folder, self.root = folder, root
+        self.tree = Tree()
+        self.links: dict[str, str] = {}
+        self.left_out: list[str] = []
+        self.kept = 0
 
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
         """Write one member, or note that it is left out."""

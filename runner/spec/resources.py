@@ -9,6 +9,9 @@ from runner.yamldoc import Fields, Scalar
 _LEAST_MEMORY = 6 * MIB
 """What a container needs to start at all."""
 
+_LEAST_PIDS = 8
+"""What an engine itself may need beside a command."""
+
 _LEAST_COUNT = -1_000_000
 
 
@@ -67,7 +70,7 @@ def limits(resources: Fields) -> Limits:
         memory_bytes=fields.size_bytes(
             "memory", usual.memory_bytes, at_least=_LEAST_MEMORY
         ),
-        pids=fields.whole("pids", usual.pids, "512"),
+        pids=fields.whole("pids", usual.pids, "512", at_least=_LEAST_PIDS),
         output_bytes=fields.size_bytes("output", usual.output_bytes, "256MiB"),
         disk_bytes=fields.size_bytes("disk", usual.disk_bytes, "2GiB"),
         shm_bytes=fields.size_bytes("shm", usual.shm_bytes, "64MiB"),

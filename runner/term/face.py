@@ -52,7 +52,9 @@ class Face:
         """Show one event."""
         if isinstance(event, ev.Output):
             self.close()
-            self._sinks[event.stream].write(event.data)
+            if why := self._sinks[event.stream].write(event.data):
+                text = f"{event.stream} cannot be written to: {why}; `rai logs` has it"
+                self.line(f"Warning: {text}", "yellow")
             if event.stream is Stream.STDERR or self._shared:
                 self._at_line_start = event.data.endswith(b"\n")
         elif isinstance(event, ev.Progress):
@@ -110,7 +112,8 @@ class _Sink:
         self._stream = stream
         self._filter = TerminalFilter() if stream.isatty() else None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> str:
+        """Write a piece; give why no more can be written, "" where it can."""
         shown = self._filter.feed(data) if self._filter else data
         try:
             if self._raw is None:
@@ -118,11 +121,13 @@ class _Sink:
             else:
                 self._raw.write(shown)
             self._stream.flush()
-        except BrokenPipeError:
-            # The reader left; the run is still worth its record.
+        except OSError as error:
+            # The reader left, or the disk is full: the run is still worth its record.
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
             os.close(null)
+            return "" if isinstance(error, BrokenPipeError) else str(error.strerror)
+        return ""
 
 
 def _same_place(one: TextIO, other: TextIO) -> bool:
