@@ -42,9 +42,11 @@ $(VENV)/bin/python:
 $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV), once." >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e .
+	@$(BIN)/python -m compileall -q runner
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV) for development, once." >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m compileall -q runner
 	@touch $@ $(VENV)/.ready

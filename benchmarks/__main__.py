@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -12,6 +13,8 @@ NAMES = ("startup", "local_engine", "docker_engine", "stream", "pack")
 
 def main() -> None:
     """Measure, and keep a row of each figure."""
+    # As for users, whose Python keeps the bytecode of what it loads.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name in sys.argv[1:] or NAMES:
         if name not in NAMES:
             sys.exit(f"no benchmark {name!r}; there are {', '.join(NAMES)}")

@@ -93,6 +93,7 @@ def stream(
     timeout_s: float,
     cancel: Cancel,
     output_limit: int,
+    stderr_extra: int = 0,
     grace_s: float = 10.0,
     index: int = 0,
     env: Mapping[str, str] | None = None,
@@ -106,15 +107,19 @@ def stream(
     or a cancel, ``terminate`` is called with its process id (SIGTERM to its group where
     none is given), and after ``grace_s`` its group is killed. ``watch`` is asked ten
     times a second whether something else ends it. What it left in its group dies too.
+    ``stderr_extra`` bytes of stderr are not the command's own, and not limited.
     """
     started = time.monotonic()
-    child = _Child(_start(argv, env, cwd), started, index, output_limit)
+    room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
+    child = _Child(_start(argv, env, cwd), started, index, room)
     stop = _Stop(
         started + timeout_s, grace_s, cancel, watch, child, terminate or _ask_group
     )
     try:
         yield from _follow(child, stop)
-        return child.reap(stop.reason)
+        # A short command is over before anybody could stop it.
+        late = Reason.OUTPUT_LIMIT if child.over else None
+        return child.reap(stop.reason or late)
     finally:
         child.close()
 
@@ -202,13 +207,13 @@ class _Child:
         process: subprocess.Popen[bytes],
         started: float,
         index: int,
-        output_limit: int,
+        room: dict[Stream, int],
     ) -> None:
         self.process, self.pid, self.index = process, process.pid, index
         self.started = started
         self.ended: float | None = None
         self.over = False
-        self._left = dict.fromkeys(Stream, output_limit)
+        self._left = room
         self._selector = selectors.DefaultSelector()
         self._pipes: set[IO[bytes]] = set()
         self._open(process.stdout, Stream.STDOUT)

@@ -294,11 +294,20 @@ def test_a_file_that_is_not_compressed_is_an_error(tmp_path):
 def test_unpacking_never_touches_what_is_there(tmp_path):
     path = archive(tmp_path, WHOLE)
     (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
     with pytest.raises(UsageError, match="exists already"):
         pack.unpack(path, tmp_path / "out")
     (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(UsageError, match="exists already"):
         pack.unpack(path, tmp_path / "dangling")
+
+
+def test_an_empty_folder_may_be_unpacked_into(tmp_path):
+    (tmp_path / "out").mkdir()
+
+    pack.unpack(archive(tmp_path, WHOLE), tmp_path / "out")
+
+    assert any((tmp_path / "out").iterdir())
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=30))

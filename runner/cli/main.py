@@ -17,6 +17,9 @@ from runner.cli import words
 from runner.errors import RaiError, UsageError
 from runner.model import Reason
 
+READER_LEFT = 141
+"""What a shell reports for a program that SIGPIPE ended."""
+
 COMMANDS = (
     "run",
     "validate",
@@ -76,6 +79,8 @@ def main() -> NoReturn:
         sys.exit(error.reason.exit_code)
     except KeyboardInterrupt:
         sys.exit(Reason.CANCELLED.exit_code)
+    except BrokenPipeError:
+        os._exit(READER_LEFT)
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -101,7 +106,7 @@ def _obey(given: list[str]) -> int:
         status = left.code
     sys.stdout.flush()
     sys.stderr.flush()
-    return status if isinstance(status, int) else 0
+    return status if isinstance(status, int) else int(status is not None)
 
 
 def _refuse_contradictions(group: object, given: list[str]) -> None:

@@ -233,7 +233,7 @@ def test_a_command_that_takes_too_long_is_ended_and_so_is_the_job(subject: Subje
     assert [f.reason for f in result.finished] == [None, Reason.TIME_LIMIT]
     assert result.finished[1].exit_code != 0
     assert 0.6 < result.finished[1].wall_s < 10
-    assert "time_limit" in result.skipped[0].why
+    assert "time limit" in result.skipped[0].why
     assert result.content("build/before") == b"x\n"
 
 
@@ -289,6 +289,12 @@ def test_output_without_end_is_ended_at_the_limit(subject: Subject):
     assert [f.reason for f in result.finished] == [Reason.OUTPUT_LIMIT]
     assert len(result.stdout) == MB
     assert len(result.skipped) == 1
+
+
+def test_a_command_that_ends_before_it_is_stopped_still_met_its_limit(subject: Subject):
+    result = run(subject, ["echo hi"], output_bytes=1)
+    assert result.stdout == b"h"
+    assert [f.reason for f in result.finished] == [Reason.OUTPUT_LIMIT]
 
 
 def test_a_build_folder_that_grows_too_large_ends_the_job(subject: Subject):

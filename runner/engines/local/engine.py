@@ -157,6 +157,7 @@ class _Run:
             timeout_s=time_s,
             cancel=self._cancel,
             output_limit=limits.output_bytes,
+            stderr_extra=len(greeting.word),
             grace_s=limits.stop_grace_s,
             index=step.index,
             # Root's own programs must not be led astray by the job's environment.
