@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from runner import data, image, machine, pack, report, runs
 from runner import events as ev
@@ -31,6 +31,11 @@ from runner.paths import RunPaths
 
 if TYPE_CHECKING:
     from runner.logs import Scanner
+
+T = TypeVar("T")
+
+MACHINERY = (10, 11)
+"""The exit statuses of what is not the user's: rai's own failure, and no engine."""
 
 NO_GPU_HERE = "needs a GPU, and this run has none"
 
@@ -74,14 +79,14 @@ def run(
                 yield recorder.keep(event)
             verdict = life.verdict()
         except RaiError as error:
-            message = "; ".join(str(p) for p in error.problems)
-            verdict = Verdict(False, False, None, error.reason, message)
+            verdict = refused(error)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
-            yield recorder.keep(
-                ev.Finished(Verdict(False, False, None, Reason.INTERNAL, message))
-            )
+            verdict = Verdict(False, False, None, Reason.INTERNAL, message)
+            yield recorder.keep(ev.Finished(verdict))
             raise
+        for event in life.never_reached():
+            yield recorder.keep(event)
         yield recorder.keep(ev.Finished(verdict))
 
 
@@ -104,6 +109,7 @@ class _Life:
         self.cancel = cancel
         self.download = download
         self.ended: list[ev.CommandFinished] = []
+        self.reached: set[int] = set()
 
     def events(self) -> Iterator[ev.Event]:
         request = self.request
@@ -115,18 +121,39 @@ class _Life:
         yield self._chosen(self.engines[0], request.why)
         for text in request.warnings:
             yield ev.Warned(text)
-        archive = yield from self._pack()
-        if self.cancel.requested:
-            return
-        mounts = yield from data.resolve(
-            request.spec.data, self.places, download=self.download
+        archive = yield from self._unless_cancelled(self._pack())
+        mounts = yield from self._unless_cancelled(
+            data.resolve(request.spec.data, self.places, download=self.download)
         )
+        if archive is None or mounts is None:
+            return
         yield ev.StateChanged(State.PREPARING)
         engine, reference = yield from self._prepare()
         if self.cancel.requested or not request.steps:
             return
         yield ev.StateChanged(State.RUNNING)
         yield from self._run(engine, self._workspace(archive, mounts, reference))
+
+    def _unless_cancelled(
+        self, steps: Generator[ev.Event, None, T]
+    ) -> Generator[ev.Event, None, T | None]:
+        """Pass steps on and give their result; on a cancel end them, and give None."""
+        while not self.cancel.requested:
+            try:
+                event = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            yield event
+        steps.close()
+        return None
+
+    def never_reached(self) -> Iterator[ev.Event]:
+        """Tell the commands that the run ended before."""
+        for step in self.request.steps:
+            if step.index not in self.reached:
+                command, why = step.command, step.skip or "the run ended before it"
+                yield ev.CommandSkipped(step.index, command.text, why, command.name)
 
     def verdict(self) -> Verdict:
         """Say how it went, from the commands that ended."""
@@ -207,9 +234,15 @@ class _Life:
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)
-                        writer = stack.enter_context(pack.BuildWriter(self.paths.build))
+                        writer = stack.enter_context(
+                            pack.BuildWriter(
+                                self.paths.build, pack.build_caps(work.limits)
+                            )
+                        )
                     writer.write(event.data)
                     continue
+                if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
+                    self.reached.add(event.index)
                 if isinstance(event, ev.CommandStarted):
                     reading = _Reading()
                 elif isinstance(event, ev.Output):
@@ -248,13 +281,21 @@ class _Reading:
         return combined(scanner.findings() for scanner in self._scanners.values())
 
 
+def refused(error: RaiError) -> Verdict:
+    """Say how a run went that an error ended: its own, or one of the machinery."""
+    message = "; ".join(str(p) for p in error.problems)
+    served = error.reason.exit_code not in MACHINERY
+    return Verdict(served, False, None, error.reason, message)
+
+
 def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:
     """Say how a run went whose machinery worked."""
     by_index = {step.index: step.command for step in request.steps}
     for event in ended:
         text = by_index[event.index].text
         if event.reason is not None:
-            allowed = report.allowed(event.reason, by_index[event.index], request.spec)
+            command, limits = by_index[event.index], request.spec.limits
+            allowed = report.allowed(event.reason, command, limits, event.wall_s)
             message = f"`{report.one_line(text)}` {allowed}".rstrip()
             return Verdict(True, False, None, event.reason, message)
     failed = [e for e in ended if e.exit_code]

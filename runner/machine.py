@@ -31,14 +31,30 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+_SHORT = ("--porcelain=v2", "--branch", "--ignore-submodules=all")
+_HARMLESS = (
+    "--no-optional-locks",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+)
+"""A repository's own settings may name programs; none of them shall be started."""
+
+_FILTERS = ("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$")
+
+
 def git(project: Path) -> GitState | None:
     """Give the project's commit; None outside a repository or without git."""
     within = any((folder / ".git").exists() for folder in (project, *project.parents))
     if not within and "GIT_DIR" not in os.environ:
         return None
-    words = ["git", "-C", str(project), "status", "--porcelain=v2", "--branch"]
+    here = ("-C", str(project))
     try:
-        done = process.run([*words, "--untracked-files=normal"], timeout_s=5)
+        named = process.run(["git", *here, *_FILTERS], timeout_s=5).stdout.decode()
+        off = [
+            word for name in named.split("\n") if name for word in ("-c", f"{name}=")
+        ]
+        words = ["git", *_HARMLESS, *off, *here, "status", *_SHORT]
+        done = process.run(words, timeout_s=5)
     except EngineError:
         return None
     lines = done.stdout.decode(errors="replace").splitlines()

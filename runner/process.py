@@ -358,9 +358,17 @@ def _follow(child: _Child, stop: _Stop) -> Generator[Output | Tick, None, None]:
 
 
 def _drain(child: _Child) -> Generator[Output, None, None]:
-    """Read to the end; whoever still holds the pipes a moment later is killed."""
+    """Read to the end; whoever still holds the pipes a moment later is killed.
+
+    That moment is one of silence, measured while this waits: how long whoever takes the
+    output needs does not count. More than the pipes can hold was written afterwards.
+    """
     for _ in range(2):
-        until = time.monotonic() + DRAIN_S
-        while not child.silent and time.monotonic() < until:
-            yield from child.read(POLL_S)
+        silent_s, amount = 0.0, 0
+        while not child.silent and silent_s < DRAIN_S and amount <= 2 * PIPE_BYTES:
+            began = time.monotonic()
+            outputs = list(child.read(POLL_S))
+            silent_s = 0.0 if outputs else silent_s + time.monotonic() - began
+            amount += sum(len(output.data) for output in outputs)
+            yield from outputs
         _signal_group(child.pid, signal.SIGKILL)

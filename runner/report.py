@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from runner.model import (
-    BuildSpec,
     Command,
     CommandRecord,
     Findings,
     Inference,
+    Limits,
     Outcome,
     ProfileTable,
     Reason,
@@ -106,10 +106,9 @@ def words(reason: Reason) -> str:
     return reason.value.replace("_", " ")
 
 
-def allowed(reason: Reason, command: Command, spec: BuildSpec) -> str:
+def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> str:
     """Say which limit a command met, and what it was."""
-    limits = spec.limits
-    own = command.timeout_s is not None and command.timeout_s < limits.time_s
+    own = command.timeout_s is not None and command.timeout_s <= wall_s
     match reason:
         case Reason.TIME_LIMIT if own:
             return f"took longer than its own timeout, {seconds(command.timeout_s)}"

@@ -13,6 +13,7 @@ _CONTROL = (
     rb"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"  # C0 but BS, TAB, LF, CR, ESC
     rb"|\x1b"
 )
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNFINISHED = rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?|\xc2)\Z"
 _LONGEST_HELD = 4096
 
@@ -35,6 +36,11 @@ class TerminalFilter:
         else:
             self._held = b""
         return re.sub(_CONTROL, _kept, data)
+
+
+def printable(text: str) -> str:
+    """Give a text of somebody else without what could steer a terminal."""
+    return _STEERING.sub("", text)
 
 
 def uncoloured(text: str) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from runner import events
+
 RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
 commands:
@@ -133,6 +135,26 @@ def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
     assert followed.stdout == "one\ntwo\n"
     child.communicate()
     assert json.loads(rai("ps", "--json").stdout) == []
+
+
+def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
+    from runner import runs
+    from runner.cli import settings
+    from runner.model import Reason, State, Verdict
+    from tests.test_record import CREATED
+
+    place = settings.home()
+    paths = place.run(CREATED.run_id)
+    paths.root.mkdir(parents=True)
+    with runs.Recorder(paths) as recorder:
+        recorder.keep(CREATED)
+        with settings.opened(place) as known:
+            known.put(recorder.record)
+        recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
+
+    assert json.loads(rai("ps", "--json").stdout) == []
+    (listed,) = json.loads(rai("history", "--json").stdout)
+    assert listed["state"] == State.DONE
 
 
 @pytest.mark.local

@@ -161,6 +161,14 @@ def test_without_another_engine_a_missing_image_ends_the_run_with_three(project)
     assert found.verdict.reason.exit_code == 3
 
 
+def test_a_run_that_ends_before_its_commands_tells_them_as_skipped(project):
+    found, _, _ = carry_out(project, FakeEngine(images=True, no_image=True))
+
+    assert [c.outcome for c in found.commands] == [Outcome.SKIPPED] * 3
+    assert found.verdict is not None
+    assert found.verdict.served
+
+
 def test_the_record_is_what_the_events_say(project):
     found, _, home = carry_out(project, FakeEngine({"first": Says(INFERENCE)}))
 

@@ -360,7 +360,7 @@ def test_the_ceilings_of_an_upload_are_the_promised_ones():
     upload, build = pack.UPLOAD, pack.BUILD
     assert (upload.total_bytes, upload.members) == (500_000_000, 20_000)
     assert upload.file_bytes == 100_000_000
-    assert (build.total_bytes, build.members) == (2 << 30, 100_000)
+    assert (build.total_bytes, build.members) == (5 << 29, 100_000)
 
 
 def test_files_that_vanish_or_change_meanwhile_are_all_named_and_nothing_is_left(

@@ -99,6 +99,14 @@ def test_output_stops_at_its_limit_to_the_byte():
     assert ended.reason is Reason.OUTPUT_LIMIT
 
 
+def test_nothing_is_lost_on_a_reader_that_takes_its_time():
+    size = 0
+    for event in stream("head -c 1500000 /dev/zero"):
+        size += len(event.data) if isinstance(event, Output) else 0
+        time.sleep(0.15)
+    assert size == 1_500_000
+
+
 def test_the_limit_is_each_streams_own():
     events, ended = follow("printf 12345; printf 12345 >&2", output_limit=5)
     assert text(events, Stream.STDERR) == text(events, Stream.STDOUT) == b"12345"

@@ -14,6 +14,9 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
 
     place = settings.home()
     with settings.opened(place) as known:
+        # The end of a run may be in its folder and not yet in the index.
+        under_way = [runs.read(place.run(e.id)) for e in known.list_runs(active=True)]
+        known.put(*(one for one in under_way if one is not None and one.state.final))
         ids = [entry.id for entry in known.list_runs(limit=limit, active=active)]
     read = (runs.read(place.run(name)) for name in ids)
     found = [one for one in read if one is not None]

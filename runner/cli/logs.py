@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -33,27 +32,22 @@ def logs(
     from runner.tail import Tail
 
     paths = settings.find(settings.home(), run)
-    try:
-        _print(Tail(paths), paths, follow=follow, as_json=as_json)
-    except BrokenPipeError:
-        # Its reader has seen enough; what is still in a buffer goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _print(Tail(paths), paths, follow=follow, as_json=as_json)
 
 
 def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
     from runner import runs
+    from runner.model import Stream
+    from runner.term.face import Sink
 
-    sinks = {"stdout": sys.stdout.buffer, "stderr": sys.stderr.buffer}
+    sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:
         # Asked before reading: what a run wrote before it ended is not missed.
         over = not follow or not runs.held(paths)
-        if as_json:
-            sinks["stdout"].writelines(tail.lines())
-        else:
-            for stream, data in tail.output():
-                sinks[stream].write(data)
-        for sink in sinks.values():
-            sink.flush()
+        lines = ((Stream.STDOUT, line) for line in tail.lines())
+        for stream, data in lines if as_json else tail.output():
+            if sinks[stream].write(data) is not None:
+                return
         if over:
             return
         time.sleep(POLL_S)

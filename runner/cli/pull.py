@@ -21,12 +21,14 @@ def pull(
     """Unpack a run's build folder here."""
     from runner import pack, record
     from runner.errors import UsageError
+    from runner.model import Limits
 
     paths = settings.find(settings.home(), run)
     if not paths.build.exists():
         raise UsageError(f"run {paths.id} brought no build folder back")
     into = (output or Path(f"build-{paths.id}")).absolute()
-    done = pack.unpack(paths.build, into, root="build")
+    limits = settings.record_of(paths).limits or Limits()
+    done = pack.unpack(paths.build, into, pack.build_caps(limits), root="build")
     if as_json:
         settings.print_json({"folder": str(into), **record.plain(done)})
         return

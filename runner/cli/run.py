@@ -81,7 +81,7 @@ def run(
     if as_json:
         settings.print_json(record.plain(done))
     if output is not None and paths.build.exists():
-        _bring_back(paths, output, face)
+        _bring_back(paths, done, output, face)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
@@ -160,10 +160,12 @@ def _ctrl_c(cancel: Cancel, face: Face) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _bring_back(paths: RunPaths, output: Path, face: Face) -> None:
+def _bring_back(paths: RunPaths, record: RunRecord, output: Path, face: Face) -> None:
     from runner import pack
+    from runner.model import Limits
 
-    done = pack.unpack(paths.build, output.absolute(), root="build")
+    caps = pack.build_caps(record.limits or Limits())
+    came = pack.unpack(paths.build, output.absolute(), caps, root="build")
     face.line(f"The build folder is in {output}.", "green")
-    for name in done.left_out:
+    for name in came.left_out:
         face.line(f"Warning: left out of it: {name}", "yellow")

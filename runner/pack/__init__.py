@@ -5,7 +5,7 @@ engine sends. ``open_tar`` and ``unpack`` read either kind, trusting nothing in 
 """
 
 from runner.pack.build import BuildWriter
-from runner.pack.caps import BUILD, UPLOAD, Caps
+from runner.pack.caps import BUILD, UPLOAD, Caps, build_caps
 from runner.pack.contents import Kind, LeftOut, Member, Survey, survey
 from runner.pack.read import Unpacked, folder_beside, open_tar, taken, unpack
 from runner.pack.write import pack
@@ -20,6 +20,7 @@ __all__ = [
     "Member",
     "Survey",
     "Unpacked",
+    "build_caps",
     "folder_beside",
     "open_tar",
     "pack",

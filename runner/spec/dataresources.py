@@ -120,13 +120,19 @@ def _refuse_clash(fields: Fields, new: DataResource, found: list[DataResource]) 
             path == other
             or _inside(new.directory, other)
             or _inside(old.directory, path)
+            or _below(new.directory, old.directory)
+            or _below(old.directory, new.directory)
         ):
             fields.problems.error(
                 f"{fields.path} puts {path} where another has put {other}",
                 fields.place(),
-                "give it another mount",
+                "give it another mount, neither inside the other's nor around it",
             )
             return
+
+
+def _below(directory: str, other: str) -> bool:
+    return directory.startswith(other + "/")
 
 
 def _inside(directory: str, file: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from runner import events as ev
 from runner import report
 from runner.model import Stream
-from runner.screen import TerminalFilter, uncoloured
+from runner.screen import TerminalFilter, printable, uncoloured
 from runner.term import sayings
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Face:
         self.mode = mode
         self._live = _live() if mode is Mode.TTY else None
         out = sys.stderr if aside else sys.stdout
-        self._sinks = {Stream.STDOUT: _Sink(out), Stream.STDERR: _Sink(sys.stderr)}
+        self._own = Sink(sys.stderr)
+        self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: Sink(sys.stderr)}
         self._running = ""
         self._at_line_start = True
         self._shared = _same_place(out, sys.stderr)
@@ -75,14 +76,14 @@ class Face:
         if self.mode is Mode.QUIET and colour != "red":
             return
         self.close()
+        said = printable(f"✱ {text}")
         if not self._at_line_start:
-            sys.stderr.write("\n")
+            said = "\n" + said
             self._at_line_start = True
         if self._live:
-            self._live.line(f"✱ {text}", colour)
+            self._live.line(said, colour)
         else:
-            sys.stderr.write(f"✱ {text}\n")
-        sys.stderr.flush()
+            self._own.write(f"{said}\n".encode())
 
     def close(self) -> None:
         """Take away what moves."""
@@ -93,8 +94,7 @@ class Face:
         if self._live:
             self._live.build_output(text)
         elif self.mode is not Mode.QUIET:
-            sys.stderr.write(uncoloured(text))
-            sys.stderr.flush()
+            self._own.write(uncoloured(text).encode())
 
     def _silent(self, event: ev.Tick) -> None:
         elapsed = report.seconds(event.elapsed_s)
@@ -104,7 +104,7 @@ class Face:
             self.line(f"Still running after {elapsed}: {self._running}")
 
 
-class _Sink:
+class Sink:
     """A sink for a program's bytes: raw to files and pipes, filtered to a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -112,8 +112,8 @@ class _Sink:
         self._stream = stream
         self._filter = TerminalFilter() if stream.isatty() else None
 
-    def write(self, data: bytes) -> str:
-        """Write a piece; give why no more can be written, "" where it can."""
+    def write(self, data: bytes) -> str | None:
+        """Write a piece; give why that cannot be, "" where the reader just left."""
         shown = self._filter.feed(data) if self._filter else data
         try:
             if self._raw is None:
@@ -127,7 +127,7 @@ class _Sink:
             os.dup2(null, self._stream.fileno())
             os.close(null)
             return "" if isinstance(error, BrokenPipeError) else str(error.strerror)
-        return ""
+        return None
 
 
 def _same_place(one: TextIO, other: TextIO) -> bool:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from runner.model import Problem, Severity
+from runner.screen import printable
 
 
 def problems(found: Iterable[Problem]) -> None:
@@ -15,7 +16,7 @@ def problems(found: Iterable[Problem]) -> None:
         if coloured:
             _in_colour(problem)
         else:
-            print(problem, file=sys.stderr)
+            print(printable(str(problem)), file=sys.stderr)
 
 
 def _in_colour(problem: Problem) -> None:
@@ -24,4 +25,4 @@ def _in_colour(problem: Problem) -> None:
 
     colour = "red" if problem.severity is Severity.ERROR else "yellow"
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(Text(str(problem), style=colour))
+    console.print(Text(printable(str(problem)), style=colour))

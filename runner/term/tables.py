@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner import report
+from runner.screen import printable
 
 
 def blocks(shown: Iterable[report.Block]) -> None:
@@ -22,7 +23,7 @@ def blocks(shown: Iterable[report.Block]) -> None:
             width = max((len(name) for name, _ in block.rows), default=0)
             for name, value in block.rows:
                 text = Text(f"{name:<{width}}  ", style="bold")
-                console.print(text.append(Text(value, style="not bold")))
+                console.print(text.append(Text(printable(value), style="not bold")))
         else:
             _table(console, block)
 
@@ -49,5 +50,5 @@ def _table(console: Console, block: report.Table) -> None:
     for i, head in enumerate(block.heads):
         table.add_column(head, justify="right" if i in block.right else "left")
     for row in block.rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)

@@ -136,11 +136,13 @@ def run(
     keep_going: bool = False,
     environment: Mapping[str, str] | None = None,
     cancel_at: bytes | None = None,
+    pause_s: float = 0.0,
     **limits: object,
 ) -> Result:
     """Run commands (a string is a shell line) to the end, and gather what was said.
 
-    The run is cancelled once ``cancel_at`` was seen on stdout. Other names are limits.
+    The run is cancelled once ``cancel_at`` was seen on stdout. After each event this
+    waits for ``pause_s``. Other names are limits.
     """
     steps = [shell(c) if isinstance(c, str) else c for c in commands]
     work = Workspace(
@@ -157,6 +159,7 @@ def run(
     result, cancel, began = Result(), Cancel(), time.monotonic()
     for event in subject.engine.run(work, cancel):
         result.events.append(event)
+        time.sleep(pause_s)
         if cancel_at and isinstance(event, Output) and cancel_at in event.data:
             cancel.request()
     result.wall_s = time.monotonic() - began

@@ -121,6 +121,12 @@ def test_a_container_that_another_ends_is_no_failure_of_the_command(
     assert caught.value.reason is Reason.RUNNER_LOST
 
 
+def test_nothing_is_lost_on_a_reader_that_takes_its_time(subject):
+    script = "head -c 9000000 /dev/zero"
+    result = run(subject, [script], pause_s=0.4)
+    assert len(result.stdout) == 9_000_000
+
+
 def test_orphans_are_buried(subject):
     script = "for n in 1 2 3; do (setsid sleep 0.1 &); done; sleep 0.5"
     result = run(subject, [script, "cat /proc/[0-9]*/stat | grep -c ' Z ' || :"])

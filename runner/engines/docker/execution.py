@@ -54,9 +54,10 @@ class Execution:
         self._frames = Demultiplexer()
         self._heard_any = False
         self._refusal = b""
-        self._last_heard = time.monotonic()
         self.left_at: float | None = None
-        self._look_at = self._last_heard + LOOK_S
+        self._look_at = time.monotonic() + LOOK_S
+        # Time spent waiting here: that a reader takes its time is no silence.
+        self._silent_s = self._waited_s = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._id = self._create(words(invocation))
         socket: Any = client.exec_start(self._id, socket=True)
@@ -65,10 +66,11 @@ class Execution:
 
     def output(self, wait_s: float) -> Iterator[tuple[Stream, bytes]]:
         """Give what the command has written, waiting a little; notice its end."""
+        began = time.monotonic()
         block = self._feed.take(wait_s)
         now = time.monotonic()
+        self._wait(now - began, heard=bool(block))
         if block:
-            self._last_heard = now
             for stream, data in self._frames.feed(block):
                 yield from self._told(stream, data)
         if self._feed.done or now >= self._look_at:
@@ -103,6 +105,12 @@ class Execution:
         finally:
             self._response.close()
 
+    def _wait(self, spent_s: float, heard: bool) -> None:
+        """Count how long nothing came since the command is gone."""
+        if self.left_at is not None:
+            self._waited_s += spent_s
+            self._silent_s = 0.0 if heard else self._silent_s + spent_s
+
     def _look(self, now: float) -> None:
         """Ask whether the command runs.
 
@@ -113,9 +121,9 @@ class Execution:
         if not found["Running"]:
             self.exit_code = found["ExitCode"]
             self.left_at = self.left_at or now
-            silent_s = now - max(self.left_at, self._last_heard)
-            gone_s = now - self.left_at
-            over = silent_s >= AFTERMATH_S or gone_s >= LONGEST_AFTERMATH_S
+            over = (
+                self._silent_s >= AFTERMATH_S or self._waited_s >= LONGEST_AFTERMATH_S
+            )
             self.ended = self._feed.done or over
         elif self._feed.done:
             self.ended = not self._container_runs()
