@@ -80,14 +80,13 @@ class Warned:
 class Progress:
     """How far a step has come; ``total`` None where it is unknown.
 
-    ``task`` is "pack", "upload", "download NAME", "pull" or "collect"; the unit is
-    bytes unless ``unit`` says otherwise. Shown, not recorded.
+    ``task`` is "pack", "upload", "download NAME" or "pull"; both are in bytes. Shown,
+    not recorded.
     """
 
     task: str
     done: float
     total: float | None
-    unit: str = "bytes"
 
 
 @noun

@@ -17,6 +17,7 @@ from runner.model import (
     State,
     Stream,
     Verdict,
+    step,
 )
 
 
@@ -46,7 +47,7 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
     """Give the record after one more event."""
     match event:
         case ev.StateChanged(state):
-            return replace(record, state=state)
+            return replace(record, state=step(record.state, state))
         case ev.EngineChosen(engine, profile, limits):
             return replace(record, engine=engine, profile=profile, limits=limits)
         case ev.Packed(sha256, size, _):

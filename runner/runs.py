@@ -46,7 +46,8 @@ class Recorder:
         }
         # Unbuffered: a reader that follows, or a crash, finds all that was said.
         self._files = {name: path.open("ab", 0) for name, path in named.items()}
-        fcntl.flock(self._files["lock"], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Waits for a look of another process at this very lock, and no longer.
+        fcntl.flock(self._files["lock"], fcntl.LOCK_EX)
         return self
 
     def __exit__(

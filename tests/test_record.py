@@ -21,6 +21,7 @@ from runner.model import (
     State,
     Stream,
     Verdict,
+    step,
 )
 
 CREATED = ev.Created(
@@ -129,6 +130,20 @@ def test_a_synthetic_result_is_marked_and_is_no_accuracy():
 def test_only_the_end_of_a_run_has_exit_code_zero():
     assert [r for r in Reason if r.exit_code == 0] == [Reason.DONE]
     assert all(r.advice for r in Reason)
+
+
+@pytest.mark.parametrize(
+    ("state", "to"),
+    [
+        (State.NEW, State.RUNNING),
+        (State.RUNNING, State.PACKED),
+        (State.DONE, State.RUNNING),
+        (State.LOST, State.DONE),
+    ],
+)
+def test_a_step_that_the_table_does_not_have_is_refused(state, to):
+    with pytest.raises(ValueError, match=f"from {state} to {to}"):
+        step(state, to)
 
 
 def test_every_state_leads_to_an_end():

@@ -101,7 +101,7 @@ def test_a_line_of_rai_never_joins_an_unfinished_line_of_the_program(capfd):
 def test_every_end_of_a_run_is_told_with_what_to_do(reason):
     finished = ev.Finished(Verdict(True, False, None, reason, "why"))
 
-    said = ending("0a1b", finished, 3.0)
+    said = ending("0a1b", finished, 3.0, whole=False)
 
     assert "0a1b" in said[0][0]
     if reason is not Reason.DONE:

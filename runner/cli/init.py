@@ -39,7 +39,10 @@ def init(
     if not path.is_dir():
         raise UsageError(f"{path} is no folder")
     file = path / NAMES[0]
-    file.write_text(STARTER)
+    try:
+        file.write_text(STARTER)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     if as_json:
         print_json({"file": str(file)})
     else:

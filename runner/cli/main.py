@@ -81,6 +81,13 @@ def main() -> NoReturn:
         sys.exit(Reason.CANCELLED.exit_code)
     except BrokenPipeError:
         os._exit(READER_LEFT)
+    except OSError as error:
+        # No place, no right, a stream that is closed: nothing that rai can mend.
+        if debug:
+            traceback.print_exc()
+        name = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"{name}{error.strerror or error}\n")
+        os._exit(Reason.INTERNAL.exit_code)
     except Exception as error:
         if debug:
             traceback.print_exc()

@@ -130,7 +130,9 @@ def _carry_out(
                         known.put(settings.record_of(paths))
                     elif isinstance(event, events.Finished):
                         took_s = time.monotonic() - began
-                        for text, colour in ending(paths.id, event, took_s):
+                        whole = face.mode == "quiet"
+                        said = ending(paths.id, event, took_s, whole=whole)
+                        for text, colour in said:
                             face.line(text, colour)
         except KeyboardInterrupt:
             left = f"Run {paths.id} was left at once: rai show {paths.id}"

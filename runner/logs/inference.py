@@ -80,7 +80,7 @@ class InferenceReader:
         op_times = tuple(self._op_times)
         self._op_times.clear()
         if op_times and (self._started or not self._known(op_times)):
-            self._add(Inference(op_times_s=op_times))
+            self._add(Inference(op_times_s=op_times, made_up=self._synthetic))
 
     def _plain(self, line: str) -> None:
         if (value := op_time(line)) is not None:
@@ -90,7 +90,7 @@ class InferenceReader:
             self._add_late(*timing)
         elif (end := _closing(line)) is not None:
             if self._synthetic:
-                end = Inference(model=end.model, agreement=end.agreement)
+                end = Inference(model=end.model, agreement=end.agreement, made_up=True)
             self._add(_with_op_times(end, self._op_times))
             self._op_times.clear()
             self._late, self._layer = line.startswith("Test"), 0

@@ -14,7 +14,7 @@ from runner.model.build_spec import (
     Profile,
     Push,
 )
-from runner.model.ending import STEPS, Reason, State, Verdict
+from runner.model.ending import STEPS, Reason, State, Verdict, step
 from runner.model.figures import (
     Findings,
     Inference,
@@ -89,4 +89,5 @@ __all__ = [
     "TimeUsage",
     "Verdict",
     "Workspace",
+    "step",
 ]

@@ -46,6 +46,13 @@ STEPS: dict[State, frozenset[State]] = {
 """The allowed steps, and no others."""
 
 
+def step(state: State, to: State) -> State:
+    """Take a step; ValueError where it is not an allowed one."""
+    if to not in STEPS[state]:
+        raise ValueError(f"no run goes from {state} to {to}")
+    return to
+
+
 class Reason(StrEnum):
     """Why something ended: the one closed list, with its exit code and advice."""
 

@@ -17,11 +17,12 @@ class Inference:
     model: str | None = None
     accuracy: float | None = None
     agreement: float | None = None
+    made_up: bool = False
 
     @property
     def synthetic(self) -> bool:
-        """Whether the images were made up."""
-        return self.agreement is not None
+        """Whether the images were made up: so it said, or its result does."""
+        return self.made_up or self.agreement is not None
 
 
 @noun

@@ -45,7 +45,7 @@ class Face:
         out = sys.stderr if aside else sys.stdout
         self._own = Sink(sys.stderr)
         self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: Sink(sys.stderr)}
-        self._running = ""
+        self._running, self._line_at_s = "", QUIET_FOR_A_LINE_S
         self._at_line_start = True
         self._shared = _same_place(out, sys.stderr)
 
@@ -69,7 +69,7 @@ class Face:
             for text, colour in sayings.lines(event, self._running):
                 self.line(text, colour)
         if isinstance(event, ev.CommandStarted):
-            self._running = event.text
+            self._running, self._line_at_s = event.text, QUIET_FOR_A_LINE_S
 
     def line(self, text: str, colour: str = "") -> None:
         """Say one of rai's own lines, beginning with its bullet."""
@@ -100,7 +100,8 @@ class Face:
         elapsed = report.seconds(event.elapsed_s)
         if self._live and self._at_line_start:
             self._live.clock(f"{elapsed}  {self._running[:60]}")
-        elif self.mode is Mode.PLAIN and int(event.elapsed_s) % QUIET_FOR_A_LINE_S == 0:
+        elif self.mode is Mode.PLAIN and event.elapsed_s >= self._line_at_s:
+            self._line_at_s += QUIET_FOR_A_LINE_S
             self.line(f"Still running after {elapsed}: {self._running}")
 
 

@@ -102,11 +102,13 @@ def _failed(event: ev.CommandFinished, running: str) -> str:
     return f"`{report.one_line(running)}` {how} after {after}{more}."
 
 
-def ending(run_id: str, finished: ev.Finished, took_s: float) -> Said:
-    """Give the last lines of a run."""
+def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) -> Said:
+    """Give the last lines of a run; ``whole`` where nothing was shown before.
+
+    What follows a message's first line is a failed build's last lines.
+    """
     verdict = finished.verdict
-    # What follows the first line, a failed build's last lines, was shown as it came.
-    message = verdict.message.partition("\n")[0]
+    message = verdict.message if whole else verdict.message.partition("\n")[0]
     if verdict.reason is Reason.DONE:
         text = f"Run {run_id} done in {report.seconds(took_s)}."
         return [(f"{text} See it again: rai show {run_id}", "green")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import site
 import sys
 from collections.abc import Iterable
@@ -97,7 +98,8 @@ def _links(path: Path) -> list[Link]:
     rest = list(path.parts[1:])
     while rest and len(found) < 40:  # as many as the kernel follows
         here /= rest.pop(0)
-        if here.is_symlink():
+        # Not Path.is_symlink, which raises where this user may not look.
+        if os.path.islink(here):  # noqa: PTH114 - see above
             target = here.readlink()
             found.append((here, str(target)))
             rest = [*target.parts, *rest]
