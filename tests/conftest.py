@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -90,11 +92,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"off on this machine: {off}")
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Name one folder after another; none is made, as most tests need none."""
+    root = tmp_path_factory.mktemp("homes")
+    return (root / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test its own home, away from the user's settings and runs."""
-    home = tmp_path / "home"
-    home.mkdir()
+    home = next(homes)
     for name in [n for n in os.environ if n.startswith("RAI_")]:
         if name not in ("RAI_DATA_DIR", "RAI_SHARED_DATA", "RAI_TEST_REQUIRE"):
             monkeypatch.delenv(name)
