@@ -62,7 +62,9 @@ class Execution:
         self._id = self._create(words(invocation))
         socket: Any = client.exec_start(self._id, socket=True)
         self._response = socket._response
-        self._feed: Feed[bytes] = Feed(self._blocks, lambda: hang_up(self._response))
+        self._feed: Feed[bytes] = Feed(
+            self._blocks, lambda: hang_up(self._response), self._has_left
+        )
 
     def output(self, wait_s: float) -> Iterator[tuple[Stream, bytes]]:
         """Give what the command has written, waiting a little; notice its end."""
@@ -110,6 +112,10 @@ class Execution:
         if self.left_at is not None:
             self._waited_s += spent_s
             self._silent_s = 0.0 if heard else self._silent_s + spent_s
+
+    def _has_left(self) -> bool:
+        """Ask whether the command is gone; 2 s later the engine drops the unread."""
+        return not self._client.exec_inspect(self._id)["Running"]
 
     def _look(self, now: float) -> None:
         """Ask whether the command runs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
@@ -11,18 +12,27 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 DEPTH = 16
+WAIT_S = 0.2
+ASK_S = 0.5
 
 
 class Feed(Generic[T]):
     """Items as they come; reading stops while nobody takes them.
 
     ``hang_up`` makes the source end; it may be called while the source is being read.
+    While reading stands still, ``is_last`` is asked whether what is left is little and
+    will soon be gone: then it is all read at once, however long nobody takes it.
     """
 
     def __init__(
-        self, source: Callable[[], Iterable[T]], hang_up: Callable[[], None]
+        self,
+        source: Callable[[], Iterable[T]],
+        hang_up: Callable[[], None],
+        is_last: Callable[[], bool] = lambda: False,
     ) -> None:
         self.done = False
+        self._is_last = is_last
+        self._ask_at = time.monotonic() + ASK_S
         self._queue: queue.Queue[tuple[T] | None] = queue.Queue(DEPTH)
         self._hang_up = hang_up
         self._closed = threading.Event()
@@ -63,9 +73,18 @@ class Feed(Generic[T]):
 
     def _put(self, item: tuple[T] | None) -> bool:
         while not self._closed.is_set():
+            if self._queue.full():
+                self._ask_whether_last()
             try:
-                self._queue.put(item, timeout=0.2)
+                self._queue.put(item, timeout=WAIT_S)
             except queue.Full:
                 continue
             return True
         return False
+
+    def _ask_whether_last(self) -> None:
+        now = time.monotonic()
+        if now >= self._ask_at:
+            self._ask_at = now + ASK_S
+            if self._is_last():
+                self._queue.maxsize = 0  # without bounds from here on
