@@ -18,7 +18,6 @@ from runner.model import (
     DataMount,
     Findings,
     JobRequest,
-    Profile,
     Reason,
     Severity,
     State,
@@ -171,7 +170,8 @@ class _Life:
         survey = pack.survey(self.request.project)
         for problem in survey.problems:
             if problem.severity is Severity.WARNING:
-                yield ev.Warned(str(problem).replace("warning: ", ""))
+                where = f"{problem.place}: " if problem.place else ""
+                yield ev.Warned(where + problem.finding)
         archive = yield from pack.pack(survey, self.paths.source)
         yield ev.Packed(archive.sha256, archive.size_bytes, archive.members)
         yield ev.StateChanged(State.PACKED)
@@ -187,7 +187,7 @@ class _Life:
             except ImageError as error:
                 # A named image is what the commands were written for: nothing else
                 # will do. One that is built here only lends its programs.
-                named = self.request.spec.profile is Profile.COMPATIBLE
+                named = self.request.spec.names_image
                 if named or error.reason is not Reason.IMAGE_NOT_FOUND or not others:
                     raise
                 why = f"the {engine.name} engine cannot have the image"
@@ -201,7 +201,7 @@ class _Life:
         spec, project = self.request.spec, self.request.project
         facts = engine.image_facts(project, spec)
         if facts is None:
-            if spec.image is not None and spec.build_image is None:
+            if spec.names_image:
                 yield ev.Warned(
                     f"the {engine.name} engine runs no images: {spec.image} is not"
                     " used, and the programs are those of this machine"

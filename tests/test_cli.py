@@ -37,6 +37,18 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+def under_way(project: Path) -> subprocess.Popen[bytes]:
+    """Start a run, and wait for the first line of its program."""
+    child = subprocess.Popen(
+        [RAI, "-p", str(project), "--engine", "local"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() in (b"started\n", b"one\n")
+    return child
+
+
 @pytest.mark.local
 def test_a_run_streams_is_recorded_and_can_be_looked_at_again(project, tmp_path):
     done = rai("-p", project, "--engine", "local")
@@ -75,13 +87,7 @@ def test_a_failing_command_gives_exit_status_one_and_stops_the_run(project):
 def test_ctrl_c_ends_a_run_cleanly_and_says_what_was_kept(project):
     text = "commands: {build: [\"sh -c 'echo started; sleep 60'\"]}\n"
     (project / "rai_build.yml").write_text(text)
-    child = subprocess.Popen(
-        [RAI, "-p", str(project), "--engine", "local"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"started\n"
+    child = under_way(project)
 
     child.send_signal(signal.SIGINT)
     _, stderr = child.communicate(timeout=30)
@@ -97,13 +103,7 @@ def test_ctrl_c_ends_a_run_cleanly_and_says_what_was_kept(project):
 def test_a_second_ctrl_c_leaves_at_once_and_the_run_is_cancelled(project):
     line = "sh -c 'trap : TERM INT; echo started; while :; do sleep 1; done'"
     (project / "rai_build.yml").write_text(json.dumps({"commands": {"build": [line]}}))
-    child = subprocess.Popen(
-        [RAI, "-p", str(project), "--engine", "local"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"started\n"
+    child = under_way(project)
 
     child.send_signal(signal.SIGINT)
     time.sleep(1)
@@ -120,13 +120,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_is_cancelled(project):
 def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
     text = "commands: {build: [\"sh -c 'echo one; sleep 2; echo two'\"]}\n"
     (project / "rai_build.yml").write_text(text)
-    child = subprocess.Popen(
-        [RAI, "-p", str(project), "--engine", "local"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert child.stdout is not None
-    child.stdout.readline()
+    child = under_way(project)
 
     (active,) = json.loads(rai("ps", "--json").stdout)
     followed = rai("logs", "-f", "latest")
@@ -161,13 +155,7 @@ def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
 def test_a_run_that_was_killed_is_listed_as_lost(project):
     text = "commands: {build: [\"sh -c 'echo started; sleep 60'\"]}\n"
     (project / "rai_build.yml").write_text(text)
-    child = subprocess.Popen(
-        [RAI, "-p", str(project), "--engine", "local"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert child.stdout is not None
-    child.stdout.readline()
+    child = under_way(project)
     child.kill()
     child.communicate()
 

@@ -67,7 +67,7 @@ def validate(
 def _missing_dockerfile(spec: BuildSpec) -> list[Problem]:
     from runner.model import Place, Severity
 
-    if spec.build_image is None and spec.image is not None:
+    if spec.names_image:
         return []
     name = spec.build_image.dockerfile if spec.build_image else "Dockerfile"
     if (Path(spec.file).parent / name).is_file():

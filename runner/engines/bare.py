@@ -19,6 +19,7 @@ from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import environment
 from runner.engines.folders import Folders, made, reap
+from runner.engines.imageless import Imageless
 from runner.engines.local.host import TIME, host
 from runner.engines.local.tools import provide, redirected
 from runner.engines.sequence import in_order
@@ -27,8 +28,6 @@ from runner.model import (
     BuildSpec,
     Command,
     EngineFacts,
-    ImageFacts,
-    ImagePlan,
     Problem,
     Step,
     Workspace,
@@ -40,7 +39,7 @@ FIXED = re.compile(r"(?<![\w./})-])/(src|build)\b(?!-)")
 DATA = "/data"
 
 
-class BareEngine:
+class BareEngine(Imageless):
     """Runs each command directly; ``time`` is where GNU time is looked for."""
 
     name = "bare"
@@ -57,16 +56,6 @@ class BareEngine:
         return EngineFacts(
             self.name, how="no sandbox", confines=False, unenforced=UNENFORCED
         )
-
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        """There are no images here."""
-        return None
-
-    def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
-    ) -> Iterator[Event]:
-        """There is nothing to prepare."""
-        return iter(())
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps, then give the build folder back; leave nothing behind."""

@@ -106,5 +106,9 @@ class BuildSpec:
     @property
     def profile(self) -> Profile:
         """Compatible for a named image that is not built here, else strict."""
-        named = self.image is not None and self.build_image is None
-        return Profile.COMPATIBLE if named else Profile.STRICT
+        return Profile.COMPATIBLE if self.names_image else Profile.STRICT
+
+    @property
+    def names_image(self) -> bool:
+        """Whether the run is in an image that is named, and none is built here."""
+        return self.image is not None and self.build_image is None

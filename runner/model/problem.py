@@ -35,8 +35,12 @@ class Problem:
     hint: str = ""
     severity: Severity = Severity.ERROR
 
+    @property
+    def finding(self) -> str:
+        """Say it without its place's and its kind's marks: what, and what to do."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
         kind = "warning: " if self.severity is Severity.WARNING else ""
-        hint = f"; {self.hint}" if self.hint else ""
-        return f"{where}{kind}{self.message}{hint}"
+        return f"{where}{kind}{self.finding}"

@@ -35,7 +35,7 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
         if "<none>" not in name
     }
     platform = f"{version['Os']}/{version['Arch']}"
-    if spec.image is not None and spec.build_image is None:
+    if spec.names_image:
         return ImageFacts(present, platform)
     dockerfile = (spec.build_image or BuildImage()).dockerfile
     try:

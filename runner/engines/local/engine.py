@@ -16,6 +16,7 @@ from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import environment
 from runner.engines.folders import Folders, made, reap
+from runner.engines.imageless import Imageless
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.greeting import Greeting
 from runner.engines.local.host import TIME, host
@@ -28,8 +29,6 @@ from runner.model import (
     BuildSpec,
     DataMount,
     EngineFacts,
-    ImageFacts,
-    ImagePlan,
     Problem,
     Profile,
     Reason,
@@ -40,7 +39,7 @@ from runner.model import (
 READABLE_BY_ALL = 0o004
 
 
-class LocalEngine:
+class LocalEngine(Imageless):
     """Runs each command in a sandbox of its own over the folders of the run.
 
     ``kind`` allows "bubblewrap" or "unshare" alone; ``time`` is where GNU time is
@@ -73,16 +72,6 @@ class LocalEngine:
         return EngineFacts(
             self.name, sandbox.version(found.kind), found.kind, unenforced=limits
         )
-
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        """There are no images here."""
-        return None
-
-    def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
-    ) -> Iterator[Event]:
-        """There is nothing to prepare."""
-        return iter(())
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps, then give the build folder back; leave nothing behind."""
