@@ -7,6 +7,7 @@
         NotAllowedError the site's policy forbids it     not_allowed
         ImageError      no image to run in               build_failed, image_not_found
         EngineError     the machinery failed, or is absent     internal, no_engine, ...
+        BusyError       others use what the run needs          busy
 
 A command that fails is not an error of rai: it is a Verdict.
 """
@@ -67,3 +68,9 @@ class ImageError(RaiError):
 
 class EngineError(RaiError):
     """The engine failed, not the user's command."""
+
+
+class BusyError(RaiError):
+    """Others use what the run needs; says who."""
+
+    reason = Reason.BUSY

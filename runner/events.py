@@ -15,6 +15,7 @@ from runner.model import (
     EngineFacts,
     Findings,
     GitState,
+    GpuUse,
     ImageUsed,
     Limits,
     Machine,
@@ -145,6 +146,21 @@ class Starting:
 
 
 @noun
+class GpuBusy:
+    """The GPUs that the run needs are held by others; it waits, ``wait_s`` at most."""
+
+    why: str
+    wait_s: float
+
+
+@noun
+class GpuGiven:
+    """The GPUs are in the container or sandbox; told again when the run is over."""
+
+    use: GpuUse
+
+
+@noun
 class CommandStarted:
     """A command begins."""
 
@@ -258,6 +274,8 @@ Event = (
     | PullStarted
     | ImageReady
     | Starting
+    | GpuBusy
+    | GpuGiven
     | CommandStarted
     | CommandSkipped
     | Output

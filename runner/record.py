@@ -61,6 +61,8 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
             return replace(record, missing_data=missing)
         case ev.ImageReady(image):
             return replace(record, image=image)
+        case ev.GpuGiven(use):
+            return replace(record, gpu=use)
         case ev.Usage(peak):
             return replace(record, peak_memory_bytes=peak)
         case ev.Collected(_, size, _):

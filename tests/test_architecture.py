@@ -22,6 +22,7 @@ LAYERS: dict[str, int] = {
     "spec": 2,
     "commands": 2,
     "image": 2,
+    "gpus": 2,
     "logs": 2,
     "record": 2,
     "report": 2,
@@ -31,6 +32,7 @@ LAYERS: dict[str, int] = {
     "index": 3,
     "data": 3,
     "machine": 3,
+    "nvidia": 3,
     "process": 3,
     "runs": 3,
     "tail": 3,
@@ -50,6 +52,7 @@ SIDEWAYS = {
     ("spec", "image"),
     ("yamldoc", "quantities"),
     ("engines", "process"),
+    ("engines", "nvidia"),
     ("machine", "process"),
 }
 """Imports within a layer that are allowed: a tool of the layer used by its peers."""
@@ -58,6 +61,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("runner/cli/",),
     "rich": ("runner/term/",),
     "docker": ("runner/engines/docker/",),
+    "pynvml": ("runner/nvidia/nvml.py",),
     "requests": ("runner/engines/docker/",),
     "yaml": ("runner/yamldoc/",),
     "sqlite3": ("runner/index.py",),

@@ -8,7 +8,7 @@ it failed itself. Clean-up stands in the generator's ``finally``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -20,6 +20,8 @@ from runner.events import Event
 from runner.model import (
     BuildSpec,
     EngineFacts,
+    Gpu,
+    GpuSituation,
     ImageFacts,
     ImagePlan,
     Problem,
@@ -52,8 +54,27 @@ class Engine(Protocol):
         """Pull or build the image; the last event is ImageReady."""
         ...
 
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        """Say which GPUs a run could be given here, and each way tried.
+
+        An engine elsewhere can look only from a container of ``image``; without one its
+        situation may hold no list. Nothing is started where no GPU can be.
+        """
+        ...
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU for a run while the context lasts, or this process lives.
+
+        BusyError, from entering it, says who holds it now.
+        """
+        ...
+
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Run the steps, then give the build folder back as BuildFolder events."""
+        """Run the steps, then give the build folder back as BuildFolder events.
+
+        With ``work.gpu`` a GpuGiven comes before the first command, and another, with
+        the GPUs' state then, after the last.
+        """
         ...
 
 

@@ -22,6 +22,17 @@ from runner.model.figures import (
     ProfileTable,
     TimeUsage,
 )
+from runner.model.gpu import (
+    Gpu,
+    GpuGrant,
+    GpuProcess,
+    GpuSituation,
+    GpuState,
+    GpuUse,
+    GpuWay,
+    HostGpus,
+    WayTried,
+)
 from runner.model.problem import Place, Problem, Severity
 from runner.model.run import (
     CommandRecord,
@@ -63,7 +74,15 @@ __all__ = [
     "EngineFacts",
     "Findings",
     "GitState",
+    "Gpu",
+    "GpuGrant",
+    "GpuProcess",
     "GpuRequest",
+    "GpuSituation",
+    "GpuState",
+    "GpuUse",
+    "GpuWay",
+    "HostGpus",
     "ImageAction",
     "ImageFacts",
     "ImagePlan",
@@ -88,6 +107,7 @@ __all__ = [
     "Stream",
     "TimeUsage",
     "Verdict",
+    "WayTried",
     "Workspace",
     "step",
 ]

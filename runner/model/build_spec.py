@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 from runner.model.noun import noun
@@ -23,12 +24,16 @@ class Command:
 
 @noun
 class GpuRequest:
-    """What ``resources.gpu`` asks for; architecture and memory are only notes."""
+    """What ``resources.gpu`` asks for; architecture and memory are only notes.
+
+    ``uuids`` are the very GPUs that the command line names, or their beginnings.
+    """
 
     count: int = 1
     optional: bool = False
     architecture: str = ""
     memory: str = ""
+    uuids: tuple[str, ...] = ()
 
 
 @noun
@@ -71,11 +76,15 @@ class Push:
 
 @noun
 class BuildImage:
-    """``commands.build_image``: which Dockerfile, which target, which tag."""
+    """``commands.build_image``: which Dockerfile, which target, which tag.
+
+    ``gpu_target`` is built in place of ``target`` for a run that is given a GPU.
+    """
 
     image_name: str | None = None
     dockerfile: str = "Dockerfile"
     target: str | None = None
+    gpu_target: str | None = None
     args: tuple[tuple[str, str], ...] = ()
     no_cache: bool = False
     push: Push | None = None
@@ -112,3 +121,12 @@ class BuildSpec:
     def names_image(self) -> bool:
         """Whether the run is in an image that is named, and none is built here."""
         return self.image is not None and self.build_image is None
+
+    def built_for(self, gpu: bool) -> BuildSpec:
+        """Give the spec with the one target that a run with, or without, a GPU has."""
+        build = self.build_image
+        if build is None or build.gpu_target is None:
+            return self
+        target = build.gpu_target if gpu else build.target
+        build = replace(build, target=target, gpu_target=None)
+        return replace(self, build_image=build)

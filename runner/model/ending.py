@@ -31,9 +31,11 @@ STEPS: dict[State, frozenset[State]] = {
     State.PACKED: frozenset(
         {State.QUEUED, State.PREPARING, State.DONE, State.CANCELLED, State.LOST}
     ),
-    State.QUEUED: frozenset({State.PREPARING, State.DONE, State.CANCELLED, State.LOST}),
+    State.QUEUED: frozenset(
+        {State.PREPARING, State.RUNNING, State.DONE, State.CANCELLED, State.LOST}
+    ),
     State.PREPARING: frozenset(
-        {State.RUNNING, State.DONE, State.CANCELLED, State.LOST}
+        {State.QUEUED, State.RUNNING, State.DONE, State.CANCELLED, State.LOST}
     ),
     State.RUNNING: frozenset(
         {State.COLLECTING, State.DONE, State.CANCELLED, State.LOST}

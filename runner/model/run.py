@@ -8,8 +8,9 @@ from pathlib import Path
 from runner.model.build_spec import BuildSpec, Limits, Profile
 from runner.model.ending import Reason, State, Verdict
 from runner.model.figures import Findings
+from runner.model.gpu import GpuUse
 from runner.model.noun import noun
-from runner.model.work import EngineFacts, ImageAction, Step
+from runner.model.work import EngineFacts, ImageAction
 
 
 @noun
@@ -36,12 +37,13 @@ class GitState:
 
 @noun
 class ImageUsed:
-    """The image that a run started from."""
+    """The image that a run started from; ``cuda`` is its toolkit's version, if any."""
 
     reference: str
     digest: str
     action: ImageAction
     why: str
+    cuda: str = ""
 
 
 class Outcome(StrEnum):
@@ -86,6 +88,7 @@ class RunRecord:
     machine: Machine | None = None
     git: GitState | None = None
     image: ImageUsed | None = None
+    gpu: GpuUse | None = None
     data: tuple[str, ...] = ()
     missing_data: tuple[str, ...] = ()
     archive_sha256: str = ""
@@ -115,13 +118,15 @@ class RunRecord:
 
 @noun
 class JobRequest:
-    """One run as it was asked for; ``why`` says why this engine serves it."""
+    """One run as it was asked for; ``why`` says why this engine serves it.
+
+    ``gpu_wait_s`` is how long it waits for a GPU that others use.
+    """
 
     project: Path
     spec: BuildSpec
     spec_text: str
-    steps: tuple[Step, ...]
     profile: Profile
     keep_going: bool = False
-    warnings: tuple[str, ...] = ()
+    gpu_wait_s: float = 600.0
     why: str = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from runner.model.build_spec import BuildImage, Command, Limits, Profile
+from runner.model.gpu import GpuGrant
 from runner.model.noun import noun
 
 
@@ -148,3 +149,4 @@ class Workspace:
     profile: Profile = Profile.STRICT
     data: tuple[DataMount, ...] = ()
     keep_going: bool = False
+    gpu: GpuGrant | None = None
