@@ -23,6 +23,7 @@ from runner.model.figures import (
     TimeUsage,
 )
 from runner.model.gpu import (
+    DockerGpus,
     Gpu,
     GpuGrant,
     GpuProcess,
@@ -71,6 +72,7 @@ __all__ = [
     "DataFile",
     "DataMount",
     "DataResource",
+    "DockerGpus",
     "EngineFacts",
     "Findings",
     "GitState",
