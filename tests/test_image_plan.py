@@ -108,10 +108,8 @@ def test_a_change_of_anything_that_goes_into_it_builds_it_anew(spec, changed):
 def test_a_base_that_an_argument_chooses_counts_and_another_image_does_not():
     spec = built(args=(("BASE", "mine"),))
 
-    keys = {
-        image.key(spec.build_image, facts(*tags)) for tags in ((), ("mine:latest",))
-    }
-    other = image.key(spec.build_image, facts("debian:bookworm-slim"))
+    keys = {image.plan(spec, facts(*tags)).key for tags in ((), ("mine:latest",))}
+    other = image.plan(spec, facts("debian:bookworm-slim")).key
 
     assert len(keys) == 2
     assert other in keys

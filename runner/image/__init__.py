@@ -7,8 +7,6 @@ which other projects may move.
 
 from __future__ import annotations
 
-import hashlib
-
 from runner.errors import ImageError, SpecError
 from runner.image import names
 from runner.image.names import KEY_REPOSITORY, normalise
@@ -23,7 +21,7 @@ from runner.model import (
     Reason,
 )
 
-__all__ = ["KEY_REPOSITORY", "key", "normalise", "plan", "problems"]
+__all__ = ["KEY_REPOSITORY", "key_tag", "normalise", "plan", "problems"]
 
 _KEY_DIGITS = 20
 
@@ -70,33 +68,6 @@ def problems(spec: BuildSpec) -> list[Problem]:
     return found
 
 
-def key(build: BuildImage, facts: ImageFacts) -> str:
-    """Give a name to all that goes into the image.
-
-    A base that the engine does not have counts as unknown: once the build has fetched
-    it the key is another one.
-    """
-    # Loaded here, as in most commands no image is built.
-    import json
-
-    from runner.image import dockerfile
-
-    text = facts.dockerfile or ""
-    found = dockerfile.stages(text, dict(build.args), facts.platform)
-    present = _listed(facts)
-    parts = {
-        "dockerfile": text,
-        "args": sorted(build.args),
-        "platform": facts.platform,
-        "target": build.target,
-        "bases": [
-            (base, present.get(normalise(base), "")) for base in dockerfile.bases(found)
-        ],
-        "context": facts.context_sha256,
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
 def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
     reference = normalise(image)
     if facts is None:
@@ -115,15 +86,35 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
         reference = tags[0] if tags else KEY_REPOSITORY
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
     _require(build, facts)
-    digest = key(build, facts)
-    reference = f"{KEY_REPOSITORY}:{digest[:_KEY_DIGITS]}"
-    action, why = ImageAction.BUILD, "what goes into it is new or has changed"
+    # Loaded here, as in most commands no image is built.
+    from runner.image import changes, parts
+
+    made_of = parts.of(build, facts)
+    digest = parts.key(made_of)
+    reference = key_tag(digest)
+    action = ImageAction.BUILD
     if build.no_cache:
         why = "no_cache asks for a build"
     elif reference in facts.present:
         action, why = ImageAction.REUSE, "nothing that goes into it has changed"
-    time_s = spec.limits.build_time_s
-    return ImagePlan(action, reference, why, build, digest, tags, time_s)
+    else:
+        why = changes.why(made_of, facts.origin, facts.built)
+    return ImagePlan(
+        action,
+        reference,
+        why,
+        build,
+        digest,
+        tags,
+        spec.limits.build_time_s,
+        made_of,
+        facts.origin,
+    )
+
+
+def key_tag(digest: str) -> str:
+    """Give the tag by which an image of that key is found again."""
+    return f"{KEY_REPOSITORY}:{digest[:_KEY_DIGITS]}"
 
 
 def _require(build: BuildImage, facts: ImageFacts) -> None:

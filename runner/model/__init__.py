@@ -34,6 +34,7 @@ from runner.model.gpu import (
     HostGpus,
     WayTried,
 )
+from runner.model.image import BuiltImage, ImageParts, Origin
 from runner.model.problem import Place, Problem, Severity
 from runner.model.run import (
     CommandRecord,
@@ -67,6 +68,7 @@ __all__ = [
     "Archive",
     "BuildImage",
     "BuildSpec",
+    "BuiltImage",
     "Command",
     "CommandRecord",
     "DataFile",
@@ -87,6 +89,7 @@ __all__ = [
     "HostGpus",
     "ImageAction",
     "ImageFacts",
+    "ImageParts",
     "ImagePlan",
     "ImageUsed",
     "Inference",
@@ -94,6 +97,7 @@ __all__ = [
     "JobRequest",
     "Limits",
     "Machine",
+    "Origin",
     "Outcome",
     "Place",
     "Problem",

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from runner.model.build_spec import BuildImage, Command, Limits, Profile
 from runner.model.gpu import GpuGrant
+from runner.model.image import BuiltImage, Entries, ImageParts, Origin
 from runner.model.noun import noun
 
 
@@ -98,19 +99,26 @@ class ImageFacts:
     """What an engine knows that decides about an image.
 
     ``present`` maps every tag (and our own key tags) to an image id. ``context_sha256``
-    covers every file that .dockerignore leaves; ``dockerfile`` is None where the named
-    file does not exist.
+    covers every file that .dockerignore leaves, which ``files`` lists where they are
+    few; ``dockerfile`` is None where the named file does not exist. ``built`` are the
+    images that rai built, of whatever project; ``origin`` marks this one.
     """
 
     present: Mapping[str, str]
     platform: str
     dockerfile: str | None = None
     context_sha256: str = ""
+    files: Entries = ()
+    origin: Origin | None = None
+    built: tuple[BuiltImage, ...] = ()
 
 
 @noun
 class ImagePlan:
-    """Pull, build or reuse, and why. ``reference`` is what the run starts from."""
+    """Pull, build or reuse, and why. ``reference`` is what the run starts from.
+
+    ``parts`` and ``origin`` are of what is built, where the engine was asked.
+    """
 
     action: ImageAction
     reference: str
@@ -119,6 +127,8 @@ class ImagePlan:
     key: str = ""
     tags: tuple[str, ...] = ()
     build_time_s: float = 1200.0
+    parts: ImageParts | None = None
+    origin: Origin | None = None
 
 
 @noun

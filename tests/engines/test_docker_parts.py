@@ -400,7 +400,7 @@ def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_pat
     file.write_text("1")
 
     def checksum() -> str:
-        return context.checksum(tmp_path, context.names(tmp_path, "Dockerfile"))
+        return context.checksums(tmp_path, context.names(tmp_path, "Dockerfile"))
 
     first = checksum()
     os.utime(file, (1, 1))

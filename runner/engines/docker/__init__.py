@@ -7,7 +7,7 @@ and not to find out whether one does.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from runner.errors import EngineError
 from runner.events import Event
 from runner.model import (
     BuildSpec,
+    BuiltImage,
     EngineFacts,
     ImageFacts,
     ImagePlan,
@@ -28,6 +29,8 @@ from runner.model import (
 
 if TYPE_CHECKING:
     from runner.engines.docker.client import Client
+    from runner.engines.imagestore import Removed
+    from runner.image.stock import Removal
 
 __all__ = ["DockerEngine", "reachable"]
 
@@ -72,6 +75,18 @@ class DockerEngine:
         from runner.engines.docker.image import prepare
 
         return prepare(self._client, self._answer, plan, project, cancel)
+
+    def built_images(self) -> tuple[BuiltImage, ...]:
+        """List the images that rai built."""
+        from runner.engines.docker.images import built
+
+        return built(self._client)
+
+    def remove_images(self, removals: Sequence[Removal]) -> Removed:
+        """Remove images by their names."""
+        from runner.engines.docker.images import remove
+
+        return remove(self._client, removals)
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps in one container, each as a command of its own."""

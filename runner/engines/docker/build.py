@@ -18,6 +18,7 @@ from runner.engines.docker.messages import Message, OutOfTimeError, messages
 from runner.engines.docker.transfer import BASE_HINT
 from runner.errors import EngineError, ImageError
 from runner.events import BuildOutput, BuildStarted, Event, Output
+from runner.image import labels
 from runner.model import BuildImage, ImagePlan, Problem, Reason
 
 CLASSIC = "the engine's classic builder (no docker buildx here)"
@@ -45,17 +46,12 @@ def build(
         raise ImageError(Problem(text, hint=hint)) from None
 
 
-def labels(plan: ImagePlan) -> dict[str, str]:
-    """Give what marks an image as ours."""
-    return {"rai.image": plan.reference, "rai.key": plan.key}
-
-
 def buildx_command(plan: ImagePlan, asked: BuildImage) -> list[str]:
     """Give the command line that builds the folder it is started in."""
     words = ["docker", "buildx", "build", "--load", "--progress=plain"]
     words += [f"--file={asked.dockerfile}"]
     words += [f"--tag={tag}" for tag in _tags(plan)]
-    words += [f"--label={name}={value}" for name, value in labels(plan).items()]
+    words += [f"--label={name}={value}" for name, value in labels.written(plan).items()]
     words += [f"--build-arg={name}={value}" for name, value in asked.args]
     words += [f"--target={asked.target}"] if asked.target else []
     words += ["--no-cache"] if asked.no_cache else []
@@ -135,7 +131,7 @@ def _by_engine(
                 target=asked.target,
                 buildargs=dict(asked.args),
                 nocache=asked.no_cache,
-                labels=labels(plan),
+                labels=labels.written(plan),
                 rm=True,
                 forcerm=True,
                 decode=True,

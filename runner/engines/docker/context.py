@@ -11,7 +11,14 @@ from typing import IO
 
 from docker.utils.build import exclude_paths
 
+from runner.model.image import Entries
+
 IGNORE_FILE = ".dockerignore"
+MOST_LISTED = 200
+"""Of so many files each is listed, so that a change can be told by its name."""
+
+SHORT_DIGITS = 10
+"""Enough to see a change; what counts is the checksum of all."""
 
 
 def names(project: Path, dockerfile: str) -> list[str]:
@@ -19,14 +26,18 @@ def names(project: Path, dockerfile: str) -> list[str]:
     return sorted(exclude_paths(str(project), _patterns(project), dockerfile))
 
 
-def checksum(project: Path, names: list[str]) -> str:
-    """Cover names, kinds, execute bits and contents; times and owners do not count."""
-    total = hashlib.sha256()
+def checksums(project: Path, names: list[str]) -> tuple[str, Entries]:
+    """Cover names, kinds, execute bits and contents; times and owners do not count.
+
+    Give the checksum of all, and short ones of each where they are few.
+    """
+    total, each = hashlib.sha256(), []
     for name in names:
         path = project / name
-        mode = path.lstat().st_mode
-        total.update(f"{name}\0{_kind(path, mode)}\n".encode(errors="surrogateescape"))
-    return total.hexdigest()
+        kind = _kind(path, path.lstat().st_mode).encode(errors="surrogateescape")
+        total.update(name.encode(errors="surrogateescape") + b"\0" + kind + b"\n")
+        each.append((name, hashlib.sha256(kind).hexdigest()[:SHORT_DIGITS]))
+    return total.hexdigest(), tuple(each) if len(each) <= MOST_LISTED else ()
 
 
 def archive(project: Path, names: list[str]) -> IO[bytes]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from runner import image as planning
 from runner.cancel import Cancel
-from runner.engines.docker import build, context, transfer
+from runner.engines.docker import build, context, images, transfer
 from runner.engines.docker.client import Client, NotFound, failing, image
 from runner.engines.docker.endpoint import Answer
 from runner.errors import ImageError
 from runner.events import Event, ImageReady
+from runner.image import parts
 from runner.model import (
     BuildImage,
     BuildSpec,
@@ -28,12 +30,7 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
     with failing("list its images"):
         version = client.version()
         found = client.images()
-    present = {
-        name: each["Id"]
-        for each in found
-        for name in (*(each["RepoTags"] or ()), *(each["RepoDigests"] or ()))
-        if "<none>" not in name
-    }
+    present = _present(found)
     platform = f"{version['Os']}/{version['Arch']}"
     if spec.names_image:
         return ImageFacts(present, platform)
@@ -43,7 +40,16 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
     except FileNotFoundError:
         return ImageFacts(present, platform)
     names = context.names(project, dockerfile)
-    return ImageFacts(present, platform, text, context.checksum(project, names))
+    checksum, files = context.checksums(project, names)
+    return ImageFacts(
+        present,
+        platform,
+        text,
+        checksum,
+        files,
+        images.origin(project),
+        images.recognised(found),
+    )
 
 
 def prepare(
@@ -55,7 +61,7 @@ def prepare(
     elif plan.action is ImageAction.BUILD:
         yield from build.build(answer, plan, project, cancel)
         if not cancel.requested:
-            _tag_for_the_next_run(client, plan, project)
+            _tag_for_the_next_run(client, plan)
     else:
         build.tag(client, plan)
     if cancel.requested:
@@ -67,16 +73,24 @@ def prepare(
     yield ImageReady(_used(client, plan))
 
 
-def _tag_for_the_next_run(client: Client, plan: ImagePlan, project: Path) -> None:
+def _present(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Map the names that images have to the images' ids."""
+    return {name: each["Id"] for each in found for name in images.names(each)}
+
+
+def _tag_for_the_next_run(client: Client, plan: ImagePlan) -> None:
     """Tag a build by the key that it has now.
 
-    A base that the build itself fetched was not there to count in the key before.
+    A base that the build itself fetched was not there to count in the key before. What
+    was edited meanwhile is not in the image, and does not count.
     """
-    spec = BuildSpec("", build_image=plan.build)
-    later = planning.plan(spec, image_facts(client, project, spec))
-    if later.reference != plan.reference:
-        with failing(f"tag the image {plan.reference}"):
-            client.tag(plan.reference, later.reference)
+    if plan.parts is None:
+        return
+    with failing(f"tag the image {plan.reference}"):
+        now = parts.with_bases(plan.parts, _present(client.images()))
+        later = planning.key_tag(parts.key(now))
+        if later != plan.reference:
+            client.tag(plan.reference, later)
 
 
 def _used(client: Client, plan: ImagePlan) -> ImageUsed:

@@ -1,0 +1,47 @@
+"""Engines that keep images: what the commands about images ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from runner.engines import Engine, make
+from runner.errors import EngineError
+from runner.image.stock import Kept, Removal
+from runner.model import BuildSpec, BuiltImage, Problem, Reason
+from runner.model.noun import noun
+
+KEEPING = "docker"
+"""The engine that keeps images; "auto" means it here."""
+
+
+@noun
+class Removed:
+    """What stayed against the wish, and the bytes that came free (None: not told)."""
+
+    kept: tuple[Kept, ...]
+    freed_bytes: int | None
+
+
+class ImageStore(Engine, Protocol):
+    """An engine with images of its own."""
+
+    def built_images(self) -> tuple[BuiltImage, ...]:
+        """List what rai built."""
+        ...
+
+    def remove_images(self, removals: Sequence[Removal]) -> Removed:
+        """Remove images by their names."""
+        ...
+
+
+def store(wanted: str, spec: BuildSpec) -> ImageStore:
+    """Give the engine that keeps images; EngineError (no_engine) where none serves."""
+    if wanted not in ("auto", KEEPING):
+        text = f"the {wanted} engine has no images"
+        hint = f"they are the {KEEPING} engine's: RAI_ENGINE={KEEPING}"
+        raise EngineError(Problem(text, hint=hint), reason=Reason.NO_ENGINE)
+    engine = make(KEEPING)
+    if problems := engine.check(spec):
+        raise EngineError(*problems, reason=Reason.NO_ENGINE)
+    return engine  # type: ignore[return-value] # the one of the table that keeps images
