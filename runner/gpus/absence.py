@@ -1,0 +1,121 @@
+"""Why a machine shows no GPU, and what to do about it."""
+
+from __future__ import annotations
+
+from runner.model.noun import noun
+
+Why = tuple[str, str]
+"""What is wrong, and what to do; both empty where nothing is."""
+
+
+@noun
+class Traces:
+    """What a machine shows of NVIDIA before any GPU is asked for.
+
+    ``system`` is linux, wsl, macos or windows. ``cards`` are the PCI addresses of its
+    NVIDIA GPUs, ``nouveau`` whether the kernel's own driver has them. ``driver`` is the
+    loaded kernel module's version. ``nodes`` are the device files there are, and
+    ``closed`` those of them that this user may not open.
+    """
+
+    system: str = "linux"
+    cards: tuple[str, ...] = ()
+    nouveau: bool = False
+    driver: str = ""
+    nodes: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    contained: bool = False
+    user: str = ""
+
+
+def why(traces: Traces) -> Why:
+    """Say why nothing need be asked of the driver; empty where it is to be asked."""
+    if traces.system == "macos":
+        return "macOS has no NVIDIA driver", "run on a machine with an NVIDIA GPU"
+    if traces.system == "windows":
+        return (
+            "rai looks for GPUs under Linux and under WSL only",
+            "run rai inside WSL 2, with NVIDIA's driver for Windows installed",
+        )
+    if traces.system == "wsl" and "/dev/dxg" in traces.nodes:
+        return "", ""
+    if not traces.driver:
+        return _no_driver(traces)
+    if "/dev/nvidiactl" not in traces.nodes:
+        return _no_nodes(traces)
+    if traces.closed:
+        return (
+            f"{traces.user or 'this user'} may not open {', '.join(traces.closed)}",
+            "add the user to the group that owns these files (`ls -l /dev/nvidia*`),"
+            " or have them opened to all (mode 666)",
+        )
+    return "", ""
+
+
+def _no_driver(traces: Traces) -> Why:
+    if traces.nouveau:
+        return (
+            "there is an NVIDIA GPU, and nouveau drives it, with which CUDA cannot run",
+            "install NVIDIA's driver and restart the machine",
+        )
+    if traces.cards:
+        return (
+            "there is an NVIDIA GPU and no driver is loaded",
+            "install NVIDIA's driver, or load it with `modprobe nvidia`",
+        )
+    if traces.system == "wsl":
+        return (
+            "Windows shows WSL no GPU (/dev/dxg is missing)",
+            "install NVIDIA's driver for Windows, then `wsl --update`",
+        )
+    return "this machine has no NVIDIA GPU", "run on a machine with an NVIDIA GPU"
+
+
+def _no_nodes(traces: Traces) -> Why:
+    what = "the NVIDIA driver is loaded, and its device files are missing"
+    if traces.contained:
+        return what, "start this container with its GPUs (`docker run --gpus ...`)"
+    return what, "run `nvidia-modprobe -u -c 0`, or `nvidia-smi` once, as root"
+
+
+NO_GPUS: Why = (
+    "the NVIDIA driver is loaded and shows no GPU",
+    "see `nvidia-smi -L` and `dmesg` for what became of it",
+)
+MISMATCH = 18
+NO_PERMISSION = 4
+NOT_LOADED = 9
+LOST = 15
+RESET = 16
+
+
+def silent(code: int, text: str, library: bool, smi: str) -> Why:
+    """Say why the driver told of no GPU: NVML's code and text, and nvidia-smi's words.
+
+    ``code`` is nvml.h's nvmlReturn_t, 0 where the library was not loaded; ``library``
+    says whether its file was found.
+    """
+    if code == MISMATCH or "version mismatch" in smi:
+        return (
+            "the driver's libraries are of another version than its kernel module",
+            "restart the machine, or reload the module (`rmmod nvidia`, `modprobe"
+            " nvidia`): the driver was updated while it was in use",
+        )
+    if code == NO_PERMISSION:
+        return (
+            "this user may not ask the NVIDIA driver",
+            "add the user to the group that owns /dev/nvidia*",
+        )
+    if code == NOT_LOADED:
+        return "the NVIDIA driver is not loaded", "load it with `modprobe nvidia`"
+    if code in (LOST, RESET):
+        return f"a GPU does not answer: {text}", "reset it, or restart the machine"
+    if not library:
+        return (
+            "the driver's library libnvidia-ml.so.1 is not found",
+            "install the driver's libraries, or name their folder in LD_LIBRARY_PATH",
+        )
+    return (
+        f"the NVIDIA driver does not answer: {smi or text}",
+        "see `nvidia-smi` and `dmesg`",
+    )

@@ -1,0 +1,46 @@
+"""The machine's CDI specifications: the names of the NVIDIA devices in them.
+
+A specification (Container Device Interface, SPEC.md) is YAML or JSON, in /etc/cdi or
+/var/run/cdi: a ``kind`` and ``devices`` with a ``name`` each.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner import yamldoc
+
+FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
+KIND = "nvidia.com/gpu"
+
+
+def devices(root: Path) -> tuple[str, ...]:
+    """Give full names such as nvidia.com/gpu=GPU-1b2c..., each once."""
+    paths = [p for folder in FOLDERS for p in sorted((root / folder).glob("*"))]
+    specs = [p for p in paths if p.suffix in (".yaml", ".json")]
+    return tuple(dict.fromkeys(name for path in specs for name in _names(path)))
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return []
+    if KIND not in text:
+        return []
+    node = yamldoc.compose(text, path.name, yamldoc.Problems())
+    return [f"{KIND}={name}" for name in _devices(node)]
+
+
+def _devices(node: yamldoc.Node | None) -> list[str]:
+    if not isinstance(node, yamldoc.Mapping) or _text(node, "kind") != KIND:
+        return []
+    devices = node.get("devices")
+    items = devices.items if isinstance(devices, yamldoc.Sequence) else ()
+    named = (_text(i, "name") for i in items if isinstance(i, yamldoc.Mapping))
+    return [name for name in named if name]
+
+
+def _text(node: yamldoc.Mapping, key: str) -> str:
+    value = node.get(key)
+    return value.text if isinstance(value, yamldoc.Scalar) else ""
