@@ -13,3 +13,15 @@ class UsageError(ProjectError):
     """The command line asks for what cannot be."""
 
     exit_code = 2
+
+
+class NoGpuError(ProjectError):
+    """This machine lacks a GPU, or what is needed to use it."""
+
+    exit_code = 3
+
+
+class GpuError(ProjectError):
+    """CUDA failed while the GPU computed; the message names CUDA's word for it."""
+
+    exit_code = 4

@@ -12,6 +12,7 @@ import params
 from backends import Array, Backend
 from editions import CLASSES, Edition, Model
 from errors import ProjectError
+from shapes import ConvShape
 
 MODELS = Path(__file__).resolve().parent / "models"
 
@@ -98,6 +99,7 @@ def assemble(
 
 def infer(network: Network, images: np.ndarray, backend: Backend[Array]) -> Inference:
     """Classify images of bytes, a piece at a time, so that memory stays bounded."""
+    backend.prepare(_convolution_shapes(network, images))
     convolutions = [backend.put(weights) for weights in network.convolutions]
     first, last = [(backend.put(w), backend.put(b)) for w, b in network.dense]
     op_times_s = [0.0] * len(convolutions)
@@ -113,6 +115,19 @@ def infer(network: Network, images: np.ndarray, backend: Backend[Array]) -> Infe
         hidden = backend.tanh(backend.dense(x, *first))
         pieces.append(backend.get(backend.softmax(backend.dense(hidden, *last))))
     return Inference(np.concatenate(pieces), tuple(op_times_s))
+
+
+def _convolution_shapes(network: Network, images: np.ndarray) -> list[ConvShape]:
+    found = []
+    count, *sides = images.shape
+    for n, weights in enumerate(network.convolutions):
+        maps, channels, kernel, _ = weights.shape
+        shape = ConvShape(count, maps, channels, *sides, kernel)
+        found.append(shape)
+        sides = [shape.H_out, shape.W_out]
+        if n == 0:
+            sides = [side // 2 for side in sides]
+    return found
 
 
 def _convolve(x: Array, weights: Array, backend: Backend[Array]) -> tuple[Array, float]:

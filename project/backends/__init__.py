@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
+from shapes import ConvShape
 
 
 class Shaped(Protocol):
@@ -23,6 +25,9 @@ class Backend(Protocol[Array]):
 
     name: str
     batch: int  # how many images it takes at a time
+
+    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
+        """Load what these convolutions need, and set how many images fit."""
 
     def put(self, array: np.ndarray) -> Array:
         """Bring an array of the host to where the backend computes."""

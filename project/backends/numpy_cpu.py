@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import cores
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from shapes import ConvShape
 
 Convolution = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
@@ -35,6 +36,9 @@ class NumpyCpu:
     ) -> None:
         self._convolution = convolution
         self._dtype = dtype
+
+    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
+        """Return at once: nothing is loaded, and a piece of any network fits."""
 
     def put(self, array: np.ndarray) -> np.ndarray:
         """Give the array in the backend's precision."""

@@ -1,0 +1,168 @@
+"""The network on the GPU: every layer a kernel of ours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import compiler
+import layers
+import numpy as np
+import shapes
+from compiler import Unit
+from device import Device, DeviceArray, Module
+from errors import UsageError
+from kernels import MOST_GRID, Launch, Variant
+from shapes import ConvShape
+
+SHARE_OF_MEMORY = 0.9  # of what is free; the rest is for weights and fragments
+FLOAT = 4  # bytes
+
+
+class CudaLayers(ABC):
+    """All of the network on the GPU but its convolutions; use it in a ``with``."""
+
+    name = "cuda"
+    batch = MOST_GRID[2]
+
+    def __init__(self) -> None:
+        self.device = Device()
+        self._layers: dict[str, Module] = {}
+
+    def __enter__(self) -> Self:
+        self.device.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._layers.clear()
+        self.device.__exit__(kind, error, trace)
+
+    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
+        """Compile and load all kernels, and count the images that fit the memory."""
+        units = [Unit(name, params) for name, params in layers.LAYERS.items()]
+        self._layers = dict(zip(layers.LAYERS, self.load(units), strict=True))
+        room = SHARE_OF_MEMORY * self.device.free_bytes()
+        most = int(room // most_bytes(convolutions))
+        self.batch = max(1, min(most, MOST_GRID[2]))
+
+    def load(self, units: Sequence[Unit]) -> list[Module]:
+        """Load files of kernels, compiled now or before."""
+        cubins = compiler.cubins(units, self.device.architecture, self.device.cuda)
+        return [self.device.load(cubin) for cubin in cubins]
+
+    def put(self, array: np.ndarray) -> DeviceArray:
+        """Upload an array; bytes become floats there, a quarter of the way."""
+        if array.dtype != np.uint8:
+            return self.device.upload(np.asarray(array, np.float32))
+        there = self.device.upload(array)
+        y = self.device.empty(array.shape)
+        launch = layers.plan_bytes(len(array), array[0].size)
+        self._layer("bytes", launch, y=y, x=there)
+        return y
+
+    def get(self, array: DeviceArray) -> np.ndarray:
+        """Download an array."""
+        return self.device.download(array)
+
+    def zeros(self, shape: tuple[int, ...]) -> DeviceArray:
+        """Allocate an array and write zeros."""
+        array = self.device.empty(shape)
+        self.device.fill(array, 0)
+        return array
+
+    def wait(self) -> None:
+        """Return when the GPU is idle."""
+        self.device.wait()
+
+    @abstractmethod
+    def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
+        """Write into ``y`` the convolution of ``x``."""
+
+    def pooling(self, x: DeviceArray) -> DeviceArray:
+        """Take the largest of every 2 x 2 pixels."""
+        images, maps, rows, columns = x.shape
+        y = self.device.empty((images, maps, rows // 2, columns // 2))
+        self._layer("pooling", layers.plan_pooling(*x.shape), y=y, x=x)
+        return y
+
+    def tanh(self, x: DeviceArray) -> DeviceArray:
+        """Take the hyperbolic tangent in place."""
+        images, *rest = x.shape
+        launch = layers.plan_tanh(images, int(np.prod(rest)))
+        self._layer("tanh", launch, y=x)
+        return x
+
+    def dense(
+        self, x: DeviceArray, weights: DeviceArray, bias: DeviceArray
+    ) -> DeviceArray:
+        """Multiply by the weights' rows and add the bias."""
+        outputs, inputs = weights.shape
+        y = self.device.empty((x.shape[0], outputs))
+        launch = layers.plan_dense(x.shape[0], inputs, outputs)
+        self._layer("dense", launch, y=y, x=x, weights=weights, bias=bias)
+        return y
+
+    def softmax(self, x: DeviceArray) -> DeviceArray:
+        """Take the exponentials' shares of their sum, in place."""
+        images, classes = x.shape
+        self._layer("softmax", layers.plan_softmax(images, classes), y=x)
+        return x
+
+    def _layer(self, name: str, launch: Launch, **arrays: DeviceArray) -> None:
+        self._layers[name].launch(launch, arrays)
+
+
+class CudaGpu(CudaLayers):
+    """The network on the GPU with one of our convolutions."""
+
+    def __init__(self, variant: Variant) -> None:
+        super().__init__()
+        self.variant = variant
+        self._modules: dict[tuple[tuple[str, int], ...], Module] = {}
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._modules.clear()
+        super().__exit__(kind, error, trace)
+
+    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
+        """Refuse what the variant does not serve; load it for what it serves."""
+        super().prepare(convolutions)
+        wanted: dict[tuple[tuple[str, int], ...], Unit] = {}
+        for shape in convolutions:
+            piece = replace(shape, B=min(shape.B, self.batch))
+            if why := self.variant.refusal(piece):
+                raise UsageError(f"{self.variant.name} does not serve {piece}: {why}")
+            defines = self.variant.defines(shape)
+            wanted[tuple(defines.items())] = Unit(self.variant.name, defines)
+        self._modules = dict(zip(wanted, self.load(list(wanted.values())), strict=True))
+
+    def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
+        """Launch what the variant plans for these sizes."""
+        shape = shapes.between(y.shape, x.shape, weights.shape)
+        module = self._modules[tuple(self.variant.defines(shape).items())]
+        for name in self.variant.constants:
+            module.fill_constant(name, weights)
+        for launch in self.variant.launches(shape):
+            module.launch(launch, {"y": y, "x": x, "k": weights})
+
+
+def most_bytes(convolutions: Sequence[ConvShape]) -> int:
+    """Bound the bytes that one image needs at a time: a layer's input and output.
+
+    After a convolution, its output and the pooled quarter of it are there.
+    """
+    floats = [s.floats_out + max(s.floats_in, s.floats_out // 4) for s in convolutions]
+    return FLOAT * max(floats)

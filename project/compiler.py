@@ -1,0 +1,248 @@
+"""CUDA sources to machine code for one architecture, kept in a cache.
+
+The compiler is nvcc where there is one, else NVRTC through the package cuda-core.
+Neither needs a GPU or a driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib import metadata
+from io import StringIO
+from pathlib import Path
+from typing import Protocol
+
+from errors import NoGpuError, ProjectError
+
+FOLDER = Path(__file__).resolve().parent / "cuda"
+STANDARD = "c++17"
+NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+DIGEST_BYTES = hashlib.sha256().digest_size
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A file of kernels, and the sizes that it is compiled with."""
+
+    name: str
+    defines: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """Name the file."""
+        return FOLDER / f"{self.name}.cu"
+
+    @property
+    def options(self) -> list[str]:
+        """Say the sizes as a compiler wants them."""
+        return [f"-D{name}={value}" for name, value in self.defines.items()]
+
+    def sources(self) -> Iterator[bytes]:
+        """Give the file, and each header of ours that it includes."""
+        waiting, seen = [self.path], set()
+        while waiting:
+            path = waiting.pop()
+            if path in seen or not path.is_file():
+                continue
+            seen.add(path)
+            yield path.read_bytes()
+            names = _INCLUDE.findall(path.read_text(encoding="utf-8"))
+            waiting += [FOLDER / name for name in names]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code, and what the assembler said of it."""
+
+    cubin: bytes
+    log: str
+
+
+class Toolkit(Protocol):
+    """A compiler of CUDA."""
+
+    version: str  # such as 13.0.88
+
+    def compile(self, unit: Unit, architecture: str) -> Compiled:
+        """Compile a file; a mistake in it is an error with the compiler's words."""
+
+
+class Nvcc:
+    """The compiler of a whole toolkit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        said = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, check=False
+        ).stdout
+        found = re.search(r"\bV(\d+(?:\.\d+)+)", said)
+        if found is None:
+            raise NoGpuError(f"{path}: does not say its version; reinstall it")
+        self.version = found[1]
+
+    def compile(self, unit: Unit, architecture: str) -> Compiled:
+        """Run nvcc in a folder of its own."""
+        with tempfile.TemporaryDirectory(prefix="rai-") as folder:
+            cubin = Path(folder) / "out.cubin"
+            argv = [self.path, "-cubin", f"-arch={architecture}", "-Xptxas=-v"]
+            argv += [
+                f"-std={STANDARD}",
+                f"-I{FOLDER}",
+                *unit.options,
+                "-o",
+                cubin,
+                unit.path,
+            ]
+            done = subprocess.run(
+                argv, capture_output=True, text=True, check=False, cwd=folder
+            )
+            if done.returncode != 0:
+                raise ProjectError(f"{unit.path}: {architecture}: {done.stderr}")
+            return Compiled(cubin.read_bytes(), done.stderr)
+
+
+class Nvrtc:
+    """The compiler that is a library, for where no nvcc can be had."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    def compile(self, unit: Unit, architecture: str) -> Compiled:
+        """Compile in this process."""
+        from cuda.core import Program, ProgramOptions
+
+        options = ProgramOptions(
+            name=str(unit.path),
+            arch=architecture,
+            std=STANDARD,
+            include_path=str(FOLDER),
+            define_macro=[(name, str(n)) for name, n in unit.defines.items()],
+            ptxas_options="-v",
+        )
+        said = StringIO()
+        program = Program(unit.path.read_text(encoding="utf-8"), "c++", options)
+        try:
+            code = program.compile("cubin", logs=said)
+        except RuntimeError as error:
+            raise ProjectError(f"{unit.path}: {architecture}: {error}") from None
+        return Compiled(bytes(code.code), said.getvalue())
+
+
+def find() -> Toolkit:
+    """Find a compiler, nvcc before NVRTC."""
+    for path in _nvccs():
+        if path.is_file() and os.access(path, os.X_OK):
+            return Nvcc(path)
+    if (version := _nvrtc_version()) is not None:
+        return Nvrtc(version)
+    raise NoGpuError(
+        "no kernel can be compiled: there is no nvcc (CUDA_HOME, PATH, "
+        "/usr/local/cuda), and no NVRTC (packages cuda-core, nvidia-cuda-nvrtc)"
+    )
+
+
+def _nvccs() -> Iterator[Path]:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(name):
+            yield Path(home) / "bin" / "nvcc"
+    if on_path := shutil.which("nvcc"):
+        yield Path(on_path)
+    yield Path("/usr/local/cuda/bin/nvcc")
+    for folder in sys.path:
+        yield from sorted(Path(folder, "nvidia").glob("cu*/bin/nvcc"), reverse=True)
+
+
+def _nvrtc_version() -> str | None:
+    """Read NVRTC's version without loading it, which takes longer than all else."""
+    try:
+        metadata.version("cuda-core")
+    except metadata.PackageNotFoundError:
+        return None
+    for package in NVRTC_PACKAGES:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def cubins(
+    units: Sequence[Unit], architecture: str, driver: tuple[int, int]
+) -> list[bytes]:
+    """Compile files for a GPU, or take them from the cache.
+
+    A driver runs machine code of every toolkit of its own major version, not of a
+    newer one.
+    """
+    toolkit = find()
+    if int(toolkit.version.split(".")[0]) > driver[0]:
+        raise NoGpuError(
+            f"the GPU's driver serves CUDA {driver[0]}.{driver[1]}, and CUDA "
+            f"{toolkit.version} compiles the kernels here; update the driver, or use "
+            f"an image of CUDA {driver[0]}"
+        )
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda u: cached(u, architecture, toolkit), units))
+
+
+def cached(unit: Unit, architecture: str, toolkit: Toolkit) -> bytes:
+    """Take a file's machine code from the cache, or compile it and keep it."""
+    kept = _cache()
+    if kept is None:
+        return toolkit.compile(unit, architecture).cubin
+    path = kept / f"{key(unit, architecture, toolkit)}.cubin"
+    if (cubin := _read(path)) is not None:
+        return cubin
+    cubin = toolkit.compile(unit, architecture).cubin
+    _keep(path, cubin)
+    return cubin
+
+
+def key(unit: Unit, architecture: str, toolkit: Toolkit) -> str:
+    """Name the machine code by all that it is made from."""
+    kind = type(toolkit).__name__
+    how = [kind, toolkit.version, architecture, STANDARD, unit.name, *unit.options]
+    digest = hashlib.sha256()
+    for part in [*(text.encode() for text in how), *unit.sources()]:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _cache() -> Path | None:
+    named = os.environ.get("XDG_CACHE_HOME")
+    try:
+        home = Path(named) if named else Path.home() / ".cache"
+    except RuntimeError:  # a user without a home
+        return None
+    return home / "rai" / "cubins"
+
+
+def _read(path: Path) -> bytes | None:
+    """Read what is kept, when its digest at the end shows it whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    cubin, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+    return cubin if hashlib.sha256(cubin).digest() == digest else None
+
+
+def _keep(path: Path, cubin: bytes) -> None:
+    """Write aside and rename; a cache that cannot be written is none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as aside:
+            aside.write(cubin + hashlib.sha256(cubin).digest())
+        Path(aside.name).replace(path)
+    except OSError:
+        return

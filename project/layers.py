@@ -1,0 +1,71 @@
+"""The layers beside the convolutions on the GPU: one file and one launch each."""
+
+from __future__ import annotations
+
+from kernels import Launch, Params, tiles
+
+BYTES: Params = {"THREADS": 256}
+TANH: Params = {"THREADS": 256}
+POOLING: Params = {"THREADS": 256}
+DENSE: Params = {"ROWS": 64, "COLUMNS": 80, "DEPTH": 16}
+SOFTMAX: Params = {"THREADS": 64}
+
+LAYERS = {
+    "bytes": BYTES,
+    "tanh": TANH,
+    "pooling": POOLING,
+    "dense": DENSE,
+    "softmax": SOFTMAX,
+}
+"""Every file ``cuda/<name>.cu`` that is no convolution, and what it is told."""
+
+DENSE_THREADS = 16  # a side of the block
+
+
+def plan_bytes(images: int, pixels: int) -> Launch:
+    """One thread per pixel; a row of blocks per image."""
+    return _a_row_per_image("bytes_to_floats", ("y", "x"), images, pixels, BYTES)
+
+
+def plan_tanh(images: int, floats: int) -> Launch:
+    """One thread per number; a row of blocks per image."""
+    return _a_row_per_image("tanh_in_place", ("y",), images, floats, TANH)
+
+
+def _a_row_per_image(
+    kernel: str, buffers: tuple[str, ...], images: int, length: int, p: Params
+) -> Launch:
+    threads = p["THREADS"]
+    grid = (tiles(length, threads), images, 1)
+    return Launch(kernel, grid, (threads, 1, 1), buffers, (length,))
+
+
+def plan_pooling(images: int, maps: int, rows: int, columns: int) -> Launch:
+    """One thread per pixel that is left; a row of blocks per image."""
+    threads = POOLING["THREADS"]
+    left = maps * (rows // 2) * (columns // 2)
+    return Launch(
+        "pooling",
+        grid=(tiles(left, threads), images, 1),
+        block=(threads, 1, 1),
+        buffers=("y", "x"),
+        numbers=(maps, rows, columns),
+    )
+
+
+def plan_dense(images: int, inputs: int, outputs: int) -> Launch:
+    """One block per tile of ROWS images and COLUMNS outputs."""
+    return Launch(
+        "dense",
+        grid=(tiles(images, DENSE["ROWS"]), tiles(outputs, DENSE["COLUMNS"]), 1),
+        block=(DENSE_THREADS, DENSE_THREADS, 1),
+        buffers=("y", "x", "weights", "bias"),
+        numbers=(images, inputs, outputs),
+    )
+
+
+def plan_softmax(images: int, classes: int) -> Launch:
+    """One thread per image: there are ten classes."""
+    threads = SOFTMAX["THREADS"]
+    grid = (tiles(images, threads), 1, 1)
+    return Launch("softmax", grid, (threads, 1, 1), ("y",), (images, classes))
