@@ -39,6 +39,7 @@ LAYERS: dict[str, int] = {
     "quantities": 2,
     "engines": 3,
     "job": 4,
+    "grants": 4,
     "doctor": 4,
     "term": 6,
     "cli": 7,
@@ -51,9 +52,11 @@ SIDEWAYS = {
     ("spec", "commands"),
     ("spec", "image"),
     ("yamldoc", "quantities"),
+    ("job", "grants"),
     ("engines", "process"),
     ("engines", "nvidia"),
     ("machine", "process"),
+    ("nvidia", "process"),
 }
 """Imports within a layer that are allowed: a tool of the layer used by its peers."""
 
