@@ -30,7 +30,7 @@ PROGRESS = ("auto", "tty", "plain", "quiet")
 
 @noun
 class Config:
-    """Every setting; ``home`` and ``data_dir`` are absolute."""
+    """Every setting; paths are absolute, ``gpu_wait`` is in seconds."""
 
     home: Path
     engine: str = "auto"
@@ -38,6 +38,7 @@ class Config:
     progress: str = "auto"
     data_dir: Path | None = None
     download: bool = True
+    gpu_wait: float = 600.0
 
 
 @noun
@@ -82,7 +83,7 @@ def load(
     variables = {s.key: environ.get(s.variable) for s in _SETTINGS if s.variable}
     names = {s.key: s.variable for s in _SETTINGS}
     values |= _from_words(variables, names, problems)
-    options = {s.key: "--" + s.key.replace("_", "-") for s in _SETTINGS}
+    options = {s.key: s.flag or "--" + s.key.replace("_", "-") for s in _SETTINGS}
     values |= _from_words(flags, options, problems)
     warnings = _only_warnings(problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
@@ -144,6 +145,7 @@ class _Setting:
     expected: str
     example: str
     variable: str = ""
+    flag: str = ""
 
 
 def _one_of(words: Iterable[str]) -> Callable[[str], str | None]:
@@ -172,6 +174,14 @@ _SETTINGS = (
     _Setting("home", _path, _FOLDER, "~/rai", "RAI_HOME"),
     _Setting("data_dir", _path, _FOLDER, "~/data", "RAI_DATA_DIR"),
     _Setting("download", quantities.boolean, "true or false", "false", "RAI_DOWNLOAD"),
+    _Setting(
+        "gpu_wait",
+        quantities.duration_s,
+        "a time span",
+        "10m",
+        "RAI_GPU_WAIT",
+        "--wait",
+    ),
 )
 
 _KEYS = {

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
-from runner import data, image, machine, pack, report, runs
+from runner import data, grants, image, machine, pack, report, runs
 from runner import events as ev
 from runner.cancel import Cancel
 from runner.commands import plan as plan_command
@@ -17,6 +17,9 @@ from runner.model import (
     BuildSpec,
     DataMount,
     Findings,
+    GpuGrant,
+    GpuSituation,
+    ImageUsed,
     JobRequest,
     Reason,
     Severity,
@@ -107,6 +110,9 @@ class _Life:
         self.places = places
         self.cancel = cancel
         self.download = download
+        self.spec = request.spec
+        self.steps = steps(self.spec, gpu=True)
+        self.image: ImageUsed | None = None
         self.ended: list[ev.CommandFinished] = []
         self.reached: set[int] = set()
 
@@ -118,8 +124,6 @@ class _Life:
             self.paths.id, str(project), request.spec.file, git, machine.describe()
         )
         yield self._chosen(self.engines[0], request.why)
-        for text in request.warnings:
-            yield ev.Warned(text)
         archive = yield from self._unless_cancelled(self._pack())
         mounts = yield from self._unless_cancelled(
             data.resolve(request.spec.data, self.places, download=self.download)
@@ -127,11 +131,17 @@ class _Life:
         if archive is None or mounts is None:
             return
         yield ev.StateChanged(State.PREPARING)
-        engine, reference = yield from self._prepare()
-        if self.cancel.requested or not request.steps:
+        engine, reference, situation = yield from self._prepare()
+        if self.cancel.requested or not self.steps:
             return
-        yield ev.StateChanged(State.RUNNING)
-        yield from self._run(engine, self._workspace(archive, mounts, reference))
+        with ExitStack() as held:
+            grant = yield from self._grant(engine, reference, situation, held)
+            if self.cancel.requested:
+                return
+            self.steps = steps(self.spec, gpu=grant is not None)
+            yield ev.StateChanged(State.RUNNING)
+            work = self._workspace(archive, mounts, reference, grant)
+            yield from self._run(engine, work)
 
     def _unless_cancelled(
         self, steps: Generator[ev.Event, None, T]
@@ -149,7 +159,7 @@ class _Life:
 
     def never_reached(self) -> Iterator[ev.Event]:
         """Tell the commands that the run ended before."""
-        for step in self.request.steps:
+        for step in self.steps:
             if step.index not in self.reached:
                 command, why = step.command, step.skip or "the run ended before it"
                 yield ev.CommandSkipped(step.index, command.text, why, command.name)
@@ -177,13 +187,20 @@ class _Life:
         yield ev.StateChanged(State.PACKED)
         return archive
 
-    def _prepare(self) -> Generator[ev.Event, None, tuple[Engine, str | None]]:
-        """Have the image on the first engine that can; give it and the reference."""
+    def _prepare(
+        self,
+    ) -> Generator[ev.Event, None, tuple[Engine, str | None, GpuSituation | None]]:
+        """Have the image on the first engine that can.
+
+        Give the engine, the image's reference, and the GPUs that the engine has.
+        """
         engine, *others = self.engines
         while True:
+            situation = yield from grants.look(engine, self.request.spec)
+            self.spec = self.request.spec.built_for(gpu=situation is not None)
             try:
                 reference = yield from self._image(engine)
-                return engine, reference
+                return engine, reference, situation
             except ImageError as error:
                 # A named image is what the commands were written for: nothing else
                 # will do. One that is built here only lends its programs.
@@ -198,7 +215,7 @@ class _Life:
                 yield self._chosen(engine, why)
 
     def _image(self, engine: Engine) -> Generator[ev.Event, None, str | None]:
-        spec, project = self.request.spec, self.request.project
+        spec, project = self.spec, self.request.project
         facts = engine.image_facts(project, spec)
         if facts is None:
             if spec.names_image:
@@ -208,21 +225,53 @@ class _Life:
                 )
             return None
         plan = image.plan(spec, facts)
-        yield from engine.prepare(plan, project, self.cancel)
+        for event in engine.prepare(plan, project, self.cancel):
+            if isinstance(event, ev.ImageReady):
+                self.image = event.image
+            yield event
         return plan.reference
 
+    def _grant(
+        self,
+        engine: Engine,
+        reference: str | None,
+        situation: GpuSituation | None,
+        held: ExitStack,
+    ) -> Generator[ev.Event, None, GpuGrant | None]:
+        """Hold the run's GPUs; None where it has none."""
+        request = self.spec.gpu
+        if request is None or situation is None:
+            return None
+        if situation.gpus is None:
+            situation = yield from grants.look(engine, self.spec, reference)
+        if situation is not None:
+            situation = yield from grants.fitting(self.spec, situation, self.image)
+        if situation is None:
+            return None
+        wait_s, run_id = self.request.gpu_wait_s, self.paths.id
+        return (
+            yield from grants.take(
+                engine, request, situation, run_id, wait_s, self.cancel, held
+            )
+        )
+
     def _workspace(
-        self, archive: Archive, mounts: tuple[DataMount, ...], reference: str | None
+        self,
+        archive: Archive,
+        mounts: tuple[DataMount, ...],
+        reference: str | None,
+        grant: GpuGrant | None,
     ) -> Workspace:
         return Workspace(
             run_id=self.paths.id,
-            steps=self.request.steps,
+            steps=self.steps,
             open_source=lambda: pack.open_tar(archive.path),
             image=reference,
             limits=self.request.spec.limits,
             profile=self.request.profile,
             data=mounts,
             keep_going=self.request.keep_going,
+            gpu=grant,
         )
 
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
@@ -290,7 +339,7 @@ def refused(error: RaiError) -> Verdict:
 
 def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:
     """Say how a run went whose machinery worked."""
-    by_index = {step.index: step.command for step in request.steps}
+    by_index = request.spec.commands
     for event in ended:
         text = by_index[event.index].text
         if event.reason is not None:

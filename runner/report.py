@@ -6,6 +6,9 @@ from runner.model import (
     Command,
     CommandRecord,
     Findings,
+    GpuProcess,
+    GpuState,
+    GpuUse,
     Inference,
     Limits,
     Outcome,
@@ -126,6 +129,31 @@ def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> 
             return ""
 
 
+def condition(state: GpuState) -> list[str]:
+    """Say how a GPU stood: its clock, temperature and power, and what holds it back."""
+    said = []
+    if state.sm_clock_mhz is not None:
+        most = state.sm_clock_most_mhz
+        of = f" of {most}" if most is not None else ""
+        said.append(f"{state.sm_clock_mhz}{of} MHz")
+    if state.temperature_c is not None:
+        said.append(f"{state.temperature_c} °C")
+    if state.power_w is not None:
+        said.append(f"{state.power_w:.0f} W")
+    if state.throttle:
+        said.append(f"held back by {', '.join(state.throttle)}")
+    return [*said, state.problem] if state.problem else said
+
+
+def processes(found: tuple[GpuProcess, ...]) -> str:
+    """List programs, each with its process id and memory."""
+    return ", ".join(
+        f"{p.name} ({p.pid}{'' if p.memory_bytes is None else ', '}"
+        f"{size(p.memory_bytes)})"
+        for p in found
+    )
+
+
 def ago(span_s: float) -> str:
     """Write how long ago something was."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -191,6 +219,8 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
     if record.image:
         rows.append(("image", f"{record.image.reference} ({record.image.digest[:19]})"))
         rows.append(("", f"{record.image.action}: {record.image.why}"))
+    if record.gpu:
+        rows += _gpu_rows(record.gpu)
     if record.machine:
         m = record.machine
         rows.append(("machine", f"{m.host}, {m.cpu}, {m.cores} cores"))
@@ -203,6 +233,22 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
     if record.synthetic:
         rows.append(("note", "ran on synthetic images: agreement is not an accuracy"))
     return [(name, value) for name, value in rows if value]
+
+
+def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
+    rows = []
+    for gpu in use.gpus:
+        memory = size(gpu.memory_bytes or None)
+        about = (gpu.uuid, memory, f"driver {use.driver}" if use.driver else "")
+        rows.append(("GPU", ", ".join(filter(None, (gpu.name, *about)))))
+        for when, states in (("before", use.before), ("after", use.after)):
+            for state in states:
+                if state.uuid == gpu.uuid and (said := condition(state)):
+                    others = processes(state.processes or ())
+                    said += [f"others: {others}"] if others else []
+                    rows.append(("", f"{when}: {', '.join(said)}"))
+    rows.append(("GPU by", use.way.words))
+    return rows
 
 
 def _advice(record: RunRecord) -> str:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner import events as ev
 from runner.cancel import Cancel
 from runner.engines.sequence import in_order
-from runner.errors import EngineError, ImageError
+from runner.errors import BusyError, EngineError, ImageError
 from runner.model import (
     BuildSpec,
     EngineFacts,
+    Gpu,
+    GpuSituation,
+    GpuState,
+    GpuUse,
     ImageAction,
     ImageFacts,
     ImagePlan,
@@ -39,15 +44,28 @@ class Says:
     breaks: bool = False
 
 
+NO_GPU = GpuSituation(problem="this machine has no GPU")
+
+
 @dataclass
 class FakeEngine:
-    """Serves from a script; ``no_image`` makes its image impossible to have."""
+    """Serves from a script; ``no_image`` makes its image impossible to have.
+
+    ``seen_inside`` is what only a container sees; ``busy`` maps a GPU's UUID to how
+    often it is still found in use.
+    """
 
     script: Mapping[str, Says] = field(default_factory=dict)
     name: str = "fake"
     images: bool = False
     no_image: bool = False
+    cuda: str = ""
+    situation: GpuSituation = NO_GPU
+    seen_inside: GpuSituation | None = None
+    busy: dict[str, int] = field(default_factory=dict)
+    held: list[str] = field(default_factory=list)
     ran: list[str] = field(default_factory=list)
+    built: list[str | None] = field(default_factory=list)
 
     def check(self, spec: BuildSpec) -> list[Problem]:
         return []
@@ -56,18 +74,43 @@ class FakeEngine:
         return EngineFacts(self.name, "1", "a script")
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        return ImageFacts({}, "linux/amd64", "FROM x") if self.images else None
+        return (
+            ImageFacts({}, "linux/amd64", "FROM x AS cpu\nFROM x AS gpu")
+            if self.images
+            else None
+        )
 
     def prepare(
         self, plan: ImagePlan, project: Path, cancel: Cancel
     ) -> Iterator[ev.Event]:
         if self.no_image:
             raise ImageError("no base image", reason=Reason.IMAGE_NOT_FOUND)
-        used = ImageUsed(plan.reference, "sha256:0", ImageAction.BUILD, plan.why)
+        self.built.append(plan.build.target if plan.build else None)
+        reference, why = plan.reference, plan.why
+        used = ImageUsed(reference, "sha256:0", ImageAction.BUILD, why, self.cuda)
         yield ev.ImageReady(used)
+
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        return (self.seen_inside if image else None) or self.situation
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        @contextmanager
+        def held() -> Iterator[None]:
+            if self.busy.get(gpu.uuid, 0) > 0:
+                self.busy[gpu.uuid] -= 1
+                raise BusyError(f"{gpu.uuid} is held by run 12345")
+            self.held.append(gpu.uuid)
+            yield
+            self.held.remove(gpu.uuid)
+
+        return held()
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[ev.Event]:
         yield ev.Starting()
+        if work.gpu is not None:
+            assert self.held == [gpu.uuid for gpu in work.gpu.gpus]
+            use = GpuUse(work.gpu.ways[0], work.gpu.gpus, work.gpu.driver)
+            yield ev.GpuGiven(use)
 
         def execute(
             step: Step, timeout_s: float
@@ -85,6 +128,9 @@ class FakeEngine:
             return ev.CommandFinished(step.index, code, 0.25, 0.125, says.reason)
 
         yield from in_order(work, cancel, execute)
+        if work.gpu is not None:
+            after = tuple(GpuState(gpu.uuid, 1980) for gpu in work.gpu.gpus)
+            yield ev.GpuGiven(replace(use, after=after))
         yield ev.Usage(12345)
         yield ev.BuildFolder(_tar({"build/answer.txt": b"42\n"}))
 

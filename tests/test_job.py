@@ -37,13 +37,12 @@ def carry_out(
     keep_going: bool = False,
     forgiving: bool = False,
     text: str = "",
+    gpu_wait_s: float = 600.0,
 ) -> tuple[RunRecord, list[events.Event], Home]:
     home = Home(project.parent / "home")
     text = text or SPEC % str(forgiving).lower()
     parsed, _ = spec.parse(text, "rai_build.yml")
-    request = JobRequest(
-        project, parsed, text, job.steps(parsed, gpu=False), parsed.profile, keep_going
-    )
+    request = JobRequest(project, parsed, text, parsed.profile, keep_going, gpu_wait_s)
     paths = runs.create(home)
     places = data.DataPlaces(None, project, home.data)
     told = list(job.run(request, engines, paths, places, Cancel(), download=False))

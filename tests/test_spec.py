@@ -86,6 +86,7 @@ commands:
     image_name: someone/built:2
     dockerfile: ./docker/Dockerfile
     target: cpu
+    gpu_target: gpu
     args: {BASE: debian, N: 1}
     no_cache: true
     push: {push: true}
@@ -120,6 +121,7 @@ commands:
             "someone/built:2",
             "docker/Dockerfile",
             "cpu",
+            "gpu",
             (("BASE", "debian"), ("N", "1")),
             True,
             Push("someone/built:2"),
@@ -131,7 +133,7 @@ commands:
         ),
     )
     places = [str(command.place) for command in found.commands]
-    assert places == ["f.yml:30:7", "f.yml:31:12"]
+    assert places == ["f.yml:31:7", "f.yml:32:12"]
     assert str(build.place) == "f.yml:22:3"
 
 
@@ -213,6 +215,22 @@ def test_an_image_to_build_is_enough():
 
     assert found.build_image is not None
     assert found.build_image.dockerfile == "Dockerfile"
+
+
+def test_a_run_with_a_gpu_is_built_for_its_own_target():
+    found = clean(
+        "resources: {gpu: {count: 1}}\n"
+        "commands: {build_image: {target: small, gpu_target: large}}\n"
+    )
+
+    targets = [found.built_for(gpu).build_image.target for gpu in (False, True)]
+    assert targets == ["small", "large"]
+
+
+def test_a_target_for_a_gpu_that_nobody_asks_for_is_without_effect():
+    _, (warning,) = read("commands: {build_image: {gpu_target: large}}\n")
+
+    assert "1:38: warning: commands.build_image.gpu_target" in warning
 
 
 GPUS = [

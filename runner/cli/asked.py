@@ -5,21 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runner import config, job
+from runner import config
 from runner.cli.project import read_spec
-from runner.errors import EngineError, NotAllowedError
-from runner.model import BuildSpec, JobRequest, Problem, Reason
+from runner.errors import NotAllowedError
+from runner.model import BuildSpec, GpuRequest, JobRequest, Problem
 from runner.spec import redacted
 
 
 def request(
-    path: Path, settings: config.Config, keep_going: bool
+    path: Path, settings: config.Config, keep_going: bool, gpus: str | None
 ) -> tuple[JobRequest, list[Problem]]:
-    """Read the build file and hold it against the site's policy; give its warnings."""
+    """Read the build file and hold it against the site's policy; give its warnings.
+
+    ``gpus`` is what the command line says of them, in place of the file.
+    """
     spec, warnings, text = read_spec(path)
     ceilings, policy_warnings = config.policy(config.POLICY_FILES)
     profile = settings.profile or spec.profile
     spec = replace(spec, limits=config.fit(spec.limits, ceilings))
+    if gpus is not None:
+        spec = replace(spec, gpu=_asked(gpus, spec))
     if over := config.over(spec.limits, profile, ceilings):
         raise NotAllowedError(*over)
     project = (path.parent if path.is_file() else path).resolve()
@@ -27,20 +32,18 @@ def request(
         project=project,
         spec=spec,
         spec_text=redacted(text),
-        steps=job.steps(spec, gpu=False),
         profile=profile,
         keep_going=keep_going,
-        warnings=_without_gpu(spec),
+        gpu_wait_s=settings.gpu_wait,
     )
     return made, [*warnings, *policy_warnings]
 
 
-def _without_gpu(spec: BuildSpec) -> tuple[str, ...]:
-    if spec.gpu is None or spec.gpu.count == 0:
-        return ()
-    if spec.gpu.optional:
-        return ("no GPU is given to runs yet; this one goes on without",)
-    raise EngineError(
-        Problem(f"{spec.file} asks for a GPU, and no GPU is given to runs yet"),
-        reason=Reason.NO_GPU,
-    )
+def _asked(text: str, spec: BuildSpec) -> GpuRequest | None:
+    """Read --gpus; who names GPUs there wants them, whatever the file says."""
+    from runner.gpus.choice import asked as read
+
+    asked = read(text)
+    if asked is None or spec.gpu is None:
+        return asked
+    return replace(spec.gpu, count=asked.count, uuids=asked.uuids, optional=False)

@@ -52,6 +52,16 @@ def run(
             "--json", help="Print the record on stdout; all output goes to stderr."
         ),
     ] = False,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|UUID,...", help="GPUs, in place of the file's; 0 for none."
+        ),
+    ] = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(help="Wait this long for GPUs in use: 0, 10m (RAI_GPU_WAIT)."),
+    ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
@@ -62,7 +72,9 @@ def run(
 
         sending.show(path, as_json)
         return
-    config = settings.load(engine=engine, profile=profile, progress=progress)
+    config = settings.load(
+        engine=engine, profile=profile, progress=progress, gpu_wait=wait
+    )
     if output is not None:
         _refuse_output(output)
     with engines.looking_around(config.engine):
@@ -71,7 +83,7 @@ def run(
         from runner.term.face import Face, Mode
         from runner.term.problems import problems
 
-        request, warnings = asked.request(path, config, keep_going)
+        request, warnings = asked.request(path, config, keep_going, gpus)
     face = Face(Mode(config.progress), aside=as_json)
     if face.mode is not Mode.QUIET:
         problems(warnings)

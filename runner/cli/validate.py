@@ -92,7 +92,9 @@ def _head(
         rows.append(("data", f"{item.directory}/{item.file_name} from {item.url}"))
     if spec.gpu:
         optional = ", optional" if spec.gpu.optional else ""
-        rows.append(("GPU", f"{spec.gpu.count}{optional}"))
+        target = spec.build_image.gpu_target if spec.build_image else None
+        built = f"; then the image's target is {target}" if target else ""
+        rows.append(("GPU", f"{spec.gpu.count}{optional}{built}"))
     said = (
         f"{report.seconds(limits.time_s)}, {report.size(limits.memory_bytes)} memory,"
         f" {limits.pids} processes, network {'on' if limits.network else 'off'}"

@@ -61,7 +61,8 @@ def _commands(
 ) -> tuple[BuildImage | None, tuple[Command, ...]]:
     before = root.problems.errors
     fields = root.section("commands", "`build:` and a list")
-    image, commands = build_image.read(fields), build.read(fields, has_gpu)
+    image = build_image.read(fields, has_gpu)
+    commands = build.read(fields, has_gpu)
     if image is None and not commands and root.problems.errors == before:
         here = root.place("commands")
         hint = "list them under `commands:` and `build:`, each after a `- `"

@@ -10,11 +10,17 @@ from runner.yamldoc import Fields, Mapping, Node, Scalar
 _IF_EMPTY = "no image is built; indent its keys below it, or write `build_image: {}`"
 
 
-def read(commands: Fields) -> BuildImage | None:
+def read(commands: Fields, has_gpu: bool) -> BuildImage | None:
     """Read how to build the image; None where none is to be built."""
     fields = commands.child("build_image", "`dockerfile: Dockerfile`", _IF_EMPTY)
     if fields is None:
         return None
+    if fields.has("gpu_target") and not has_gpu:
+        fields.problems.warn(
+            f"{fields.name('gpu_target')} is without effect",
+            fields.place("gpu_target"),
+            "resources.gpu asks for no GPU; add `gpu: {count: 1}` there",
+        )
     image_name = fields.text("image_name", None, "someone/project:1")
     return BuildImage(
         image_name=image_name,
@@ -26,6 +32,7 @@ def read(commands: Fields) -> BuildImage | None:
             "docker/Dockerfile",
         ),
         target=fields.text("target", None, "cpu"),
+        gpu_target=fields.text("gpu_target", None, "gpu"),
         args=_arguments(fields),
         no_cache=fields.boolean("no_cache", False),
         push=_push(fields, image_name),

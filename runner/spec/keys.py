@@ -35,6 +35,7 @@ KEYS: Grammar = {
         "image_name",
         "dockerfile",
         "target",
+        "gpu_target",
         "args",
         "no_cache",
         "push",

@@ -7,7 +7,7 @@ from pathlib import Path
 from runner import events as ev
 from runner import report
 from runner.image import KEY_REPOSITORY
-from runner.model import ImageAction, Reason
+from runner.model import GpuState, GpuUse, ImageAction, Reason
 
 CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
 
@@ -46,8 +46,30 @@ def lines(event: ev.Event, running: str = "") -> Said:
             if image.reference.startswith(f"{KEY_REPOSITORY}:"):
                 return [(CACHED, "yellow"), using]
             return [using]
+        case ev.GpuBusy(why, wait_s):
+            text = f"Waiting for a GPU, {report.seconds(wait_s)} at most: {why}."
+            return [(text, "yellow")]
+        case ev.GpuGiven(use) if not use.after:
+            return _gpus(use)
         case _:
             return _command_lines(event, running)
+
+
+def _gpus(use: GpuUse) -> Said:
+    """Tell each GPU, and whoever else computes on it."""
+    said = []
+    before = {state.uuid: state for state in use.before}
+    for gpu in use.gpus:
+        state = before.get(gpu.uuid, GpuState(gpu.uuid))
+        about = ", ".join(filter(None, (gpu.uuid, *report.condition(state))))
+        driver = f", driver {use.driver}" if use.driver else ""
+        text = f"Using {gpu.name} ({about}){driver}, by {use.way.words}."
+        said.append((text, "cyan"))
+        if state.processes:
+            others = report.processes(state.processes)
+            text = f"Warning: others compute on it, so times may suffer: {others}"
+            said.append((text, "yellow"))
+    return said
 
 
 def _engine(event: ev.EngineChosen) -> tuple[str, str]:
