@@ -1,7 +1,8 @@
 """The bare engine: commands on this machine as they are, with nothing around them.
 
 For one's own project, where no sandbox works. The folders of the run are ordinary
-temporary ones, so a command must find them by RAI_SOURCE_DIR and its like.
+temporary ones, so a command must find them by RAI_SOURCE_DIR and its like. Nothing but
+CUDA_VISIBLE_DEVICES keeps a command from the GPUs that the run was not given.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from runner import commands, process
+from runner import commands, nvidia, process
 from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import environment
 from runner.engines.folders import Folders, made, reap
+from runner.engines.gpu import Watch, visible
 from runner.engines.imageless import Imageless
 from runner.engines.local.host import TIME, host
 from runner.engines.local.tools import provide, redirected
@@ -28,6 +30,7 @@ from runner.model import (
     BuildSpec,
     Command,
     EngineFacts,
+    GpuWay,
     Problem,
     Step,
     Workspace,
@@ -62,11 +65,13 @@ class BareEngine(Imageless):
         reap()
         with ExitStack() as stack:
             folders = stack.enter_context(made(work.run_id))
+            watch = Watch(work.gpu, nvidia.states)
+            watch.begin()
             run = _Run(work, cancel, folders, time=self._time)
             stack.callback(process.kill_marked, MARK, run.mark)
             run.furnish()
             yield Starting("commands")
-            yield from in_order(work, cancel, run.execute)
+            yield from watch.told(GpuWay.NODES, in_order(work, cancel, run.execute))
             yield Usage(run.largest_bytes)
             process.kill_marked(MARK, run.mark)
             for data in source.pack(folders.build, "build"):
@@ -152,6 +157,7 @@ class _Run:
             home=str(Path.home()),
             shell=os.environ.get("SHELL", "/bin/sh"),
             image=self._work.image or "",
+            gpus=visible(self._work),
             first_on_path=(f"{self._folders.tools}/bin", str(host().bin)),
             base=os.environ,
         )

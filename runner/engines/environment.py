@@ -26,13 +26,15 @@ def environment(
     shell: str = "/bin/bash",
     image: str = "",
     architecture: str = "amd64",
+    gpus: str = "",
     first_on_path: Sequence[str] = (),
     base: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Give the names that scripts written for the original rely on, and their values.
 
     ``base`` is what the image (or the host) says itself: its other names stay, its PATH
-    and LD_LIBRARY_PATH follow the folders that are put first.
+    and LD_LIBRARY_PATH follow the folders that are put first. ``gpus`` are the UUIDs of
+    the GPUs that were given; without any, CUDA is told to see none, as in the original.
     """
     base = base or {}
     return {
@@ -48,6 +50,7 @@ def environment(
         "BUILD_DIR": build,
         "DATA_DIR": data,
         "IMAGE_NAME": image,
+        "CUDA_VISIBLE_DEVICES": gpus,
         "TERM": "xterm",
         "SHELL": shell,
         "HOME": home,

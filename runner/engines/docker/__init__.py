@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +21,11 @@ from runner.model import (
     BuildSpec,
     BuiltImage,
     EngineFacts,
+    Gpu,
+    GpuSituation,
     ImageFacts,
     ImagePlan,
+    Origin,
     Problem,
     Reason,
     Workspace,
@@ -29,6 +33,8 @@ from runner.model import (
 
 if TYPE_CHECKING:
     from runner.engines.docker.client import Client
+    from runner.engines.docker.facts import Info
+    from runner.engines.docker.gpu import Supply
     from runner.engines.imagestore import Removed
     from runner.image.stock import Removal
 
@@ -60,7 +66,7 @@ class DockerEngine:
         """Say which engine it is and what it cannot enforce."""
         from runner.engines.docker.facts import facts
 
-        return facts(self._client, self._answer.endpoint)
+        return facts(self._info, self._api_version, self._answer.endpoint)
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
         """Look up the images that are there, and what a build would be made of."""
@@ -76,6 +82,18 @@ class DockerEngine:
 
         return prepare(self._client, self._answer, plan, project, cancel)
 
+    def origin(self, project: Path) -> Origin:
+        """Mark a project's folder as its images are marked."""
+        from runner.engines.docker.images import origin
+
+        return origin(project)
+
+    def image_bytes(self, reference: str) -> int:
+        """Say how large an image is."""
+        from runner.engines.docker.images import size_bytes
+
+        return size_bytes(self._client, reference)
+
     def built_images(self) -> tuple[BuiltImage, ...]:
         """List the images that rai built."""
         from runner.engines.docker.images import built
@@ -88,11 +106,27 @@ class DockerEngine:
 
         return remove(self._client, removals)
 
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        """Say which GPUs its containers can have; elsewhere, look from one."""
+        from runner.engines.docker.gpu_query import situation
+
+        return situation(self._client, self._supply, image)
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Lock a GPU of this machine as its other runs do; another's on the engine."""
+        if self._supply.shared:
+            from runner import nvidia
+
+            return nvidia.hold(gpu, run_id)
+        from runner.engines.docker.gpu_hold import hold
+
+        return hold(self._client, gpu, run_id)
+
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps in one container, each as a command of its own."""
         from runner.engines.docker.job import run
 
-        return run(self._client, work, cancel)
+        return run(self._client, work, cancel, self._supply if work.gpu else None)
 
     @cached_property
     def _answer(self) -> Answer:
@@ -105,3 +139,21 @@ class DockerEngine:
         if self._answer.problem:
             raise EngineError(self._answer.problem, reason=Reason.NO_ENGINE)
         return connect(self._answer)
+
+    @cached_property
+    def _info(self) -> Info:
+        from runner.engines.docker.facts import ask
+
+        return ask(self._client)
+
+    @property
+    def _api_version(self) -> str:
+        return str(self._client.api_version)
+
+    @cached_property
+    def _supply(self) -> Supply:
+        from runner import nvidia
+        from runner.engines.docker.facts import gpus
+        from runner.engines.docker.gpu import Supply
+
+        return Supply(gpus(self._info, self._api_version), nvidia.host())

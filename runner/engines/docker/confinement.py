@@ -7,7 +7,9 @@ from typing import Any
 
 from docker.types import Mount, Ulimit
 
+from runner.engines.docker.gpu import CLOSED, Passage
 from runner.engines.environment import environment
+from runner.engines.gpu import visible
 from runner.model import GIB, MOST_PIDS, DataMount, Limits, Profile, Workspace
 
 STRICT_USER = 10001
@@ -56,16 +58,19 @@ def mounts(
 
 
 def host_options(
-    work: Workspace, name: str, labels: Mapping[str, str]
+    work: Workspace, name: str, labels: Mapping[str, str], gpu: Passage = CLOSED
 ) -> dict[str, Any]:
-    """Give the host's half of the settings of the container that runs the commands."""
+    """Give the host's half of the settings of the container that runs the commands.
+
+    GPUs come in beside the confinement; nothing of it is given up for them.
+    """
     strict = work.profile is Profile.STRICT
     data = [
         Mount(mount.directory, data_volume(mount), read_only=True, no_copy=True)
         for mount in work.data
     ]
     return {
-        "mounts": [*mounts(name, labels, source_read_only=strict), *data],
+        "mounts": [*mounts(name, labels, source_read_only=strict), *data, *gpu.mounts],
         "network_mode": "bridge" if work.limits.network else "none",
         "cap_drop": ["ALL"],
         "cap_add": [] if strict else FILE_OWNER_CAPABILITIES,
@@ -74,10 +79,13 @@ def host_options(
         "tmpfs": {"/tmp": _tmp_options(work.limits)} if strict else {},
         "log_config": {"Type": "none", "Config": {}},
         **_limit_options(work.limits),
+        **dict(gpu.options),
     }
 
 
-def variables(work: Workspace, image_variables: list[str]) -> dict[str, str]:
+def variables(
+    work: Workspace, image_variables: list[str], gpu: Passage = CLOSED
+) -> dict[str, str]:
     """Give the environment of the commands, the image's own included."""
     strict = work.profile is Profile.STRICT
     base = dict(line.partition("=")[::2] for line in image_variables)
@@ -86,10 +94,11 @@ def variables(work: Workspace, image_variables: list[str]) -> dict[str, str]:
         user="rai" if strict else "root",
         home=home,
         image=work.image or "",
+        gpus=visible(work),
         base=base,
     )
     cache = {"XDG_CACHE_HOME": "/tmp/.cache"}
-    return {**named, **cache, **work.environment}
+    return {**named, **cache, **work.environment, **gpu.variables}
 
 
 def _tmp_options(limits: Limits) -> str:

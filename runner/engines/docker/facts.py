@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 from runner.engines.docker.client import Client, failing
 from runner.engines.docker.endpoint import Endpoint
-from runner.model import EngineFacts
+from runner.model import DockerGpus, EngineFacts
+
+Info = dict[str, Any]
 
 
-def facts(client: Client, endpoint: Endpoint) -> EngineFacts:
-    """Say which engine it is, how it is reached, and what it cannot enforce."""
+def ask(client: Client) -> Info:
+    """Have the engine describe itself: one call, of which all else is read."""
     with failing("describe itself"):
-        info = client.info()
-    how = (
-        f"{endpoint}, API {client.api_version}, "
-        f"cgroup v{info.get('CgroupVersion') or '1'}"
-    )
+        info: Info = client.info()
+    return info
+
+
+def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
+    """Say which engine it is, how it is reached, and what it cannot enforce."""
+    how = f"{endpoint}, API {api_version}, cgroup v{info.get('CgroupVersion') or '1'}"
     return EngineFacts(
         "docker", info["ServerVersion"], how, unenforced=_unenforced(info)
     )
 
 
-def _unenforced(info: dict[str, Any]) -> tuple[str, ...]:
+def gpus(info: Info, api_version: str) -> DockerGpus:
+    """Pick what decides about GPUs.
+
+    Docker tells the CDI devices that it found since 28.2. BuildahVersion and Rootless
+    are Podman's additions to the answer.
+    """
+    devices = info.get("DiscoveredDevices") or ()
+    security = ",".join(info.get("SecurityOptions") or ())
+    return DockerGpus(
+        api_version,
+        version=info["ServerVersion"],
+        here=_here(info),
+        operating_system=info.get("OperatingSystem") or "",
+        runtimes=tuple(info.get("Runtimes") or ()),
+        default_runtime=info.get("DefaultRuntime") or "",
+        cdi_devices=tuple(each["ID"] for each in devices if each["Source"] == "cdi"),
+        cdi_folders=tuple(info.get("CDISpecDirs") or ()),
+        rootless="name=rootless" in security or bool(info.get("Rootless")),
+        podman="BuildahVersion" in info,
+    )
+
+
+def _here(info: Info) -> bool:
+    """Tell whether the engine sees this machine's files.
+
+    A socket of this machine does not say so: another's may be forwarded to it, or this
+    process may be in a container that was given the engine's.
+    """
+    machine = (platform.node(), platform.release())
+    return (info.get("Name"), info.get("KernelVersion")) == machine
+
+
+def _unenforced(info: Info) -> tuple[str, ...]:
     limits = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "pids"}
     missing = [name for key, name in limits.items() if not info.get(key)]
     if "name=seccomp" not in ",".join(info.get("SecurityOptions") or ()):

@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from runner.cancel import Cancel
 from runner.engines.docker.client import Client
+from runner.engines.docker.gpu import Supply
 from runner.engines.docker.reap import reap
 from runner.engines.docker.stage import Stage
 from runner.engines.docker.steps import Steps
+from runner.engines.gpu import Watch
 from runner.engines.sequence import in_order
 from runner.events import CommandSkipped, Event, Starting, Usage
 from runner.model import Workspace
@@ -17,10 +19,16 @@ from runner.model import Workspace
 THREADS = 4
 
 
-def run(client: Client, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-    """Run the steps in a container of their own, and leave nothing behind."""
+def run(
+    client: Client, work: Workspace, cancel: Cancel, supply: Supply | None
+) -> Iterator[Event]:
+    """Run the steps in a container of their own, and leave nothing behind.
+
+    ``supply`` is where its GPUs come from; None for a run without.
+    """
     pool = ThreadPoolExecutor(THREADS, "docker")
-    stage = Stage(client, work, cancel)
+    stage = Stage(client, work, cancel, supply)
+    watch = _watch(client, work, stage, supply)
     try:
         reaping = pool.submit(reap, client)
         yield Starting()
@@ -29,13 +37,24 @@ def run(client: Client, work: Workspace, cancel: Cancel) -> Iterator[Event]:
             yield from _nothing_ran(work)
             return
         with Steps(client, stage.container, work, cancel) as steps:
-            yield from in_order(work, cancel, steps.execute)
+            commands = in_order(work, cancel, steps.execute)
+            yield from watch.told(stage.way, commands)
             yield Usage(steps.counters.peak_memory_bytes)
         yield from stage.build_folder(pool, idle=steps.idle)
         reaping.result()
     finally:
         stage.clear(pool)
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _watch(
+    client: Client, work: Workspace, stage: Stage, supply: Supply | None
+) -> Watch:
+    if supply is None:
+        return Watch(None, lambda _: ())
+    from runner.engines.docker import gpu_query  # most runs need nothing of it
+
+    return gpu_query.watch(client, work.gpu, supply, lambda: stage.container)
 
 
 def _nothing_ran(work: Workspace) -> Iterator[Event]:

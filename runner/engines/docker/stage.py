@@ -16,12 +16,19 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from runner.cancel import Cancel
-from runner.engines.docker import archives, confinement, owner
-from runner.engines.docker.client import FAILURES, APIError, Client, failing, image
+from runner.engines.docker import archives, confinement, gpu, owner
+from runner.engines.docker.client import (
+    FAILURES,
+    APIError,
+    Client,
+    explained,
+    failing,
+    image,
+)
 from runner.engines.docker.datavolumes import fill
 from runner.errors import EngineError
-from runner.events import BuildFolder, Event, Progress
-from runner.model import Problem, Workspace
+from runner.events import BuildFolder, Event, Progress, Warned
+from runner.model import GpuWay, Problem, Workspace
 
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
@@ -30,10 +37,22 @@ SLACK_S = 600.0
 
 
 class Stage:
-    """What the commands of one run work on; ``container`` is where they run."""
+    """What the commands of one run work on; ``container`` is where they run.
 
-    def __init__(self, client: Client, work: Workspace, cancel: Cancel) -> None:
+    ``way`` is how the GPUs came into it; None without any.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        work: Workspace,
+        cancel: Cancel,
+        supply: gpu.Supply | None = None,
+    ) -> None:
         self._client, self._work, self._cancel = client, work, cancel
+        self._supply = supply
+        self._refusals: list[tuple[GpuWay, str]] = []
+        self.way: GpuWay | None = None
         safe = re.sub(r"[^a-zA-Z0-9_.-]", "-", work.run_id)
         self.name = f"rai-{safe}-{secrets.token_hex(4)}"
         self.container = ""
@@ -56,6 +75,8 @@ class Stage:
             with failing("set up the run"):
                 for task in self._tasks:
                     task.result()
+        for way, said in self._refusals:
+            yield Warned(f"no GPU by {way.words} ({said}): another way is taken")
 
     def build_folder(self, pool: ThreadPoolExecutor, *, idle: bool) -> Iterator[Event]:
         """End what still runs, and give the build folder back.
@@ -85,8 +106,32 @@ class Stage:
         client, work = self._client, self._work
         if work.data:
             fill(client, self._image, work.data, self._labels, self._count)
-        found = image(client, self._image)
-        options = confinement.host_options(work, self.name, self._labels)
+        variables = image(client, self._image)["Config"].get("Env") or []
+        for passage in gpu.passages(work.gpu, self._supply):
+            if self._started(passage, variables):
+                return
+        raise gpu.refused(self._refusals)
+
+    def _started(self, passage: gpu.Passage, variables: list[str]) -> bool:
+        """Start the container by one way to its GPUs; note where that way fails."""
+        client = self._client
+        try:
+            self.container = self._created(passage, variables)
+            client.start(self.container)
+        except APIError as error:
+            failure = _not_started(error, self._image)
+            if passage.way is None or failure.problems[0].hint:
+                raise failure from error
+            self._refusals.append((passage.way, explained(error)))
+            self._remove_container(self.container)
+            self.container = ""
+            return False
+        self.way = passage.way
+        return True
+
+    def _created(self, passage: gpu.Passage, variables: list[str]) -> str:
+        work, client = self._work, self._client
+        options = confinement.host_options(work, self.name, self._labels, passage)
         who = confinement.user(work.profile)
         made = client.create_container(
             self._image,
@@ -94,16 +139,13 @@ class Stage:
             entrypoint=confinement.SLEEPER,
             user=f"{who}:{who}",
             working_dir="/build",
-            environment=confinement.variables(work, found["Config"].get("Env") or []),
+            environment=confinement.variables(work, variables, passage),
             labels=self._labels,
             healthcheck=confinement.NO_HEALTHCHECK,
             host_config=client.create_host_config(**options),
         )
-        self.container = made["Id"]
-        try:
-            client.start(self.container)
-        except APIError as error:
-            raise _not_started(error, self._image) from error
+        identity: str = made["Id"]
+        return identity
 
     def _send_source(self) -> None:
         mounts = confinement.mounts(self.name, self._labels, source_read_only=False)

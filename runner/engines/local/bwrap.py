@@ -63,6 +63,8 @@ def _files(layout: Layout) -> list[str]:
     for path, target in layout.links:
         words += [*_parents(path), "--symlink", target, path]
     words += ["--proc", "/proc", "--dev", "/dev"]
+    for path in layout.devices:
+        words += [*_parents(path), "--dev-bind", path, path]
     words += ["--perms", "1777", "--size", str(layout.shm_bytes), "--tmpfs", "/dev/shm"]
     return [*words, "--remount-ro", "/"]
 

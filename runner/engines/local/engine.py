@@ -10,17 +10,18 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from runner import commands, process
+from runner import commands, nvidia, process
 from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
-from runner.engines.environment import environment
+from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, made, reap
+from runner.engines.gpu import Watch, files, nodes, visible
 from runner.engines.imageless import Imageless
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.greeting import Greeting
 from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import TOOLS, Layout, layout
+from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
 from runner.engines.local.tools import provide, redirected
 from runner.engines.sequence import in_order
 from runner.errors import EngineError
@@ -29,6 +30,7 @@ from runner.model import (
     BuildSpec,
     DataMount,
     EngineFacts,
+    GpuWay,
     Problem,
     Profile,
     Reason,
@@ -37,6 +39,11 @@ from runner.model import (
 )
 
 READABLE_BY_ALL = 0o004
+DRIVERS_OWN = {
+    "PATH": ":".join((*SYSTEM_PATH, f"{NVIDIA}/bin")),
+    "LD_LIBRARY_PATH": f"{NVIDIA}/lib64",
+}
+"""Where the driver's programs and libraries are found, after all other places."""
 
 
 class LocalEngine(Imageless):
@@ -80,22 +87,30 @@ class LocalEngine(Imageless):
             raise EngineError(*self.check(BuildSpec("")), reason=Reason.NO_ENGINE)
         for name in reap():
             cgroup.remove(name)
+        watch = Watch(work.gpu, nvidia.states)
+        watch.begin()
         with ExitStack() as stack:
             folders = stack.enter_context(made(work.run_id))
             group = None
             if cgroup.available():
                 group = cgroup.Group(folders.root.name, work.limits)
                 stack.callback(group.close)
-            run = _Run(work, cancel, found, folders, group)
+            run = _Run(work, cancel, found, folders, group, self._gpus_of(work))
             run.furnish()
             yield Starting("sandbox")
-            yield from in_order(work, cancel, run.execute)
+            yield from watch.told(GpuWay.NODES, in_order(work, cancel, run.execute))
             yield Usage(run.peak_bytes)
             for data in source.pack(folders.build, "build"):
                 yield BuildFolder(data)
 
     def _search(self) -> sandbox.Search:
         return sandbox.find(self._kind, self._time)
+
+    def _gpus_of(self, work: Workspace) -> Gpus:
+        """Show the device files of the granted GPUs alone, and the driver's files."""
+        if work.gpu is None:
+            return NO_GPUS
+        return Gpus(nodes(work.gpu, self.machine), files(self.machine, NVIDIA))
 
 
 class _Run:
@@ -108,8 +123,10 @@ class _Run:
         found: sandbox.Sandbox,
         folders: Folders,
         group: cgroup.Group | None,
+        gpus: Gpus,
     ) -> None:
         self._work, self._cancel, self._sandbox = work, cancel, found
+        self._gpus = gpus
         self._folders, self._group = folders, group
         self._largest_bytes: int | None = None
         self._environment = self._names()
@@ -195,7 +212,9 @@ class _Run:
             user="root" if compatible else "rai",
             shell="/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
             image=self._work.image or "",
+            gpus=visible(self._work),
             first_on_path=(f"{TOOLS}/bin", str(python.bin)),
+            base=DRIVERS_OWN if self._work.gpu else {},
         )
         if python.user_base:
             names["PYTHONUSERBASE"] = str(python.user_base)
@@ -210,6 +229,7 @@ class _Run:
             data=[self._readable(mount) for mount in self._work.data],
             owner=self._sandbox.owner,
             over=self._sandbox.time == "over",
+            gpus=self._gpus,
         )
 
     def _readable(self, mount: DataMount) -> DataMount:

@@ -90,15 +90,15 @@ def fill(root: str, layout: dict[str, Any]) -> None:
         os.symlink(target, root + path)
     os.mkdir(root + "/proc")
     mount("proc", root + "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    fill_dev(root + "/dev", layout["shm_bytes"])
+    fill_dev(root + "/dev", layout["devices"], layout["shm_bytes"])
 
 
-def fill_dev(dev: str, shm_bytes: int) -> None:
-    """Make the few devices that any program may expect, and shared memory."""
+def fill_dev(dev: str, more: list[str], shm_bytes: int) -> None:
+    """Make the few devices that any program may expect, more, and shared memory."""
     os.mkdir(dev)
     mount("tmpfs", dev, "tmpfs", MS_NOSUID, "mode=755,size=64k")
-    for name in DEVICES:
-        bind(f"/dev/{name}", f"{dev}/{name}", ATTR_NOSUID)
+    for path in [*(f"/dev/{name}" for name in DEVICES), *more]:
+        bind(path, dev + path.removeprefix("/dev"), ATTR_NOSUID)
     links = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
     for name, target in links.items():
         os.symlink(f"/proc/self/{target}", f"{dev}/{name}")

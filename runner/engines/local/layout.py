@@ -11,9 +11,25 @@ from runner.model.noun import noun
 
 EMPTY = ("/data", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/var")
 TOOLS = "/run/rai"
+NVIDIA = "/run/nvidia"
 HOSTNAME = "rai"
 
 Owner = tuple[int, int]
+
+
+@noun
+class Gpus:
+    """What a sandbox shows of the GPUs that its run was given.
+
+    ``files`` are pairs of the host's file and its place: the driver's libraries and
+    programs, wherever the host has them, at one place that the loader is told of.
+    """
+
+    nodes: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+
+NO_GPUS = Gpus()
 
 
 @noun
@@ -30,7 +46,8 @@ class Layout:
     """A whole sandbox: folders, then binds, then links, on an empty root.
 
     ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an
-    ordinary user, who stays who they are. ``over`` is laid over /usr/bin.
+    ordinary user, who stays who they are. ``over`` is laid over /usr/bin. ``devices``
+    are device files of the host that are seen beside those that any program expects.
     """
 
     folders: tuple[str, ...]
@@ -41,6 +58,7 @@ class Layout:
     network: bool
     mount: str
     over: str | None = None
+    devices: tuple[str, ...] = ()
 
 
 def layout(
@@ -52,8 +70,9 @@ def layout(
     data: Sequence[DataMount] = (),
     owner: Owner | None = None,
     over: bool = False,
+    gpus: Gpus = NO_GPUS,
 ) -> Layout:
-    """Arrange the host's programs, its Python, the data and the run's own folders."""
+    """Arrange the host's programs, its Python, the data, GPUs and the run's folders."""
     own = (
         Bind(str(folders.scratch), "/tmp", writable=True),
         Bind(str(folders.source), "/src", writable=profile is Profile.COMPATIBLE),
@@ -71,6 +90,7 @@ def layout(
                 for mount in data
                 for file in mount.files
             ),
+            *(Bind(source, target) for source, target in gpus.files),
         ),
         links=(
             *((str(path), target) for path, target in host.links),
@@ -82,4 +102,5 @@ def layout(
         network=limits.network,
         mount=str(folders.mount),
         over=str(folders.over) if over else None,
+        devices=gpus.nodes,
     )
