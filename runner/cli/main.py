@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -29,11 +29,13 @@ COMMANDS = (
     "logs",
     "pull",
     "parse",
+    "image",
     "doctor",
     "init",
     "version",
 )
-"""In the order of the help; each is a function in a module, both of its name."""
+"""In the order of the help; each is a function, or a group of them, in a module, both
+of its name."""
 
 
 def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -50,7 +52,11 @@ def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     made.callback()(root)
     for name in names:
-        made.command()(getattr(import_module(f"runner.cli.{name}"), name))
+        found = getattr(import_module(f"runner.cli.{name}"), name)
+        if isinstance(found, typer.Typer):
+            made.add_typer(found, name=name)
+        else:
+            made.command()(found)
     return made
 
 
@@ -117,7 +123,10 @@ def _obey(given: list[str]) -> int:
 
 
 def _refuse_contradictions(group: object, given: list[str]) -> None:
-    command = getattr(group, "commands", {}).get(given[0] if given else "")
+    command: Any = group
+    while (commands := getattr(command, "commands", None)) is not None:
+        name, *given = given or [""]
+        command = commands.get(name)
     if command is None:
         return
     options = [
@@ -129,7 +138,7 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
         for parameter in command.params
         if parameter.param_type_name == "option"
     ]
-    if found := words.contradictions(given[1:], options):
+    if found := words.contradictions(given, options):
         raise UsageError(*found)
 
 

@@ -38,13 +38,10 @@ def nearest(
         same_file = its.dockerfile == parts.dockerfile
         return same_file, its.target == parts.target, image.created_at
 
-    own = [image for image in built if image.parts and of_project(image, origin)]
+    if origin is None:
+        return None
+    own = [image for image in built if image.origin == origin and image.parts]
     return max(own, key=nearness, default=None)
-
-
-def of_project(image: BuiltImage, origin: Origin | None) -> bool:
-    """Whether an image was built from a project's folder."""
-    return bool(image.origin and origin and image.origin.key == origin.key)
 
 
 def changes(before: ImageParts, now: ImageParts) -> list[str]:

@@ -12,7 +12,7 @@ from runner.image.names import KEY_REPOSITORY
 from runner.model import BuiltImage, ImagePlan, Origin
 
 IMAGE, KEY, PARTS, NAMES = "rai.image", "rai.key", "rai.parts", "rai.names"
-PROJECT, PROJECT_KEY = "rai.project", "rai.project.key"
+PROJECT = "rai.project"
 VERSIONS = ("cuda", "mxnet", "numpy", "pycuda", "cudnn")
 """What a Dockerfile may state, as `rai.numpy` and so on: LABEL rai.numpy=1.23.5"""
 
@@ -26,8 +26,7 @@ def written(plan: ImagePlan) -> dict[str, str]:
         KEY: plan.key,
         NAMES: " ".join(dict.fromkeys(names)),
         PARTS: parted.written(plan.parts) if plan.parts else "",
-        PROJECT: plan.origin.name if plan.origin else "",
-        PROJECT_KEY: plan.origin.key if plan.origin else "",
+        PROJECT: _project(plan.origin) if plan.origin else "",
     }
 
 
@@ -47,14 +46,13 @@ def read(
     ours = not known or any(map(is_key, known))
     if not labels.get(KEY) or not ours:
         return None
-    name, key = labels.get(PROJECT, ""), labels.get(PROJECT_KEY, "")
     found = ((version, labels.get(f"rai.{version}", "")) for version in VERSIONS)
     return BuiltImage(
         id=image_id,
         tags=known,
         size_bytes=size_bytes,
         created_at=created_at,
-        origin=Origin(name, key) if key else None,
+        origin=_origin(labels.get(PROJECT, "")),
         parts=parted.read(labels.get(PARTS, "")),
         names=tuple(labels.get(NAMES, "").split()),
         versions=tuple((version, value) for version, value in found if value),
@@ -64,3 +62,14 @@ def read(
 def is_key(tag: str) -> bool:
     """Whether a name is one by which rai finds an image again."""
     return tag.startswith(f"{KEY_REPOSITORY}:")
+
+
+def _project(origin: Origin) -> str:
+    return f"{origin.machine}/{origin.folder}/{origin.name}"
+
+
+def _origin(text: str) -> Origin | None:
+    match text.split("/", 2):
+        case [machine, folder, name]:
+            return Origin(name, machine, folder)
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from runner.image import dockerfile
@@ -38,8 +39,6 @@ def of(build: BuildImage, facts: ImageFacts) -> ImageParts:
 
 def with_bases(parts: ImageParts, present: Mapping[str, str]) -> ImageParts:
     """Give the parts with their bases as the engine has them now."""
-    from dataclasses import replace
-
     names = tuple(name for name, _ in parts.bases)
     return replace(parts, bases=_looked_up(names, present))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from runner.image.changes import of_project
 from runner.image.labels import is_key
 from runner.model import BuiltImage, ImageAction, ImagePlan, Origin
 from runner.model.noun import noun
@@ -57,14 +56,14 @@ def current(image: BuiltImage, plans: Iterable[ImagePlan]) -> bool:
 
 
 def outdated(
-    built: Sequence[BuiltImage], origin: Origin | None, plans: Sequence[ImagePlan]
+    built: Sequence[BuiltImage], origin: Origin, plans: Sequence[ImagePlan]
 ) -> list[BuiltImage]:
     """Give the builds of a project that a later one has replaced.
 
     Of each target that runs now the current build stays, or the newest where none is;
     of a target that no run has any more nothing, once there is another build.
     """
-    own = [image for image in built if of_project(image, origin)]
+    own = [image for image in built if image.origin == origin]
     targets = {plan.build.target or "" for plan in plans if plan.build}
     stays = [image for image in own if current(image, plans)]
     for name in targets - {target(image) for image in stays}:

@@ -1,0 +1,55 @@
+"""What the commands about images share: the project, and how its runs get theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import image
+from runner.cli.project import build_file, read_spec
+from runner.errors import ImageError, UsageError
+from runner.model import BuildSpec, ImagePlan, Origin
+from runner.model.noun import noun
+
+if TYPE_CHECKING:
+    from runner.engines.imagestore import ImageStore
+
+NO_SPEC = BuildSpec("")
+"""Stands for no project: where an engine has to be found all the same."""
+
+
+@noun
+class Project:
+    """A project's folder and how its runs would get their image now.
+
+    There is a plan for each target that a run may have. ``problem`` says why there is
+    none.
+    """
+
+    spec: BuildSpec
+    origin: Origin
+    plans: tuple[ImagePlan, ...]
+    problem: str = ""
+
+
+def spec(path: Path | None) -> BuildSpec | None:
+    """Read the build file of a folder; None where none is named and none is here."""
+    try:
+        build_file(path or Path())
+    except UsageError:
+        if path is not None:
+            raise
+        return None
+    return read_spec(path or Path())[0]
+
+
+def project(store: ImageStore, spec: BuildSpec) -> Project:
+    """Ask the engine how runs of a project would get their image."""
+    folder = Path(spec.file).parent
+    origin = store.origin(folder)
+    try:
+        facts = store.image_facts(folder, spec)
+        plans = (image.plan(spec.built_for(gpu), facts) for gpu in (False, True))
+        return Project(spec, origin, tuple(dict.fromkeys(plans)))
+    except ImageError as error:
+        return Project(spec, origin, (), "; ".join(map(str, error.problems)))

@@ -1,0 +1,98 @@
+"""`rai image build [-p DIR]`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import settings
+from runner.errors import UsageError
+from runner.model import BuildImage, BuildSpec, Reason
+
+if TYPE_CHECKING:
+    from runner.engines.imagestore import ImageStore
+
+
+def build(
+    path: Annotated[
+        Path, typer.Option("--path", "-p", help="The project's folder.")
+    ] = Path(),
+    target: Annotated[
+        str | None, typer.Option(help="The Dockerfile's stage, in place of the file's.")
+    ] = None,
+    gpu: Annotated[
+        bool | None,
+        typer.Option(
+            "--gpu/--no-gpu",
+            help="The image of a run with a GPU, or without; not given: as here.",
+        ),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Build all of it anew.")
+    ] = False,
+) -> None:
+    """Build the image that `rai run` would start from, where it is not there yet.
+
+    Its reference is the only line on stdout.
+    """
+    from runner import image
+    from runner.cancel import Cancel
+    from runner.cli import asked, interrupt
+    from runner.engines import imagestore
+    from runner.report import size
+    from runner.term.face import Face, Mode
+    from runner.term.problems import problems
+
+    config = settings.load()
+    request, warnings = asked.request(path, config, False, None)
+    face = Face(Mode(config.progress), aside=True)
+    if face.mode is not Mode.QUIET:
+        problems(warnings)
+    store = imagestore.store(config.engine, request.spec)
+    spec = _wanted(request.spec, store, target, gpu, no_cache)
+    plan = image.plan(spec, store.image_facts(request.project, spec))
+    cancel = Cancel()
+    with interrupt.heeded(cancel, face):
+        for event in store.prepare(plan, request.project, cancel):
+            face.show(event)
+    face.close()
+    if cancel.requested:
+        raise typer.Exit(Reason.CANCELLED.exit_code)
+    large = size(store.image_bytes(plan.reference))
+    face.line(f"Image {plan.reference}, {large}: {plan.action}, {plan.why}.", "green")
+    print(plan.reference)
+
+
+def _wanted(
+    spec: BuildSpec,
+    store: ImageStore,
+    target: str | None,
+    gpu: bool | None,
+    no_cache: bool,
+) -> BuildSpec:
+    """Narrow a spec down to the one image that is to be there."""
+    if spec.names_image:
+        if target or no_cache or gpu is not None:
+            text = f"{spec.file} names the image {spec.image}: nothing of it is built"
+            raise UsageError(text)
+        return spec
+    build = spec.build_image or BuildImage()
+    if target:
+        build = replace(build, target=target, gpu_target=None)
+    if no_cache:
+        build = replace(build, no_cache=True)
+    if build != BuildImage():
+        spec = replace(spec, build_image=build)
+    if build.gpu_target is None:
+        return spec
+    return spec.built_for(_given_here(spec, store) if gpu is None else gpu)
+
+
+def _given_here(spec: BuildSpec, store: ImageStore) -> bool:
+    """Whether a run would be given a GPU: one that must have one runs in no other."""
+    if spec.gpu is None:
+        return False
+    return not spec.gpu.optional or store.gpus().any

@@ -1,0 +1,89 @@
+"""`rai image ls [-p DIR]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from runner.cli import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.cli.image.asked import Project
+    from runner.model import BuiltImage
+    from runner.report import Block
+
+
+def ls(
+    path: Annotated[
+        Path | None,
+        typer.Option("--path", "-p", help="The project's folder.  [default: .]"),
+    ] = None,
+    as_json: settings.JsonFlag = False,
+) -> None:
+    """List the images that rai built, and what a run of the project would start from.
+
+    Where that would be built anew, it says why.
+    """
+    from runner.cli.image import asked
+    from runner.engines import imagestore
+    from runner.term.tables import blocks
+
+    config = settings.load()
+    spec = asked.spec(path)
+    store = imagestore.store(config.engine, spec or asked.NO_SPEC)
+    built = sorted(store.built_images(), key=lambda image: -image.created_at)
+    project = asked.project(store, spec) if spec else None
+    if as_json:
+        settings.print_json(_plain(built, project))
+        return
+    if not built:
+        print("rai has built no image on this engine: rai image build -p DIR")
+    blocks(_shown(built, project, store.origin(Path()).machine))
+
+
+def _shown(
+    built: Sequence[BuiltImage], project: Project | None, machine: str
+) -> list[Block]:
+    from runner.cli.image import words
+    from runner.image import stock
+    from runner.report import Pairs
+
+    plans = project.plans if project else ()
+    old = stock.outdated(built, project.origin, plans) if project else []
+
+    def state(image: BuiltImage) -> str:
+        current = "current" if stock.current(image, plans) else ""
+        older = "older" if image in old else ""
+        used = "in use" if image.containers else ""
+        return ", ".join(filter(None, (current or older, used)))
+
+    shown: list[Block] = [words.table(built, machine, state)] if built else []
+    if more := words.contents(built):
+        shown.append(more)
+    if project:
+        name = project.origin.name
+        rows = [(f"{name} {words.target(p)}".rstrip(), words.outlook(p)) for p in plans]
+        shown.append(Pairs(tuple(rows) or ((name, project.problem),)))
+    return shown
+
+
+def _plain(built: Sequence[BuiltImage], project: Project | None) -> dict[str, Any]:
+    from runner import record
+    from runner.image import stock
+
+    plans = project.plans if project else ()
+    old = stock.outdated(built, project.origin, plans) if project else []
+    images = [
+        {
+            "reference": stock.reference(image),
+            "current": stock.current(image, plans),
+            "older": image in old,
+            **record.plain(image),
+        }
+        for image in built
+    ]
+    return {"images": images, "project": record.plain(project) if project else None}

@@ -1,0 +1,122 @@
+"""`rai image prune [-p DIR]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import settings
+from runner.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.engines.imagestore import ImageStore
+    from runner.image.stock import Kept, Prune, Removal
+    from runner.model import BuildSpec, BuiltImage
+
+
+def prune(
+    path: Annotated[
+        Path | None,
+        typer.Option("--path", "-p", help="The project's folder.  [default: .]"),
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="All that rai built; with -p all that it built of the project.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and stop.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove the builds of a project that a later build has replaced.
+
+    An image that a container uses stays, and one with a name of its own. With --all a
+    name that a build file gave goes too.
+    """
+    from runner.cli.image import asked
+    from runner.engines import imagestore
+    from runner.image import stock
+
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise UsageError("nobody can be asked here: add --yes, or --dry-run to look")
+    config = settings.load()
+    spec = None if everything and path is None else asked.spec(path or Path())
+    store = imagestore.store(config.engine, spec or asked.NO_SPEC)
+    found = stock.prune(_candidates(store, spec, everything), everything=everything)
+    _tell(found, store.origin(Path()).machine)
+    if dry_run or not found.removals:
+        return
+    question = f"Remove {_images(found.removals)}?"
+    if not yes and not typer.confirm(question, err=True):
+        print("Nothing was removed.")
+        return
+    _remove(store, found.removals)
+
+
+def _candidates(
+    store: ImageStore, spec: BuildSpec | None, everything: bool
+) -> list[BuiltImage]:
+    from runner.cli.image import asked
+    from runner.image import stock
+
+    built = sorted(store.built_images(), key=lambda image: -image.created_at)
+    if spec is None:
+        return built
+    project = asked.project(store, spec)
+    if everything:
+        return [image for image in built if image.origin == project.origin]
+    return stock.outdated(built, project.origin, project.plans)
+
+
+def _tell(found: Prune, machine: str) -> None:
+    """Say what would go, what it would free, and what stays."""
+    from runner.cli.image import words
+    from runner.image import stock
+    from runner.report import size
+    from runner.term.tables import blocks
+
+    _keep(found.kept)
+    if not found.removals:
+        print("nothing to remove")
+        return
+    images = [removal.image for removal in found.removals]
+    blocks(
+        [
+            words.table(
+                images, machine, lambda image: ", ".join(stock.other_names(image))
+            )
+        ]
+    )
+    least = size(stock.least_freed_bytes(found.removals))
+    print(f"{_images(found.removals)} can go; that frees {least} or more")
+
+
+def _remove(store: ImageStore, removals: Sequence[Removal]) -> None:
+    from runner.report import size
+
+    done = store.remove_images(removals)
+    _keep(done.kept)
+    freed = (
+        "" if done.freed_bytes is None else f"; {size(done.freed_bytes)} are free again"
+    )
+    gone = len(removals) - len(done.kept)
+    print(f"{gone} of {_images(removals)} removed{freed}")
+
+
+def _keep(kept: Sequence[Kept]) -> None:
+    from runner.image import stock
+
+    for one in kept:
+        print(f"{stock.reference(one.image)} stays: {one.why}")
+
+
+def _images(removals: Sequence[Removal]) -> str:
+    return "1 image" if len(removals) == 1 else f"{len(removals)} images"

@@ -1,0 +1,72 @@
+"""Images that rai built, as rows and words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from runner.image import stock
+from runner.model import BuiltImage, ImageAction, ImagePlan
+from runner.report import Table, ago, size
+
+HEADS = ("image", "target", "size", "built", "project", "state")
+
+
+def table(
+    images: Sequence[BuiltImage], machine: str, state: Callable[[BuiltImage], str]
+) -> Table:
+    """Give one row an image; ``machine`` is this one, others' projects are marked."""
+    now = time.time()
+    rows = tuple(
+        (
+            stock.reference(image),
+            stock.target(image),
+            size(image.size_bytes),
+            ago(now - image.created_at),
+            project(image, machine),
+            state(image),
+        )
+        for image in images
+    )
+    return Table("", HEADS, rows, frozenset({2}))
+
+
+def contents(images: Sequence[BuiltImage]) -> Table | None:
+    """Give what is known besides of those images of which something is."""
+    rows = tuple(
+        (stock.reference(image), size(image.shared_bytes), ", ".join(_known(image)))
+        for image in images
+        if image.shared_bytes or _known(image)
+    )
+    heads = ("image", "shared", "versions and other names")
+    return Table("", heads, rows, frozenset({1})) if rows else None
+
+
+def project(image: BuiltImage, machine: str) -> str:
+    """Name the project of an image, and say where it is on another machine."""
+    if image.origin is None:
+        return "unknown"
+    elsewhere = image.origin.machine != machine
+    return f"{image.origin.name} (elsewhere)" if elsewhere else image.origin.name
+
+
+def target(plan: ImagePlan) -> str:
+    """Name the stage that a run would start from, where there is a choice."""
+    return plan.build.target or "" if plan.build else ""
+
+
+def outlook(plan: ImagePlan) -> str:
+    """Say how a run would get its image."""
+    match plan.action:
+        case ImageAction.REUSE:
+            return f"{plan.reference}: {plan.why}"
+        case ImageAction.PULL:
+            return f"{plan.reference} would be pulled: {plan.why}"
+        case ImageAction.BUILD:
+            return f"would be built: {plan.why}"
+
+
+def _known(image: BuiltImage) -> list[str]:
+    versions = [f"{name} {version}" for name, version in image.versions]
+    keys = [tag for tag in image.tags if tag != stock.reference(image)]
+    return [*versions, *keys]
