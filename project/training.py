@@ -1,4 +1,4 @@
-"""The training itself, by PyTorch on the CPU; the only importer of torch."""
+"""The training itself, by PyTorch on the CPU."""
 
 from __future__ import annotations
 

@@ -75,7 +75,12 @@ HOMES: dict[str, tuple[str, ...]] = {
     "platformdirs": ("runner/config.py",),
     "pycuda": ("project/device.py",),
     "mxnet": ("project/backends/mxnet_cpu.py",),
-    "torch": ("project/train.py", "project/training.py"),
+    "cudnn": ("project/cudnn_convolution.py",),
+    "torch": (
+        "project/train.py",
+        "project/training.py",
+        "project/backends/torch_gpu.py",
+    ),
 }
 """Each third-party or guarded package and the only places that import it."""
 

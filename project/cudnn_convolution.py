@@ -1,0 +1,131 @@
+"""cuDNN's convolution, planned for a shape; the only importer of its binding.
+
+The binding is NVIDIA's cudnn-frontend, a package named cudnn. Numbers are multiplied
+and summed in 32 bits. Left out are the engines on tensor cores, which would round to
+TF32 first, and those that call cuBLASLt or compile while they run: so neither that
+library nor a compiler need be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+import cudnn
+import shapes
+from errors import GpuError, NoGpuError
+from shapes import ConvShape
+
+Y, X, K = 1, 2, 3  # the tensors' names in every graph
+FLOAT = cudnn.data_type.FLOAT
+HEURISTICS = [cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK]
+ROUNDING = [cudnn.numerical_note.TENSOR_CORE, cudnn.numerical_note.DOWN_CONVERT_INPUTS]
+DEPENDENT = [
+    cudnn.behavior_note.CUBLASLT_DEPENDENCY,
+    cudnn.behavior_note.RUNTIME_COMPILATION,
+]
+
+
+class Memory(Protocol):
+    """Numbers in the GPU's memory, packed, the last axis innermost."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def address(self) -> int:
+        """Say where the first number lies."""
+
+    @property
+    def nbytes(self) -> int:
+        """Count the bytes."""
+
+
+class Cudnn:
+    """The library on the current CUDA context, with a workspace; close it before."""
+
+    def __init__(self, workspace: Memory) -> None:
+        try:
+            self._handle = cudnn.create_handle()
+        except RuntimeError as error:
+            raise NoGpuError(
+                f"cuDNN cannot be used: {_line(error)}; install nvidia-cudnn-cu13 or "
+                "nvidia-cudnn-cu12, or run this in the image `full`"
+            ) from None
+        self._workspace = workspace
+        self._plans: dict[ConvShape, cudnn.pygraph] = {}
+
+    def close(self) -> None:
+        """Let go of all, while the context is still there."""
+        self._plans.clear()
+        del self._workspace
+        # After a fault in the GPU the library cannot even be left.
+        with suppress(RuntimeError):
+            cudnn.destroy_handle(self._handle)
+
+    def plan(self, shape: ConvShape) -> None:
+        """Build the engine that cuDNN's heuristics put first for these sizes."""
+        with _faults(f"no fp32 convolution for {shape}"):
+            graph = describe(shape, self._handle)
+            graph.validate()
+            graph.build_operation_graph()
+            graph.create_execution_plans(HEURISTICS)
+            graph.deselect_numeric_notes(ROUNDING)
+            graph.deselect_behavior_notes(DEPENDENT)
+            graph.deselect_workspace_greater_than(self._workspace.nbytes)
+            graph.check_support()
+            graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        self._plans[shape] = graph
+
+    def convolve(self, y: Memory, x: Memory, k: Memory) -> None:
+        """Write into ``y`` the convolution of ``x`` by ``k``, as planned."""
+        graph = self._plans[shapes.between(y.shape, x.shape, k.shape)]
+        there = {Y: y.address, X: x.address, K: k.address}
+        with _faults("a convolution failed"):
+            graph.execute(there, self._workspace.address, handle=self._handle)
+
+
+def describe(shape: ConvShape, handle: object) -> cudnn.pygraph:
+    """Say in cuDNN's words what is to be computed."""
+    graph = cudnn.pygraph(
+        io_data_type=FLOAT,
+        intermediate_data_type=FLOAT,
+        compute_data_type=FLOAT,
+        handle=handle,
+    )
+    x = [shape.B, shape.C, shape.H, shape.W]
+    k = [shape.M, shape.C, shape.K, shape.K]
+    y = [shape.B, shape.M, shape.H_out, shape.W_out]
+    output = graph.conv_fprop(
+        image=graph.tensor(dim=x, stride=strides(x), data_type=FLOAT, uid=X),
+        weight=graph.tensor(dim=k, stride=strides(k), data_type=FLOAT, uid=K),
+        padding=[0, 0],
+        stride=[1, 1],
+        dilation=[1, 1],
+        compute_data_type=FLOAT,
+    )
+    output.set_output(True).set_data_type(FLOAT).set_uid(Y)
+    # Without strides of its own the output would have its channels last.
+    output.set_dim(y).set_stride(strides(y))
+    return graph
+
+
+def strides(lengths: Sequence[int]) -> list[int]:
+    """Count the numbers from one to the next along every axis of a packed array."""
+    steps = [1]
+    for length in reversed(lengths[1:]):
+        steps.insert(0, steps[0] * length)
+    return steps
+
+
+@contextmanager
+def _faults(what: str) -> Iterator[None]:
+    """Turn cuDNN's errors into ours."""
+    try:
+        yield
+    except (cudnn.cudnnGraphNotSupportedError, RuntimeError) as error:
+        raise GpuError(f"cuDNN: {what}: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
