@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,4 +102,12 @@ def _used(client: Client, plan: ImagePlan) -> ImageUsed:
             raise ImageError(text, reason=Reason.IMAGE_NOT_FOUND) from error
     digests = found.get("RepoDigests") or ()
     digest = digests[0].partition("@")[2] if digests else found["Id"]
-    return ImageUsed(plan.reference, digest, plan.action, plan.why)
+    cuda = cuda_version(found["Config"])
+    return ImageUsed(plan.reference, digest, plan.action, plan.why, cuda)
+
+
+def cuda_version(config: Mapping[str, Any]) -> str:
+    """Read which CUDA an image has: by its label, else as NVIDIA's images say it."""
+    labels = config.get("Labels") or {}
+    variables = dict(line.partition("=")[::2] for line in config.get("Env") or ())
+    return str(labels.get("rai.cuda") or variables.get("CUDA_VERSION") or "")
