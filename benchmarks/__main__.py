@@ -8,7 +8,7 @@ from importlib import import_module
 
 from benchmarks import rows
 
-NAMES = ("startup", "local_engine", "docker_engine", "stream", "pack")
+NAMES = ("startup", "local_engine", "docker_engine", "stream", "pack", "gpu_start")
 
 
 def main() -> None:
