@@ -6,9 +6,10 @@ pure function of the sizes, so it is checked without a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from errors import UsageError
 from shapes import ConvShape
 
 Dim = tuple[int, int, int]
@@ -67,7 +68,9 @@ class Variant:
 
     def defines(self, shape: ConvShape) -> dict[str, int]:
         """Name what its file is compiled with."""
-        return {**self.params, **{name: getattr(shape, name) for name in self.fixed}}
+        # A macro of one letter would break the headers that use the letter.
+        sizes = {f"SHAPE_{name}": getattr(shape, name) for name in self.fixed}
+        return {**self.params, **sizes}
 
     def launches(self, shape: ConvShape) -> tuple[Launch, ...]:
         """Plan one convolution."""
@@ -86,43 +89,46 @@ def tiles(length: int, tile: int) -> int:
     return -(-length // tile)
 
 
-def _one_output_a_thread(
-    kernel: str, s: ConvShape, tile: int, shared_bytes: int = 0
-) -> tuple[Launch]:
+def _a_thread_per_pixel(s: ConvShape, tile: int) -> tuple[Dim, Dim]:
     """Give each map of each image its own blocks of tile x tile pixels."""
     per_map = tiles(s.H_out, tile) * tiles(s.W_out, tile)
-    return (
-        Launch(
-            kernel,
-            grid=(s.M, per_map, s.B),
-            block=(tile, tile, 1),
-            buffers=("y", "x", "k"),
-            numbers=(s.C, s.H, s.W, s.K),
-            shared_bytes=shared_bytes,
-        ),
-    )
+    return (s.M, per_map, s.B), (tile, tile, 1)
 
 
 def plan_naive(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """One thread per output pixel."""
-    return _one_output_a_thread("conv_naive", s, p["TILE"])
+    grid, block = _a_thread_per_pixel(s, p["TILE"])
+    numbers = (s.C, s.H, s.W, s.K)
+    return (Launch("conv_naive", grid, block, ("y", "x", "k"), numbers),)
 
 
 def plan_restrict_unroll(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch as the naive kernel; only the compiler knows more."""
-    return _one_output_a_thread("conv_restrict_unroll", s, p["TILE"])
+    """Launch as the naive kernel, which knows K by now."""
+    grid, block = _a_thread_per_pixel(s, p["TILE"])
+    numbers = (s.C, s.H, s.W)
+    return (Launch("conv_restrict_unroll", grid, block, ("y", "x", "k"), numbers),)
 
 
 def plan_tiled(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """One block per output tile of one map of one image, and room for its halo."""
-    halo = p["TILE"] + s.K - 1
-    return _one_output_a_thread("conv_tiled", s, p["TILE"], 4 * halo * halo)
+    grid, block = _a_thread_per_pixel(s, p["TILE"])
+    numbers = (s.C, s.H, s.W, s.K)
+    shared = halo_bytes(s, p)
+    return (Launch("conv_tiled", grid, block, ("y", "x", "k"), numbers, shared),)
 
 
 def plan_constant(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Launch as the tiled kernel; the weights are elsewhere."""
-    halo = p["TILE"] + s.K - 1
-    return _one_output_a_thread("conv_constant", s, p["TILE"], 4 * halo * halo)
+    grid, block = _a_thread_per_pixel(s, p["TILE"])
+    numbers = (s.C, s.H, s.W, s.K)
+    shared = halo_bytes(s, p)
+    return (Launch("conv_constant", grid, block, ("y", "x"), numbers, shared),)
+
+
+def halo_bytes(s: ConvShape, p: Params) -> int:
+    """Count the bytes of an input tile with the halo that its outputs reach into."""
+    side = p["TILE"] + s.K - 1
+    return 4 * side * side
 
 
 def too_big_for_constant(s: ConvShape) -> str | None:
@@ -177,3 +183,18 @@ VARIANTS = ladder(
 
 BEST = {FP32: "restrict_unroll"}
 """The fastest variant of each class of accuracy, as measured on the largest GPU."""
+
+
+def best(accuracy: str) -> Variant:
+    """Give the fastest variant of a class."""
+    return VARIANTS[BEST[accuracy]]
+
+
+def select(names: Sequence[str]) -> list[Variant]:
+    """Find variants by name; with none named, all that build on another."""
+    unknown = [name for name in names if name not in VARIANTS]
+    if unknown:
+        known = ", ".join(VARIANTS)
+        raise UsageError(f"there is no variant `{unknown[0]}`; there are {known}")
+    chosen = names or [name for name, step in VARIANTS.items() if step.after]
+    return [VARIANTS[name] for name in chosen]

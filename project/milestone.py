@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ import dataset
 import editions
 import network
 import synthetic
-from errors import ProjectError, UsageError
+from backends import Array, Backend
+from errors import GpuError, ProjectError, UsageError
 from network import Network
 from resize import resize
 
@@ -35,12 +37,37 @@ class Images:
 
 
 def main(script: Callable[[int], None]) -> None:
-    """Run a script on the data size of its command line; a mistake is one sentence."""
+    """Run a script on the data size of its command line."""
+    run(lambda words: script(data_size(words)))
+
+
+def run(script: Callable[[list[str]], None]) -> None:
+    """Run a script on the words of its command line; a mistake is one sentence."""
     try:
-        script(data_size(sys.argv[1:]))
+        script(sys.argv[1:])
     except (ProjectError, OSError) as error:
         print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
-        sys.exit(getattr(error, "exit_code", ProjectError.exit_code))
+        code = getattr(error, "exit_code", ProjectError.exit_code)
+        if isinstance(error, GpuError):
+            # CUDA's library would complain of each thing that it cannot free now.
+            sys.stdout.flush()
+            os._exit(code)
+        sys.exit(code)
+
+
+def variants(words: list[str]) -> tuple[list[str], list[str]]:
+    """Take ``--variant NAME``, as often as it stands, out of a command line."""
+    named, others = [], []
+    waiting = iter(words)
+    for word in waiting:
+        option, equals, name = word.partition("=")
+        if option != "--variant":
+            others.append(word)
+        elif name := name if equals else next(waiting, ""):
+            named.append(name)
+        else:
+            raise UsageError("--variant wants a name")
+    return named, others
 
 
 def data_size(arguments: list[str]) -> int:
@@ -73,6 +100,19 @@ def load_network(name: str) -> Network:
     """Read a model of the edition."""
     with _loading("model"):
         return network.load(EDITION, name)
+
+
+def classify(
+    classified: Network, images: Images, backend: Backend[Array], variant: str = ""
+) -> None:
+    """Classify the images; print the course's lines of an inference by our kernels."""
+    print("New Inference", flush=True)
+    if variant:
+        print(f"Variant: {variant}", flush=True)
+    found = network.infer(classified, images.pixels, backend)
+    for seconds in found.op_times_s:
+        print(f"Op Time: {seconds:f}")
+    print(correctness(classified, images, found.labels), flush=True)
 
 
 @contextmanager

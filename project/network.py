@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -10,7 +10,7 @@ from time import perf_counter
 import numpy as np
 import params
 from backends import Array, Backend
-from editions import CLASSES, Edition, Model
+from editions import CLASSES, Convolution, Edition, Model
 from errors import ProjectError
 from shapes import ConvShape
 
@@ -99,7 +99,9 @@ def assemble(
 
 def infer(network: Network, images: np.ndarray, backend: Backend[Array]) -> Inference:
     """Classify images of bytes, a piece at a time, so that memory stays bounded."""
-    backend.prepare(_convolution_shapes(network, images))
+    count, size, _ = images.shape
+    layers = network.model.convolutions
+    backend.prepare(convolution_shapes(layers, count, size))
     convolutions = [backend.put(weights) for weights in network.convolutions]
     first, last = [(backend.put(w), backend.put(b)) for w, b in network.dense]
     op_times_s = [0.0] * len(convolutions)
@@ -117,16 +119,15 @@ def infer(network: Network, images: np.ndarray, backend: Backend[Array]) -> Infe
     return Inference(np.concatenate(pieces), tuple(op_times_s))
 
 
-def _convolution_shapes(network: Network, images: np.ndarray) -> list[ConvShape]:
+def convolution_shapes(
+    convolutions: Iterable[Convolution], images: int, size: int
+) -> list[ConvShape]:
+    """Give the sizes of a network's convolutions, for square images."""
     found = []
-    count, *sides = images.shape
-    for n, weights in enumerate(network.convolutions):
-        maps, channels, kernel, _ = weights.shape
-        shape = ConvShape(count, maps, channels, *sides, kernel)
+    for n, layer in enumerate(convolutions):
+        shape = ConvShape(images, layer.maps, layer.channels, size, size, layer.kernel)
         found.append(shape)
-        sides = [shape.H_out, shape.W_out]
-        if n == 0:
-            sides = [side // 2 for side in sides]
+        size = shape.H_out // 2 if n == 0 else shape.H_out
     return found
 
 

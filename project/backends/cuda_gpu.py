@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 import compiler
 import layers
@@ -23,27 +21,14 @@ FLOAT = 4  # bytes
 
 
 class CudaLayers(ABC):
-    """All of the network on the GPU but its convolutions; use it in a ``with``."""
+    """All of the network on the GPU but its convolutions, on an open device."""
 
     name = "cuda"
     batch = MOST_GRID[2]
 
-    def __init__(self) -> None:
-        self.device = Device()
+    def __init__(self, device: Device) -> None:
+        self.device = device
         self._layers: dict[str, Module] = {}
-
-    def __enter__(self) -> Self:
-        self.device.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._layers.clear()
-        self.device.__exit__(kind, error, trace)
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> None:
         """Compile and load all kernels, and count the images that fit the memory."""
@@ -123,19 +108,10 @@ class CudaLayers(ABC):
 class CudaGpu(CudaLayers):
     """The network on the GPU with one of our convolutions."""
 
-    def __init__(self, variant: Variant) -> None:
-        super().__init__()
+    def __init__(self, device: Device, variant: Variant) -> None:
+        super().__init__(device)
         self.variant = variant
         self._modules: dict[tuple[tuple[str, int], ...], Module] = {}
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._modules.clear()
-        super().__exit__(kind, error, trace)
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> None:
         """Refuse what the variant does not serve; load it for what it serves."""

@@ -1,0 +1,104 @@
+"""Compile every kernel for every target, which needs no GPU, and print a table.
+
+python compile.py [variant or layer ...]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import compiler
+import editions
+import milestone
+from compiler import Compiled, Toolkit, Unit
+from errors import UsageError
+from kernels import LADDER_TARGETS, VARIANTS
+from layers import LAYERS
+from network import convolution_shapes
+
+VOLTA = "sm_70"  # the oldest that CUDA 12 serves, and 13 does not
+_FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a kernel takes of a multiprocessor."""
+
+    kernel: str
+    registers: int
+    spilled_bytes: int
+
+
+def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
+    """Name every file, as every edition needs it, with its targets."""
+    known = [*LAYERS, *VARIANTS]
+    for name in names or known:
+        if name not in known:
+            raise UsageError(f"no kernels are called `{name}`; there are {known}")
+        if name in LAYERS:
+            yield Unit(name, LAYERS[name]), LADDER_TARGETS
+            continue
+        variant = VARIANTS[name]
+        defines = {
+            tuple(variant.defines(shape).items()): None
+            for edition in editions.EDITIONS.values()
+            for model in edition.models
+            for shape in convolution_shapes(model.convolutions, 1, edition.size)
+        }
+        for each in defines:
+            yield Unit(name, dict(each)), variant.targets
+
+
+def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:
+    """Add Volta to the ladder's targets where the toolkit still serves it."""
+    older = int(toolkit.version.split(".")[0]) < 13
+    return (VOLTA, *named) if older and named == LADDER_TARGETS else named
+
+
+def usages(log: str) -> list[Usage]:
+    """Read what the assembler says of each kernel of a file."""
+    found = []
+    for part in re.split(r"(?=Compiling entry function)", log):
+        name, spills = _FUNCTION.search(part), _SPILLS.search(part)
+        registers = _REGISTERS.search(part)
+        if name and spills and registers:
+            spilled = sum(map(int, spills.groups()))
+            found.append(Usage(name[1], int(registers[1]), spilled))
+    return found
+
+
+def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
+    """Give a line for each kernel of a compiled file."""
+    sizes = " ".join(unit.options)
+    for usage in usages(compiled.log):
+        yield (
+            f"{unit.path.name:20} {architecture:8} {usage.kernel:22} "
+            f"{usage.registers:9} {usage.spilled_bytes:6} "
+            f"{len(compiled.cubin):7}  {sizes}"
+        )
+
+
+def main(names: list[str]) -> None:
+    """Compile all, or what is named."""
+    toolkit = compiler.find()
+    jobs = [
+        (unit, architecture)
+        for unit, named in wanted(names)
+        for architecture in targets(named, toolkit)
+    ]
+    print(f"CUDA {toolkit.version}")
+    heads = ("file", "target", "kernel", "registers", "spills", "bytes", "options")
+    print("{:20} {:8} {:22} {:>9} {:>6} {:>7}  {}".format(*heads))
+    with ThreadPoolExecutor() as pool:
+        made = pool.map(lambda job: toolkit.compile(*job), jobs)
+        for job, compiled in zip(jobs, made, strict=True):
+            print(*rows(*job, compiled), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    milestone.run(main)

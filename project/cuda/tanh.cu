@@ -1,0 +1,17 @@
+// tanh: the hyperbolic tangent of every number, in place.
+//
+// thread t of block (n, b) -> y[b][n * THREADS + t]
+// Per output: one float read and written; tanhf is exact to one or two last bits.
+
+#ifndef THREADS
+#error "THREADS is set by project/layers.py"
+#endif
+
+extern "C" __global__ void tanh_in_place(float *y, int length)
+{
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < length) {
+        const size_t at = (size_t)blockIdx.y * length + i;
+        y[at] = tanhf(y[at]);
+    }
+}
