@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runner.model.noun import noun
 
 Why = tuple[str, str]
@@ -15,7 +17,8 @@ class Traces:
     ``system`` is linux, wsl, macos or windows. ``cards`` are the PCI addresses of its
     NVIDIA GPUs, ``nouveau`` whether the kernel's own driver has them. ``driver`` is the
     loaded kernel module's version. ``nodes`` are the device files there are, and
-    ``closed`` those of them that this user may not open.
+    ``closed`` those of them that this user may not open. ``wsl_cuda`` is whether
+    Windows lends WSL a CUDA driver; ``contained`` whether this is a container.
     """
 
     system: str = "linux"
@@ -24,6 +27,7 @@ class Traces:
     driver: str = ""
     nodes: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    wsl_cuda: bool = False
     contained: bool = False
     user: str = ""
 
@@ -37,8 +41,8 @@ def why(traces: Traces) -> Why:
             "rai looks for GPUs under Linux and under WSL only",
             "run rai inside WSL 2, with NVIDIA's driver for Windows installed",
         )
-    if traces.system == "wsl" and "/dev/dxg" in traces.nodes:
-        return "", ""
+    if traces.system == "wsl":
+        return _under_wsl(traces)
     if not traces.driver:
         return _no_driver(traces)
     if "/dev/nvidiactl" not in traces.nodes:
@@ -63,12 +67,19 @@ def _no_driver(traces: Traces) -> Why:
             "there is an NVIDIA GPU and no driver is loaded",
             "install NVIDIA's driver, or load it with `modprobe nvidia`",
         )
-    if traces.system == "wsl":
-        return (
-            "Windows shows WSL no GPU (/dev/dxg is missing)",
-            "install NVIDIA's driver for Windows, then `wsl --update`",
-        )
     return "this machine has no NVIDIA GPU", "run on a machine with an NVIDIA GPU"
+
+
+def _under_wsl(traces: Traces) -> Why:
+    if "/dev/dxg" in traces.nodes and traces.wsl_cuda:
+        return "", ""
+    lacking = "/usr/lib/wsl/lib has no libcuda.so.1"
+    if "/dev/dxg" not in traces.nodes:
+        lacking = "/dev/dxg is missing"
+    return (
+        f"Windows lends WSL no NVIDIA GPU ({lacking})",
+        "install NVIDIA's driver for Windows, then `wsl --update`",
+    )
 
 
 def _no_nodes(traces: Traces) -> Why:
@@ -78,15 +89,28 @@ def _no_nodes(traces: Traces) -> Why:
     return what, "run `nvidia-modprobe -u -c 0`, or `nvidia-smi` once, as root"
 
 
-NO_GPUS: Why = (
-    "the NVIDIA driver is loaded and shows no GPU",
-    "see `nvidia-smi -L` and `dmesg` for what became of it",
-)
 MISMATCH = 18
 NO_PERMISSION = 4
 NOT_LOADED = 9
-LOST = 15
-RESET = 16
+
+
+def none_usable(lost: Sequence[str], unsliced: Sequence[str]) -> Why:
+    """Say what became of the GPUs that are there and cannot be given to a run."""
+    if unsliced:
+        return (
+            f"{', '.join(unsliced)} is in MIG mode and has no slice",
+            "make slices (`nvidia-smi mig -cgi ... -C`), or leave the mode (`nvidia-smi"
+            " -mig 0`)",
+        )
+    if lost:
+        return (
+            f"no GPU answers: {'; '.join(lost)}",
+            "reset them (`nvidia-smi --gpu-reset`), or restart the machine",
+        )
+    return (
+        "the NVIDIA driver is loaded and shows no GPU",
+        "see `nvidia-smi -L` and `dmesg` for what became of it",
+    )
 
 
 def silent(code: int, text: str, library: bool, smi: str) -> Why:
@@ -108,8 +132,6 @@ def silent(code: int, text: str, library: bool, smi: str) -> Why:
         )
     if code == NOT_LOADED:
         return "the NVIDIA driver is not loaded", "load it with `modprobe nvidia`"
-    if code in (LOST, RESET):
-        return f"a GPU does not answer: {text}", "reset it, or restart the machine"
     if not library:
         return (
             "the driver's library libnvidia-ml.so.1 is not found",

@@ -80,8 +80,10 @@ class HostGpus:
     device files that every GPU needs (``/dev/nvidiactl`` and its like); ``libraries``
     pairs of a name that the loader looks for and the file that has it; ``programs`` are
     files such as nvidia-smi. ``cdi`` are the device names of the machine's CDI
-    specifications; ``toolkit`` is where nvidia-container-toolkit's hook is. ``problem``
-    says why no GPU was found, ``hint`` what to do.
+    specifications; ``toolkit`` is where nvidia-container-toolkit's hook is. ``lost``
+    says of each GPU that cannot be used, beside those that can, what it is. ``problem``
+    says why no GPU was found, ``hint`` what to do. ``system`` is linux, wsl, macos or
+    windows.
     """
 
     system: str
@@ -92,6 +94,7 @@ class HostGpus:
     programs: tuple[str, ...] = ()
     cdi: tuple[str, ...] = ()
     toolkit: str = ""
+    lost: tuple[str, ...] = ()
     problem: str = ""
     hint: str = ""
 

@@ -7,8 +7,10 @@ A specification (Container Device Interface, SPEC.md) is YAML or JSON, in /etc/c
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from runner import yamldoc
+if TYPE_CHECKING:
+    from runner import yamldoc
 
 FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
 KIND = "nvidia.com/gpu"
@@ -28,11 +30,15 @@ def _names(path: Path) -> list[str]:
         return []
     if KIND not in text:
         return []
+    from runner import yamldoc
+
     node = yamldoc.compose(text, path.name, yamldoc.Problems())
     return [f"{KIND}={name}" for name in _devices(node)]
 
 
 def _devices(node: yamldoc.Node | None) -> list[str]:
+    from runner import yamldoc
+
     if not isinstance(node, yamldoc.Mapping) or _text(node, "kind") != KIND:
         return []
     devices = node.get("devices")
@@ -42,5 +48,7 @@ def _devices(node: yamldoc.Node | None) -> list[str]:
 
 
 def _text(node: yamldoc.Mapping, key: str) -> str:
+    from runner import yamldoc
+
     value = node.get(key)
     return value.text if isinstance(value, yamldoc.Scalar) else ""

@@ -45,6 +45,11 @@ def find(root: Path, driver: str) -> Found:
     return tuple((name, path) for name, path in found.items() if path)
 
 
+def path(root: Path, name: str, driver: str) -> str:
+    """Give the real file of one library; empty where it is not found."""
+    return dict(find(root, driver)).get(name, "")
+
+
 def _folders(root: Path) -> Iterator[str]:
     machine = platform.machine()
     if root == Path("/"):

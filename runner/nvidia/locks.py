@@ -10,7 +10,6 @@ opened without it first. Links are not followed: anybody may have put one there.
 from __future__ import annotations
 
 import fcntl
-import getpass
 import os
 import re
 import stat
@@ -24,6 +23,7 @@ from pathlib import Path
 from runner.errors import BusyError, EngineError
 from runner.model import Gpu, Problem
 from runner.model.noun import noun
+from runner.nvidia.user import user
 
 LOCK_FOLDERS = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))
 NAME = "rai-gpu"
@@ -56,7 +56,7 @@ def hold(gpu: Gpu, run_id: str, folder: Path | None = None) -> Iterator[None]:
     place = folder or shared_folder()
     file = _locked(gpu, place)
     try:
-        _write(file, Holder(run_id, _user(), os.getpid(), time.time()))
+        _write(file, Holder(run_id, user(), os.getpid(), time.time()))
         yield
     finally:
         os.ftruncate(file, 0)
@@ -147,13 +147,6 @@ def _read(file: int) -> Holder | None:
     with suppress(ValueError, TypeError):
         return Holder(**loads(os.pread(file, 4096, 0)))
     return None
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.geteuid()}"
 
 
 def _busy(gpu: Gpu, held: Holder | None) -> Problem:

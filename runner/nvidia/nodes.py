@@ -6,20 +6,23 @@ of the MIG User Guide ("Device Nodes and Capabilities").
 
 from __future__ import annotations
 
-import getpass
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from runner.gpus.absence import Traces
+from runner.nvidia.user import user
 
 NVIDIA = "0x10de"
 DISPLAY_CLASS = "0x03"
 DXG = "/dev/dxg"
-COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", DXG)
+"""What every CUDA program needs, or its profilers do, under Linux and under WSL."""
+
+WSL_CUDA = "usr/lib/wsl/lib/libcuda.so.1"
 CONTAINER_MARKS = (".dockerenv", "run/.containerenv")
 SYSTEMS = {"Darwin": "macos", "Windows": "windows"}
 
@@ -30,7 +33,7 @@ def traces(root: Path) -> Traces:
     if system in SYSTEMS.values():
         return Traces(system)
     driver = version(root)
-    nodes = present(root, (*COMMON, *numbered(root), DXG))
+    nodes = present(root, (*COMMON, *numbered(root)))
     cards, nouveau = ((), False) if driver else _cards(root)
     return Traces(
         system,
@@ -39,8 +42,9 @@ def traces(root: Path) -> Traces:
         driver,
         nodes,
         _closed(root, nodes),
+        (root / WSL_CUDA).exists(),
         any((root / mark).exists() for mark in CONTAINER_MARKS),
-        _user(),
+        user(),
     )
 
 
@@ -51,7 +55,7 @@ def version(root: Path) -> str:
     return found[1] if found else ""
 
 
-def present(root: Path, nodes: tuple[str, ...]) -> tuple[str, ...]:
+def present(root: Path, nodes: Iterable[str]) -> tuple[str, ...]:
     """Leave those device files that are there."""
     return tuple(node for node in nodes if (root / node[1:]).exists())
 
@@ -73,15 +77,13 @@ def minors(root: Path) -> dict[str, int]:
     return found
 
 
-def slice_nodes(
-    root: Path, minor: int, gpu_instance: int, compute: int
+def capabilities(
+    root: Path, minor: int, gpu_instance: int, compute_instance: int
 ) -> Iterator[str]:
-    """Give a MIG slice's device files: its GPU's, and its two capabilities'."""
-    yield f"/dev/nvidia{minor}"
-    gi = f"gi{gpu_instance}/access"
-    ci = f"gi{gpu_instance}/ci{compute}/access"
+    """Give the device files that open a MIG slice, beside its GPU's own."""
+    within = f"gi{gpu_instance}"
     listed = _mig_minors(root)
-    for way in (gi, ci):
+    for way in (f"{within}/access", f"{within}/ci{compute_instance}/access"):
         number = listed.get(f"gpu{minor}/{way}", _capability(root, minor, way))
         if number is not None:
             yield f"/dev/nvidia-caps/nvidia-cap{number}"
@@ -125,12 +127,6 @@ def _closed(root: Path, nodes: tuple[str, ...]) -> tuple[str, ...]:
         return not os.access(root / node[1:], os.R_OK | os.W_OK)
 
     return tuple(node for node in nodes if shut(node))
-
-
-def _user() -> str:
-    with suppress(KeyError, OSError):
-        return getpass.getuser()
-    return ""
 
 
 def _text(path: Path) -> str:
