@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +13,6 @@ import typer
 from runner.cli import settings
 
 if TYPE_CHECKING:
-    from runner.cancel import Cancel
     from runner.config import Config
     from runner.model import JobRequest, RunRecord
     from runner.paths import RunPaths
@@ -117,6 +113,7 @@ def _carry_out(
 
     from runner import data, engines, events, job, runs
     from runner.cancel import Cancel
+    from runner.cli import interrupt
     from runner.paths import Home
     from runner.term.sayings import ending
 
@@ -135,7 +132,7 @@ def _carry_out(
     with settings.opened(place) as known:
         known.put(*lost)
         try:
-            with _ctrl_c(cancel, face), closing(told):
+            with interrupt.heeded(cancel, face), closing(told):
                 for event in told:
                     face.show(event)
                     if isinstance(event, events.Created):
@@ -154,24 +151,6 @@ def _carry_out(
             if (done := runs.read(paths)) is not None:
                 known.put(done)
     return settings.record_of(paths), paths
-
-
-@contextmanager
-def _ctrl_c(cancel: Cancel, face: Face) -> Iterator[None]:
-    """Let the first Ctrl-C (or TERM) end the run cleanly, and the second at once."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if cancel.requested:
-            raise KeyboardInterrupt
-        cancel.request()
-        face.line("Stopping; once more to leave at once.", "yellow")
-
-    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _bring_back(paths: RunPaths, record: RunRecord, output: Path, face: Face) -> None:

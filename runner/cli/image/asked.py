@@ -26,7 +26,6 @@ class Project:
     none.
     """
 
-    spec: BuildSpec
     origin: Origin
     plans: tuple[ImagePlan, ...]
     problem: str = ""
@@ -50,6 +49,6 @@ def project(store: ImageStore, spec: BuildSpec) -> Project:
     try:
         facts = store.image_facts(folder, spec)
         plans = (image.plan(spec.built_for(gpu), facts) for gpu in (False, True))
-        return Project(spec, origin, tuple(dict.fromkeys(plans)))
+        return Project(origin, tuple(dict.fromkeys(plans)))
     except ImageError as error:
-        return Project(spec, origin, (), "; ".join(map(str, error.problems)))
+        return Project(origin, (), "; ".join(map(str, error.problems)))

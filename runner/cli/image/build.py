@@ -10,10 +10,17 @@ import typer
 
 from runner.cli import settings
 from runner.errors import UsageError
-from runner.model import BuildImage, BuildSpec, Reason
+from runner.model import BuildImage, BuildSpec, ImageAction, Reason
 
 if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
+
+DONE = {
+    ImageAction.BUILD: "is built",
+    ImageAction.PULL: "is pulled",
+    ImageAction.REUSE: "is there",
+}
+"""What is said of an image once it can be used."""
 
 
 def build(
@@ -62,7 +69,7 @@ def build(
     if cancel.requested:
         raise typer.Exit(Reason.CANCELLED.exit_code)
     large = size(store.image_bytes(plan.reference))
-    face.line(f"Image {plan.reference}, {large}: {plan.action}, {plan.why}.", "green")
+    face.line(f"{plan.reference} ({large}) {DONE[plan.action]}: {plan.why}.", "green")
     print(plan.reference)
 
 

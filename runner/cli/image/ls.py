@@ -61,7 +61,7 @@ def _shown(
         used = "in use" if image.containers else ""
         return ", ".join(filter(None, (current or older, used)))
 
-    shown: list[Block] = [words.table(built, machine, state)] if built else []
+    shown: list[Block] = [words.table(built, machine, "state", state)] if built else []
     if more := words.contents(built):
         shown.append(more)
     if project:

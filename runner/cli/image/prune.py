@@ -54,7 +54,7 @@ def prune(
     _tell(found, store.origin(Path()).machine)
     if dry_run or not found.removals:
         return
-    question = f"Remove {_images(found.removals)}?"
+    question = f"Remove {_images(len(found.removals))}?"
     if not yes and not typer.confirm(question, err=True):
         print("Nothing was removed.")
         return
@@ -88,15 +88,13 @@ def _tell(found: Prune, machine: str) -> None:
         print("nothing to remove")
         return
     images = [removal.image for removal in found.removals]
-    blocks(
-        [
-            words.table(
-                images, machine, lambda image: ", ".join(stock.other_names(image))
-            )
-        ]
-    )
+
+    def names(image: BuiltImage) -> str:
+        return ", ".join(stock.other_names(image))
+
+    blocks([words.table(images, machine, "with its names", names)])
     least = size(stock.least_freed_bytes(found.removals))
-    print(f"{_images(found.removals)} can go; that frees {least} or more")
+    print(f"{_images(len(found.removals))} can go; that frees {least} or more")
 
 
 def _remove(store: ImageStore, removals: Sequence[Removal]) -> None:
@@ -108,7 +106,7 @@ def _remove(store: ImageStore, removals: Sequence[Removal]) -> None:
         "" if done.freed_bytes is None else f"; {size(done.freed_bytes)} are free again"
     )
     gone = len(removals) - len(done.kept)
-    print(f"{gone} of {_images(removals)} removed{freed}")
+    print(f"{_images(gone)} removed{freed}")
 
 
 def _keep(kept: Sequence[Kept]) -> None:
@@ -118,5 +116,5 @@ def _keep(kept: Sequence[Kept]) -> None:
         print(f"{stock.reference(one.image)} stays: {one.why}")
 
 
-def _images(removals: Sequence[Removal]) -> str:
-    return "1 image" if len(removals) == 1 else f"{len(removals)} images"
+def _images(number: int) -> str:
+    return "1 image" if number == 1 else f"{number} images"

@@ -9,13 +9,19 @@ from runner.image import stock
 from runner.model import BuiltImage, ImageAction, ImagePlan
 from runner.report import Table, ago, size
 
-HEADS = ("image", "target", "size", "built", "project", "state")
+HEADS = ("image", "target", "size", "built", "project")
 
 
 def table(
-    images: Sequence[BuiltImage], machine: str, state: Callable[[BuiltImage], str]
+    images: Sequence[BuiltImage],
+    machine: str,
+    head: str,
+    last: Callable[[BuiltImage], str],
 ) -> Table:
-    """Give one row an image; ``machine`` is this one, others' projects are marked."""
+    """Give one row an image; the last column, if anything is in it, is given.
+
+    ``machine`` is this one: what was built from another is marked.
+    """
     now = time.time()
     rows = tuple(
         (
@@ -24,11 +30,13 @@ def table(
             size(image.size_bytes),
             ago(now - image.created_at),
             project(image, machine),
-            state(image),
+            last(image),
         )
         for image in images
     )
-    return Table("", HEADS, rows, frozenset({2}))
+    if any(row[-1] for row in rows):
+        return Table("", (*HEADS, head), rows, frozenset({2}))
+    return Table("", HEADS, tuple(row[:-1] for row in rows), frozenset({2}))
 
 
 def contents(images: Sequence[BuiltImage]) -> Table | None:
