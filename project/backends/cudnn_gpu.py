@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from types import TracebackType
 
-import numpy as np
 from cudnn_convolution import Cudnn
-from device import DeviceArray
+from device import Device, DeviceArray
 from shapes import ConvShape
 
 from backends.cuda_gpu import CudaLayers
@@ -18,28 +16,23 @@ WORKSPACE = 256 << 20  # bytes that cuDNN may use beside the arrays
 
 
 class CudnnGpu(CudaLayers):
-    """Layers by our kernels, convolutions by the vendor's library."""
+    """Layers by our kernels, convolutions by the vendor's library; close it."""
 
     name = "cudnn"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, device: Device) -> None:
+        super().__init__(device)
         self._opened = ExitStack()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let the library go, while the device is still open."""
         self._opened.close()
-        super().__exit__(kind, error, trace)
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> None:
         """Plan every convolution, for whole pieces and for what is left over."""
-        self._opened.close()
+        self.close()
         # It is there before the images are counted that fit beside it.
-        workspace = self.device.empty((WORKSPACE,), np.uint8)
+        workspace = self.device.empty((WORKSPACE,), "uint8")
         super().prepare(convolutions)
         self._cudnn = self._opened.enter_context(closing(Cudnn(workspace)))
         for shape in convolutions:

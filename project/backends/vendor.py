@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,20 +12,26 @@ from errors import NoGpuError
 from backends import Backend
 
 
-def cudnn() -> AbstractContextManager[Backend[Any]]:
-    """Reach cuDNN by its own binding, or by PyTorch where only that is installed."""
+@contextmanager
+def cudnn() -> Iterator[Backend[Any]]:
+    """Open the GPU for cuDNN: by its own binding, or where only that is, by PyTorch."""
     if _installed("pycuda", "cudnn"):
+        from device import Device
+
         from backends.cudnn_gpu import CudnnGpu
 
-        return CudnnGpu()
-    if _installed("torch"):
+        with Device() as device, closing(CudnnGpu(device)) as backend:
+            yield backend
+    elif _installed("torch"):
         from backends.torch_gpu import TorchGpu
 
-        return TorchGpu()
-    raise NoGpuError(
-        "cuDNN cannot be used: neither pycuda with nvidia-cudnn-frontend is installed "
-        "nor torch; install either, or run this in the image `full`"
-    )
+        with TorchGpu() as backend:
+            yield backend
+    else:
+        raise NoGpuError(
+            "cuDNN cannot be used: neither pycuda with nvidia-cudnn-frontend is "
+            "installed nor torch; install either, or run this in the image `full`"
+        )
 
 
 def _installed(*packages: str) -> bool:
