@@ -1,34 +1,112 @@
-# The images that rai's own jobs run in. Everything comes from the base's own package
-# sources, and nothing of the project is copied in: an edit of it rebuilds nothing.
+# The images that rai's own jobs run in. All comes from Debian's package sources and from
+# PyPI, and of the project only the pins are copied in: an edit of it rebuilds nothing.
 #
 #   docker build --target cpu -t rai:cpu .
+#   docker build --target gpu -t rai:gpu .                      for driver 580 and newer
+#   docker build --target gpu --build-arg CUDA=12 -t rai:gpu .  for older ones, and sm_70
+#   docker build --target full -t rai:full .                    and with cuDNN
 #
-# Where no registry is reached, image/make-base makes the base.
+# Where no registry is reached, image/make-base makes the base; docs/images.md says more.
 ARG BASE=debian:bookworm-slim
 
-# Python with NumPy and OpenBLAS, g++, make and GNU time.
-FROM ${BASE} AS cpu
-LABEL org.opencontainers.image.title="rai cpu" \
-      org.opencontainers.image.description="Python, NumPy, g++, make and GNU time" \
-      org.opencontainers.image.licenses="MIT"
+# Python, g++, make and GNU time. What only developers of GCC and binutils use goes again.
+FROM ${BASE} AS tools
 ENV LANG=C.UTF-8
-# OpenBLAS, without which NumPy multiplies matrices twenty times slower. What only
-# developers of GCC, binutils and NumPy use goes again: a sixth.
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
         g++ \
-        libopenblas0-pthread \
         make \
         python-is-python3 \
         python3 \
-        python3-numpy \
         time \
     && rm -f /usr/bin/*lto-dump* /usr/bin/*-dwp /usr/bin/*gp-* /usr/bin/*gprofng* \
         /usr/lib/gcc/*/*/lib?san.a \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old \
+        /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/lib/dpkg/*-old
+WORKDIR /build
+
+# And Debian's NumPy with OpenBLAS, without which it multiplies twenty times slower.
+FROM tools AS cpu
+LABEL org.opencontainers.image.title="rai cpu" \
+      org.opencontainers.image.description="Python, NumPy, g++, make and GNU time" \
+      org.opencontainers.image.licenses="MIT"
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+        libopenblas0-pthread \
+        python3-numpy \
     && find /usr/lib/python3/dist-packages/numpy -depth -type d -name tests \
         -exec rm -rf {} + \
     && rm -rf /usr/lib/python3.*/dist-packages/numpy \
         /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old \
         /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/lib/dpkg/*-old \
     && python -c 'import numpy; numpy.ones((9, 9)) @ numpy.ones(9)'
-WORKDIR /build
+
+# MXNet and NumPy from PyPI, in a virtual environment.
+FROM tools AS python
+ENV PATH=/opt/venv/bin:${PATH} \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+        python3-dev \
+        python3-venv \
+    && python3 -m venv /opt/venv \
+    && ln -s "$(cd /opt/venv && echo lib/python3.*/site-packages)" /opt/venv/site-packages
+COPY image/requirements/python.txt /requirements/
+RUN pip install --no-deps --require-hashes -r /requirements/python.txt
+
+# CUDA: the base's own toolkit where it has one, else NVIDIA's wheels, with the folders
+# and links that a toolkit has.
+FROM python AS cuda
+ARG CUDA=13
+COPY image/requirements/cuda${CUDA}.txt /requirements/cuda.txt
+RUN if [ ! -x /usr/local/cuda/bin/nvcc ]; then \
+        pip install --no-deps --require-hashes -r /requirements/cuda.txt \
+        && cd /opt/venv/site-packages/nvidia \
+        && toolkit=$PWD/cu${CUDA} \
+        && mkdir -p "$toolkit/lib" \
+        && for part in cuda_*; do \
+               [ ! -d "$part" ] || cp -rs "$PWD/$part/." "$toolkit/"; \
+           done \
+        && for library in "$toolkit"/lib/lib*.so.*; do \
+               ln -s "${library##*/}" "${library%%.so.*}.so"; \
+           done \
+        && ln -s lib "$toolkit/lib64" \
+        && ln -s "$toolkit" /usr/local/cuda; \
+    fi
+
+# PyCUDA, compiled against that CUDA. The driver's library comes with the GPU: the linker
+# gets an empty one of its name, and is told to ask for it though nothing is found in it.
+FROM cuda AS pycuda
+COPY image/requirements/build.txt image/requirements/pycuda.txt /requirements/
+RUN mkdir /tmp/driver \
+    && g++ -shared -Wl,-soname,libcuda.so.1 -o /tmp/driver/libcuda.so -x c++ /dev/null \
+    && echo "CUDA_ROOT = '/usr/local/cuda'" >/root/.aksetup-defaults.py \
+    && echo "CUDADRV_LIB_DIR = ['/tmp/driver']" >>/root/.aksetup-defaults.py \
+    && echo "CUDA_ENABLE_CURAND = False" >>/root/.aksetup-defaults.py \
+    && pip install --no-deps --require-hashes -r /requirements/build.txt \
+    && PATH=/usr/local/cuda/bin:${PATH} LDFLAGS=-Wl,--no-as-needed \
+        pip install --no-deps --no-build-isolation --require-hashes \
+        -r /requirements/pycuda.txt \
+    && readelf -d /opt/venv/site-packages/pycuda/_driver.*.so | grep -q libcuda.so.1 \
+    && pip uninstall -y -q -r /requirements/build.txt
+# What only their developers use goes.
+RUN cd /opt/venv/site-packages \
+    && pip uninstall -y -q pip \
+    && find . -depth -type d \( -name tests -o -name __pycache__ \) -exec rm -rf {} +
+
+# The whole: what a job needs, and nothing that only the building needed.
+FROM tools AS gpu
+ARG CUDA=13
+ARG NUMPY=1.23.5
+LABEL org.opencontainers.image.title="rai gpu" \
+      org.opencontainers.image.description="CUDA, PyCUDA, MXNet, NumPy, g++, make and GNU time" \
+      org.opencontainers.image.licenses="MIT" \
+      rai.cuda="${CUDA_VERSION:-${CUDA}}" \
+      rai.mxnet="1.9.1" \
+      rai.numpy="${NUMPY}" \
+      rai.pycuda="2026.1"
+ENV PATH=/opt/venv/bin:/usr/local/cuda/bin:${PATH}
+COPY --from=pycuda /opt/venv /opt/venv
+RUN [ -e /usr/local/cuda ] || ln -s /opt/venv/site-packages/nvidia/cu${CUDA} /usr/local/cuda \
+    && python -c 'import mxnet, numpy, pycuda'
