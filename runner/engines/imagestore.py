@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from runner.engines import Engine, make
 from runner.errors import EngineError
 from runner.image.stock import Kept, Removal
-from runner.model import BuildSpec, BuiltImage, Problem, Reason
+from runner.model import BuildSpec, BuiltImage, Origin, Problem, Reason
 from runner.model.noun import noun
 
 KEEPING = "docker"
@@ -25,6 +26,14 @@ class Removed:
 
 class ImageStore(Engine, Protocol):
     """An engine with images of its own."""
+
+    def origin(self, project: Path) -> Origin:
+        """Mark a project's folder as its images are marked."""
+        ...
+
+    def image_bytes(self, reference: str) -> int:
+        """Say how large an image is, with all that it shares."""
+        ...
 
     def built_images(self) -> tuple[BuiltImage, ...]:
         """List what rai built."""

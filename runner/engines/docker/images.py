@@ -18,6 +18,7 @@ from runner.engines.docker.client import (
     NotFound,
     explained,
     failing,
+    image,
 )
 from runner.engines.imagestore import Removed
 from runner.image import labels
@@ -25,14 +26,21 @@ from runner.image.stock import Kept, Removal
 from runner.model import BuiltImage, Origin
 
 CONFLICT = 409
+FOLDER_DIGITS = 16
 
 
 def origin(project: Path) -> Origin:
     """Mark a project's folder, so that others' of the same name are told apart."""
-    folder = project.resolve()
-    whose = f"{owner.here().host}\0{folder}".encode(errors="surrogateescape")
-    name = folder.name.encode(errors="replace").decode()
-    return Origin(name, hashlib.sha256(whose).hexdigest()[:16])
+    path = project.resolve()
+    folder = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()
+    name = path.name.encode(errors="replace").decode()
+    return Origin(name, owner.here().host, folder[:FOLDER_DIGITS])
+
+
+def size_bytes(client: Client, reference: str) -> int:
+    """Say how large an image is, with all that it shares."""
+    with failing(f"look at the image {reference}"):
+        return int(image(client, reference)["Size"])
 
 
 def names(each: dict[str, Any]) -> list[str]:
@@ -53,22 +61,22 @@ def recognised(found: Iterable[dict[str, Any]]) -> tuple[BuiltImage, ...]:
         )
         for each in found
     )
-    return tuple(image for image in read if image is not None)
+    return tuple(one for one in read if one is not None)
 
 
 def built(client: Client) -> tuple[BuiltImage, ...]:
     """List what rai built, with what it shares and who uses it."""
     with failing("list its images"):
-        images = recognised(client.images())
+        found = recognised(client.images())
         used = Counter(c["ImageID"] for c in client.containers(all=True))
     usage = {each["Id"]: each for each in _usage(client).get("Images") or ()}
     return tuple(
         replace(
-            image,
-            containers=used[image.id],
-            shared_bytes=_known(usage.get(image.id, {}).get("SharedSize")),
+            one,
+            containers=used[one.id],
+            shared_bytes=_known(usage.get(one.id, {}).get("SharedSize")),
         )
-        for image in images
+        for one in found
     )
 
 
