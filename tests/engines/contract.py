@@ -6,16 +6,20 @@ A test file of an engine says ``from tests.engines.contract import *`` and has a
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
 from runner.engines import Engine
-from runner.events import CommandStarted, Starting
-from runner.model import DataFile, DataMount, Profile, Reason
-from tests.engines.running import Subject, direct, run, shell
+from runner.errors import BusyError
+from runner.events import CommandFinished, CommandStarted, GpuGiven, Starting
+from runner.model import DataFile, DataMount, GpuGrant, GpuWay, Profile, Reason
+from tests.engines.gpus import DRIVER_API, StandIn, stand_in
+from tests.engines.running import RUN_ID, Subject, direct, run, shell
 
 MB = 1_000_000
 
@@ -431,3 +435,148 @@ def test_a_command_starts_with_no_open_files_but_its_three(confined: Subject):
 def test_an_engine_has_a_name_and_says_what_it_is(subject: Subject):
     engine: Engine = subject.engine
     assert engine.facts().name == engine.name
+
+
+# GPUs
+
+
+def on(stand: StandIn, subject: Subject) -> Subject:
+    """The same engine, on a machine with that GPU."""
+    engine = copy.copy(subject.engine)
+    engine.machine = stand.machine
+    return Subject(engine, subject.image)
+
+
+@pytest.fixture
+def granted(subject: Subject) -> tuple[Subject, GpuGrant]:
+    """An engine, and a real GPU of this machine by all the ways that it has."""
+    situation = subject.engine.gpus(subject.image)
+    assert situation.any, situation
+    return subject, GpuGrant(situation.gpus[:1], situation.open, situation.driver)
+
+
+def test_a_run_that_was_given_no_gpu_is_told_to_see_none_and_says_nothing_of_any(
+    subject: Subject,
+):
+    result = run(subject, ["echo [$CUDA_VISIBLE_DEVICES]"])
+    assert result.stdout == b"[]\n"
+    assert result.gpu_uses == []
+
+
+def test_a_run_that_was_given_no_gpu_has_no_device_file_of_one(confined: Subject):
+    script = "ls /dev | grep -E '^(nvidia|dxg|dri|kfd)' || echo none"
+    assert run(confined, [script, "nvidia-smi"], keep_going=True).stdout == b"none\n"
+
+
+def test_what_a_run_was_given_is_told_before_its_commands_and_after_them(
+    subject: Subject, tmp_path: Path
+):
+    stand = stand_in(tmp_path)
+    script = "echo $CUDA_VISIBLE_DEVICES"
+    result = run(on(stand, subject), [script, "true"], gpu=stand.grant())
+    assert result.stdout.decode() == stand.gpu.uuid + "\n"
+    told = (GpuGiven, CommandStarted, CommandFinished)
+    order = [type(e).__name__[:8] for e in result.events if isinstance(e, told)]
+    assert order == ["GpuGiven", *["CommandS", "CommandF"] * 2, "GpuGiven"]
+    for use in result.gpu_uses:
+        assert (use.way, use.gpus) == (GpuWay.NODES, (stand.gpu,))
+        assert use.driver == "580.1"
+
+
+def test_a_run_has_its_gpus_device_files_alone_and_the_drivers_own_files_read_only(
+    confined: Subject, tmp_path: Path
+):
+    stand = stand_in(tmp_path)
+    (common,), (own,) = stand.machine.nodes, stand.gpu.nodes
+    find = (
+        'for d in $(echo $LD_LIBRARY_PATH | tr : " "); do ls $d/libstandin.so.1; done'
+    )
+    result = run(
+        on(stand, confined),
+        [
+            f"test -c {common} && test -c {own} && test ! -e {stand.other}",
+            "gpu-program",
+            f'library=$({find} 2>/dev/null); cat $library; echo x > "$library"',
+        ],
+        gpu=stand.grant(),
+        keep_going=True,
+    )
+    assert result.codes[:2] == [0, 0], result.stderr
+    assert result.stdout == b"a program\na library\n"
+    assert result.codes[2] != 0
+    assert stand.library.read_text() == "a library\n"
+
+
+def test_a_strict_run_gives_up_nothing_of_its_confinement_for_a_gpu(
+    confined: Subject, tmp_path: Path
+):
+    stand = stand_in(tmp_path)
+    script = (
+        "id -u; grep -E '^(CapPrm|CapEff|CapBnd|NoNewPrivs)' /proc/self/status;"
+        " (echo x > /new || echo x > /src/new || mknod /build/n c 1 3) 2>/dev/null"
+        " && echo open; grep -v lo: /proc/net/dev | wc -l"
+    )
+    result = run(on(stand, confined), [script], gpu=stand.grant())
+    uid, *rows, devices = result.stdout.decode().split("\n")[:-1]
+    values = dict(row.split(":\t") for row in rows)
+    assert uid != "0"
+    assert {int(v, 16) for k, v in values.items() if k[:3] == "Cap"} == {0}
+    assert values["NoNewPrivs"] == "1"
+    assert devices == "2"  # the table's head
+
+
+def test_a_machine_without_a_gpu_says_why_and_what_to_do(subject: Subject):
+    situation = subject.engine.gpus(subject.image)
+    if situation.any:
+        pytest.skip("this machine has a GPU")
+    assert situation.problem
+    assert situation.hint
+    assert all(tried.problem for tried in situation.ways)
+
+
+@pytest.mark.gpu
+def test_nvidia_smi_lists_the_granted_gpu_and_no_other(
+    confined: Subject, granted: tuple[Subject, GpuGrant]
+):
+    _, grant = granted
+    result = run(confined, ["nvidia-smi -L"], gpu=grant)
+    assert result.codes == [0], result.stderr
+    listed = re.findall(r"UUID: ([^)]+)", result.stdout.decode())
+    (gpu,) = grant.gpus
+    assert set(listed) <= {gpu.uuid, gpu.parent}
+    assert gpu.uuid in listed
+    before, after = result.gpu_uses
+    assert before.way in grant.ways
+    for states in (before.before, after.after):
+        (state,) = states
+        assert (state.uuid, state.problem) == (gpu.uuid, "")
+        assert state.temperature_c
+        assert state.sm_clock_mhz
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("profile", Profile)
+def test_cuda_counts_the_granted_gpu_alone_and_has_its_memory_and_pinned_memory(
+    granted: tuple[Subject, GpuGrant], profile: Profile
+):
+    subject, grant = granted
+    program = "python3 $RAI_SOURCE_DIR/count.py"
+    files = {"count.py": DRIVER_API.encode()}
+    if run(subject, ["command -v python3"]).codes != [0]:
+        pytest.skip("the image has no python3")
+    result = run(subject, [program], files=files, profile=profile, gpu=grant)
+    assert result.codes == [0], result.stderr
+    count, uuid = result.stdout.decode().split()
+    assert count == "1"
+    assert re.sub(r"^\w+?-|-", "", grant.gpus[0].uuid) == uuid
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_a_run_holds_is_no_other_runs(granted: tuple[Subject, GpuGrant]):
+    subject, grant = granted
+    (gpu,) = grant.gpus
+    hold = subject.engine.hold
+    with hold(gpu, RUN_ID), pytest.raises(BusyError, match=RUN_ID), hold(gpu, "other"):
+        pytest.fail("two runs have it")
+    with hold(gpu, "other"):
+        pass

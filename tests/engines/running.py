@@ -17,6 +17,7 @@ from runner.events import (
     CommandFinished,
     CommandSkipped,
     Event,
+    GpuGiven,
     Output,
     Tick,
     Usage,
@@ -24,6 +25,8 @@ from runner.events import (
 from runner.model import (
     Command,
     DataMount,
+    GpuGrant,
+    GpuUse,
     Invocation,
     Limits,
     Profile,
@@ -81,6 +84,10 @@ class Result:
         return [e for e in self.events if isinstance(e, CommandSkipped)]
 
     @property
+    def gpu_uses(self) -> list[GpuUse]:
+        return [e.use for e in self.events if isinstance(e, GpuGiven)]
+
+    @property
     def ticks(self) -> list[Tick]:
         return [e for e in self.events if isinstance(e, Tick)]
 
@@ -135,6 +142,7 @@ def run(
     data: Sequence[DataMount] = (),
     keep_going: bool = False,
     environment: Mapping[str, str] | None = None,
+    gpu: GpuGrant | None = None,
     cancel_at: bytes | None = None,
     pause_s: float = 0.0,
     **limits: object,
@@ -155,6 +163,7 @@ def run(
         profile=profile,
         data=tuple(data),
         keep_going=keep_going,
+        gpu=gpu,
     )
     result, cancel, began = Result(), Cancel(), time.monotonic()
     for event in subject.engine.run(work, cancel):

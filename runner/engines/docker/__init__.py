@@ -23,6 +23,7 @@ from runner.model import (
     EngineFacts,
     Gpu,
     GpuSituation,
+    HostGpus,
     ImageFacts,
     ImagePlan,
     Origin,
@@ -129,6 +130,13 @@ class DockerEngine:
         return run(self._client, work, cancel, self._supply if work.gpu else None)
 
     @cached_property
+    def machine(self) -> HostGpus:
+        """This machine's GPUs, looked for once."""
+        from runner import nvidia
+
+        return nvidia.host()
+
+    @cached_property
     def _answer(self) -> Answer:
         return reachable(os.environ)
 
@@ -150,10 +158,9 @@ class DockerEngine:
     def _api_version(self) -> str:
         return str(self._client.api_version)
 
-    @cached_property
+    @property
     def _supply(self) -> Supply:
-        from runner import nvidia
         from runner.engines.docker.facts import gpus
         from runner.engines.docker.gpu import Supply
 
-        return Supply(gpus(self._info, self._api_version), nvidia.host())
+        return Supply(gpus(self._info, self._api_version), self.machine)
