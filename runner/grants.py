@@ -47,8 +47,7 @@ def look(engine: Engine, spec: BuildSpec, image: str | None = None) -> Events:
 def without(spec: BuildSpec, request: GpuRequest, problem: Problem) -> Events:
     """Go on without a GPU where that is allowed, saying so; else EngineError."""
     if not request.optional:
-        asking = f"{spec.file} asks for a GPU, and none can be given: "
-        message = asking + problem.message
+        message = f"a GPU is asked for, and none can be given: {problem.message}"
         raise EngineError(Problem(message, hint=problem.hint), reason=Reason.NO_GPU)
     said = problem.message.partition("\n")[0]
     yield ev.Warned(f"no GPU here ({said}): what needs one is skipped")

@@ -112,6 +112,7 @@ class _Life:
         self.download = download
         self.spec = request.spec
         self.steps = steps(self.spec, gpu=True)
+        self.gpus: GpuSituation | None = None
         self.image: ImageUsed | None = None
         self.ended: list[ev.CommandFinished] = []
         self.reached: set[int] = set()
@@ -123,7 +124,7 @@ class _Life:
         yield ev.Created(
             self.paths.id, str(project), request.spec.file, git, machine.describe()
         )
-        yield self._chosen(self.engines[0], request.why)
+        yield from self._turn_to(self.engines[0], request.why)
         archive = yield from self._unless_cancelled(self._pack())
         mounts = yield from self._unless_cancelled(
             data.resolve(request.spec.data, self.places, download=self.download)
@@ -131,11 +132,11 @@ class _Life:
         if archive is None or mounts is None:
             return
         yield ev.StateChanged(State.PREPARING)
-        engine, reference, situation = yield from self._prepare()
+        engine, reference = yield from self._prepare()
         if self.cancel.requested or not self.steps:
             return
         with ExitStack() as held:
-            grant = yield from self._grant(engine, reference, situation, held)
+            grant = yield from self._grant(engine, reference, held)
             if self.cancel.requested:
                 return
             self.steps = steps(self.spec, gpu=grant is not None)
@@ -171,9 +172,12 @@ class _Life:
             return Verdict(True, False, None, Reason.CANCELLED, message)
         return judge(self.ended, self.request)
 
-    def _chosen(self, engine: Engine, why: str) -> ev.EngineChosen:
-        limits = self.request.spec.limits
-        return ev.EngineChosen(engine.facts(), self.request.profile, limits, why)
+    def _turn_to(self, engine: Engine, why: str) -> Iterator[ev.Event]:
+        """Say which engine serves; find out whether it has what GPUs are asked for."""
+        spec = self.request.spec
+        yield ev.EngineChosen(engine.facts(), self.request.profile, spec.limits, why)
+        self.gpus = yield from grants.look(engine, spec)
+        self.spec = spec.built_for(gpu=self.gpus is not None)
 
     def _pack(self) -> Generator[ev.Event, None, Archive]:
         yield ev.Packing()
@@ -187,20 +191,13 @@ class _Life:
         yield ev.StateChanged(State.PACKED)
         return archive
 
-    def _prepare(
-        self,
-    ) -> Generator[ev.Event, None, tuple[Engine, str | None, GpuSituation | None]]:
-        """Have the image on the first engine that can.
-
-        Give the engine, the image's reference, and the GPUs that the engine has.
-        """
+    def _prepare(self) -> Generator[ev.Event, None, tuple[Engine, str | None]]:
+        """Have the image on the first engine that can; give it and the reference."""
         engine, *others = self.engines
         while True:
-            situation = yield from grants.look(engine, self.request.spec)
-            self.spec = self.request.spec.built_for(gpu=situation is not None)
             try:
                 reference = yield from self._image(engine)
-                return engine, reference, situation
+                return engine, reference
             except ImageError as error:
                 # A named image is what the commands were written for: nothing else
                 # will do. One that is built here only lends its programs.
@@ -212,7 +209,7 @@ class _Life:
                 if engine.check(self.request.spec):
                     raise
                 yield ev.Warned("; ".join(str(p) for p in error.problems))
-                yield self._chosen(engine, why)
+                yield from self._turn_to(engine, why)
 
     def _image(self, engine: Engine) -> Generator[ev.Event, None, str | None]:
         spec, project = self.spec, self.request.project
@@ -232,14 +229,10 @@ class _Life:
         return plan.reference
 
     def _grant(
-        self,
-        engine: Engine,
-        reference: str | None,
-        situation: GpuSituation | None,
-        held: ExitStack,
+        self, engine: Engine, reference: str | None, held: ExitStack
     ) -> Generator[ev.Event, None, GpuGrant | None]:
         """Hold the run's GPUs; None where it has none."""
-        request = self.spec.gpu
+        request, situation = self.spec.gpu, self.gpus
         if request is None or situation is None:
             return None
         if situation.gpus is None:
