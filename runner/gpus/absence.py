@@ -138,6 +138,6 @@ def silent(code: int, text: str, library: bool, smi: str) -> Why:
             "install the driver's libraries, or name their folder in LD_LIBRARY_PATH",
         )
     return (
-        f"the NVIDIA driver does not answer: {smi or text}",
+        f"the NVIDIA driver does not answer: {'; '.join(filter(None, [text, smi]))}",
         "see `nvidia-smi` and `dmesg`",
     )

@@ -35,7 +35,7 @@ def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
         return nvml.states(programs.under(root, library), gpus)
     except nvml.NvmlError as error:
         answer = programs.ask_smi(root)
-        silence = answer.problem or str(error)
+        silence = "; ".join(filter(None, [str(error), answer.problem]))
     told = {state.uuid: state for state in answer.states}
     unknown = GpuState("", problem=f"it does not answer: {silence}")
     # nvidia-smi tells the state of whole cards only.
@@ -96,6 +96,8 @@ def _with(
 
 
 def _with_nodes(root: Path, seen: nvml.Seen) -> Gpu:
+    if seen.minor is None:
+        return seen.gpu
     files = [f"/dev/nvidia{seen.minor}"]
     if seen.gpu_instance is not None and seen.compute_instance is not None:
         files += nodes.capabilities(

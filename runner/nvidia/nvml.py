@@ -36,10 +36,13 @@ class NvmlError(Exception):
 
 @noun
 class Seen:
-    """A GPU or slice as NVML tells it; the instances' numbers are a slice's."""
+    """A GPU or slice as NVML tells it; the instances' numbers are a slice's.
+
+    ``minor`` numbers its device file; under WSL it has none.
+    """
 
     gpu: Gpu
-    minor: int
+    minor: int | None
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
@@ -119,21 +122,27 @@ def _started(library: str) -> Nvml:
 def _card(nv: Nvml, index: int) -> Look:
     """Look at one card: as a whole, or as its slices where it is in MIG mode."""
     device = nv.nvmlDeviceGetHandleByIndex(index)
-    major, minor = nv.nvmlDeviceGetCudaComputeCapability(device)
+    compute = state.told(nv, nv.nvmlDeviceGetCudaComputeCapability, device)
     whole = Gpu(
         uuid=nv.nvmlDeviceGetUUID(device),
         name=nv.nvmlDeviceGetName(device),
         index=index,
-        memory_bytes=int(nv.nvmlDeviceGetMemoryInfo(device).total),
-        compute=f"{major}.{minor}",
+        memory_bytes=_memory(nv, device),
+        compute=".".join(map(str, compute or ())),
     )
-    number = int(nv.nvmlDeviceGetMinorNumber(device))
+    number = state.told(nv, nv.nvmlDeviceGetMinorNumber, device)
     parts = _parts(nv, device)
     if parts is None:
         return Look("", (Seen(whole, number),))
     slices = tuple(_slice(nv, whole, number, part) for part in parts)
     unsliced = () if slices else (f"GPU {index} ({whole.name}, {whole.uuid})",)
     return Look("", slices, unsliced=unsliced)
+
+
+def _memory(nv: Nvml, device: Device) -> int:
+    """Give its bytes; 0 where it has none of its own, but shares the machine's."""
+    memory = state.told(nv, nv.nvmlDeviceGetMemoryInfo, device)
+    return int(memory.total) if memory else 0
 
 
 def _parts(nv: Nvml, device: Device) -> list[Device] | None:
@@ -147,12 +156,12 @@ def _parts(nv: Nvml, device: Device) -> list[Device] | None:
     return [part for part in parts if part is not None]
 
 
-def _slice(nv: Nvml, whole: Gpu, minor: int, part: Device) -> Seen:
+def _slice(nv: Nvml, whole: Gpu, minor: int | None, part: Device) -> Seen:
     gpu = Gpu(
         uuid=nv.nvmlDeviceGetUUID(part),
         name=nv.nvmlDeviceGetName(part),
         index=whole.index,
-        memory_bytes=int(nv.nvmlDeviceGetMemoryInfo(part).total),
+        memory_bytes=_memory(nv, part),
         compute=whole.compute,
         parent=whole.uuid,
     )
