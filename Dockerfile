@@ -110,3 +110,19 @@ ENV PATH=/opt/venv/bin:/usr/local/cuda/bin:${PATH}
 COPY --from=pycuda /opt/venv /opt/venv
 RUN [ -e /usr/local/cuda ] || ln -s /opt/venv/site-packages/nvidia/cu${CUDA} /usr/local/cuda \
     && python -c 'import mxnet, numpy, pycuda'
+
+FROM python AS cudnn
+ARG CUDA=13
+COPY image/requirements/cudnn${CUDA}.txt /requirements/cudnn.txt
+RUN pip install --no-deps --no-compile --require-hashes --target /opt/cudnn \
+        -r /requirements/cudnn.txt
+
+# And cuDNN, where the loader finds it.
+FROM gpu AS full
+LABEL org.opencontainers.image.title="rai full" \
+      org.opencontainers.image.description="CUDA, cuDNN, PyCUDA, MXNet, NumPy, g++, make and GNU time" \
+      rai.cudnn="9"
+COPY --from=cudnn /opt/cudnn /opt/venv/site-packages/
+RUN echo /opt/venv/site-packages/nvidia/cudnn/lib >/etc/ld.so.conf.d/cudnn.conf \
+    && ldconfig \
+    && python -c 'import cudnn; cudnn.backend_version()'
