@@ -11,7 +11,7 @@ from runner.engines.folders import Folders
 from runner.engines.launch import clean, joined, limited
 from runner.engines.local import bwrap, unshare
 from runner.engines.local.host import Host
-from runner.engines.local.layout import Layout, layout
+from runner.engines.local.layout import Gpus, Layout, layout
 from runner.engines.local.tools import redirected
 from runner.model import DataFile, DataMount, Invocation, Limits, Profile
 
@@ -111,3 +111,20 @@ def test_a_command_is_the_last_of_all_words():
     assert clean({"A": "b c"}, command) == ["/usr/bin/env", "-i", "A=b c", *command]
     assert joined([], command) == command
     assert joined(["/g/cgroup.procs"], command)[-3:] == ["/g/cgroup.procs", *command]
+
+
+def test_device_files_of_gpus_are_seen_in_the_sandboxs_own_dev_and_no_others_are():
+    cap = "/dev/nvidia-caps/nvidia-cap1"
+    library = ("/usr/lib64/libcuda.so.580", "/run/nvidia/lib64/libcuda.so.1")
+    gpus = Gpus(("/dev/nvidiactl", "/dev/nvidia1", cap), (library,))
+    words = bwrap.argv(laid_out(gpus=gpus), ME, ["true"])
+    dev = words.index("/dev")
+    assert words.index("/dev/nvidiactl") > dev
+    assert follows(words, "--dev-bind", "/dev/nvidia1", "/dev/nvidia1")
+    assert follows(words, "--dir", "/dev/nvidia-caps", "--dev-bind", cap, cap)
+    assert follows(words, "--ro-bind", *library)
+    assert words.count("--dev-bind") == 3
+    told = json.loads(unshare.argv(laid_out(gpus=gpus), ME, HOST.python, [])[-1])
+    assert told["devices"] == list(gpus.nodes)
+    assert [*library, False] in told["binds"]
+    assert "--dev-bind" not in bwrap.argv(laid_out(), ME, ["true"])

@@ -15,7 +15,7 @@ from runner.engines.docker.client import FAILURES, Client, explained
 from runner.engines.docker.gpu import CAPABILITIES, Supply
 from runner.engines.gpu import Watch
 from runner.gpus import ways
-from runner.model import MIB, GpuGrant, GpuSituation, GpuState, GpuWay
+from runner.model import MIB, Gpu, GpuGrant, GpuSituation, GpuState, GpuWay
 from runner.nvidia import smi
 
 QUERY_S = 30
@@ -70,18 +70,24 @@ def watch(
 ) -> Watch:
     """Look at this machine's GPUs at once; at another's when the container stands."""
     if not supply.shared:
-        return Watch(grant, lambda _: states(client, container()))
+        return Watch(grant, lambda gpus: states(client, container(), gpus))
     watch = Watch(grant, nvidia.states)
     watch.begin()
     return watch
 
 
-def states(client: Client, container: str) -> tuple[GpuState, ...]:
-    """Ask nvidia-smi in a running container; empty where it has none."""
+def states(client: Client, container: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
+    """Ask nvidia-smi in a running container; empty where it has none.
+
+    Of a slice it is the whole GPU's state.
+    """
     with contextlib.suppress(*FAILURES):
         made = client.exec_create(container, list(smi.QUERY), stderr=False)
         said: bytes = client.exec_start(made["Id"])
-        return smi.parse(said.decode(errors="replace")).states
+        told = smi.parse(said.decode(errors="replace")).states
+        by_uuid = {state.uuid: state for state in told}
+        found = ((gpu.uuid, by_uuid.get(gpu.parent or gpu.uuid)) for gpu in gpus)
+        return tuple(replace(state, uuid=uuid) for uuid, state in found if state)
     return ()
 
 

@@ -1,0 +1,216 @@
+"""What a container's settings become for a GPU, without a Docker Engine."""
+
+from __future__ import annotations
+
+import io
+import platform
+
+import pytest
+
+from runner.engines.docker import confinement, facts
+from runner.engines.docker.gpu import CLOSED, Supply, passage, passages
+from runner.engines.docker.image import cuda_version
+from runner.model import DockerGpus, Gpu, GpuGrant, GpuWay, HostGpus, Profile, Workspace
+
+FIRST = Gpu("GPU-aaaa", "H200", 0, ("/dev/nvidia0",))
+SECOND = Gpu("GPU-bbbb", "H200", 1, ("/dev/nvidia1",))
+CAPS = ("/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13")
+SLICE = Gpu("MIG-cccc", "1g", 0, ("/dev/nvidia0", *CAPS), parent="GPU-aaaa")
+MACHINE = HostGpus(
+    "linux",
+    driver="580.1",
+    gpus=(FIRST, SECOND),
+    nodes=("/dev/nvidiactl", "/dev/nvidia-uvm"),
+    libraries=(("libcuda.so.1", "/usr/lib64/libcuda.so.580.1"),),
+    programs=("/usr/bin/nvidia-smi",),
+)
+ENGINE = DockerGpus("1.45")
+SUPPLY = Supply(ENGINE, MACHINE)
+
+
+def grant(*gpus: Gpu) -> GpuGrant:
+    return GpuGrant(gpus, tuple(GpuWay), "580.1")
+
+
+def work(given: GpuGrant | None, profile: Profile = Profile.STRICT) -> Workspace:
+    return Workspace(
+        "r", (), lambda: io.BytesIO(), image="i", gpu=given, profile=profile
+    )
+
+
+def settings(way: GpuWay, *gpus: Gpu, supply: Supply = SUPPLY) -> dict:
+    """The host's half of a container's settings, by one way to some GPUs."""
+    given = grant(*gpus)
+    way_in = passage(way, given, supply)
+    return confinement.host_options(work(given), "n", {}, way_in)
+
+
+def names(way: GpuWay, image: list[str], *gpus: Gpu) -> dict[str, str]:
+    given = grant(*gpus)
+    return confinement.variables(work(given), image, passage(way, given, SUPPLY))
+
+
+def test_a_device_request_names_the_granted_gpus_and_never_counts():
+    (request,) = settings(GpuWay.REQUEST, SECOND)["device_requests"]
+    assert request["Driver"] == "nvidia"
+    assert request["DeviceIDs"] == ["GPU-bbbb"]
+    assert request["Count"] == 0
+    assert request["Capabilities"] == [["gpu", "compute", "utility"]]
+
+
+@pytest.mark.parametrize(
+    ("known", "gpu", "device"),
+    [
+        (("nvidia.com/gpu=GPU-bbbb", "nvidia.com/gpu=1"), SECOND, "GPU-bbbb"),
+        (("nvidia.com/gpu=0", "nvidia.com/gpu=1"), SECOND, "1"),
+        (("nvidia.com/gpu=0", "nvidia.com/gpu=MIG-cccc"), SLICE, "MIG-cccc"),
+        ((), SECOND, "GPU-bbbb"),
+    ],
+)
+def test_cdi_names_a_gpu_as_its_specifications_do(known, gpu, device):
+    for supply in (
+        Supply(DockerGpus("1.45", cdi_devices=known), HostGpus("linux")),
+        Supply(ENGINE, HostGpus("linux", cdi=known)),
+    ):
+        (request,) = settings(GpuWay.CDI, gpu, supply=supply)["device_requests"]
+        assert request["Driver"] == "cdi"
+        assert request["DeviceIDs"] == [f"nvidia.com/gpu={device}"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "own"),
+    [
+        ([SECOND], ["/dev/nvidia1"]),
+        ([FIRST, SECOND], ["/dev/nvidia0", "/dev/nvidia1"]),
+        ([SLICE], ["/dev/nvidia0", *CAPS]),
+    ],
+)
+def test_device_files_are_the_common_ones_and_the_granted_gpus_own(gpus, own):
+    devices = settings(GpuWay.NODES, *gpus)["devices"]
+    wanted = ["/dev/nvidiactl", "/dev/nvidia-uvm", *own]
+    assert devices == [f"{path}:{path}:rw" for path in wanted]
+
+
+def test_the_drivers_files_are_mounted_read_only_where_the_search_paths_look():
+    *_, library, program = settings(GpuWay.NODES, FIRST)["mounts"]
+    assert (library["Source"], library["Target"]) == (
+        "/usr/lib64/libcuda.so.580.1",
+        "/usr/local/nvidia/lib64/libcuda.so.1",
+    )
+    assert program["Target"] == "/usr/local/nvidia/bin/nvidia-smi"
+    assert library["ReadOnly"]
+    assert program["ReadOnly"]
+    found = names(GpuWay.NODES, [], FIRST)
+    assert "/usr/local/nvidia/lib64" in found["LD_LIBRARY_PATH"].split(":")
+    assert "/usr/local/nvidia/bin" in found["PATH"].split(":")
+
+
+@pytest.mark.parametrize("way", GpuWay)
+@pytest.mark.parametrize("profile", Profile)
+def test_no_way_to_a_gpu_loosens_the_confinement(way: GpuWay, profile: Profile):
+    given = grant(FIRST)
+    passed = passage(way, given, SUPPLY)
+    with_gpu = confinement.host_options(work(given, profile), "n", {}, passed)
+    without = confinement.host_options(work(None, profile), "n", {})
+    ours = ("devices", "device_requests", "mounts")
+    assert {k: v for k, v in with_gpu.items() if k not in ours} == {
+        k: v for k, v in without.items() if k not in ours
+    }
+    more = with_gpu["mounts"][len(without["mounts"]) :]
+    assert all(mount["ReadOnly"] for mount in more)
+    assert not {"privileged", "runtime", "device_cgroup_rules"} & set(with_gpu)
+
+
+@pytest.mark.parametrize(
+    ("way", "visible"),
+    [
+        (GpuWay.REQUEST, "GPU-aaaa,GPU-bbbb"),
+        (GpuWay.CDI, "void"),
+        (GpuWay.NODES, "void"),
+    ],
+)
+def test_nvidias_own_runtime_adds_no_gpu_that_an_image_asks_for(way, visible):
+    image = ["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=all"]
+    found = names(way, image, FIRST, SECOND)
+    assert found["NVIDIA_VISIBLE_DEVICES"] == visible
+    assert found["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+    assert found["CUDA_VISIBLE_DEVICES"] == "GPU-aaaa,GPU-bbbb"
+
+
+def test_a_run_without_a_gpu_closes_the_default_runtimes_way_too():
+    assert passages(None, None) == (CLOSED,)
+    assert not {"devices", "device_requests"} & set(
+        confinement.host_options(work(None), "n", {})
+    )
+    asked = Workspace(
+        "r",
+        (),
+        lambda: io.BytesIO(),
+        image="i",
+        environment={"NVIDIA_VISIBLE_DEVICES": "all"},
+    )
+    found = confinement.variables(asked, ["NVIDIA_VISIBLE_DEVICES=all"])
+    assert found["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert found["CUDA_VISIBLE_DEVICES"] == ""
+
+
+# What an engine tells of itself
+
+INFO = {"ServerVersion": "29.0.1", "Name": "lab", "KernelVersion": "6.1"}
+
+
+def test_what_decides_about_gpus_is_picked_from_what_an_engine_tells():
+    told = facts.gpus(
+        INFO
+        | {
+            "OperatingSystem": "Ubuntu 24.04",
+            "Runtimes": {"runc": {"path": "runc"}, "nvidia": {"path": "x"}},
+            "DefaultRuntime": "runc",
+            "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"],
+            "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}],
+            "SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"],
+        },
+        "1.52",
+    )
+    assert told == DockerGpus(
+        "1.52",
+        version="29.0.1",
+        here=False,
+        operating_system="Ubuntu 24.04",
+        runtimes=("runc", "nvidia"),
+        default_runtime="runc",
+        cdi_devices=("nvidia.com/gpu=0",),
+        cdi_folders=("/etc/cdi", "/var/run/cdi"),
+        rootless=True,
+    )
+
+
+def test_an_old_engine_and_podman_tell_less_or_otherwise():
+    old = facts.gpus(INFO | {"CDISpecDirs": None, "Runtimes": None}, "1.41")
+    assert (old.cdi_folders, old.cdi_devices, old.runtimes) == ((), (), ())
+    assert not old.podman
+    podman = facts.gpus(INFO | {"BuildahVersion": "1.33", "Rootless": True}, "1.41")
+    assert podman.podman
+    assert podman.rootless
+
+
+def test_an_engine_is_here_where_it_has_this_machines_name_and_kernel():
+    here = {"Name": platform.node(), "KernelVersion": platform.release()}
+    assert facts.gpus(INFO | here, "1.41").here
+    assert not facts.gpus(INFO | here | {"Name": "docker-desktop"}, "1.41").here
+    assert not facts.gpus(INFO | here | {"KernelVersion": "6.1"}, "1.41").here
+
+
+# What an image tells of itself
+
+
+@pytest.mark.parametrize(
+    ("config", "cuda"),
+    [
+        ({"Labels": {"rai.cuda": "13.0.88"}, "Env": ["CUDA_VERSION=12.8"]}, "13.0.88"),
+        ({"Labels": None, "Env": ["PATH=/bin", "CUDA_VERSION=12.8.1"]}, "12.8.1"),
+        ({"Labels": {"rai.cuda": ""}, "Env": None}, ""),
+    ],
+)
+def test_the_cuda_of_an_image_is_its_labels_or_what_nvidias_images_say(config, cuda):
+    assert cuda_version(config) == cuda
