@@ -102,7 +102,7 @@ def test_without_images_milestone_1_1_prints_no_accuracy(script):
     )
 
 
-@pytest.mark.parametrize("name", ["m1.1.py", "m2.1.py"])
+@pytest.mark.parametrize("name", ["m1.1.py", "m1.2.py", "m2.1.py"])
 def test_a_data_size_that_is_none_is_a_usage_error_in_one_sentence(name, script):
     done = script(name, "10001")
 
@@ -170,6 +170,6 @@ def test_the_scripts_share_images_over_all_cores_and_not_blas_too(src):
     assert done.stdout == "True 1\n"
 
 
-@pytest.mark.parametrize("name", ["m1.1.py", "m2.1.py"])
+@pytest.mark.parametrize("name", ["m1.1.py", "m1.2.py", "m2.1.py"])
 def test_a_milestones_script_is_at_most_thirty_lines(name):
     assert len((PROJECT / name).read_text().splitlines()) <= 30

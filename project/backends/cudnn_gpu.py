@@ -28,16 +28,17 @@ class CudnnGpu(CudaLayers):
         """Let the library go, while the device is still open."""
         self._opened.close()
 
-    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
+    def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
         """Plan every convolution, for whole pieces and for what is left over."""
         self.close()
         # It is there before the images are counted that fit beside it.
         workspace = self.device.empty((WORKSPACE,), "uint8")
-        super().prepare(convolutions)
+        note = super().prepare(convolutions)
         self._cudnn = self._opened.enter_context(closing(Cudnn(workspace)))
         for shape in convolutions:
             for images in pieces(shape.B, self.batch):
                 self._cudnn.plan(replace(shape, B=images))
+        return note
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Run the plan for these sizes."""

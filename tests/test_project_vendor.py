@@ -1,0 +1,141 @@
+"""The vendor's convolution on the GPU, through each library that reaches it."""
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import milestone
+import network
+import numpy as np
+import pytest
+import reference
+from backends import cuda_gpu
+from backends.cuda_gpu import images_that_fit
+from backends.numpy_cpu import NumpyCpu
+from device import Device
+from shapes import ConvShape
+
+SCRIPT = network.MODELS.parent / "m1.2.py"
+SHAPES = [
+    ConvShape(100, 12, 1, 70, 70, 5),
+    ConvShape(100, 24, 12, 33, 33, 5),
+    ConvShape(10, 24, 12, 33, 33, 7),
+    ConvShape(10, 50, 1, 28, 28, 5),
+    ConvShape(3, 4, 3, 20, 31, 3),
+    ConvShape(1, 1, 1, 5, 5, 5),
+]
+GIB = 1 << 30
+FP32 = 1e-6  # ||y - reference|| / ||reference||; TF32 is over 1e-4
+
+
+def test_without_a_library_milestone_1_2_is_one_sentence_and_no_gpu(tmp_path):
+    # A Python that has NumPy and nothing else.
+    (tmp_path / "numpy").symlink_to(Path(np.__file__).parent)
+
+    done = subprocess.run(
+        [sys.executable, "-S", SCRIPT, "10"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr == (
+        "m1.2.py: cuDNN cannot be used: neither pycuda with nvidia-cudnn-frontend is "
+        "installed nor torch; install either, or run this in the image `full`\n"
+    )
+
+
+@pytest.fixture
+def by_the_binding():
+    pytest.importorskip("pycuda.driver", reason="pycuda is not installed")
+    pytest.importorskip("cudnn", reason="nvidia-cudnn-frontend is not installed")
+    from backends.cudnn_gpu import CudnnGpu
+
+    with Device() as device, closing(CudnnGpu(device)) as backend:
+        yield backend
+
+
+@pytest.fixture
+def by_pytorch():
+    pytest.importorskip("torch", reason="torch is not installed")
+    from backends.torch_gpu import TorchGpu
+
+    with TorchGpu() as backend:
+        yield backend
+
+
+@pytest.fixture(params=["by_the_binding", "by_pytorch"])
+def backend(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_vendors_convolution_is_the_references_in_fp32(shape, backend):
+    rng = np.random.default_rng()
+    x = rng.standard_normal((shape.B, shape.C, shape.H, shape.W), np.float32)
+    k = rng.standard_normal((shape.M, shape.C, shape.K, shape.K), np.float32)
+    expected = np.empty((shape.B, shape.M, shape.H_out, shape.W_out))
+    reference.convolve(expected, x.astype(float), k.astype(float))
+
+    backend.prepare([shape])
+    y = backend.put(np.full(expected.shape, np.nan, np.float32))
+    backend.convolution(y, backend.put(x), backend.put(k))
+    backend.wait()
+
+    wrong = np.linalg.norm(backend.get(y) - expected)
+    assert wrong < FP32 * np.linalg.norm(expected)
+
+
+@pytest.mark.gpu
+def test_the_vendors_network_says_of_every_image_what_numpy_says(backend):
+    images = milestone.load_images(1000).pixels
+    baseline = milestone.load_network("baseline")
+
+    found = network.infer(baseline, images, backend)
+
+    expected = network.infer(baseline, images, NumpyCpu())
+    assert (found.labels == expected.labels).all()
+    assert np.allclose(found.probabilities, expected.probabilities, atol=1e-4)
+
+
+@pytest.mark.gpu
+def test_what_is_left_over_of_a_batch_has_a_plan_of_its_own(
+    by_the_binding, monkeypatch
+):
+    images = milestone.load_images(300).pixels
+    baseline = milestone.load_network("baseline")
+    convolutions = network.convolution_shapes(
+        baseline.model.convolutions, *images.shape[:2]
+    )
+    room = 128 * GIB // images_that_fit(GIB, convolutions)
+    share = room / by_the_binding.device.free_bytes()
+    monkeypatch.setattr(cuda_gpu, "SHARE_OF_MEMORY", share)
+
+    found = network.infer(baseline, images, by_the_binding)
+
+    assert 1 < by_the_binding.batch < 150
+    expected = network.infer(baseline, images, NumpyCpu())
+    assert (found.labels == expected.labels).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("images", ["1", "1000"])
+def test_milestone_1_2_prints_what_1_1_prints(images):
+    said = [
+        subprocess.run(
+            [sys.executable, SCRIPT.with_name(name), images],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for name in ("m1.1.py", "m1.2.py")
+    ]
+
+    assert [done.stderr for done in said] == ["", ""]
+    assert [done.returncode for done in said] == [0, 0]
+    assert said[1].stdout == said[0].stdout
