@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -62,10 +63,12 @@ class Device:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # After a fault the context can be so broken that it cannot even be left.
+        # After a fault the context can be so broken that it cannot even be left, and
+        # PyCUDA complains of what it cannot release.
         with suppress(self._driver.Error):
             self._context.pop()
-            self._context.detach()
+            if not isinstance(error, GpuError):
+                self._context.detach()
 
     @property
     def uuid(self) -> str:
@@ -158,14 +161,22 @@ class Module:
 def _driver() -> ModuleType:
     """Load PyCUDA and start CUDA; what is missing is said in a sentence."""
     try:
-        import pycuda.driver as driver
+        # For all: a PyCUDA that was built where no driver is does not ask for it.
+        ctypes.CDLL(LIBCUDA, ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise NoGpuError(
+            f"no GPU can be used: NVIDIA's driver is missing here ({error})"
+        ) from None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            import pycuda.driver as driver
     except ModuleNotFoundError as error:
         raise NoGpuError(
             f"no GPU can be used: Python's package {error.name} is missing; "
             "install pycuda, or run this in the image `gpu`"
         ) from None
     except ImportError as error:
-        raise NoGpuError(_unloadable(str(error))) from None
+        raise NoGpuError(f"no GPU can be used: pycuda does not load: {error}") from None
     try:
         driver.init()
     except driver.Error as error:
@@ -173,12 +184,6 @@ def _driver() -> ModuleType:
     if driver.Device.count() == 0:
         raise NoGpuError("no GPU can be used: CUDA's driver shows none")
     return driver
-
-
-def _unloadable(why: str) -> str:
-    if LIBCUDA in why:
-        return f"no GPU can be used: NVIDIA's driver is missing here ({why})"
-    return f"no GPU can be used: pycuda does not load ({why})"
 
 
 @contextmanager
@@ -192,7 +197,7 @@ def _faults(driver: ModuleType) -> Iterator[None]:
 
 def _sentence(error: Exception) -> str:
     """Say what failed, with CUDA's word for the error before it."""
-    said = str(error)
+    said = str(error).rstrip("\0\n -")
     _, _, text = said.partition(" failed: ")
     return f"{_word(text)}: {said}"
 

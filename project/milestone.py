@@ -110,6 +110,8 @@ def classify(
     if variant:
         print(f"Variant: {variant}", flush=True)
     found = network.infer(classified, images.pixels, backend)
+    if found.note:
+        print(f"{Path(sys.argv[0]).name}: {found.note}", file=sys.stderr)
     for seconds in found.op_times_s:
         print(f"Op Time: {seconds:f}")
     print(correctness(classified, images, found.labels), flush=True)

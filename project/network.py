@@ -33,6 +33,7 @@ class Inference:
 
     probabilities: np.ndarray
     op_times_s: tuple[float, ...]
+    note: str | None = None  # what the backend has to say of it
 
     @property
     def labels(self) -> np.ndarray:
@@ -101,7 +102,7 @@ def infer(network: Network, images: np.ndarray, backend: Backend[Array]) -> Infe
     """Classify images of bytes, a piece at a time, so that memory stays bounded."""
     count, size, _ = images.shape
     layers = network.model.convolutions
-    backend.prepare(convolution_shapes(layers, count, size))
+    note = backend.prepare(convolution_shapes(layers, count, size))
     convolutions = [backend.put(weights) for weights in network.convolutions]
     first, last = [(backend.put(w), backend.put(b)) for w, b in network.dense]
     op_times_s = [0.0] * len(convolutions)
@@ -116,7 +117,7 @@ def infer(network: Network, images: np.ndarray, backend: Backend[Array]) -> Infe
                 x = backend.tanh(backend.pooling(x))
         hidden = backend.tanh(backend.dense(x, *first))
         pieces.append(backend.get(backend.softmax(backend.dense(hidden, *last))))
-    return Inference(np.concatenate(pieces), tuple(op_times_s))
+    return Inference(np.concatenate(pieces), tuple(op_times_s), note)
 
 
 def convolution_shapes(

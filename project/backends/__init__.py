@@ -26,8 +26,11 @@ class Backend(Protocol[Array]):
     name: str
     batch: int  # how many images it takes at a time
 
-    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
-        """Load what these convolutions need, and set how many images fit."""
+    def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
+        """Load what these convolutions need, and set how many images fit.
+
+        What the user should know of it is returned; mostly there is nothing.
+        """
 
     def put(self, array: np.ndarray) -> Array:
         """Bring an array of the host to where the backend computes."""

@@ -18,6 +18,7 @@ from shapes import ConvShape
 
 SHARE_OF_MEMORY = 0.9  # of what is free; the rest is for weights and fragments
 FLOAT = 4  # bytes
+Defines = tuple[tuple[str, int], ...]
 
 
 class CudaLayers(ABC):
@@ -30,13 +31,15 @@ class CudaLayers(ABC):
         self.device = device
         self._layers: dict[str, Module] = {}
 
-    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
+    def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
         """Compile and load all kernels, and count the images that fit the memory."""
         units = [Unit(name, params) for name, params in layers.LAYERS.items()]
         self._layers = dict(zip(layers.LAYERS, self.load(units), strict=True))
-        room = SHARE_OF_MEMORY * self.device.free_bytes()
-        most = int(room // most_bytes(convolutions))
-        self.batch = max(1, min(most, MOST_GRID[2]))
+        room = int(SHARE_OF_MEMORY * self.device.free_bytes())
+        self.batch = images_that_fit(room, convolutions)
+        if self.batch >= convolutions[0].B:
+            return None
+        return f"{self.batch} images at a time: the GPU's free memory holds no more"
 
     def load(self, units: Sequence[Unit]) -> list[Module]:
         """Load files of kernels, compiled now or before."""
@@ -111,34 +114,49 @@ class CudaGpu(CudaLayers):
     def __init__(self, device: Device, variant: Variant) -> None:
         super().__init__(device)
         self.variant = variant
-        self._modules: dict[tuple[tuple[str, int], ...], Module] = {}
+        self._modules: dict[Defines, Module] = {}
 
-    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
+    def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
         """Refuse what the variant does not serve; load it for what it serves."""
-        super().prepare(convolutions)
-        wanted: dict[tuple[tuple[str, int], ...], Unit] = {}
+        note = super().prepare(convolutions)
+        units: dict[Defines, Unit] = {}
         for shape in convolutions:
             piece = replace(shape, B=min(shape.B, self.batch))
             if why := self.variant.refusal(piece):
                 raise UsageError(f"{self.variant.name} does not serve {piece}: {why}")
             defines = self.variant.defines(shape)
-            wanted[tuple(defines.items())] = Unit(self.variant.name, defines)
-        self._modules = dict(zip(wanted, self.load(list(wanted.values())), strict=True))
+            units[tuple(defines.items())] = Unit(self.variant.name, defines)
+        loaded = self.load(list(units.values()))
+        self._modules = dict(zip(units, loaded, strict=True))
+        for shape in convolutions:
+            for launch in self.variant.launches(shape):
+                self._module(shape).ready(launch)
+        return note
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch what the variant plans for these sizes."""
         shape = shapes.between(y.shape, x.shape, weights.shape)
-        module = self._modules[tuple(self.variant.defines(shape).items())]
+        module = self._module(shape)
         for name in self.variant.constants:
             module.fill_constant(name, weights)
         for launch in self.variant.launches(shape):
             module.launch(launch, {"y": y, "x": x, "k": weights})
 
+    def _module(self, shape: ConvShape) -> Module:
+        return self._modules[tuple(self.variant.defines(shape).items())]
+
+
+def images_that_fit(room: int, convolutions: Sequence[ConvShape]) -> int:
+    """Count the images whose layers fit some bytes, and a grid: one at least."""
+    return max(1, min(room // most_bytes(convolutions), MOST_GRID[2]))
+
 
 def most_bytes(convolutions: Sequence[ConvShape]) -> int:
-    """Bound the bytes that one image needs at a time: a layer's input and output.
+    """Bound the bytes that one image needs at a time.
 
-    After a convolution, its output and the pooled quarter of it are there.
+    A convolution's input and output are there together, later its output and the
+    pooled quarter of it.
     """
-    floats = [s.floats_out + max(s.floats_in, s.floats_out // 4) for s in convolutions]
-    return FLOAT * max(floats)
+    return FLOAT * max(
+        s.floats_out + max(s.floats_in, s.floats_out // 4) for s in convolutions
+    )
