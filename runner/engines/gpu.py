@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from stat import S_IRGRP, S_IROTH
 from threading import Thread
 
 from runner.events import Event, GpuGiven
 from runner.model import Gpu, GpuGrant, GpuState, GpuUse, GpuWay, HostGpus, Workspace
 
 LOOK_S = 5.0
-"""How long a look at the GPUs may hold up the first command."""
+"""How long a look at the GPUs may hold up a run."""
 
 Look = Callable[[tuple[Gpu, ...]], tuple[GpuState, ...]]
 """Says how GPUs are now; an empty answer where that cannot be seen."""
@@ -37,6 +39,21 @@ def files(host: HostGpus, folder: str) -> tuple[tuple[str, str], ...]:
     return (*libraries, *programs)
 
 
+def groups(paths: Sequence[str]) -> tuple[int, ...]:
+    """Give the groups whose members alone may open some of these device files.
+
+    Some systems (Debian among them) keep GPUs to a group such as video; the user of a
+    strict run is in none.
+    """
+    found: list[int] = []
+    for path in paths:
+        with suppress(OSError):
+            facts = Path(path).stat()
+            if not facts.st_mode & S_IROTH and facts.st_mode & S_IRGRP:
+                found.append(facts.st_gid)
+    return tuple(dict.fromkeys(found))
+
+
 class Watch:
     """Looks at a run's GPUs before its commands, while it is set up, and after them.
 
@@ -45,28 +62,40 @@ class Watch:
 
     def __init__(self, grant: GpuGrant | None, look: Look) -> None:
         self._grant, self._look = grant, look
-        self._before: tuple[GpuState, ...] = ()
-        # A daemon, for a broken GPU may never answer.
-        self._thread = Thread(target=self._first_look, daemon=True)
+        self._first: _Glance | None = None
 
     def begin(self) -> None:
         """Take the first look, meanwhile."""
         if self._grant is not None:
-            self._thread.start()
+            self._first = _Glance(self._look, self._grant.gpus)
 
     def told(self, way: GpuWay | None, commands: Iterator[Event]) -> Iterator[Event]:
         """Put what the run was given around its commands."""
-        if self._grant is None or way is None:
+        grant = self._grant
+        if grant is None or way is None:
             yield from commands
             return
-        if self._thread.ident is None:
-            self.begin()
-        self._thread.join(LOOK_S)
-        use = GpuUse(way, self._grant.gpus, self._grant.driver, self._before)
+        first = self._first or _Glance(self._look, grant.gpus)
+        use = GpuUse(way, grant.gpus, grant.driver, before=first.seen())
         yield GpuGiven(use)
         yield from commands
-        yield GpuGiven(replace(use, after=self._look(self._grant.gpus)))
+        last = _Glance(self._look, grant.gpus)
+        yield GpuGiven(replace(use, after=last.seen()))
 
-    def _first_look(self) -> None:
-        if self._grant is not None:
-            self._before = self._look(self._grant.gpus)
+
+class _Glance:
+    """One look at GPUs, in a thread of its own: a broken GPU may never answer."""
+
+    def __init__(self, look: Look, gpus: tuple[Gpu, ...]) -> None:
+        self._look, self._gpus = look, gpus
+        self._seen: tuple[GpuState, ...] = ()
+        self._thread = Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def seen(self) -> tuple[GpuState, ...]:
+        """Wait for the answer, but not for long; empty where none came."""
+        self._thread.join(LOOK_S)
+        return self._seen
+
+    def _take(self) -> None:
+        self._seen = self._look(self._gpus)

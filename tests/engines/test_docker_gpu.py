@@ -17,7 +17,7 @@ from runner.events import Warned
 from runner.model import DockerGpus, Gpu, GpuWay, HostGpus, Reason
 from runner.nvidia import smi
 from tests.engines.gpus import StandIn, stand_in
-from tests.engines.running import Subject, run
+from tests.engines.running import RUN_ID, Subject, run
 
 pytestmark = pytest.mark.docker
 
@@ -80,7 +80,7 @@ def test_a_run_whose_every_way_is_refused_says_of_each_why(client, stand):
     assert "could not select device driver" in said
     assert "/dev/no-such-device" in said
     assert "rai doctor" in said
-    filters = {"name": "rai-contract"}
+    filters = {"label": f"{owner.RUN}={RUN_ID}"}
     assert client.containers(all=True, filters=filters) == []
 
 

@@ -154,6 +154,26 @@ def test_a_run_without_a_gpu_closes_the_default_runtimes_way_too():
     assert found["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def test_the_runs_user_joins_the_group_that_a_device_file_is_kept_to(tmp_path):
+    kept, open_, owners = (tmp_path / name for name in ("kept", "open", "owners"))
+    for path, mode in ((kept, 0o660), (open_, 0o666), (owners, 0o600)):
+        path.touch()
+        path.chmod(mode)
+    group = kept.stat().st_gid
+
+    def joined(*paths: object) -> list:
+        machine = HostGpus("linux", nodes=tuple(map(str, paths)))
+        options = [
+            confinement.host_options(work(given), "n", {}, way)
+            for way in passages(given, Supply(ENGINE, machine))
+        ]
+        return [each.get("group_add") for each in options]
+
+    given = grant(Gpu("GPU-aaaa", "X", 0))
+    assert joined(open_, kept) == [[group]] * 3
+    assert joined(open_, owners, tmp_path / "none") == [None] * 3
+
+
 # What an engine tells of itself
 
 INFO = {"ServerVersion": "29.0.1", "Name": "lab", "KernelVersion": "6.1"}

@@ -25,6 +25,7 @@ from runner.events import (
     Progress,
     PullStarted,
 )
+from runner.image.stock import Removal
 from runner.model import (
     BuildImage,
     BuildSpec,
@@ -289,3 +290,40 @@ def test_a_build_that_fails_in_buildx_names_its_step(engine, project, name, buil
         prepare(engine, project, plan)
     assert caught.value.reason is Reason.BUILD_FAILED
     assert "Step 2/2: RUN something: exit code 9" in str(caught.value)
+
+
+def test_an_edit_while_the_image_is_built_is_not_taken_for_what_was_built(
+    engine, project, name
+):
+    write(project, name, "RUN true")
+    for event in engine.prepare(
+        planned(engine, project, spec(name)), project, Cancel()
+    ):
+        if isinstance(event, BuildOutput):
+            write(project, name, "RUN false")
+
+    again = planned(engine, project, spec(name))
+
+    assert again.action is ImageAction.BUILD
+    assert again.why == "the Dockerfile has changed"
+
+
+def test_an_image_that_came_into_use_meanwhile_is_kept_by_the_engine(
+    engine, client, project, name
+):
+    write(project, name)
+    plan = planned(engine, project, spec(name))
+    prepare(engine, project, plan)
+    (one,) = (i for i in engine.built_images() if plan.reference in i.tags)
+    container = client.create_container(plan.reference, ["sleep", "60"])
+    client.start(container)
+    try:
+        done = engine.remove_images([Removal(one, one.tags)])
+    finally:
+        client.remove_container(container, force=True)
+
+    (kept,) = done.kept
+    assert kept.image == one
+    assert "container" in kept.why
+    assert engine.remove_images([Removal(one, one.tags)]).kept == ()
+    assert one.id not in [image.id for image in engine.built_images()]

@@ -128,3 +128,13 @@ def test_device_files_of_gpus_are_seen_in_the_sandboxs_own_dev_and_no_others_are
     assert told["devices"] == list(gpus.nodes)
     assert [*library, False] in told["binds"]
     assert "--dev-bind" not in bwrap.argv(laid_out(), ME, ["true"])
+
+
+def test_whom_root_becomes_is_in_the_groups_that_may_open_the_gpus_files_and_no_other():
+    closed = laid_out(gpus=Gpus(("/dev/nvidia0",), (), (44, 45)), owner=(7, 8))
+    become = ("setpriv", "--reuid=7", "--regid=8")
+    assert follows(bwrap.argv(closed, (0, 0), ["x"]), *become, "--groups=44,45")
+    told = json.loads(unshare.argv(closed, (0, 0), HOST.python, ["x"])[-2])
+    assert told["groups"] == [44, 45]
+    open_ = laid_out(gpus=Gpus(("/dev/nvidia0",)), owner=(7, 8))
+    assert follows(bwrap.argv(open_, (0, 0), ["x"]), *become, "--clear-groups")

@@ -1,4 +1,4 @@
-"""What a container's settings gain by each way to the GPUs: plain values. Pure.
+"""What a container's settings gain by each way to the GPUs: plain values.
 
 The GPUs are named by their UUIDs, never counted and never all. NVIDIA_VISIBLE_DEVICES
 says "all" in most CUDA images, and an engine whose default runtime is NVIDIA's obeys
@@ -8,6 +8,7 @@ it: so it is always set, to "void" where that runtime has nothing to give.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from docker.types import DeviceRequest, Mount
@@ -75,11 +76,14 @@ def passages(grant: GpuGrant | None, supply: Supply | None) -> tuple[Passage, ..
     """Give the ways to try, in their order; without a grant the one to none."""
     if grant is None or supply is None:
         return (CLOSED,)
-    return tuple(passage(way, grant, supply) for way in grant.ways)
+    closed = gpu.nodes(grant, supply.host) if supply.shared else ()
+    groups = [("group_add", list(gids))] if (gids := gpu.groups(closed)) else []
+    found = (passage(way, grant, supply) for way in grant.ways)
+    return tuple(replace(each, options=(*each.options, *groups)) for each in found)
 
 
 def passage(way: GpuWay, grant: GpuGrant, supply: Supply) -> Passage:
-    """Say what one way adds to a container's settings."""
+    """Say what one way adds to a container's settings. Pure."""
     match way:
         case GpuWay.REQUEST:
             ids = [each.uuid for each in grant.gpus]

@@ -123,8 +123,9 @@ class Stage:
             if passage.way is None or failure.problems[0].hint:
                 raise failure from error
             self._refusals.append((passage.way, explained(error)))
-            self._remove_container(self.container)
-            self.container = ""
+            if self.container:
+                self._remove_container(self.container)
+                self.container = ""
             return False
         self.way = passage.way
         return True

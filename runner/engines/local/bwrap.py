@@ -89,7 +89,9 @@ def _become(layout: Layout) -> list[str]:
     if layout.owner is None:
         return []
     uid, gid = layout.owner
+    groups = ",".join(map(str, layout.groups))
     return [
-        *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"),
+        *("setpriv", f"--reuid={uid}", f"--regid={gid}"),
+        f"--groups={groups}" if groups else "--clear-groups",
         *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"),
     ]

@@ -16,7 +16,7 @@ from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, made, reap
-from runner.engines.gpu import Watch, files, nodes, visible
+from runner.engines.gpu import Watch, files, groups, nodes, visible
 from runner.engines.imageless import Imageless
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.greeting import Greeting
@@ -110,7 +110,8 @@ class LocalEngine(Imageless):
         """Show the device files of the granted GPUs alone, and the driver's files."""
         if work.gpu is None:
             return NO_GPUS
-        return Gpus(nodes(work.gpu, self.machine), files(self.machine, NVIDIA))
+        shown = nodes(work.gpu, self.machine)
+        return Gpus(shown, files(self.machine, NVIDIA), groups(shown))
 
 
 class _Run:

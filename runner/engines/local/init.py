@@ -147,7 +147,7 @@ def drop(layout: dict[str, Any]) -> None:
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     if layout["owner"] is not None:
         uid, gid = layout["owner"]
-        os.setgroups([])
+        os.setgroups(layout["groups"])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forgoing privileges")

@@ -23,10 +23,12 @@ class Gpus:
 
     ``files`` are pairs of the host's file and its place: the driver's libraries and
     programs, wherever the host has them, at one place that the loader is told of.
+    ``groups`` are those that may open the device files where not everybody may.
     """
 
     nodes: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
+    groups: tuple[int, ...] = ()
 
 
 NO_GPUS = Gpus()
@@ -47,7 +49,8 @@ class Layout:
 
     ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an
     ordinary user, who stays who they are. ``over`` is laid over /usr/bin. ``devices``
-    are device files of the host that are seen beside those that any program expects.
+    are device files of the host that are seen beside those that any program expects,
+    ``groups`` what the owner is a member of to open them.
     """
 
     folders: tuple[str, ...]
@@ -59,6 +62,7 @@ class Layout:
     mount: str
     over: str | None = None
     devices: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
 
 
 def layout(
@@ -103,4 +107,5 @@ def layout(
         mount=str(folders.mount),
         over=str(folders.over) if over else None,
         devices=gpus.nodes,
+        groups=gpus.groups,
     )
