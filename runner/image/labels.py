@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from runner.image import parts as parted
-from runner.image.names import KEY_REPOSITORY
+from runner.image.names import KEY_REPOSITORY, normalise
 from runner.model import BuiltImage, ImagePlan, Origin
 
 IMAGE, KEY, PARTS, NAMES = "rai.image", "rai.key", "rai.parts", "rai.names"
@@ -20,7 +20,7 @@ VERSIONS = ("cuda", "mxnet", "numpy", "pycuda", "cudnn")
 def written(plan: ImagePlan) -> dict[str, str]:
     """Give what marks the image of a plan as ours, and says what it is made of."""
     pushed = plan.build.push if plan.build else None
-    names = (*plan.tags, *([pushed.image_name] if pushed else []))
+    names = (*plan.tags, *([normalise(pushed.image_name)] if pushed else []))
     return {
         IMAGE: plan.reference,
         KEY: plan.key,

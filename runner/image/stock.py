@@ -61,10 +61,12 @@ def outdated(
     """Give the builds of a project that a later one has replaced.
 
     Of each target that runs now the current build stays, or the newest where none is;
-    of a target that no run has any more nothing, once there is another build.
+    of a target that no run has any more nothing, once there is another build. Without
+    plans any target may run.
     """
     own = [image for image in built if image.origin == origin]
     targets = {plan.build.target or "" for plan in plans if plan.build}
+    targets = targets if plans else {target(image) for image in own}
     stays = [image for image in own if current(image, plans)]
     for name in targets - {target(image) for image in stays}:
         of_target = [image for image in own if target(image) == name]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner import image
 from runner.cli.project import build_file, read_spec
 from runner.errors import ImageError, UsageError
-from runner.model import BuildSpec, ImagePlan, Origin
+from runner.model import BuildSpec, ImagePlan, Origin, Problem
 from runner.model.noun import noun
 
 if TYPE_CHECKING:
@@ -22,13 +22,12 @@ NO_SPEC = BuildSpec("")
 class Project:
     """A project's folder and how its runs would get their image now.
 
-    There is a plan for each target that a run may have. ``problem`` says why there is
-    none.
+    There is a plan for each target that a run may have, or a problem in its place.
     """
 
     origin: Origin
     plans: tuple[ImagePlan, ...]
-    problem: str = ""
+    problems: tuple[Problem, ...] = ()
 
 
 def spec(path: Path | None) -> BuildSpec | None:
@@ -45,10 +44,12 @@ def spec(path: Path | None) -> BuildSpec | None:
 def project(store: ImageStore, spec: BuildSpec) -> Project:
     """Ask the engine how runs of a project would get their image."""
     folder = Path(spec.file).parent
-    origin = store.origin(folder)
-    try:
-        facts = store.image_facts(folder, spec)
-        plans = (image.plan(spec.built_for(gpu), facts) for gpu in (False, True))
-        return Project(origin, tuple(dict.fromkeys(plans)))
-    except ImageError as error:
-        return Project(origin, (), "; ".join(map(str, error.problems)))
+    facts = store.image_facts(folder, spec)
+    plans: dict[ImagePlan, None] = {}
+    problems: dict[Problem, None] = {}
+    for gpu in (False, True):
+        try:
+            plans[image.plan(spec.built_for(gpu), facts)] = None
+        except ImageError as error:
+            problems |= dict.fromkeys(error.problems)
+    return Project(store.origin(folder), tuple(plans), tuple(problems))

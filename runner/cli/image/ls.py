@@ -67,7 +67,8 @@ def _shown(
     if project:
         name = project.origin.name
         rows = [(f"{name} {words.target(p)}".rstrip(), words.outlook(p)) for p in plans]
-        shown.append(Pairs(tuple(rows) or ((name, project.problem),)))
+        rows += [(name, str(problem)) for problem in project.problems]
+        shown.append(Pairs(tuple(rows)))
     return shown
 
 

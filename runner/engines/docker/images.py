@@ -43,10 +43,15 @@ def size_bytes(client: Client, reference: str) -> int:
         return int(image(client, reference)["Size"])
 
 
+def tags(each: dict[str, Any]) -> list[str]:
+    """Give the names by tag of one image in the engine's list."""
+    return [tag for tag in each["RepoTags"] or () if "<none>" not in tag]
+
+
 def names(each: dict[str, Any]) -> list[str]:
     """Give the names, by tag and by digest, of one image in the engine's list."""
-    found = (*(each["RepoTags"] or ()), *(each["RepoDigests"] or ()))
-    return [name for name in found if "<none>" not in name]
+    digests = (name for name in each["RepoDigests"] or () if "<none>" not in name)
+    return [*tags(each), *digests]
 
 
 def recognised(found: Iterable[dict[str, Any]]) -> tuple[BuiltImage, ...]:
@@ -54,7 +59,7 @@ def recognised(found: Iterable[dict[str, Any]]) -> tuple[BuiltImage, ...]:
     read = (
         labels.read(
             each["Id"],
-            names(each),
+            tags(each) or names(each),
             each["Labels"] or {},
             each["Size"],
             each["Created"],
