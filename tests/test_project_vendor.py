@@ -14,6 +14,7 @@ from backends import cuda_gpu
 from backends.cuda_gpu import images_that_fit
 from backends.numpy_cpu import NumpyCpu
 from device import Device
+from errors import NoGpuError
 from shapes import ConvShape
 
 SCRIPT = network.MODELS.parent / "m1.2.py"
@@ -29,24 +30,43 @@ GIB = 1 << 30
 FP32 = 1e-6  # ||y - reference|| / ||reference||; TF32 is over 1e-4
 
 
-def test_without_a_library_milestone_1_2_is_one_sentence_and_no_gpu(tmp_path):
-    # A Python that has NumPy and nothing else.
+@pytest.fixture
+def bare(tmp_path):
+    """Run the script by a Python that has NumPy, what is put beside it, and no more."""
     (tmp_path / "numpy").symlink_to(Path(np.__file__).parent)
 
-    done = subprocess.run(
-        [sys.executable, "-S", SCRIPT, "10"],
-        env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-S", SCRIPT, *arguments],
+            env={"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
-    assert done.returncode == 3
+    return run
+
+
+def test_without_a_library_milestone_1_2_is_one_sentence_and_no_gpu(bare):
+    done = bare("10")
+
+    assert done.returncode == NoGpuError.exit_code
     assert done.stdout == ""
     assert done.stderr == (
         "m1.2.py: cuDNN cannot be used: neither pycuda with nvidia-cudnn-frontend is "
         "installed nor torch; install either, or run this in the image `full`\n"
     )
+
+
+def test_a_library_that_does_not_load_is_said_in_its_own_words(bare, tmp_path):
+    why = "libcudnn.so.9: cannot open shared object file"
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(f"raise ImportError({why!r})")
+
+    done = bare("10")
+
+    assert done.returncode == NoGpuError.exit_code
+    assert done.stderr == f"m1.2.py: cuDNN cannot be used: {why}\n"
 
 
 @pytest.fixture

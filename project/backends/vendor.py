@@ -16,15 +16,15 @@ from backends import Backend
 def cudnn() -> Iterator[Backend[Any]]:
     """Open the GPU for cuDNN: by its own binding, or where only that is, by PyTorch."""
     if _installed("pycuda", "cudnn"):
-        from device import Device
+        with _loading():
+            from device import Device
 
-        from backends.cudnn_gpu import CudnnGpu
-
+            from backends.cudnn_gpu import CudnnGpu
         with Device() as device, closing(CudnnGpu(device)) as backend:
             yield backend
     elif _installed("torch"):
-        from backends.torch_gpu import TorchGpu
-
+        with _loading():
+            from backends.torch_gpu import TorchGpu
         with TorchGpu() as backend:
             yield backend
     else:
@@ -36,3 +36,12 @@ def cudnn() -> Iterator[Backend[Any]]:
 
 def _installed(*packages: str) -> bool:
     return all(find_spec(package) for package in packages)
+
+
+@contextmanager
+def _loading() -> Iterator[None]:
+    """Say in a sentence that what is installed does not load."""
+    try:
+        yield
+    except (ImportError, OSError) as error:
+        raise NoGpuError(f"cuDNN cannot be used: {error}") from None
