@@ -29,7 +29,9 @@ def asked(text: str) -> GpuRequest | None:
         return GpuRequest(count=count) if count else None
     problems = [Problem(why, hint=EXPECTED) for w in words if (why := _wrong(w, text))]
     twice = [w for w, n in Counter(map(str.lower, words)).items() if n > 1 and w]
-    problems += [Problem(f"--gpus names {w} more than once") for w in twice]
+    problems += [
+        Problem(f"--gpus names {w} more than once", hint=EXPECTED) for w in twice
+    ]
     if problems:
         raise UsageError(*dict.fromkeys(problems))
     return GpuRequest(count=len(words), uuids=tuple(words))

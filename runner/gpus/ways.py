@@ -20,6 +20,9 @@ TOOLKIT = (
     "install nvidia-container-toolkit, `nvidia-ctk runtime configure`, and restart"
     " Docker"
 )
+OTHER_ENGINE = (
+    "use the Docker Engine of a machine with an NVIDIA GPU (DOCKER_HOST=ssh://...)"
+)
 LIBCUDA = "libcuda.so.1"
 UVM = "/dev/nvidia-uvm"
 
@@ -36,6 +39,9 @@ def docker(engine: DockerGpus, host: HostGpus) -> GpuSituation:
         return _here(ways, host)
     if open_ways:
         return GpuSituation(ways, None)
+    if _desktop(engine):
+        problem = f"{DESKTOP} has no NVIDIA GPU here"
+        return GpuSituation(ways, problem=problem, hint=OTHER_ENGINE)
     return GpuSituation(
         ways,
         problem="the engine, which is elsewhere, offers no NVIDIA GPU",

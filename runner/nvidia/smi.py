@@ -41,7 +41,7 @@ PROCESSES = (
 _PROCESS = re.compile(r"((?:GPU|MIG)-\S+), (\d+), ([^,]+), (.+)")
 _SLICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
 _WHOLE = re.compile(r"GPU (\d+): (.+) \(UUID: (GPU-[^)]+)\)")
-_PROBLEM = re.compile(r"fail|error|not valid|no devices|unable|lost", re.IGNORECASE)
+_PROBLEM = re.compile(r"fail|error|not a valid|no devices|unable|lost", re.IGNORECASE)
 _GONE = re.compile(r"lost|unknown error|err!|requires reset", re.IGNORECASE)
 
 

@@ -130,7 +130,7 @@ class Recorded:
 
     def _smi(self) -> str:
         if self.failure:
-            lines = {name: self.failure + "\n" for name in ("query", "listed")}
+            lines = dict.fromkeys(("query", "listed"), self.failure + "\n")
             return SMI.format(**lines, processes="", code=9)
         return SMI.format(
             query="".join(card.row(self.driver) for card in self.cards),
