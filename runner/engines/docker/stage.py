@@ -76,7 +76,7 @@ class Stage:
                 for task in self._tasks:
                     task.result()
         for way, said in self._refusals:
-            yield Warned(f"no GPU by {way.words} ({said}): another way is taken")
+            yield Warned(f"no GPU by {way.words}: {said}; another way is taken")
 
     def build_folder(self, pool: ThreadPoolExecutor, *, idle: bool) -> Iterator[Event]:
         """End what still runs, and give the build folder back.
@@ -122,7 +122,8 @@ class Stage:
             failure = _not_started(error, self._image)
             if passage.way is None or failure.problems[0].hint:
                 raise failure from error
-            self._refusals.append((passage.way, explained(error)))
+            said = " ".join(explained(error).split())
+            self._refusals.append((passage.way, said))
             if self.container:
                 self._remove_container(self.container)
                 self.container = ""
