@@ -12,12 +12,13 @@ Entries = tuple[tuple[str, str], ...]
 class Origin:
     """The project folder that an image is of, on any machine.
 
-    ``name`` is the folder's; ``key`` a checksum of the machine and the folder's path,
-    which tells apart what several people have built on one engine.
+    ``name`` is the folder's, ``machine`` and ``folder`` are checksums of its machine
+    and its path: they tell apart what several people have built on one engine.
     """
 
     name: str
-    key: str
+    machine: str
+    folder: str
 
 
 @noun
