@@ -448,11 +448,17 @@ def on(stand: StandIn, subject: Subject) -> Subject:
 
 
 @pytest.fixture
-def granted(subject: Subject) -> tuple[Subject, GpuGrant]:
+def gpu_subject(subject: Subject) -> Subject:
+    """An engine, with an image that has Python where it has images."""
+    return subject
+
+
+@pytest.fixture
+def granted(gpu_subject: Subject) -> tuple[Subject, GpuGrant]:
     """An engine, and a real GPU of this machine by all the ways that it has."""
-    situation = subject.engine.gpus(subject.image)
+    situation = gpu_subject.engine.gpus(gpu_subject.image)
     assert situation.any, situation
-    return subject, GpuGrant(situation.gpus[:1], situation.open, situation.driver)
+    return gpu_subject, GpuGrant(situation.gpus[:1], situation.open, situation.driver)
 
 
 def test_a_run_that_was_given_no_gpu_is_told_to_see_none_and_says_nothing_of_any(
@@ -538,8 +544,8 @@ def test_a_machine_without_a_gpu_says_why_and_what_to_do(subject: Subject):
 def test_nvidia_smi_lists_the_granted_gpu_and_no_other(
     confined: Subject, granted: tuple[Subject, GpuGrant]
 ):
-    _, grant = granted
-    result = run(confined, ["nvidia-smi -L"], gpu=grant)
+    subject, grant = granted
+    result = run(subject, ["nvidia-smi -L"], gpu=grant)
     assert result.codes == [0], result.stderr
     listed = re.findall(r"UUID: ([^)]+)", result.stdout.decode())
     (gpu,) = grant.gpus

@@ -41,6 +41,14 @@ def subject(engine: DockerEngine) -> Subject:
     return Subject(engine, IMAGE)
 
 
+@pytest.fixture
+def gpu_subject(subject: Subject, client: docker.APIClient) -> Subject:
+    """The project's own image, where it was built with CUDA."""
+    found = client.images(filters={"label": "rai.cuda"})
+    ours = [each["Id"] for each in found if each["Labels"]["rai.cuda"]]
+    return replace(subject, image=next(iter(ours), IMAGE))
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[docker.APIClient]:
     client = docker.APIClient()
