@@ -313,3 +313,29 @@ def test_output_to_a_closed_pipe_does_not_break_the_run(project):
 
     (listed,) = json.loads(rai("history", "--json").stdout)
     assert listed["verdict"]["reason"] == "done"
+
+
+@pytest.mark.parametrize("words", [["ls"], ["build"], ["prune", "--yes"]])
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"RAI_ENGINE": "local"}, "the local engine has no images"),
+        ({"DOCKER_HOST": "unix:///nowhere/docker.sock"}, "/nowhere/docker.sock"),
+    ],
+)
+def test_without_an_engine_that_keeps_images_that_is_said(
+    project, words, environ, said
+):
+    done = rai("image", *words, "-p", project, env={**os.environ, **environ})
+
+    assert (done.returncode, done.stdout) == (11, "")
+    assert said in done.stderr
+
+
+def test_options_of_a_command_in_a_group_are_refused_like_others(project):
+    twice = rai("image", "ls", "-p", project, "-p", "elsewhere")
+    nothing = rai("image", "nothing")
+
+    assert (twice.returncode, nothing.returncode) == (2, 2)
+    assert "--path is given twice" in twice.stderr
+    assert "nothing" in nothing.stderr

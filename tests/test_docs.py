@@ -15,7 +15,7 @@ DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
 RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = (
-    "run validate ps history show logs pull parse doctor init version".split()  # noqa: SIM905
+    "run validate ps history show logs pull parse doctor init version image".split()  # noqa: SIM905
 )
 HEAD = """\
 # The commands
@@ -25,6 +25,9 @@ RUN is a run's id, its beginning, or `latest`.
 `--debug`, anywhere, adds a traceback to an error.
 Exit statuses: see [architecture.md](architecture.md#state-reason-verdict).
 """
+
+
+GROUPS = {"image": ["build", "ls", "prune"]}
 
 
 def helped(*words: str) -> str:
@@ -40,7 +43,10 @@ def cli_page() -> str:
     """Make docs/cli.md of what the commands say of themselves."""
     parts = [HEAD, f"```text\n$ rai --help\n{helped()}\n```\n"]
     for name in COMMANDS:
-        parts.append(f"## rai {name}\n\n```text\n{helped(name)}\n```\n")
+        for words in ([name], *([name, each] for each in GROUPS.get(name, ()))):
+            mark = "#" * (len(words) + 1)
+            title, text = " ".join(words), helped(*words)
+            parts.append(f"{mark} rai {title}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
 
 
@@ -53,7 +59,12 @@ def test_every_command_is_on_the_page():
 
     from runner.cli.main import app
 
-    assert list(getattr(get_command(app()), "commands", {})) == COMMANDS
+    commands = getattr(get_command(app()), "commands", {})
+    assert list(commands) == COMMANDS
+    groups = {
+        n: list(c.commands) for n, c in commands.items() if hasattr(c, "commands")
+    }
+    assert groups == GROUPS
 
 
 def test_every_engine_and_exit_status_is_documented():

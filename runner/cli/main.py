@@ -29,13 +29,13 @@ COMMANDS = (
     "logs",
     "pull",
     "parse",
-    "image",
     "doctor",
     "init",
     "version",
+    "image",
 )
-"""In the order of the help; each is a function, or a group of them, in a module, both
-of its name."""
+"""In the order of the help, groups last; each is a function or a group in a module,
+both of its name."""
 
 
 def app(names: Sequence[str] = COMMANDS) -> typer.Typer:

@@ -41,9 +41,10 @@ def build(
         bool, typer.Option("--no-cache", help="Build all of it anew.")
     ] = False,
 ) -> None:
-    """Build the image that `rai run` would start from, where it is not there yet.
+    """Have the image ready that a run would start from.
 
-    Its reference is the only line on stdout.
+    Where nothing has changed, it is not built again. Its reference is the only line on
+    stdout.
     """
     from runner import image
     from runner.cancel import Cancel

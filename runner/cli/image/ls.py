@@ -24,9 +24,9 @@ def ls(
     ] = None,
     as_json: settings.JsonFlag = False,
 ) -> None:
-    """List the images that rai built, and what a run of the project would start from.
+    """List what rai built, and what a run would start from.
 
-    Where that would be built anew, it says why.
+    Where the project's image would be built anew, it says why.
     """
     from runner.cli.image import asked
     from runner.engines import imagestore

@@ -36,9 +36,9 @@ def prune(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove the builds of a project that a later build has replaced.
+    """Remove a project's builds that later ones replaced.
 
-    An image that a container uses stays, and one with a name of its own. With --all a
+    An image that a container uses stays, and one with a name of its own; with --all a
     name that a build file gave goes too.
     """
     from runner.cli.image import asked
