@@ -51,7 +51,7 @@ def docker(engine: DockerGpus, host: HostGpus) -> GpuSituation:
 
 def local(host: HostGpus) -> GpuSituation:
     """Say what a sandbox, or a bare run, on this machine can have."""
-    ways = (WayTried(GpuWay.NODES, _lacking(host)),)
+    ways = (WayTried(GpuWay.NODES, lacking(host)),)
     return _here(ways, host)
 
 
@@ -92,7 +92,7 @@ def _no_request(engine: DockerGpus, host: HostGpus) -> str:
         return f"{DESKTOP} gives GPUs under Windows only"
     if "nvidia" in engine.runtimes or (engine.here and host.toolkit):
         return ""
-    return f"nvidia-container-toolkit is not there: {TOOLKIT}"
+    return f"neither its hook nor a runtime `nvidia` is there: {TOOLKIT}"
 
 
 def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
@@ -129,11 +129,11 @@ def _no_nodes(engine: DockerGpus, host: HostGpus) -> str:
         return "the engine is elsewhere, so its driver's files are not known"
     if host.system == "wsl":
         return "under WSL the driver's files come by nvidia-container-toolkit only"
-    return _lacking(host)
+    return lacking(host)
 
 
-def _lacking(host: HostGpus) -> str:
-    """Say what of device files and libraries is not there."""
+def lacking(host: HostGpus) -> str:
+    """Say what a run would lack of device files and libraries; empty for nothing."""
     if not host.gpus:
         return "there is no GPU to give"
     if host.system != "wsl" and UVM not in host.nodes:

@@ -21,7 +21,7 @@ from json import dumps, loads
 from pathlib import Path
 
 from runner.errors import BusyError, EngineError
-from runner.model import Gpu, Problem
+from runner.model import Gpu, Problem, Reason
 from runner.model.noun import noun
 from runner.nvidia.user import user
 
@@ -160,5 +160,6 @@ def _unusable(path: Path, error: OSError) -> EngineError:
             f"the GPU's lock {path} cannot be opened: {error.strerror or error}",
             hint=f"have its owner remove {path.parent}, or let everybody write there"
             " (mode 1777, its files 666)",
-        )
+        ),
+        reason=Reason.GPU_ERROR,
     )

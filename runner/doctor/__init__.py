@@ -5,39 +5,28 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 
-from runner import engines, machine
-from runner.model import GIB, BuildSpec
-from runner.model.noun import noun
+from runner import engines, machine, nvidia
+from runner.doctor import gpus
+from runner.doctor.finding import Finding, Health
+from runner.engines import Engine
+from runner.errors import EngineError
+from runner.model import GIB, BuildSpec, GpuSituation
+
+__all__ = ["Finding", "Health", "can_run", "examine"]
 
 LOW_DISK_BYTES = 5 * GIB
-
-
-class Health(StrEnum):
-    """How a finding stands."""
-
-    OK = "ok"
-    NOTE = "note"
-    MISSING = "missing"
-
-
-@noun
-class Finding:
-    """One thing about this machine, and what to do about it."""
-
-    subject: str
-    state: Health
-    text: str
-    advice: str = ""
 
 
 def examine(
     home: Path, data_dir: Path | None, environ: Mapping[str, str]
 ) -> list[Finding]:
     """Look at everything that decides how runs go here."""
-    found = [_engine(name) for name in engines.TABLE]
+    every = [engines.make(name) for name in engines.TABLE]
+    found = [_engine(engine) for engine in every]
+    serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
+    found += _gpus(serving)
     found += [_disk(home), _data(data_dir), _time(), _python()]
     return found
 
@@ -45,12 +34,15 @@ def examine(
 def can_run(found: Sequence[Finding]) -> bool:
     """Tell whether any engine can serve."""
     names = {f"engine {name}" for name in engines.TABLE}
-    return any(f.subject in names and f.state is not Health.MISSING for f in found)
+    return any(f.subject in names and _serves(f) for f in found)
 
 
-def _engine(name: str) -> Finding:
-    engine = engines.make(name)
-    subject = f"engine {name}"
+def _serves(engine: Finding) -> bool:
+    return engine.state is not Health.MISSING
+
+
+def _engine(engine: Engine) -> Finding:
+    subject = f"engine {engine.name}"
     problems = engine.check(BuildSpec("rai_build.yml"))
     if problems:
         text = "; ".join(p.message for p in problems)
@@ -62,6 +54,18 @@ def _engine(name: str) -> Finding:
         text = f"{how}; not enforced: {', '.join(facts.unenforced)}"
         return Finding(subject, Health.NOTE, text)
     return Finding(subject, Health.OK, how)
+
+
+def _gpus(serving: Sequence[Engine]) -> list[Finding]:
+    host = nvidia.host()
+    states = nvidia.states(host.gpus) if host.gpus else ()
+    found: dict[str, GpuSituation] = {}
+    for engine in serving:
+        try:
+            found[engine.name] = engine.gpus()
+        except EngineError as error:
+            found[engine.name] = GpuSituation(problem=str(error))
+    return gpus.findings(host, states, found)
 
 
 def _disk(home: Path) -> Finding:

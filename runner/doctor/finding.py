@@ -1,0 +1,25 @@
+"""What the doctor finds: one thing about this machine, and what to do about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from runner.model.noun import noun
+
+
+class Health(StrEnum):
+    """How a finding stands."""
+
+    OK = "ok"
+    NOTE = "note"
+    MISSING = "missing"
+
+
+@noun
+class Finding:
+    """One thing about this machine, and what to do about it."""
+
+    subject: str
+    state: Health
+    text: str
+    advice: str = ""

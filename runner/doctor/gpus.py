@@ -1,0 +1,89 @@
+"""What there is to say about a machine's GPUs, from its facts. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from runner.doctor.finding import Finding, Health
+from runner.gpus import ways
+from runner.model import GIB, Gpu, GpuSituation, GpuState, HostGpus
+
+
+def findings(
+    host: HostGpus, states: Sequence[GpuState], engines: Mapping[str, GpuSituation]
+) -> list[Finding]:
+    """Explain driver, GPUs and files, and of each engine every way it tried.
+
+    One line where this machine has nothing of NVIDIA and no engine has a GPU.
+    """
+    if host.problem:
+        found = [Finding("GPU", Health.NOTE, host.problem, host.hint)]
+    else:
+        found = [_driver(host), *_gpus(host, states), _files(host)]
+    found += [Finding("GPU", Health.MISSING, text, RESET) for text in host.lost]
+    if host.driver or host.gpus or any(each.any for each in engines.values()):
+        found += [_engine(name, each) for name, each in engines.items()]
+    return found
+
+
+RESET = "see `nvidia-smi -q`; reset it, or restart the machine"
+
+
+def _driver(host: HostGpus) -> Finding:
+    cdi = f"{len(host.cdi)} CDI devices" if host.cdi else "no CDI specification"
+    toolkit = host.toolkit or "no nvidia-container-toolkit"
+    programs = ", ".join(host.programs) or "no nvidia-smi"
+    text = "; ".join((host.driver or "of unknown version", programs, toolkit, cdi))
+    return Finding("GPU driver", Health.OK, text)
+
+
+def _gpus(host: HostGpus, states: Sequence[GpuState]) -> list[Finding]:
+    by_uuid = {state.uuid: state for state in states}
+    return [_gpu(gpu, by_uuid.get(gpu.uuid, GpuState(gpu.uuid))) for gpu in host.gpus]
+
+
+def _gpu(gpu: Gpu, state: GpuState) -> Finding:
+    subject = f"GPU {gpu.index} (MIG slice)" if gpu.parent else f"GPU {gpu.index}"
+    memory = f"{gpu.memory_bytes / GIB:.0f} GiB" if gpu.memory_bytes else ""
+    compute = f"compute capability {gpu.compute}" if gpu.compute else ""
+    heat = "" if state.temperature_c is None else f"{state.temperature_c} C"
+    known = filter(None, (gpu.name, memory, compute, gpu.uuid, heat, *state.throttle))
+    text = ", ".join(known)
+    if state.problem:
+        return Finding(subject, Health.MISSING, f"{text}; {state.problem}", RESET)
+    if state.processes:
+        users = ", ".join(f"{p.name or 'process'} ({p.pid})" for p in state.processes)
+        advice = "times measured beside other processes mean little"
+        return Finding(subject, Health.NOTE, f"{text}; in use by {users}", advice)
+    return Finding(subject, Health.OK, text)
+
+
+def _files(host: HostGpus) -> Finding:
+    """Say which device files and libraries are there, and where."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, file in host.libraries:
+        places[file.rpartition("/")[0]].append(name)
+    own = dict.fromkeys(node for gpu in host.gpus for node in gpu.nodes)
+    nodes = " ".join((*own, *host.nodes)) or "no device files"
+    names = (f"{' '.join(found)} in {place}" for place, found in places.items())
+    text = "; ".join((nodes, *names))
+    lacking = ways.lacking(host)
+    if lacking:
+        what, _, advice = lacking.partition(": ")
+        return Finding("GPU files", Health.MISSING, f"{what}; {text}", advice)
+    return Finding("GPU files", Health.OK, text)
+
+
+def _engine(name: str, situation: GpuSituation) -> Finding:
+    subject = f"GPU by {name}"
+    tried = "; ".join(
+        f"{each.way.words}: {each.problem or 'there'}" for each in situation.ways
+    )
+    if not situation.any:
+        closed = tried and not situation.open
+        text = f"none: {tried}" if closed else situation.problem
+        return Finding(subject, Health.MISSING, text, situation.hint)
+    if situation.gpus is None:
+        tried += "; which GPUs it has, only a container there can see"
+    return Finding(subject, Health.OK, tried)
