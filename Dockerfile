@@ -51,9 +51,14 @@ RUN apt-get update \
         python3-dev \
         python3-venv \
     && python3 -m venv /opt/venv \
+    && pip uninstall -y -q setuptools \
     && ln -s "$(cd /opt/venv && echo lib/python3.*/site-packages)" /opt/venv/site-packages
 COPY image/requirements/python.txt /requirements/
 RUN pip install --no-deps --require-hashes -r /requirements/python.txt
+# The NumPy of Python 3.12 has no np.bool, which was a name of Python's own.
+RUN python -c 'import sys; sys.exit(sys.version_info >= (3, 12))' \
+    || find /opt/venv/site-packages/mxnet -name '*.py' \
+        -exec sed -i -E 's/\b(np|_np|onp)\.bool\b/bool/' {} +
 
 # CUDA: the base's own toolkit where it has one, else NVIDIA's wheels, with the folders
 # and links that a toolkit has.
@@ -84,18 +89,22 @@ RUN mkdir /tmp/driver \
     && echo "CUDA_ROOT = '/usr/local/cuda'" >/root/.aksetup-defaults.py \
     && echo "CUDADRV_LIB_DIR = ['/tmp/driver']" >>/root/.aksetup-defaults.py \
     && echo "CUDA_ENABLE_CURAND = False" >>/root/.aksetup-defaults.py \
-    && pip install --no-deps --require-hashes -r /requirements/build.txt \
-    && PATH=/usr/local/cuda/bin:${PATH} LDFLAGS=-Wl,--no-as-needed \
+    && pip install --no-deps --require-hashes --target /opt/build \
+        -r /requirements/build.txt \
+    && PATH=/usr/local/cuda/bin:${PATH} PYTHONPATH=/opt/build LDFLAGS=-Wl,--no-as-needed \
         pip install --no-deps --no-build-isolation --require-hashes \
         -r /requirements/pycuda.txt \
-    && readelf -d /opt/venv/site-packages/pycuda/_driver.*.so | grep -q libcuda.so.1 \
-    && pip uninstall -y -q -r /requirements/build.txt
-# What only their developers use goes.
+    && readelf -d /opt/venv/site-packages/pycuda/_driver.*.so | grep -q libcuda.so.1
+# What no job uses goes: a library for makers of compilers, one for CUPTI's counters of
+# the hardware, and tests. Of what Python compiles, the image keeps what it loads.
 RUN cd /opt/venv/site-packages \
     && pip uninstall -y -q pip \
-    && find . -depth -type d \( -name tests -o -name __pycache__ \) -exec rm -rf {} +
+    && find . -depth -type d \( -name tests -o -name __pycache__ \) -exec rm -rf {} + \
+    && rm -rf nvidia/cu13/.metadata \
+        nvidia/cu13/lib/libnvvm.* \
+        nvidia/cu13/lib/libnvperf_host.* nvidia/cuda_cupti/lib/libnvperf_host*
 
-# The whole: what a job needs, and nothing that only the building needed.
+# What a job needs of all that, and nothing that only the building needed.
 FROM tools AS gpu
 ARG CUDA=13
 ARG NUMPY=1.23.5
@@ -108,8 +117,10 @@ LABEL org.opencontainers.image.title="rai gpu" \
       rai.pycuda="2026.1"
 ENV PATH=/opt/venv/bin:/usr/local/cuda/bin:${PATH}
 COPY --from=pycuda /opt/venv /opt/venv
-RUN [ -e /usr/local/cuda ] || ln -s /opt/venv/site-packages/nvidia/cu${CUDA} /usr/local/cuda \
-    && python -c 'import mxnet, numpy, pycuda'
+RUN { [ -e /usr/local/cuda ] || ln -s /opt/venv/site-packages/nvidia/cu${CUDA} /usr/local/cuda; } \
+    && echo /usr/local/cuda/lib64 >/etc/ld.so.conf.d/cuda.conf \
+    && ldconfig \
+    && python -c 'import mxnet, numpy, pycuda; assert numpy.__version__ == "'${NUMPY}'"'
 
 FROM python AS cudnn
 ARG CUDA=13
@@ -125,4 +136,4 @@ LABEL org.opencontainers.image.title="rai full" \
 COPY --from=cudnn /opt/cudnn /opt/venv/site-packages/
 RUN echo /opt/venv/site-packages/nvidia/cudnn/lib >/etc/ld.so.conf.d/cudnn.conf \
     && ldconfig \
-    && python -c 'import cudnn; cudnn.backend_version()'
+    && python -c 'import cudnn; assert cudnn.backend_version() > 90000'
