@@ -14,13 +14,13 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from runner import commands, nvidia, process
+from runner import commands, process
 from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import environment
 from runner.engines.folders import Folders, made, reap
-from runner.engines.gpu import Watch, visible
+from runner.engines.gpu import visible
 from runner.engines.imageless import Imageless
 from runner.engines.local.host import TIME, host
 from runner.engines.local.tools import provide, redirected
@@ -65,8 +65,7 @@ class BareEngine(Imageless):
         reap()
         with ExitStack() as stack:
             folders = stack.enter_context(made(work.run_id))
-            watch = Watch(work.gpu, nvidia.states)
-            watch.begin()
+            watch = self.watch(work.gpu)
             run = _Run(work, cancel, folders, time=self._time)
             stack.callback(process.kill_marked, MARK, run.mark)
             run.furnish()

@@ -60,7 +60,9 @@ class Watch:
     A run that was given none has nothing to look at, and nothing is told.
     """
 
-    def __init__(self, grant: GpuGrant | None, look: Look) -> None:
+    def __init__(
+        self, grant: GpuGrant | None = None, look: Look = lambda _: ()
+    ) -> None:
         self._grant, self._look = grant, look
         self._first: _Glance | None = None
 

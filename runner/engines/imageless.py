@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
-from runner import nvidia
 from runner.cancel import Cancel
+from runner.engines.gpu import Watch
 from runner.events import Event
-from runner.gpus import ways
 from runner.model import (
     BuildSpec,
     Gpu,
+    GpuGrant,
     GpuSituation,
     HostGpus,
     ImageFacts,
@@ -22,7 +22,10 @@ from runner.model import (
 
 
 class Imageless:
-    """The part of the engine seam about images, where there are none, and GPUs."""
+    """The part of the engine seam about images, where there are none, and GPUs.
+
+    What looks at GPUs is imported only where a run asks for one.
+    """
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
         """There are no images here."""
@@ -36,13 +39,29 @@ class Imageless:
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Give this machine's GPUs, which commands reach by their device files."""
+        from runner.gpus import ways
+
         return ways.local(self.machine)
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a GPU for all runs of this machine."""
+        from runner import nvidia
+
         return nvidia.hold(gpu, run_id)
+
+    def watch(self, grant: GpuGrant | None) -> Watch:
+        """Begin to look at the GPUs that a run was given, if any."""
+        if grant is None:
+            return Watch()
+        from runner import nvidia
+
+        watch = Watch(grant, nvidia.states)
+        watch.begin()
+        return watch
 
     @cached_property
     def machine(self) -> HostGpus:
         """This machine's GPUs, looked for once."""
+        from runner import nvidia
+
         return nvidia.host()

@@ -51,7 +51,7 @@ def _watch(
     client: Client, work: Workspace, stage: Stage, supply: Supply | None
 ) -> Watch:
     if supply is None:
-        return Watch(None, lambda _: ())
+        return Watch()
     from runner.engines.docker import gpu_query  # most runs need nothing of it
 
     return gpu_query.watch(client, work.gpu, supply, lambda: stage.container)

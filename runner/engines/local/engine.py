@@ -10,13 +10,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from runner import commands, nvidia, process
+from runner import commands, process
 from runner.cancel import Cancel
 from runner.engines import launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, made, reap
-from runner.engines.gpu import Watch, files, groups, nodes, visible
+from runner.engines.gpu import files, groups, nodes, visible
 from runner.engines.imageless import Imageless
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.greeting import Greeting
@@ -87,8 +87,7 @@ class LocalEngine(Imageless):
             raise EngineError(*self.check(BuildSpec("")), reason=Reason.NO_ENGINE)
         for name in reap():
             cgroup.remove(name)
-        watch = Watch(work.gpu, nvidia.states)
-        watch.begin()
+        watch = self.watch(work.gpu)
         with ExitStack() as stack:
             folders = stack.enter_context(made(work.run_id))
             group = None
