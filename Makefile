@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 
-.PHONY: help run test fast check format bench clean
+.PHONY: help run test fast check format kernels gpu bench clean
 
 run: $(VENV)/.ready ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(ARGS)
@@ -23,6 +23,14 @@ check: $(VENV)/.ready-dev ## style and types
 format: $(VENV)/.ready-dev ## put the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+kernels: $(VENV)/.ready-dev ## compile every kernel for every target; needs no GPU
+	@$(BIN)/python project/compile.py $(ARGS)
+
+gpu: $(VENV)/.ready-dev ## test on the GPU, then run its milestones at 100, 1000, 10000
+	@RAI_TEST_REQUIRE=gpu $(BIN)/python -m pytest -m gpu $(ARGS)
+	@for size in 100 1000 10000; do for name in m3.1 m4.1 final; do \
+	  echo "$$name.py $$size"; $(BIN)/python project/$$name.py $$size || exit; done; done
 
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -36,11 +36,12 @@ class Unit:
 
     name: str
     defines: Mapping[str, int] = field(default_factory=dict)
+    folder: Path = FOLDER
 
     @property
     def path(self) -> Path:
         """Name the file."""
-        return FOLDER / f"{self.name}.cu"
+        return self.folder / f"{self.name}.cu"
 
     @property
     def options(self) -> list[str]:
@@ -57,7 +58,7 @@ class Unit:
             seen.add(path)
             yield path.read_bytes()
             names = _INCLUDE.findall(path.read_text(encoding="utf-8"))
-            waiting += [FOLDER / name for name in names]
+            waiting += [self.folder / name for name in names]
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Nvcc:
             argv = [self.path, "-cubin", f"-arch={architecture}", "-Xptxas=-v"]
             argv += [
                 f"-std={STANDARD}",
-                f"-I{FOLDER}",
+                f"-I{unit.folder}",
                 *unit.options,
                 "-o",
                 cubin,
@@ -125,7 +126,7 @@ class Nvrtc:
             name=str(unit.path),
             arch=architecture,
             std=STANDARD,
-            include_path=str(FOLDER),
+            include_path=str(unit.folder),
             define_macro=[(name, str(n)) for name, n in unit.defines.items()],
             ptxas_options="-v",
         )
@@ -138,9 +139,9 @@ class Nvrtc:
         return Compiled(bytes(code.code), said.getvalue())
 
 
-def find() -> Toolkit:
+def find(nvccs: Iterable[Path] | None = None) -> Toolkit:
     """Find a compiler, nvcc before NVRTC."""
-    for path in _nvccs():
+    for path in _nvccs() if nvccs is None else nvccs:
         if path.is_file() and os.access(path, os.X_OK):
             return Nvcc(path)
     if (version := _nvrtc_version()) is not None:
@@ -179,20 +180,26 @@ def _nvrtc_version() -> str | None:
 def cubins(
     units: Sequence[Unit], architecture: str, driver: tuple[int, int]
 ) -> list[bytes]:
-    """Compile files for a GPU, or take them from the cache.
-
-    A driver runs machine code of every toolkit of its own major version, not of a
-    newer one.
-    """
+    """Compile files for a GPU and its driver, or take them from the cache."""
     toolkit = find()
-    if int(toolkit.version.split(".")[0]) > driver[0]:
-        raise NoGpuError(
-            f"the GPU's driver serves CUDA {driver[0]}.{driver[1]}, and CUDA "
-            f"{toolkit.version} compiles the kernels here; update the driver, or use "
-            f"an image of CUDA {driver[0]}"
-        )
+    if why := too_old(driver, toolkit.version):
+        raise NoGpuError(why)
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda u: cached(u, architecture, toolkit), units))
+
+
+def too_old(driver: tuple[int, int], toolkit: str) -> str | None:
+    """Say so where a driver does not run what a toolkit compiles.
+
+    It runs machine code of every toolkit of its own major version and of older ones.
+    """
+    major, minor = driver
+    if int(toolkit.split(".")[0]) <= major:
+        return None
+    return (
+        f"the GPU's driver serves CUDA {major}.{minor}, and CUDA {toolkit} compiles "
+        f"the kernels here; update the driver, or use an image of CUDA {major}"
+    )
 
 
 def cached(unit: Unit, architecture: str, toolkit: Toolkit) -> bytes:

@@ -72,7 +72,7 @@ class Device:
 
     @property
     def uuid(self) -> str:
-        """Name this very GPU, or the slice of one, as nvidia-smi does."""
+        """Name this very GPU as nvidia-smi does."""
         raw = ctypes.create_string_buffer(16)
         _libcuda().cuDeviceGetUuid_v2(raw, ctypes.c_int(0))
         return f"GPU-{UUID(bytes=raw.raw)}"

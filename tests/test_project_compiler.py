@@ -1,0 +1,209 @@
+"""Kernels compiled without a GPU, and kept."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.util import find_spec
+
+import compile as table
+import compiler
+import pytest
+from compiler import Compiled, Unit
+from errors import NoGpuError, ProjectError
+from kernels import VARIANTS
+from layers import LAYERS
+
+NAMES = [*VARIANTS, *LAYERS]
+ENDS = ("sm_75", "sm_90")  # the ladder's oldest and newest target
+
+
+class Counting:
+    """A compiler whose machine code is the number of its calls."""
+
+    version = "13.0.1"
+
+    def __init__(self):
+        self.calls = 0
+
+    def compile(self, unit, architecture):
+        self.calls += 1
+        return Compiled(str(self.calls).encode(), "")
+
+
+@pytest.fixture(scope="module")
+def toolkit():
+    try:
+        return compiler.find()
+    except NoGpuError as error:
+        pytest.skip(f"compiler: {error}")
+
+
+@pytest.fixture(scope="module")
+def compiled(toolkit):
+    """Give every file, compiled for both ends of the ladder's targets."""
+    units = [next(table.wanted([name])) for name in NAMES]
+    assert all(set(ENDS) <= set(targets) for _, targets in units)
+    jobs = [(unit, target) for unit, _ in units for target in ENDS]
+    with ThreadPoolExecutor() as pool:
+        made = pool.map(lambda job: toolkit.compile(*job), jobs)
+        return {(unit.name, t): c for (unit, t), c in zip(jobs, made, strict=True)}
+
+
+@pytest.fixture
+def one(tmp_path):
+    """Give a file that includes headers, which include each other."""
+    (tmp_path / "one.cu").write_text('#include "shared.cuh"\n')
+    (tmp_path / "shared.cuh").write_text('  #  include "deep.cuh"\n')
+    (tmp_path / "deep.cuh").write_text('#include "shared.cuh"\n')
+    return Unit("one", folder=tmp_path)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "rai" / "cubins"
+
+
+@pytest.mark.parametrize("target", ENDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_compiles_for_the_oldest_and_the_newest_target(
+    name, target, compiled
+):
+    made = compiled[name, target]
+
+    (usage,) = table.usages(made.log)
+    assert made.cubin.startswith(b"\x7fELF")
+    assert usage.kernel.encode() in made.cubin
+    assert 0 < usage.registers <= 255
+    assert usage.spilled_bytes == 0
+
+
+def test_a_row_of_the_table_holds_what_a_kernel_takes(compiled):
+    (unit, _) = next(table.wanted(["restrict_unroll"]))
+    made = compiled["restrict_unroll", "sm_90"]
+    (usage,) = table.usages(made.log)
+
+    (row,) = table.rows(unit, "sm_90", made)
+
+    assert row.split() == [
+        *("restrict_unroll.cu", "sm_90", "conv_restrict_unroll"),
+        *map(str, (usage.registers, 0, len(made.cubin))),
+        *("-DTILE=16", "-DSHAPE_K=5"),
+    ]
+
+
+def test_a_file_without_its_sizes_is_refused_in_the_files_own_words(toolkit):
+    with pytest.raises(ProjectError, match=r"naive\.cu.*\n?.*TILE is set by"):
+        toolkit.compile(Unit("naive"), ENDS[0])
+
+
+def test_every_size_that_an_edition_needs_is_compiled():
+    sizes = [unit.defines["SHAPE_K"] for unit, _ in table.wanted(["restrict_unroll"])]
+
+    assert sorted(sizes) == [5, 7]
+    assert {unit.name for unit, _ in table.wanted()} == {*VARIANTS, *LAYERS}
+
+
+def test_volta_is_a_target_of_the_ladder_where_the_toolkit_serves_it():
+    newer, older = Counting(), Counting()
+    older.version = "12.9.86"
+
+    assert table.targets(table.LADDER_TARGETS, newer)[0] == "sm_75"
+    assert table.targets(table.LADDER_TARGETS, older)[0] == "sm_70"
+    assert table.targets(("sm_90a",), older) == ("sm_90a",)
+
+
+def test_what_the_assembler_says_is_read_for_each_kernel():
+    log = (
+        "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function 'first' for 'sm_86'\n"
+        "ptxas info    : Function properties for first\n"
+        "    16 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
+        "ptxas info    : Used 64 registers, used 1 barriers, 9344 bytes smem\n"
+        "ptxas info    : Compiling entry function 'second' for 'sm_86'\n"
+        "ptxas info    : Function properties for second\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 10 registers, used 0 barriers\n"
+    )
+
+    assert table.usages(log) == [
+        table.Usage("first", 64, 28),
+        table.Usage("second", 10, 0),
+    ]
+
+
+def test_machine_code_is_made_once(one, cache):
+    counting = Counting()
+
+    first = compiler.cached(one, "sm_90", counting)
+    again = compiler.cached(one, "sm_90", counting)
+
+    assert (first, again, counting.calls) == (b"1", b"1", 1)
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_whatever_goes_into_machine_code_is_in_its_name(one):
+    def key(*defines, target="sm_90", version="13.0.1"):
+        counting = Counting()
+        counting.version = version
+        return compiler.key(replace(one, defines=dict(defines)), target, counting)
+
+    keys = [
+        key(),
+        key(target="sm_80"),
+        key(version="13.0.2"),
+        key(("TILE", 16)),
+        key(("TILE", 32)),
+    ]
+    (one.folder / "deep.cuh").write_text("// changed\n")
+    keys.append(key())
+    (one.folder / "one.cu").write_text("// changed\n")
+    keys.append(key())
+
+    assert len(set(keys)) == len(keys)
+    assert key() == key()
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b"x" + b]
+)
+def test_a_damaged_file_in_the_cache_is_made_anew(damage, one, cache):
+    counting = Counting()
+    compiler.cached(one, "sm_90", counting)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(damage(kept.read_bytes()))
+
+    assert compiler.cached(one, "sm_90", counting) == b"2"
+    assert compiler.cached(one, "sm_90", counting) == b"2"
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(one, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    assert compiler.cached(one, "sm_90", Counting()) == b"1"
+
+
+def test_a_driver_runs_what_toolkits_of_its_own_major_version_and_older_ones_make():
+    assert compiler.too_old((13, 0), "13.1.48") is None
+    assert compiler.too_old((13, 0), "12.9.86") is None
+    assert compiler.too_old((12, 4), "13.0.88") == (
+        "the GPU's driver serves CUDA 12.4, and CUDA 13.0.88 compiles the kernels "
+        "here; update the driver, or use an image of CUDA 12"
+    )
+
+
+@pytest.mark.skipif(
+    find_spec("cuda.core") is not None, reason="compiler: there is NVRTC"
+)
+def test_without_a_compiler_it_is_said_where_one_was_looked_for(tmp_path):
+    with pytest.raises(NoGpuError, match=r"no nvcc \(.*\), and no NVRTC"):
+        compiler.find([tmp_path / "nvcc"])
+
+
+def test_an_nvcc_that_says_no_version_is_refused(tmp_path):
+    path = tmp_path / "nvcc"
+    path.write_text("#!/bin/sh\necho nothing\n")
+    path.chmod(0o755)
+
+    with pytest.raises(NoGpuError, match="does not say its version; reinstall it"):
+        compiler.find([path])

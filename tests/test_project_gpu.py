@@ -1,0 +1,214 @@
+"""Our kernels on a GPU, each against the processor."""
+
+import network
+import numpy as np
+import pytest
+import reference
+from backends import cuda_gpu
+from backends.cuda_gpu import CudaGpu
+from backends.numpy_cpu import NumpyCpu
+from device import Device
+from errors import GpuError, UsageError
+from kernels import VARIANTS
+from milestone import load_images, load_network
+from shapes import ConvShape
+
+pytestmark = pytest.mark.gpu
+
+MOST_WRONG = 1e-5  # of probabilities and of layers beside the convolutions
+RANDOM_SHAPES = 30
+SHAPES = [
+    ConvShape(100, 12, 1, 70, 70, 5),
+    ConvShape(100, 24, 12, 33, 33, 5),
+    ConvShape(20, 24, 12, 36, 36, 7),
+    ConvShape(20, 50, 1, 28, 28, 5),
+    *(ConvShape(1, 3, 5, 17, 23, kernel) for kernel in range(1, 12)),
+    ConvShape(1, 1, 1, 1, 1, 1),
+    ConvShape(1, 1, 1, 11, 11, 11),
+    ConvShape(2, 7, 13, 11, 40, 11),
+    ConvShape(65_535, 1, 1, 3, 3, 3),
+]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Name a cache for all tests, as each would else compile its kernels."""
+    return str(tmp_path_factory.mktemp("cubins"))
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with Device() as device:
+        yield device
+
+
+@pytest.fixture
+def device(opened, kept, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", kept)
+    return opened
+
+
+@pytest.fixture
+def gpu(device):
+    """Give a backend whose layers are loaded."""
+    backend = CudaGpu(device, VARIANTS["naive"])
+    backend.prepare([ConvShape(1, 1, 1, 5, 5, 5)])
+    return backend
+
+
+@pytest.fixture
+def rng():
+    """Give numbers that are others in each run; a failure says which."""
+    seed = np.random.SeedSequence().entropy
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
+
+
+def error(device, variant, shape, rng):
+    """Convolve random numbers into NaN; give the error beside the reference."""
+    x = rng.standard_normal((shape.B, shape.C, shape.H, shape.W), np.float32)
+    k = rng.standard_normal((shape.M, shape.C, shape.K, shape.K), np.float32)
+    expected = np.empty((shape.B, shape.M, shape.H_out, shape.W_out))
+    reference.convolve(expected, x.astype(float), k.astype(float))
+    backend = CudaGpu(device, variant)
+    backend.prepare([shape])
+    y = device.empty(expected.shape)
+    device.fill(y, 255)
+    backend.convolution(y, backend.put(x), backend.put(k))
+    backend.wait()
+    wrong = np.linalg.norm(backend.get(y) - expected)
+    return wrong / np.linalg.norm(expected)
+
+
+def bound(variant, shape):
+    """Give the error that a variant may have: it grows with the products of a sum."""
+    return variant.rtol * max(1, shape.C * shape.K * shape.K / 300) ** 0.5
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_variant_is_the_reference_in_its_class(variant, shape, device, rng):
+    assert error(device, variant, shape, rng) < bound(variant, shape)
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+def test_a_variant_is_the_reference_on_shapes_that_nobody_chose(variant, device, rng):
+    for _ in range(RANDOM_SHAPES):
+        b, m, c, k = (int(rng.integers(1, most + 1)) for most in (5, 30, 13, 11))
+        h, w = (k + int(rng.integers(0, 40)) for _ in "hw")
+        shape = ConvShape(b, m, c, h, w, k)
+        if variant.refusal(shape) is None:
+            assert error(device, variant, shape, rng) < bound(variant, shape), shape
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+def test_a_variant_says_of_every_image_what_numpy_says(variant, device):
+    images = load_images(10_000).pixels
+    ece408 = load_network("ece408")
+
+    found = network.infer(ece408, images, CudaGpu(device, variant))
+
+    expected = network.infer(ece408, images, NumpyCpu())
+    assert (found.labels != expected.labels).sum() == 0
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-3)
+    assert found.note is None
+
+
+def test_where_memory_is_short_the_images_go_in_pieces(device, monkeypatch):
+    images = load_images(300).pixels
+    ece408 = load_network("ece408")
+    whole = network.infer(ece408, images, CudaGpu(device, VARIANTS["tiled"]))
+    convolutions = network.convolution_shapes(ece408.model.convolutions, 300, 70)
+    room = 100.5 * cuda_gpu.most_bytes(convolutions)
+    monkeypatch.setattr(cuda_gpu, "SHARE_OF_MEMORY", room / device.free_bytes())
+
+    found = network.infer(ece408, images, CudaGpu(device, VARIANTS["tiled"]))
+
+    assert "images at a time" in found.note
+    assert np.array_equal(found.probabilities, whole.probabilities)
+    assert len(found.op_times_s) == 2
+
+
+def test_a_shape_that_a_variant_refuses_is_a_sentence(device):
+    backend = CudaGpu(device, VARIANTS["constant"])
+
+    with pytest.raises(UsageError, match=r"constant does not serve .*: 16400 weights"):
+        backend.prepare([ConvShape(1, 41, 16, 9, 9, 5)])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 1, 70, 70), (7, 5, 3, 11)])
+def test_bytes_become_the_floats_of_their_value(shape, gpu, rng):
+    pixels = rng.integers(0, 256, shape, dtype=np.uint8)
+
+    assert np.array_equal(gpu.get(gpu.put(pixels)), pixels.astype(np.float32))
+
+
+@pytest.mark.parametrize("sides", [(2, 2), (66, 66), (3, 3), (5, 70), (70, 5)])
+def test_pooling_is_numpys_and_a_nan_stays_one(sides, gpu, rng):
+    x = rng.standard_normal((9, 7, *sides), np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+
+    pooled = gpu.get(gpu.pooling(gpu.put(x)))
+
+    np.testing.assert_array_equal(pooled, NumpyCpu().pooling(x))
+
+
+def test_tanh_is_numpys(gpu, rng):
+    x = 3 * rng.standard_normal((11, 3, 17), np.float32)
+    x[0, 0, :4] = 0, np.inf, -np.inf, np.nan
+
+    found = gpu.get(gpu.tanh(gpu.put(x)))
+
+    np.testing.assert_allclose(found, np.tanh(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("images", "inputs", "outputs"),
+    [(1, 1, 1), (65, 17, 81), (64, 16, 80), (100, 20_184, 160), (513, 160, 10)],
+)
+def test_a_dense_layer_is_numpys(images, inputs, outputs, gpu, rng):
+    x = rng.standard_normal((images, inputs), np.float32)
+    weights = rng.standard_normal((outputs, inputs), np.float32)
+    bias = rng.standard_normal(outputs, np.float32)
+
+    found = gpu.get(gpu.dense(*map(gpu.put, (x, weights, bias))))
+
+    expected = x.astype(float) @ weights.T.astype(float) + bias
+    wrong = np.linalg.norm(found - expected)
+    assert wrong < MOST_WRONG * np.linalg.norm(expected)
+
+
+def test_softmax_is_numpys_and_does_not_overflow(gpu, rng):
+    x = rng.standard_normal((130, 10), np.float32)
+    x[0] *= 1000
+
+    found = gpu.get(gpu.softmax(gpu.put(x)))
+
+    np.testing.assert_allclose(found, NumpyCpu().softmax(x), atol=1e-6)
+
+
+def test_a_device_says_what_it_is(device):
+    assert device.name
+    assert device.architecture.startswith("sm_")
+    assert device.uuid.startswith(("GPU-", "MIG-"))
+    assert len(device.uuid) == 40
+    assert device.cuda >= (12, 0)
+    assert device.free_bytes() > 0
+
+
+def test_memory_is_free_again_with_the_last_reference(device):
+    device.wait()
+    before = device.free_bytes()
+    array = device.empty((64 << 20,))
+    assert device.free_bytes() < before
+
+    del array
+
+    assert device.free_bytes() == before
+
+
+def test_more_memory_than_there_is_is_cudas_word_and_the_next_still_fits(device):
+    with pytest.raises(GpuError, match=r"^CUDA_ERROR_OUT_OF_MEMORY: "):
+        device.empty((1 << 50,))
+
+    assert device.download(device.upload(np.arange(3.0))).tolist() == [0, 1, 2]

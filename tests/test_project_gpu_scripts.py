@@ -1,0 +1,174 @@
+"""The milestones of the GPU, as processes of their own."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kernels
+import milestone
+import network
+import numpy as np
+import pytest
+from errors import GpuError, NoGpuError, ProjectError, UsageError
+
+from runner import logs
+
+PROJECT = network.MODELS.parent
+SCRIPTS = ["m3.1.py", "m4.1.py", "final.py"]
+OPTIMISED = [name for name in kernels.VARIANTS if name != "naive"]
+
+
+def script(name, *words, **environ):
+    return subprocess.run(
+        [sys.executable, PROJECT / name, *words],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_without_pycuda_or_a_driver_a_script_is_one_sentence_and_no_gpu(name, tmp_path):
+    # A Python that has NumPy and nothing else.
+    (tmp_path / "numpy").symlink_to(Path(np.__file__).parent)
+
+    done = subprocess.run(
+        [sys.executable, "-S", PROJECT / name, "10"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == NoGpuError.exit_code
+    assert done.stdout == ""
+    assert re.fullmatch(
+        rf"{name}: no GPU can be used: (NVIDIA's driver|Python's package).*\n",
+        done.stderr,
+    )
+
+
+def test_the_ways_to_fail_have_exit_codes_of_their_own():
+    kinds = (ProjectError, UsageError, NoGpuError, GpuError)
+
+    assert sorted(kind.exit_code for kind in kinds) == [1, 2, 3, 4]
+
+
+def test_a_fault_of_the_gpu_ends_a_script_with_its_sentence_and_code(tmp_path):
+    program = (
+        "import milestone, errors\n"
+        "def script(size):\n"
+        "    print('New Inference')\n"
+        "    raise errors.GpuError('CUDA_ERROR_OUT_OF_MEMORY: no more')\n"
+        "milestone.main(script)\n"
+    )
+    (tmp_path / "broken.py").write_text(program)
+
+    done = subprocess.run(
+        [sys.executable, tmp_path / "broken.py"],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == GpuError.exit_code
+    assert done.stdout == "New Inference\n"
+    assert done.stderr == "broken.py: CUDA_ERROR_OUT_OF_MEMORY: no more\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--variant", "fast"], "there is no variant `fast`; there are naive, "),
+        (["--variant"], "--variant wants a name"),
+        (["10", "--variant="], "--variant wants a name"),
+        (["ten", "--variant", "tiled"], "`ten` is no data size"),
+    ],
+)
+def test_milestone_4_1_refuses_a_wrong_command_line_before_it_needs_a_gpu(
+    words, sentence
+):
+    done = script("m4.1.py", *words)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"m4.1.py: {sentence}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_variants_may_stand_anywhere_and_be_said_both_ways():
+    words = ["--variant", "tiled", "100", "--variant=constant"]
+
+    assert milestone.variants(words) == (["tiled", "constant"], ["100"])
+    assert milestone.variants(["100"]) == ([], ["100"])
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_milestones_script_is_at_most_thirty_lines(name):
+    assert len((PROJECT / name).read_text().splitlines()) <= 30
+
+
+def test_the_line_that_names_a_variant_leaves_each_inference_its_own_figures():
+    (first, second) = logs.find(
+        b"New Inference\nVariant: tiled\nOp Time: 0.1\nOp Time: 0.2\n"
+        b"Correctness: 0.8 Model: ece408\n"
+        b"New Inference\nVariant: constant\nOp Time: 0.3\nOp Time: 0.4\n"
+        b"Correctness: 0.9 Model: ece408\n"
+    ).inferences
+
+    assert (first.op_times_s, first.correctness) == ((0.1, 0.2), 0.8)
+    assert (second.op_times_s, second.correctness) == ((0.3, 0.4), 0.9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("name", "variants"),
+    [
+        ("m3.1.py", [None]),
+        ("m4.1.py", OPTIMISED),
+        ("final.py", [kernels.BEST[kernels.FP32]]),
+    ],
+)
+def test_each_variants_figures_are_read_back_as_an_inference(name, variants):
+    done = script(name, "100", RAI_DATA_DIR="/nowhere")
+
+    assert done.stderr == ""
+    assert done.returncode == 0
+    said = re.findall(r"^Variant: (\w+)$", done.stdout, re.MULTILINE)
+    assert said == [variant for variant in variants if variant]
+    inferences = logs.find(done.stdout.encode()).inferences
+    assert len(inferences) == len(variants)
+    assert all(one.agreement == 1.0 for one in inferences)
+    assert all(len(one.op_times_s) == 2 for one in inferences)
+
+
+@pytest.mark.gpu
+def test_milestone_4_1_runs_the_variants_that_are_named_in_their_order():
+    done = script("m4.1.py", "10", "--variant", "tiled", "--variant", "naive")
+
+    said = re.findall(r"^Variant: (\w+)$", done.stdout, re.MULTILINE)
+    assert done.stderr == ""
+    assert said == ["tiled", "naive"]
+
+
+@pytest.mark.gpu
+@pytest.mark.data
+def test_milestone_3_1_is_as_right_as_milestone_2_1_on_all_images():
+    ours, gold = script("m3.1.py"), script("m2.1.py")
+
+    assert ours.stderr == ""
+    assert ours.stdout.splitlines()[-1] == gold.stdout.splitlines()[-1]
+    assert ours.stdout.splitlines()[-1].startswith("Correctness: 0.8")
+
+
+@pytest.mark.gpu
+def test_a_script_that_sees_no_gpu_says_so():
+    done = script("m3.1.py", "10", CUDA_VISIBLE_DEVICES="")
+
+    assert done.returncode == NoGpuError.exit_code
+    assert done.stdout == ""
+    assert re.fullmatch(r"m3\.1\.py: no GPU can be used: .*\n", done.stderr)

@@ -1,0 +1,196 @@
+"""The registry of convolutions and the plans of all launches, without a GPU."""
+
+import re
+from math import prod
+
+import editions
+import kernels
+import layers
+import network
+import pytest
+from compiler import FOLDER, Unit
+from errors import UsageError
+from hypothesis import given
+from hypothesis import strategies as st
+from kernels import MOST_GRID, MOST_THREADS, STATIC_SHARED, VARIANTS, Variant
+from shapes import ConvShape, between
+
+REAL = [
+    shape
+    for edition in editions.EDITIONS.values()
+    for model in edition.models
+    for images in (1, 10_000)
+    for shape in network.convolution_shapes(model.convolutions, images, edition.size)
+]
+ODD = st.builds(
+    lambda b, m, c, k, h, w: ConvShape(b, m, c, k + h, k + w, k),
+    *(st.integers(1, most) for most in (70_000, 40, 20, 11)),
+    *2 * (st.integers(0, 90),),
+)
+
+
+def covers(launches, tile, length):
+    """Whether tiles reach the end of a length, and none lies wholly beyond it."""
+    return length <= launches * tile < length + tile
+
+
+def check_limits(launch):
+    assert prod(launch.block) <= MOST_THREADS
+    assert launch.shared_bytes <= STATIC_SHARED
+    assert all(1 <= n <= most for n, most in zip(launch.grid, MOST_GRID, strict=True))
+
+
+def check_plan(variant, shape):
+    (launch,) = variant.launches(shape)
+    check_limits(launch)
+    maps, per_map, images = launch.grid
+    width, height, depth = launch.block
+    across = kernels.tiles(shape.W_out, width)
+    assert (maps, images, depth) == (shape.M, shape.B, 1)
+    assert per_map % across == 0
+    assert covers(across, width, shape.W_out)
+    assert covers(per_map // across, height, shape.H_out)
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+@pytest.mark.parametrize("shape", dict.fromkeys(REAL), ids=str)
+def test_every_variant_covers_each_layer_of_each_edition_once(variant, shape):
+    if shape.weights > kernels.CONSTANT_FLOATS and variant.constants:
+        assert variant.refusal(shape)
+    else:
+        assert variant.refusal(shape) is None
+        check_plan(variant, shape)
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+@given(shape=ODD)
+def test_a_variant_covers_any_shape_once_or_refuses_it(variant, shape):
+    if variant.refusal(shape) is None:
+        check_plan(variant, shape)
+    else:
+        assert MOST_GRID[2] < shape.B or (
+            variant.constants and shape.weights > kernels.CONSTANT_FLOATS
+        )
+
+
+def test_a_refusal_says_what_is_too_large():
+    naive, tiled = VARIANTS["naive"], VARIANTS["tiled"]
+    constant = VARIANTS["constant"]
+
+    assert naive.refusal(ConvShape(65_536, 1, 1, 9, 9, 3)) == (
+        "a grid of (1, 1, 65536) blocks is over (2147483647, 65535, 65535)"
+    )
+    assert tiled.refusal(ConvShape(1, 1, 1, 200, 200, 96)) == (
+        "a block needs 49284 bytes of shared memory; it gets 49152"
+    )
+    assert constant.refusal(ConvShape(1, 41, 16, 9, 9, 5)) == (
+        "16400 weights exceed the 16384 of constant memory"
+    )
+    assert naive.refusal(ConvShape(1, 1, 1, 9, 4, 5)) == (
+        "5 x 5 weights do not fit the image"
+    )
+
+
+def test_constant_memory_may_be_full():
+    assert VARIANTS["constant"].refusal(ConvShape(1, 64, 16, 9, 9, 4)) is None
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, *layers.LAYERS])
+def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(name):
+    text = Unit(name).path.read_text()
+    lines = text.splitlines()
+    if name in VARIANTS:
+        told = VARIANTS[name].defines(REAL[0])
+        home = "project/kernels.py"
+        kernel = f"conv_{name}"
+    else:
+        told, home, kernel = layers.LAYERS[name], "project/layers.py", ""
+
+    header = [line for line in lines if line.startswith("// ")]
+    assert lines[0].startswith(f"// {name}: ")
+    assert len(header) + lines.count("//") >= 4 or name in layers.LAYERS
+    assert all(re.search(rf"(ifndef |defined\(){word}\b", text) for word in told)
+    assert f"set by {home}" in text or f"are set by {home}" in text
+    assert kernel in text
+    assert len(lines) <= 120
+
+
+def test_every_file_of_kernels_is_in_the_registry_or_a_layer():
+    files = {path.stem for path in FOLDER.glob("*.cu")}
+
+    assert files == {*VARIANTS, *layers.LAYERS}
+
+
+def test_the_folder_of_kernels_is_no_package():
+    assert not (FOLDER / "__init__.py").exists()
+
+
+def test_a_ladder_knows_each_step_before_what_builds_on_it():
+    first = Variant("first", "an idea", kernels.plan_naive)
+    second = Variant("second", "another", kernels.plan_naive, after="first")
+
+    assert list(kernels.ladder(first, second)) == ["first", "second"]
+    with pytest.raises(ValueError, match="second is out of order"):
+        kernels.ladder(second, first)
+    with pytest.raises(ValueError, match="first is out of order"):
+        kernels.ladder(first, first)
+
+
+def test_variants_are_chosen_by_name_and_without_names_all_that_are_optimised():
+    chosen = [variant.name for variant in kernels.select(["tiled", "naive"])]
+
+    assert chosen == ["tiled", "naive"]
+    assert [variant.name for variant in kernels.select([])] == [
+        name for name in VARIANTS if name != "naive"
+    ]
+    with pytest.raises(UsageError, match="no variant `fast`; there are naive, "):
+        kernels.select(["tiled", "fast"])
+
+
+def test_the_best_of_a_class_is_of_that_class():
+    for accuracy in kernels.BEST:
+        assert kernels.best(accuracy).accuracy == accuracy
+
+
+@given(
+    images=st.integers(1, 65_535),
+    length=st.integers(1, 300_000),
+    maps=st.integers(1, 50),
+    sides=st.tuples(st.integers(2, 99), st.integers(2, 99)),
+)
+def test_the_layers_cover_any_size_once(images, length, maps, sides):
+    rows, columns = sides
+    left = maps * (rows // 2) * (columns // 2)
+    for launch, numbers in (
+        (layers.plan_bytes(images, length), length),
+        (layers.plan_tanh(images, length), length),
+        (layers.plan_pooling(images, maps, rows, columns), left),
+    ):
+        check_limits(launch)
+        assert covers(launch.grid[0], launch.block[0], numbers)
+        assert launch.grid[1] == images
+
+
+@given(*(st.integers(1, most) for most in (65_535, 30_000, 1000)))
+def test_the_dense_layers_and_the_softmax_cover_any_size_once(images, inputs, outputs):
+    dense = layers.plan_dense(images, inputs, outputs)
+    softmax = layers.plan_softmax(images, outputs)
+
+    check_limits(dense)
+    check_limits(softmax)
+    assert covers(dense.grid[0], layers.DENSE["ROWS"], images)
+    assert covers(dense.grid[1], layers.DENSE["COLUMNS"], outputs)
+    assert covers(softmax.grid[0], softmax.block[0], images)
+
+
+def test_sizes_are_read_off_arrays_that_fit_together_only():
+    shape = between((2, 4, 5, 6), (2, 3, 7, 8), (4, 3, 3, 3))
+
+    assert shape == ConvShape(2, 4, 3, 7, 8, 3)
+    for y, x, k in [
+        ((2, 4, 5, 5), (2, 3, 7, 8), (4, 3, 3, 3)),
+        ((2, 4, 5, 6), (2, 3, 7, 8), (4, 2, 3, 3)),
+        ((2, 4, 5, 6), (2, 3, 7, 8), (4, 3, 3, 2)),
+    ]:
+        with pytest.raises(ValueError, match="no convolution of"):
+            between(y, x, k)
