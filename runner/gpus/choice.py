@@ -95,15 +95,16 @@ def _counted(
     count: int, gpus: tuple[Gpu, ...], states: Sequence[GpuState]
 ) -> tuple[Gpu, ...]:
     by_uuid = {state.uuid: state for state in states}
-    lost = [g for g in gpus if g.uuid in by_uuid and by_uuid[g.uuid].problem]
+    lost = [g for g in gpus if g.uuid in by_uuid and not by_uuid[g.uuid].answers]
     fit = [g for g in gpus if g not in lost and (count == 1 or not g.parent)]
     if count > len(fit):
         raise _too_many(count, fit, gpus, lost)
 
-    def disturbed(gpu: Gpu) -> tuple[int, int]:
-        state = by_uuid.get(gpu.uuid)
-        running = (state.processes if state else None) or ()
-        return len(running), sum(p.memory_bytes or 0 for p in running)
+    def disturbed(gpu: Gpu) -> tuple[bool, int, int]:
+        state = by_uuid.get(gpu.uuid, GpuState(gpu.uuid))
+        running = state.processes or ()
+        used = sum(process.memory_bytes or 0 for process in running)
+        return bool(state.problem), len(running), used
 
     return tuple(sorted(fit, key=disturbed))
 

@@ -136,6 +136,8 @@ def lacking(host: HostGpus) -> str:
     """Say what a run would lack of device files and libraries; empty for nothing."""
     if not host.gpus:
         return "there is no GPU to give"
+    if host.system != "wsl" and not any(gpu.nodes for gpu in host.gpus):
+        return "no GPU's device file is known: see that NVML answers (`nvidia-smi`)"
     if host.system != "wsl" and UVM not in host.nodes:
         return f"{UVM} is missing: run `nvidia-modprobe -u -c 0`"
     if LIBCUDA not in dict(host.libraries):

@@ -55,10 +55,11 @@ class GpuProcess:
 
 @noun
 class GpuState:
-    """A GPU at one moment; None for what cannot be read. ``problem``: it is lost.
+    """A GPU at one moment; None for what cannot be read.
 
     ``throttle`` are NVML's reasons for a lower clock, in its words; ``processes`` is
-    None where they cannot be seen.
+    None where they cannot be seen. ``problem`` says that the GPU is lost, or that its
+    memory is damaged.
     """
 
     uuid: str
@@ -70,6 +71,12 @@ class GpuState:
     throttle: tuple[str, ...] = ()
     processes: tuple[GpuProcess, ...] | None = None
     problem: str = ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether it tells anything but a problem; a lost GPU does not."""
+        told = (self.sm_clock_mhz, self.temperature_c, self.power_w, self.processes)
+        return not self.problem or any(value is not None for value in told)
 
 
 @noun

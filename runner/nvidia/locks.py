@@ -5,6 +5,7 @@ to the same files, so the folder follows from the machine alone, not from the us
 first of LOCK_FOLDERS in which everybody may make files. In such a sticky folder the
 kernel (``fs.protected_regular``) refuses O_CREAT on another user's file; so a file is
 opened without it first. Links are not followed: anybody may have put one there.
+A container has such a folder of its own: runs inside and outside do not see each other.
 """
 
 from __future__ import annotations

@@ -139,7 +139,8 @@ def _processes(lines: Sequence[str]) -> dict[str, tuple[GpuProcess, ...]]:
 
 def _state(row: Row, busy: dict[str, tuple[GpuProcess, ...]] | None) -> GpuState:
     gone = (value.strip("[]") for value in row.values() if _GONE.search(value))
-    trouble = next(gone, "")
+    if trouble := next(gone, ""):
+        return GpuState(row["uuid"], problem=f"it does not answer: {trouble}")
     return GpuState(
         uuid=row["uuid"],
         sm_clock_mhz=_whole(row["clocks.sm"]),
@@ -148,7 +149,6 @@ def _state(row: Row, busy: dict[str, tuple[GpuProcess, ...]] | None) -> GpuState
         temperature_c=_whole(row["temperature.gpu"]),
         power_w=_number(row["power.draw"]),
         processes=None if busy is None else busy.get(row["uuid"], ()),
-        problem=f"it does not answer: {trouble}" if trouble else "",
     )
 
 

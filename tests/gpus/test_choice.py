@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,8 +28,13 @@ ONE = "GPU-1b2c3d4e-0000-1111-2222-333344445555"
 
 @pytest.fixture
 def situation(tmp_path):
-    """What a sandbox on a recorded machine can have."""
-    return lambda machine: ways.local(nvidia.host(machine.write(tmp_path)))
+    """Give a recorded machine's GPUs, all of them within reach."""
+
+    def of(machine):
+        host = nvidia.host(machine.write(tmp_path))
+        return replace(ways.local(host), ways=(WayTried(GpuWay.NODES),))
+
+    return of
 
 
 def refused(request_, found, states=()):
@@ -97,6 +104,13 @@ def test_a_gpu_out_of_order_is_not_given_and_is_named(situation):
     states = [GpuState(machines.RTX.uuid, problem="it does not answer: GPU is lost")]
     text = refused(GpuRequest(), found, states)
     assert f"out of order: NVIDIA GeForce RTX 4070 {machines.RTX.uuid}" in text
+
+
+def test_a_gpu_with_damaged_memory_is_given_last(situation):
+    first = machines.FOUR[0].uuid
+    damaged = GpuState(first, temperature_c=40, problem="a damaged row")
+    found = choice.candidates(GpuRequest(), situation(machines.FOUR_GPUS), [damaged])
+    assert [gpu.index for gpu in found] == [1, 2, 3, 0]
 
 
 def test_more_gpus_than_there_are_are_refused_and_not_clipped(situation):

@@ -115,6 +115,12 @@ def test_without_libcuda_the_nodes_lead_nowhere(facts, tmp_path):
     assert "libcuda.so.1 is not found" in situation.problem
 
 
+def test_a_slice_whose_device_files_nobody_tells_is_given_by_the_toolkit_only(facts):
+    host = facts(machines.SLICED)
+    assert not ways.local(host).any
+    assert ways.docker(UBUNTU_TOOLKIT, host).open == (GpuWay.REQUEST,)
+
+
 def test_a_machine_without_a_gpu_says_so_whatever_the_engine_has(facts):
     situation = ways.docker(UBUNTU_TOOLKIT, facts(machines.LAPTOP))
     assert not situation.any
