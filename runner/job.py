@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
@@ -115,6 +115,8 @@ class _Life:
         self.gpus: GpuSituation | None = None
         self.image: ImageUsed | None = None
         self.ended: list[ev.CommandFinished] = []
+        self.found: dict[int, Findings] = {}
+        self.given_gpu = False
         self.reached: set[int] = set()
 
     def events(self) -> Iterator[ev.Event]:
@@ -170,7 +172,7 @@ class _Life:
         if self.cancel.requested:
             message = "stopped on request; what it wrote so far is kept"
             return Verdict(True, False, None, Reason.CANCELLED, message)
-        return judge(self.ended, self.request)
+        return judge(self.ended, self.request, self.found, self.given_gpu)
 
     def _turn_to(self, engine: Engine, why: str) -> Iterator[ev.Event]:
         """Say which engine serves; find out whether it has what GPUs are asked for."""
@@ -270,6 +272,7 @@ class _Life:
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
         """Pass the engine's events on; read the output; keep the build folder."""
         reading = _Reading()
+        self.given_gpu = work.gpu is not None
         with ExitStack() as stack:
             writer: pack.BuildWriter | None = None
             for event in engine.run(work, self.cancel):
@@ -292,7 +295,8 @@ class _Life:
                 yield event
                 if isinstance(event, ev.CommandFinished):
                     self.ended.append(event)
-                    yield ev.Found(event.index, reading.findings())
+                    self.found[event.index] = reading.findings()
+                    yield ev.Found(event.index, self.found[event.index])
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
             yield ev.Collected(path, size, writer.members)
@@ -330,8 +334,16 @@ def refused(error: RaiError) -> Verdict:
     return Verdict(served, False, None, error.reason, message)
 
 
-def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:
-    """Say how a run went whose machinery worked."""
+def judge(
+    ended: Sequence[ev.CommandFinished],
+    request: JobRequest,
+    found: Mapping[int, Findings],
+    given_gpu: bool,
+) -> Verdict:
+    """Say how a run went whose machinery worked, or only its GPU did not.
+
+    A GPU fault counts where its command failed: a program may expect one and go on.
+    """
     by_index = request.spec.commands
     for event in ended:
         text = by_index[event.index].text
@@ -344,9 +356,13 @@ def judge(ended: Sequence[ev.CommandFinished], request: JobRequest) -> Verdict:
     failed = [e for e in failed if not by_index[e.index].continue_on_error]
     if not failed:
         return Verdict(True, True, None, Reason.DONE)
+    faults = [found.get(e.index, Findings()).gpu_fault for e in failed]
+    reasons = [f.reason(given_gpu) if f else Reason.COMMAND_FAILED for f in faults]
+    reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
     said = "; ".join(
         f"`{report.one_line(by_index[e.index].text)}` exited {e.exit_code}"
         + (" (a process was killed for memory)" if e.oom_killed else "")
-        for e in failed
+        + (f": {fault.kind.words} ({fault.line})" if fault else "")
+        for e, fault in zip(failed, faults, strict=True)
     )
-    return Verdict(True, False, None, Reason.COMMAND_FAILED, said)
+    return Verdict(reason.exit_code not in MACHINERY, False, None, reason, said)

@@ -51,7 +51,7 @@ def of(record: RunRecord) -> list[Block]:
 
 
 def figures(found: Findings) -> list[Block]:
-    """Give what was found in a program's output."""
+    """Give what was found in a program's output: figures, and faults of a GPU."""
     blocks: list[Block] = []
     if found.inferences:
         rows = tuple(_inference(i) for i in found.inferences)
@@ -62,6 +62,9 @@ def figures(found: Findings) -> list[Block]:
         heads = ("user", "system", "elapsed", "peak memory")
         blocks.append(Table("Time", heads, rows, frozenset({0, 1, 2, 3})))
     blocks += [_profile(table) for table in found.profiles]
+    if found.gpu_faults:
+        faults = tuple((f.kind.words, f.line) for f in found.gpu_faults)
+        blocks.append(Table("GPU faults", ("what", "as it was printed"), faults))
     return blocks
 
 
@@ -106,7 +109,7 @@ def one_line(command: str) -> str:
 
 def words(reason: Reason) -> str:
     """Write a reason as a person would say it."""
-    return reason.value.replace("_", " ")
+    return reason.value.replace("_", " ").replace("gpu", "GPU")
 
 
 def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> str:
@@ -263,6 +266,8 @@ def _command(command: CommandRecord) -> tuple[str, ...]:
         how = command.reason.value
     elif command.oom_killed:
         how += ", a process was killed for memory"
+    elif command.outcome is Outcome.FAILED and (fault := command.findings.gpu_fault):
+        how += f", {fault.kind.words}"
     if command.why:
         how += f": {command.why}"
     return (

@@ -27,6 +27,7 @@ _UNFINISHED = re.compile(
 _LONGEST = 4100
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,64}m")
 _ANY_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)])
 
 
 class _Row:
@@ -105,7 +106,10 @@ class LineReader:
         if not rest:
             return []
         complete = [self._row.finish()]
-        complete.extend(_clean(line) for line in rest[:-1])
+        if data.translate(None, _PLAIN):
+            complete.extend(map(_clean, rest[:-1]))
+        else:
+            complete.extend([line[:LINE_LIMIT] for line in rest[:-1]])
         self._row = _Row()
         self._row.write(rest[-1])
         return complete

@@ -10,22 +10,27 @@ import copy
 import re
 from collections.abc import Iterable
 
+from runner.logs import gpu_faults
 from runner.logs.cuts import mended
+from runner.logs.gpu_faults import GpuFaultReader
 from runner.logs.inference import InferenceReader
 from runner.logs.lines import LineReader
 from runner.logs.profiles import ProfileReader
 from runner.logs.timing import TimingReader
+from runner.logs.traces import Traces, bones
 from runner.model import Findings
 
 _BLOCK = 64 * 1024
 
 # A cut in two leaves one half whole, so both halves of each word are listed.
-_TRACES = (
-    *(b"Op T", b"OpT", b"ime:", b"Correc", b"tness:", b"Agree", b"ment:"),
-    *(b"EvalM", b"etric:", b"Test A", b"uracy:", b"system ", b"elapsed"),
-    *(b"real", b"user", b"New Inf", b"Loading", b"Running", b"Test bat", b"NVPROF"),
-    *(b"Profiling res", b"API calls", b"GPU activ", b"Time(%)", b"Time (%)"),
-    *(b"Statistics", b"Summary", b"stats report", b"/reports/"),
+_TRACES = Traces(
+    (
+        *("Op T", "OpT", "ime:", "Correc", "tness:", "Agree", "ment:"),
+        *("EvalM", "etric:", "Test A", "uracy:", "system ", "elapsed"),
+        *("real", "user", "New Inf", "Loading", "Running", "Test bat", "NVPROF"),
+        *("Profiling res", "API calls", "GPU activ", "Time(%)", "Time (%)"),
+        *("Statistics", "Summary", "stats report", "/reports/"),
+    )
 )
 _STAMP = re.compile(r"\[ ?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][^\]]{5,60}\] +")
 """What the original puts before each message when it is asked to be verbose."""
@@ -46,6 +51,7 @@ class Scanner:
         self._inferences = InferenceReader()
         self._timing = TimingReader()
         self._profiles = ProfileReader()
+        self._gpu_faults = GpuFaultReader()
 
     def feed(self, data: bytes) -> None:
         """Take the next piece, of any size."""
@@ -64,8 +70,7 @@ class Scanner:
 
     def _finish(self) -> Findings:
         self._scan(bytes(self._buffer))
-        for line in self._lines.finish():
-            self._line(line)
+        self._every(self._lines.finish())
         self._read(self._held)
         self._inferences.close()
         self._profiles.close()
@@ -73,6 +78,7 @@ class Scanner:
             inferences=tuple(self._inferences.found),
             time_usage=tuple(self._timing.found),
             profiles=tuple(self._profiles.found),
+            gpu_faults=tuple(self._gpu_faults.found),
         )
 
     def _scan(self, block: bytes) -> None:
@@ -90,17 +96,18 @@ class Scanner:
         return any(reader.busy for reader in readers)
 
     def _all_lines(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
-            self._line(line)
+        self._every(self._lines.feed(data))
 
-    def _line(self, line: str) -> None:
+    def _every(self, lines: list[str]) -> None:
         """Hold each line until the next one shows that it was not cut."""
-        line = _unstamped(line.strip())
-        whole = mended(self._held, line)
-        if whole is None:
-            self._read(self._held)
-            whole = line
-        self._held = whole
+        lines = [_unstamped(line.strip()) for line in lines]
+        self._gpu_faults.read(lines)
+        for line in lines:
+            whole = mended(self._held, line)
+            if whole is None:
+                self._read(self._held)
+                whole = line
+            self._held = whole
 
     def _read(self, line: str) -> None:
         self._inferences.read(line)
@@ -123,6 +130,7 @@ def combined(parts: Iterable[Findings]) -> Findings:
         inferences=tuple(one for part in every for one in part.inferences),
         time_usage=tuple(one for part in every for one in part.time_usage),
         profiles=tuple(one for part in every for one in part.profiles),
+        gpu_faults=tuple(one for part in every for one in part.gpu_faults),
     )
 
 
@@ -142,6 +150,9 @@ def _edges(block: bytes) -> tuple[int, int]:
 
 def _dull(block: bytes) -> bool:
     """Whether no line that lies inside a block can matter."""
-    if any(trace in block for trace in _TRACES):
+    kept = bones(block)
+    if _TRACES.within(block, kept) or gpu_faults.told_in(block, kept):
         return False
-    return not block.replace(b"\r\n", b"\n").translate(None, _PLAIN)
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    return not block.translate(None, _PLAIN)

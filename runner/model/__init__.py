@@ -34,6 +34,7 @@ from runner.model.gpu import (
     HostGpus,
     WayTried,
 )
+from runner.model.gpu_fault import GpuFault, GpuFaultKind
 from runner.model.image import BuiltImage, ImageParts, Origin
 from runner.model.problem import Place, Problem, Severity
 from runner.model.run import (
@@ -79,6 +80,8 @@ __all__ = [
     "Findings",
     "GitState",
     "Gpu",
+    "GpuFault",
+    "GpuFaultKind",
     "GpuGrant",
     "GpuProcess",
     "GpuRequest",

@@ -75,6 +75,11 @@ class Reason(StrEnum):
         1,
         "Read the output of the failing command; --keep-going runs the rest as well.",
     )
+    GPU_FAULT = (
+        "gpu_fault",
+        1,
+        "Run the command under compute-sanitizer: it names the kernel and the line.",
+    )
     USAGE = "usage", 2, "See `rai --help`."
     BAD_SPEC = "bad_spec", 2, "Mend the build file; `rai validate` checks it."
     BAD_CONFIG = (
@@ -118,6 +123,11 @@ class Reason(StrEnum):
         6,
         "Start fewer processes, or ask for more in resources.limits.pids.",
     )
+    GPU_MEMORY = (
+        "gpu_memory",
+        6,
+        "Use smaller batches, or a GPU with more memory that nobody else uses.",
+    )
     REGRESSION = "regression", 7, "The new figures are worse than the old ones."
     RATE_LIMIT = "rate_limit", 8, "Wait, and try again."
     BUSY = "busy", 8, "Try again later, or wait longer with --wait."
@@ -141,7 +151,7 @@ class Reason(StrEnum):
     NO_GPU = (
         "no_gpu",
         11,
-        "Set resources.gpu.optional: true to run what needs no GPU.",
+        "Ask for one in resources.gpu; with optional: true, what needs none runs.",
     )
     CANCELLED = "cancelled", 130, "It was stopped on request."
 

@@ -1,7 +1,8 @@
-"""The figures that a program printed."""
+"""The figures that a program printed, and the GPU faults that it told."""
 
 from __future__ import annotations
 
+from runner.model.gpu_fault import GpuFault, GpuFaultKind
 from runner.model.noun import noun
 
 
@@ -60,8 +61,21 @@ class ProfileTable:
 
 @noun
 class Findings:
-    """All that was found in a piece of output, in its order."""
+    """All that was found in a piece of output, in its order.
+
+    ``gpu_faults`` holds the first of each kind.
+    """
 
     inferences: tuple[Inference, ...] = ()
     time_usage: tuple[TimeUsage, ...] = ()
     profiles: tuple[ProfileTable, ...] = ()
+    gpu_faults: tuple[GpuFault, ...] = ()
+
+    @property
+    def gpu_fault(self) -> GpuFault | None:
+        """The fault that counts: a lost GPU, else the first; the rest follow from it.
+
+        Which of two streams spoke first is not known: the standard output goes before.
+        """
+        lost = (f for f in self.gpu_faults if f.kind is GpuFaultKind.DEVICE_LOST)
+        return next(lost, next(iter(self.gpu_faults), None))

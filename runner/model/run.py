@@ -108,6 +108,7 @@ class RunRecord:
             tuple(x for f in found for x in f.inferences),
             tuple(x for f in found for x in f.time_usage),
             tuple(x for f in found for x in f.profiles),
+            tuple(x for f in found for x in f.gpu_faults),
         )
 
     @property
