@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -268,3 +269,21 @@ def test_a_dockerfile_that_is_not_there_is_told_and_the_list_is_shown(project):
     assert shown.returncode == 0
     assert "the Dockerfile `Dockerfile` does not exist" in shown.stdout
     assert len(listed(project)[0]) == 1
+
+
+def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
+    write(project, name, "RUN sleep 69")
+    child = subprocess.Popen(
+        [RAI, "image", "build", "-p", project],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stderr is not None
+    assert any("sleep 69" in line for line in child.stderr)
+
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+
+    assert (child.returncode, out) == (130, "")
+    assert listed(project)[0] == []
