@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.logs import Scanner, combined, find
-from runner.model import Findings, Inference, TimeUsage
+from runner.model import Findings, GpuFaultKind, Inference, TimeUsage
 
 OUTPUT = b"""\
 \xe2\x9c\xb1 Running /usr/bin/time python m2.1.py
@@ -30,6 +30,7 @@ user 10.01
 sys 4.43
 Op Time: 1384.19 ms
 Test Accuracy: 0.8714
+pycuda._driver.LaunchError: cuCtxSynchronize failed: unspecified launch failure
 """
 FOUND = find(OUTPUT)
 COLOURS = st.sampled_from([b"\x1b[31m", b"\x1b[0m", b"\x1b[1;38;5;4m", b"\x1b[m"])
@@ -59,6 +60,7 @@ def test_the_example_has_all_kinds_of_figures():
         TimeUsage(10.01, 4.43, 4.95),
     )
     assert [len(table.rows) for table in FOUND.profiles] == [2, 1]
+    assert [fault.kind for fault in FOUND.gpu_faults] == [GpuFaultKind.LAUNCH_FAILED]
 
 
 @given(st.lists(st.integers(0, len(OUTPUT)), max_size=30))
@@ -78,6 +80,7 @@ def test_where_a_figure_lies_among_dull_lines_does_not_matter(size, line):
     assert findings.inferences == FOUND.inferences * 2
     assert findings.time_usage == FOUND.time_usage * 2
     assert findings.profiles == FOUND.profiles * 2
+    assert findings.gpu_faults == FOUND.gpu_faults
 
 
 @given(st.lists(st.tuples(st.integers(0, len(OUTPUT)), COLOURS), max_size=20))
