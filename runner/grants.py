@@ -89,7 +89,7 @@ def take(
         busy: list[str] = []
         gpus = _all_or_none(engine, candidates, request.count, run_id, held, busy)
         if gpus:
-            for problem in choice.warnings(gpus):
+            for problem in choice.warnings(gpus, situation.driver):
                 yield ev.Warned(problem.finding)
             return GpuGrant(gpus, situation.open, situation.driver)
         why = "; ".join(busy)

@@ -39,9 +39,10 @@ class Imageless:
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Give this machine's GPUs, which commands reach by their device files."""
+        from runner import nvidia
         from runner.gpus import ways
 
-        return ways.local(self.machine)
+        return ways.local(self.machine, nvidia.states(self.machine.gpus))
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a GPU for all runs of this machine."""

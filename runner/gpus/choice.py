@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from runner.errors import EngineError, UsageError
+from runner.gpus.driver import numbers
 from runner.model import (
     Gpu,
     GpuRequest,
@@ -18,6 +19,16 @@ from runner.model import (
 )
 
 _UUID = re.compile(r"(GPU|MIG)-[0-9a-f][0-9a-f/gpu-]*", re.IGNORECASE)
+MANY_SLICES = (570,)
+"""The driver since which a process sees several MIG slices, one of a GPU instance.
+
+Before, it sees one slice, and no whole GPU beside it (MIG User Guide, "CUDA Device
+Enumeration").
+"""
+
+_SHARED = re.compile(r"\bMIG \d+c\.")
+"""The name of a slice that may share its GPU instance with others: 1c.3g.20gb."""
+
 EXPECTED = "e.g. `--gpus 1` or `--gpus GPU-1b2c3d4e`; `rai doctor` lists the UUIDs"
 
 
@@ -51,15 +62,12 @@ def _wrong(word: str, text: str) -> str:
     return f'--gpus takes a number or UUIDs, not "{word}"'
 
 
-def candidates(
-    request: GpuRequest, situation: GpuSituation, states: Sequence[GpuState] = ()
-) -> tuple[Gpu, ...]:
+def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
     """Give the GPUs that a run may get, the least disturbed first.
 
     For a count these are all that will do, at least so many; for UUIDs exactly those,
-    in their order. EngineError (no_gpu) says what is not there. A process can use one
-    MIG slice only (MIG User Guide, "CUDA_VISIBLE_DEVICES"), so a count over 1 is of
-    whole GPUs.
+    in their order. EngineError (no_gpu) says what is not there. A count over 1 is of
+    what one process can use together: see ``MANY_SLICES``.
     """
     if not situation.any:
         raise _none(situation)
@@ -70,20 +78,16 @@ def candidates(
         )
     if request.uuids:
         return _named(request.uuids, situation.gpus)
-    return _counted(request.count, situation.gpus, states)
+    return _counted(request.count, situation.gpus, situation)
 
 
-def warnings(gpus: Sequence[Gpu]) -> tuple[Problem, ...]:
+def warnings(gpus: Sequence[Gpu], driver: str) -> tuple[Problem, ...]:
     """Say what a run should know of the GPUs that it names."""
-    if len(gpus) > 1 and any(gpu.parent for gpu in gpus):
-        return (
-            Problem(
-                "CUDA shows a process only one MIG slice",
-                hint="set CUDA_VISIBLE_DEVICES in each command that shall use another",
-                severity=Severity.WARNING,
-            ),
-        )
-    return ()
+    if len(gpus) == 1 or all(_beside_others(gpu, driver) for gpu in gpus):
+        return ()
+    text = "CUDA does not show a process all of these MIG slices at once"
+    hint = "set CUDA_VISIBLE_DEVICES in each command that shall use another"
+    return (Problem(text, hint=hint, severity=Severity.WARNING),)
 
 
 def shown(gpus: Sequence[Gpu]) -> str:
@@ -91,14 +95,24 @@ def shown(gpus: Sequence[Gpu]) -> str:
     return ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in gpus) or "none"
 
 
+def _beside_others(gpu: Gpu, driver: str) -> bool:
+    """Whether a process can use it together with other GPUs."""
+    if not gpu.parent:
+        return True
+    return numbers(driver) >= MANY_SLICES and not _SHARED.search(gpu.name)
+
+
 def _counted(
-    count: int, gpus: tuple[Gpu, ...], states: Sequence[GpuState]
+    count: int, gpus: tuple[Gpu, ...], situation: GpuSituation
 ) -> tuple[Gpu, ...]:
-    by_uuid = {state.uuid: state for state in states}
+    by_uuid = {state.uuid: state for state in situation.states}
+    alone = count == 1
     lost = [g for g in gpus if g.uuid in by_uuid and not by_uuid[g.uuid].answers]
-    fit = [g for g in gpus if g not in lost and (count == 1 or not g.parent)]
+    usable = [g for g in gpus if g not in lost]
+    fit = [g for g in usable if alone or _beside_others(g, situation.driver)]
     if count > len(fit):
-        raise _too_many(count, fit, gpus, lost)
+        single = [gpu for gpu in usable if gpu not in fit]
+        raise _too_many(count, fit, single, lost)
 
     def disturbed(gpu: Gpu) -> tuple[bool, int, int]:
         state = by_uuid.get(gpu.uuid, GpuState(gpu.uuid))
@@ -150,17 +164,14 @@ def _none(situation: GpuSituation) -> EngineError:
 
 
 def _too_many(
-    count: int, fit: list[Gpu], gpus: tuple[Gpu, ...], lost: list[Gpu]
+    count: int, fit: list[Gpu], single: list[Gpu], lost: list[Gpu]
 ) -> EngineError:
     asked_for = "1 GPU is" if count == 1 else f"{count} GPUs are"
     text = f"{asked_for} asked for and this machine has {len(fit)}: {shown(fit)}"
     if lost:
         text += f"; out of order: {shown(lost)}"
-    slices = [gpu for gpu in gpus if gpu.parent]
-    if slices and count > 1:
-        text += (
-            f"; and MIG slices, of which a process can use one only: {shown(slices)}"
-        )
+    if single:
+        text += f"; and MIG slices, each for a process of its own: {shown(single)}"
     return _refused(text, "ask for fewer, or run on a machine that has them")
 
 

@@ -23,8 +23,8 @@ def problem(cuda: str, driver: str) -> Problem | None:
     ``cuda`` is e.g. "13" or "12.8", ``driver`` e.g. "535.183.01". What is not known
     is no problem.
     """
-    needed = OLDEST_DRIVER.get(_numbers(cuda)[0]) if _numbers(cuda) else None
-    if needed is None or not _numbers(driver) or _numbers(driver) >= _numbers(needed):
+    needed = OLDEST_DRIVER.get(numbers(cuda)[0]) if numbers(cuda) else None
+    if needed is None or not numbers(driver) or numbers(driver) >= numbers(needed):
         return None
     return Problem(
         f"CUDA {cuda} of the image needs the NVIDIA driver {needed} or newer,"
@@ -35,9 +35,9 @@ def problem(cuda: str, driver: str) -> Problem | None:
 
 def compute_problem(cuda: str, gpu: Gpu) -> Problem | None:
     """Say that an image's CUDA no longer serves a GPU; None where it does."""
-    oldest = OLDEST_COMPUTE.get(_numbers(cuda)[0]) if _numbers(cuda) else None
-    have = _numbers(gpu.compute)
-    if oldest is None or not have or have >= _numbers(oldest):
+    oldest = OLDEST_COMPUTE.get(numbers(cuda)[0]) if numbers(cuda) else None
+    have = numbers(gpu.compute)
+    if oldest is None or not have or have >= numbers(oldest):
         return None
     return Problem(
         f"CUDA {cuda} of the image serves compute capability {oldest} and newer,"
@@ -49,11 +49,12 @@ def compute_problem(cuda: str, gpu: Gpu) -> Problem | None:
 def _older(oldest: dict[int, str], have: str, otherwise: str) -> str:
     """Name the newest CUDA that would do, as the build file takes it."""
     for major in OFFERED:
-        if _numbers(have) >= _numbers(oldest[major]):
+        if numbers(have) >= numbers(oldest[major]):
             return f"build the image with `args: {{CUDA: {major}}}`, or {otherwise}"
     return otherwise
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """Give a version's numbers, fit to be compared; none for what is no version."""
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()

@@ -8,8 +8,17 @@ heeds no device request before Podman 5.4, and then only for CDI.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from runner.model import DockerGpus, Gpu, GpuSituation, GpuWay, HostGpus, WayTried
+from runner.model import (
+    DockerGpus,
+    Gpu,
+    GpuSituation,
+    GpuState,
+    GpuWay,
+    HostGpus,
+    WayTried,
+)
 
 CDI_API = (1, 44)
 CDI_PODMAN = (5, 4)
@@ -27,8 +36,13 @@ LIBCUDA = "libcuda.so.1"
 UVM = "/dev/nvidia-uvm"
 
 
-def docker(engine: DockerGpus, host: HostGpus) -> GpuSituation:
-    """Say what a container engine can give; ``host`` is the machine that rai is on."""
+def docker(
+    engine: DockerGpus, host: HostGpus, states: Sequence[GpuState] = ()
+) -> GpuSituation:
+    """Say what a container engine can give; ``host`` is the machine that rai is on.
+
+    ``states`` are those of the machine's GPUs at this moment.
+    """
     ways = (
         WayTried(GpuWay.REQUEST, _no_request(engine, host)),
         WayTried(GpuWay.CDI, _no_cdi(engine, host)),
@@ -36,7 +50,7 @@ def docker(engine: DockerGpus, host: HostGpus) -> GpuSituation:
     )
     open_ways = any(not tried.problem for tried in ways)
     if shares(engine, host):
-        return _here(ways, host)
+        return _here(ways, host, states)
     if open_ways:
         return GpuSituation(ways, None)
     if _desktop(engine):
@@ -49,10 +63,10 @@ def docker(engine: DockerGpus, host: HostGpus) -> GpuSituation:
     )
 
 
-def local(host: HostGpus) -> GpuSituation:
+def local(host: HostGpus, states: Sequence[GpuState] = ()) -> GpuSituation:
     """Say what a sandbox, or a bare run, on this machine can have."""
     ways = (WayTried(GpuWay.NODES, lacking(host)),)
-    return _here(ways, host)
+    return _here(ways, host, states)
 
 
 def shares(engine: DockerGpus, host: HostGpus) -> bool:
@@ -74,13 +88,16 @@ def _cdi_name(gpu: Gpu, names: frozenset[str]) -> str | None:
     return next((n for n in (f"{KIND}={w}" for w in wanted) if n in names), None)
 
 
-def _here(ways: tuple[WayTried, ...], host: HostGpus) -> GpuSituation:
+def _here(
+    ways: tuple[WayTried, ...], host: HostGpus, states: Sequence[GpuState]
+) -> GpuSituation:
     problem, hint = host.problem, host.hint
     if not problem and all(tried.problem for tried in ways):
         problem = "there is a GPU, and no way to give it to a run: " + "; ".join(
             f"{tried.way.words}: {tried.problem}" for tried in ways
         )
-    return GpuSituation(ways, host.gpus, host.driver, problem, hint)
+    driver, known = host.driver, tuple(states)
+    return GpuSituation(ways, host.gpus, driver, problem, hint, known)
 
 
 def _no_request(engine: DockerGpus, host: HostGpus) -> str:

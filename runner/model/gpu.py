@@ -118,8 +118,9 @@ class WayTried:
 class GpuSituation:
     """What an engine can give: the ways in order, and the GPUs.
 
-    ``gpus`` is None where only a container can see them (an engine elsewhere). Without
-    a way, or without a GPU, ``problem`` and ``hint`` say why and what to do.
+    ``gpus`` is None where only a container can see them (an engine elsewhere), and
+    ``states`` are theirs at that moment. Without a way, or without a GPU, ``problem``
+    and ``hint`` say why and what to do.
     """
 
     ways: tuple[WayTried, ...] = ()
@@ -127,6 +128,7 @@ class GpuSituation:
     driver: str = ""
     problem: str = ""
     hint: str = ""
+    states: tuple[GpuState, ...] = ()
 
     @property
     def open(self) -> tuple[GpuWay, ...]:

@@ -30,6 +30,8 @@ def host(root: Path = ROOT) -> HostGpus:
 
 def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
     """Look at each GPU now; of one that does not answer, ``problem`` says so."""
+    if not gpus:
+        return ()
     library = libraries.path(root, NVML, nodes.version(root))
     try:
         return nvml.states(programs.under(root, library), gpus)

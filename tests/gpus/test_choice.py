@@ -37,9 +37,9 @@ def situation(tmp_path):
     return of
 
 
-def refused(request_, found, states=()):
+def refused(request_, found):
     with pytest.raises(EngineError) as error:
-        choice.candidates(request_, found, states)
+        choice.candidates(request_, found)
     assert error.value.reason is Reason.NO_GPU
     return str(error.value)
 
@@ -90,7 +90,7 @@ def test_the_least_disturbed_gpu_comes_first(tmp_path):
     root = machines.FOUR_GPUS.write(tmp_path)
     host = nvidia.host(root)
     states = nvidia.states(host.gpus, root)
-    found = choice.candidates(GpuRequest(count=1), ways.local(host), states)
+    found = choice.candidates(GpuRequest(count=1), ways.local(host, states))
     assert [gpu.index for gpu in found] == [1, 3, 2, 0]
 
 
@@ -101,15 +101,16 @@ def test_without_a_look_at_their_state_gpus_come_in_their_order(situation):
 
 def test_a_gpu_out_of_order_is_not_given_and_is_named(situation):
     found = situation(machines.WORKSTATION)
-    states = [GpuState(machines.RTX.uuid, problem="it does not answer: GPU is lost")]
-    text = refused(GpuRequest(), found, states)
+    lost = GpuState(machines.RTX.uuid, problem="it does not answer: GPU is lost")
+    text = refused(GpuRequest(), replace(found, states=(lost,)))
     assert f"out of order: NVIDIA GeForce RTX 4070 {machines.RTX.uuid}" in text
 
 
 def test_a_gpu_with_damaged_memory_is_given_last(situation):
     first = machines.FOUR[0].uuid
     damaged = GpuState(first, temperature_c=40, problem="a damaged row")
-    found = choice.candidates(GpuRequest(), situation(machines.FOUR_GPUS), [damaged])
+    looked = replace(situation(machines.FOUR_GPUS), states=(damaged,))
+    found = choice.candidates(GpuRequest(), looked)
     assert [gpu.index for gpu in found] == [1, 2, 3, 0]
 
 
@@ -162,23 +163,40 @@ def test_one_gpu_asked_for_may_be_a_slice(situation):
     assert [gpu.uuid[:8] for gpu in found] == ["MIG-aaaa", "MIG-bbbb"]
 
 
-def test_two_slices_do_not_make_two_gpus(situation):
+def test_before_driver_570_two_slices_do_not_make_two_gpus(situation):
     text = refused(GpuRequest(count=2), situation(machines.SLICED))
     assert "2 GPUs are asked for and this machine has 0: none" in text
-    assert "of which a process can use one only" in text
+    assert "MIG slices, each for a process of its own" in text
 
 
-def test_two_slices_that_are_named_are_given_with_a_warning(situation):
+def test_since_driver_570_a_process_has_a_slice_of_every_gpu_instance(situation):
+    newer = replace(situation(machines.SLICED), driver="570.133.20")
+    found = choice.candidates(GpuRequest(count=2), newer)
+    assert [gpu.uuid[:8] for gpu in found] == ["MIG-aaaa", "MIG-bbbb"]
+    assert choice.warnings(found, "570.133.20") == ()
+
+
+def test_slices_that_share_a_gpu_instance_never_make_two_gpus(situation):
+    uuids = [uuid for _, uuid in machines.A100.slices]
+    shared = replace(machines.A100, slices=[("1c.3g.20gb", uuid) for uuid in uuids])
+    found = situation(replace(machines.SLICED, driver="580.65.06", cards=(shared,)))
+    assert "each for a process of its own" in refused(GpuRequest(count=2), found)
+    assert len(choice.candidates(GpuRequest(), found)) == 2
+
+
+def test_slices_that_are_named_are_given_with_a_warning(situation):
     named = GpuRequest(count=2, uuids=("MIG-aaaa", "MIG-bbbb"))
     found = choice.candidates(named, situation(machines.SLICED))
-    (warning,) = choice.warnings(found)
+    (warning,) = choice.warnings(found, "550.90.07")
     assert warning.severity is Severity.WARNING
-    assert "only one MIG slice" in warning.message
+    assert "set CUDA_VISIBLE_DEVICES in each command" in warning.hint
 
 
-def test_whole_gpus_need_no_warning(situation):
+def test_whole_gpus_and_a_single_slice_need_no_warning(situation):
     found = choice.candidates(GpuRequest(count=4), situation(machines.FOUR_GPUS))
-    assert choice.warnings(found) == ()
+    assert choice.warnings(found, "550.90.07") == ()
+    (first, _) = choice.candidates(GpuRequest(), situation(machines.SLICED))
+    assert choice.warnings([first], "550.90.07") == ()
 
 
 def test_without_a_gpu_the_machines_own_words_are_said(situation):

@@ -31,12 +31,14 @@ ALL = {
 
 def situation(client: Client, supply: Supply, image: str | None) -> GpuSituation:
     """Say what the engine can give; elsewhere, a container of ``image`` looks."""
-    found = ways.docker(supply.engine, supply.host)
+    states = nvidia.states(supply.host.gpus) if supply.shared else ()
+    found = ways.docker(supply.engine, supply.host, states)
     if found.gpus is not None or image is None or not found.open:
         return found
     answer = ask(client, image, found.open)
     if answer.gpus:
-        return replace(found, gpus=answer.gpus, driver=answer.driver)
+        driver, states = answer.driver, answer.states
+        return replace(found, gpus=answer.gpus, driver=driver, states=states)
     problem = (
         f"a container of the engine, which is elsewhere, sees no GPU: {answer.problem}"
     )
