@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from io import StringIO
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from errors import NoGpuError, ProjectError
@@ -27,6 +28,7 @@ FOLDER = Path(__file__).resolve().parent / "cuda"
 STANDARD = "c++17"
 NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 DIGEST_BYTES = hashlib.sha256().digest_size
+_IMPORT = Lock()  # cuda.core comes half loaded to a second thread that imports it
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -120,21 +122,23 @@ class Nvrtc:
 
     def compile(self, unit: Unit, architecture: str) -> Compiled:
         """Compile in this process."""
-        from cuda.core import Program, ProgramOptions
+        with _IMPORT:
+            from cuda.core import Program, ProgramOptions
+            from cuda.core._utils.cuda_utils import NVRTCError  # has no public name
 
         options = ProgramOptions(
             name=str(unit.path),
             arch=architecture,
             std=STANDARD,
             include_path=str(unit.folder),
-            define_macro=[(name, str(n)) for name, n in unit.defines.items()],
+            define_macro=[(name, str(n)) for name, n in unit.defines.items()] or None,
             ptxas_options="-v",
         )
         said = StringIO()
         program = Program(unit.path.read_text(encoding="utf-8"), "c++", options)
         try:
             code = program.compile("cubin", logs=said)
-        except RuntimeError as error:
+        except NVRTCError as error:
             raise ProjectError(f"{unit.path}: {architecture}: {error}") from None
         return Compiled(bytes(code.code), said.getvalue())
 
