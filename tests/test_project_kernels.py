@@ -194,3 +194,10 @@ def test_sizes_are_read_off_arrays_that_fit_together_only():
     ]:
         with pytest.raises(ValueError, match="no convolution of"):
             between(y, x, k)
+
+
+def test_every_variant_is_in_the_documents_table_with_what_it_builds_on():
+    page = (FOLDER.parents[1] / "docs" / "kernels.md").read_text()
+
+    for step, variant in enumerate(VARIANTS.values(), 1):
+        assert f"| {step} | `{variant.name}` | {variant.after or ''}".rstrip() in page
