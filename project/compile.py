@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import compiler
 import editions
 import milestone
-from compiler import Compiled, Toolkit, Unit
+from compiler import Compiled, Toolkit, Unit, defines
 from errors import UsageError
 from kernels import LADDER_TARGETS, VARIANTS
 from layers import LAYERS
@@ -41,17 +41,17 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
         if name not in known:
             raise UsageError(f"no kernels are called `{name}`; there are {known}")
         if name in LAYERS:
-            yield Unit(name, LAYERS[name]), LADDER_TARGETS
+            yield Unit(name, defines(LAYERS[name])), LADDER_TARGETS
             continue
         variant = VARIANTS[name]
-        defines = {
-            tuple(variant.defines(shape).items()): None
+        sizes = {
+            defines(variant.defines(shape)): None
             for edition in editions.EDITIONS.values()
             for model in edition.models
             for shape in convolution_shapes(model.convolutions, 1, edition.size)
         }
-        for each in defines:
-            yield Unit(name, dict(each)), variant.targets
+        for told in sizes:
+            yield Unit(name, told), variant.targets
 
 
 def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:

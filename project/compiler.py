@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from io import StringIO
 from pathlib import Path
@@ -31,13 +31,20 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 _IMPORT = Lock()  # cuda.core comes half loaded to a second thread that imports it
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
+Defines = tuple[tuple[str, int], ...]
+
+
+def defines(sizes: Mapping[str, int]) -> Defines:
+    """Fix sizes, so that they can name what is compiled with them."""
+    return tuple(sizes.items())
+
 
 @dataclass(frozen=True)
 class Unit:
     """A file of kernels, and the sizes that it is compiled with."""
 
     name: str
-    defines: Mapping[str, int] = field(default_factory=dict)
+    defines: Defines = ()
     folder: Path = FOLDER
 
     @property
@@ -48,7 +55,7 @@ class Unit:
     @property
     def options(self) -> list[str]:
         """Say the sizes as a compiler wants them."""
-        return [f"-D{name}={value}" for name, value in self.defines.items()]
+        return [f"-D{name}={value}" for name, value in self.defines]
 
     def sources(self) -> Iterator[bytes]:
         """Give the file, and each header of ours that it includes."""
@@ -131,7 +138,7 @@ class Nvrtc:
             arch=architecture,
             std=STANDARD,
             include_path=str(unit.folder),
-            define_macro=[(name, str(n)) for name, n in unit.defines.items()] or None,
+            define_macro=[(name, str(n)) for name, n in unit.defines] or None,
             ptxas_options="-v",
         )
         said = StringIO()

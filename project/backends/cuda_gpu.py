@@ -10,7 +10,7 @@ import compiler
 import layers
 import numpy as np
 import shapes
-from compiler import Unit
+from compiler import Unit, defines
 from device import Device, DeviceArray, Module
 from errors import UsageError
 from kernels import MOST_GRID, Launch, Variant
@@ -18,7 +18,7 @@ from shapes import ConvShape
 
 SHARE_OF_MEMORY = 0.9  # of what is free; the rest is for weights and fragments
 FLOAT = 4  # bytes
-Defines = tuple[tuple[str, int], ...]
+LAYER_UNITS = {name: Unit(name, defines(told)) for name, told in layers.LAYERS.items()}
 
 
 class CudaLayers(ABC):
@@ -29,22 +29,23 @@ class CudaLayers(ABC):
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._layers: dict[str, Module] = {}
+        self._modules: dict[Unit, Module] = {}
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Compile and load all kernels, and count the images that fit the memory."""
-        units = [Unit(name, params) for name, params in layers.LAYERS.items()]
-        self._layers = dict(zip(layers.LAYERS, self.load(units), strict=True))
+        """Count the images that fit the memory; compile and load all kernels."""
         room = int(SHARE_OF_MEMORY * self.device.free_bytes())
         self.batch = images_that_fit(room, convolutions)
+        units = self.units(convolutions)
+        cubins = compiler.cubins(units, self.device.architecture, self.device.cuda)
+        loaded = map(self.device.load, cubins)
+        self._modules = dict(zip(units, loaded, strict=True))
         if self.batch >= convolutions[0].B:
             return None
         return f"{self.batch} images at a time: the GPU's free memory holds no more"
 
-    def load(self, units: Sequence[Unit]) -> list[Module]:
-        """Load files of kernels, compiled now or before."""
-        cubins = compiler.cubins(units, self.device.architecture, self.device.cuda)
-        return [self.device.load(cubin) for cubin in cubins]
+    def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
+        """Name the files of kernels that the network needs."""
+        return list(LAYER_UNITS.values())
 
     def put(self, array: np.ndarray) -> DeviceArray:
         """Upload an array; bytes become floats there, a quarter of the way."""
@@ -105,7 +106,7 @@ class CudaLayers(ABC):
         return x
 
     def _layer(self, name: str, launch: Launch, **arrays: DeviceArray) -> None:
-        self._layers[name].launch(launch, arrays)
+        self._modules[LAYER_UNITS[name]].launch(launch, arrays)
 
 
 class CudaGpu(CudaLayers):
@@ -114,24 +115,23 @@ class CudaGpu(CudaLayers):
     def __init__(self, device: Device, variant: Variant) -> None:
         super().__init__(device)
         self.variant = variant
-        self._modules: dict[Defines, Module] = {}
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Refuse what the variant does not serve; load it for what it serves."""
+        """Load the variant for these sizes, up to the last of what a launch needs."""
         note = super().prepare(convolutions)
-        units: dict[Defines, Unit] = {}
-        for shape in convolutions:
-            piece = replace(shape, B=min(shape.B, self.batch))
-            if why := self.variant.refusal(piece):
-                raise UsageError(f"{self.variant.name} does not serve {piece}: {why}")
-            defines = self.variant.defines(shape)
-            units[tuple(defines.items())] = Unit(self.variant.name, defines)
-        loaded = self.load(list(units.values()))
-        self._modules = dict(zip(units, loaded, strict=True))
         for shape in convolutions:
             for launch in self.variant.launches(shape):
                 self._module(shape).ready(launch)
         return note
+
+    def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
+        """Add the variant's file in the sizes that it wants; refuse what it refuses."""
+        for shape in convolutions:
+            piece = replace(shape, B=min(shape.B, self.batch))
+            if why := self.variant.refusal(piece):
+                raise UsageError(f"{self.variant.name} does not serve {piece}: {why}")
+        wanted = dict.fromkeys(map(self._unit, convolutions))
+        return [*super().units(convolutions), *wanted]
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch what the variant plans for these sizes."""
@@ -143,7 +143,10 @@ class CudaGpu(CudaLayers):
             module.launch(launch, {"y": y, "x": x, "k": weights})
 
     def _module(self, shape: ConvShape) -> Module:
-        return self._modules[tuple(self.variant.defines(shape).items())]
+        return self._modules[self._unit(shape)]
+
+    def _unit(self, shape: ConvShape) -> Unit:
+        return Unit(self.variant.name, defines(self.variant.defines(shape)))
 
 
 def images_that_fit(room: int, convolutions: Sequence[ConvShape]) -> int:
