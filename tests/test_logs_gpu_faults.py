@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.logs import combined, find
+from runner.logs import combined, find, gpu_faults
 from runner.logs.gpu_faults import LONGEST_LINE, fault
 from runner.logs.traces import Traces, bones
 from runner.model import Findings, GpuFault, GpuFaultKind, Reason
@@ -148,6 +148,22 @@ def test_a_fault_is_known_by_the_line_that_tells_it(kind, line):
 def test_what_only_resembles_a_fault_is_none(line):
     assert fault(line) is None
     assert find(line).gpu_faults == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        *gpu_faults._SENTENCES.items(),
+        *((f"CUDA error: {said}", kind) for said, kind in gpu_faults._COMMON.items()),
+        *((f"CUDA_ERROR_{name}", kind) for name, kind in gpu_faults._KINDS.items()),
+        *((f"cudaError{name}", kind) for name, kind in gpu_faults._KINDS.items()),
+    ],
+)
+def test_every_name_and_sentence_is_found_among_dull_lines(line, kind):
+    dull = "dull\n" * 20_000
+    found = find(f"{dull}{line}\n{dull}")
+
+    assert [fault.kind for fault in found.gpu_faults] == [kind]
 
 
 def test_every_kind_of_fault_has_lines_and_words_and_a_reason():
