@@ -104,15 +104,9 @@ class Nvcc:
         """Run nvcc in a folder of its own."""
         with tempfile.TemporaryDirectory(prefix="rai-") as folder:
             cubin = Path(folder) / "out.cubin"
-            argv = [self.path, "-cubin", f"-arch={architecture}", "-Xptxas=-v"]
-            argv += [
-                f"-std={STANDARD}",
-                f"-I{unit.folder}",
-                *unit.options,
-                "-o",
-                cubin,
-                unit.path,
-            ]
+            argv = [str(self.path), "-cubin", f"-arch={architecture}", "-Xptxas=-v"]
+            argv += [f"-std={STANDARD}", f"-I{unit.folder}", *unit.options]
+            argv += ["-o", str(cubin), str(unit.path)]
             done = subprocess.run(
                 argv, capture_output=True, text=True, check=False, cwd=folder
             )
