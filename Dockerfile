@@ -70,8 +70,8 @@ RUN if [ ! -x /usr/local/cuda/bin/nvcc ]; then \
         && cd /opt/venv/site-packages/nvidia \
         && toolkit=$PWD/cu${CUDA} \
         && mkdir -p "$toolkit/lib" \
-        && for part in cuda_*; do \
-               [ ! -d "$part" ] || cp -rs "$PWD/$part/." "$toolkit/"; \
+        && for folder in cuda_*/include cuda_*/lib; do \
+               [ ! -d "$folder" ] || cp -rs "$PWD/$folder" "$toolkit/"; \
            done \
         && for library in "$toolkit"/lib/lib*.so.*; do \
                ln -s "${library##*/}" "${library%%.so.*}.so"; \
@@ -95,14 +95,13 @@ RUN mkdir /tmp/driver \
         pip install --no-deps --no-build-isolation --require-hashes \
         -r /requirements/pycuda.txt \
     && readelf -d /opt/venv/site-packages/pycuda/_driver.*.so | grep -q libcuda.so.1
-# What no job uses goes: a library for makers of compilers, one for CUPTI's counters of
-# the hardware, and tests. Of what Python compiles, the image keeps what it loads.
+# What no job uses goes: a library for makers of compilers, a second NVRTC, the one for
+# CUPTI's counters of the hardware, and tests. Of what Python compiles, the image keeps what it loads.
 RUN cd /opt/venv/site-packages \
     && pip uninstall -y -q pip \
     && find . -depth -type d \( -name tests -o -name __pycache__ \) -exec rm -rf {} + \
-    && rm -rf nvidia/cu13/.metadata \
-        nvidia/cu13/lib/libnvvm.* \
-        nvidia/cu13/lib/libnvperf_host.* nvidia/cuda_cupti/lib/libnvperf_host*
+    && rm -rf nvidia/cu*/.metadata nvidia/cu13/lib/libnvvm.* nvidia/cu*/lib/*.alt.* \
+        nvidia/cu*/lib/libnvperf_host.*
 
 # What a job needs of all that, and nothing that only the building needed.
 FROM tools AS gpu
