@@ -124,15 +124,21 @@ RUN { [ -e /usr/local/cuda ] || ln -s /opt/venv/site-packages/nvidia/cu${CUDA} /
 FROM python AS cudnn
 ARG CUDA=13
 COPY image/requirements/cudnn${CUDA}.txt /requirements/cudnn.txt
+# Of cuBLAS only what cuDNN loads stays, and nothing of cuDNN that convolutions do without.
 RUN pip install --no-deps --no-compile --require-hashes --target /opt/cudnn \
-        -r /requirements/cudnn.txt
+        -r /requirements/cudnn.txt \
+    && cd /opt/cudnn \
+    && rm -rf include nvidia/cudnn/include nvidia/cudnn/lib/libcudnn_adv.so.* \
+    && find nvidia/cu* -type f ! -path 'nvidia/cudnn/*' ! -name 'libcublasLt.so.*' -delete
 
 # And cuDNN, where the loader finds it.
 FROM gpu AS full
+ARG CUDA=13
 LABEL org.opencontainers.image.title="rai full" \
       org.opencontainers.image.description="CUDA, cuDNN, PyCUDA, MXNet, NumPy, g++, make and GNU time" \
       rai.cudnn="9"
 COPY --from=cudnn /opt/cudnn /opt/venv/site-packages/
-RUN echo /opt/venv/site-packages/nvidia/cudnn/lib >/etc/ld.so.conf.d/cudnn.conf \
+RUN ls -d /opt/venv/site-packages/nvidia/cu*/lib >/etc/ld.so.conf.d/cudnn.conf \
     && ldconfig \
-    && python -c 'import cudnn; assert cudnn.backend_version() > 90000'
+    && python -c 'import cudnn; assert cudnn.backend_version() > 90000' \
+    && python -c 'import ctypes; ctypes.CDLL("libcublasLt.so.'${CUDA}'")'
