@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
-from runner import data, grants, image, machine, pack, report, runs
+from runner import data, grants, image, machine, pack, runs, verdicts
 from runner import events as ev
 from runner.cancel import Cancel
 from runner.commands import plan as plan_command
@@ -19,6 +19,7 @@ from runner.model import (
     Findings,
     GpuGrant,
     GpuSituation,
+    GpuUse,
     ImageUsed,
     JobRequest,
     Reason,
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from runner.logs import Scanner
 
 T = TypeVar("T")
-
-MACHINERY = (10, 11)
-"""The exit statuses of what is not the user's: rai's own failure, and no engine."""
 
 NO_GPU_HERE = "needs a GPU, and this run has none"
 
@@ -81,7 +79,7 @@ def run(
                 yield recorder.keep(event)
             verdict = life.verdict()
         except RaiError as error:
-            verdict = refused(error)
+            verdict = verdicts.refused(error)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             verdict = Verdict(False, False, None, Reason.INTERNAL, message)
@@ -116,7 +114,7 @@ class _Life:
         self.image: ImageUsed | None = None
         self.ended: list[ev.CommandFinished] = []
         self.found: dict[int, Findings] = {}
-        self.given_gpu = False
+        self.gpu: GpuUse | None = None
         self.reached: set[int] = set()
 
     def events(self) -> Iterator[ev.Event]:
@@ -172,7 +170,7 @@ class _Life:
         if self.cancel.requested:
             message = "stopped on request; what it wrote so far is kept"
             return Verdict(True, False, None, Reason.CANCELLED, message)
-        return judge(self.ended, self.request, self.found, self.given_gpu)
+        return verdicts.judge(self.ended, self.request, self.found, self.gpu)
 
     def _turn_to(self, engine: Engine, why: str) -> Iterator[ev.Event]:
         """Say which engine serves; find out whether it has what GPUs are asked for."""
@@ -272,7 +270,6 @@ class _Life:
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
         """Pass the engine's events on; read the output; keep the build folder."""
         reading = _Reading()
-        self.given_gpu = work.gpu is not None
         with ExitStack() as stack:
             writer: pack.BuildWriter | None = None
             for event in engine.run(work, self.cancel):
@@ -286,6 +283,8 @@ class _Life:
                         )
                     writer.write(event.data)
                     continue
+                if isinstance(event, ev.GpuGiven):
+                    self.gpu = event.use
                 if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
                     self.reached.add(event.index)
                 if isinstance(event, ev.CommandStarted):
@@ -325,44 +324,3 @@ class _Reading:
         from runner.logs import combined
 
         return combined(scanner.findings() for scanner in self._scanners.values())
-
-
-def refused(error: RaiError) -> Verdict:
-    """Say how a run went that an error ended: its own, or one of the machinery."""
-    message = "; ".join(str(p) for p in error.problems)
-    served = error.reason.exit_code not in MACHINERY
-    return Verdict(served, False, None, error.reason, message)
-
-
-def judge(
-    ended: Sequence[ev.CommandFinished],
-    request: JobRequest,
-    found: Mapping[int, Findings],
-    given_gpu: bool,
-) -> Verdict:
-    """Say how a run went whose machinery worked, or only its GPU did not.
-
-    A GPU fault counts where its command failed: a program may expect one and go on.
-    """
-    by_index = request.spec.commands
-    for event in ended:
-        text = by_index[event.index].text
-        if event.reason is not None:
-            command, limits = by_index[event.index], request.spec.limits
-            allowed = report.allowed(event.reason, command, limits, event.wall_s)
-            message = f"`{report.one_line(text)}` {allowed}".rstrip()
-            return Verdict(True, False, None, event.reason, message)
-    failed = [e for e in ended if e.exit_code]
-    failed = [e for e in failed if not by_index[e.index].continue_on_error]
-    if not failed:
-        return Verdict(True, True, None, Reason.DONE)
-    faults = [found.get(e.index, Findings()).gpu_fault for e in failed]
-    reasons = [f.reason(given_gpu) if f else Reason.COMMAND_FAILED for f in faults]
-    reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
-    said = "; ".join(
-        f"`{report.one_line(by_index[e.index].text)}` exited {e.exit_code}"
-        + (" (a process was killed for memory)" if e.oom_killed else "")
-        + (f": {fault.kind.words} ({fault.line})" if fault else "")
-        for e, fault in zip(failed, faults, strict=True)
-    )
-    return Verdict(reason.exit_code not in MACHINERY, False, None, reason, said)

@@ -63,6 +63,7 @@ class FakeEngine:
     situation: GpuSituation = NO_GPU
     seen_inside: GpuSituation | None = None
     busy: dict[str, int] = field(default_factory=dict)
+    breaks_gpu: str = ""
     held: list[str] = field(default_factory=list)
     ran: list[str] = field(default_factory=list)
     built: list[str | None] = field(default_factory=list)
@@ -129,7 +130,10 @@ class FakeEngine:
 
         yield from in_order(work, cancel, execute)
         if work.gpu is not None:
-            after = tuple(GpuState(gpu.uuid, 1980) for gpu in work.gpu.gpus)
+            after = tuple(
+                GpuState(gpu.uuid, 1980, problem=self.breaks_gpu)
+                for gpu in work.gpu.gpus
+            )
             yield ev.GpuGiven(replace(use, after=after))
         yield ev.Usage(12345)
         yield ev.BuildFolder(_tar({"build/answer.txt": b"42\n"}))

@@ -26,6 +26,7 @@ LAYERS: dict[str, int] = {
     "logs": 2,
     "record": 2,
     "report": 2,
+    "verdicts": 2,
     "screen": 2,
     "config": 3,
     "pack": 3,
@@ -47,6 +48,7 @@ LAYERS: dict[str, int] = {
 """Every module or package of runner/ and its layer."""
 
 SIDEWAYS = {
+    ("verdicts", "report"),
     ("spec", "yamldoc"),
     ("spec", "quantities"),
     ("spec", "commands"),

@@ -6,7 +6,7 @@ import pytest
 
 from runner import events as ev
 from runner.model import Gpu, GpuSituation, GpuWay, Outcome, Reason, State, WayTried
-from tests.fake import FakeEngine
+from tests.fake import FakeEngine, Says
 from tests.test_job import carry_out, project
 
 __all__ = ["project"]
@@ -162,3 +162,26 @@ def test_a_later_engine_is_asked_for_its_own_gpus(project):
 
     assert second.ran == ["anywhere"]
     assert found.gpu is None
+
+
+def test_a_gpu_that_is_lost_in_the_run_is_no_fault_of_the_command(project):
+    failing = {"on the GPU": Says(exit_code=1)}
+    engine = FakeEngine(failing, situation=HERE, images=True, breaks_gpu="it is lost")
+
+    found, _, _ = carry_out(project, engine, text=spec())
+
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.GPU_ERROR
+    assert not found.verdict.served
+    assert "GPU-1: it is lost" in found.verdict.message
+
+
+def test_a_command_that_succeeds_is_done_whatever_becomes_of_the_gpu(project):
+    engine = FakeEngine(situation=HERE, images=True, breaks_gpu="it is lost")
+
+    found, _, _ = carry_out(project, engine, text=spec())
+
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+    assert found.gpu is not None
+    assert found.gpu.after[0].problem == "it is lost"
