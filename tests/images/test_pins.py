@@ -58,3 +58,9 @@ def test_a_build_sees_the_pins_and_nothing_else_of_the_project():
     files = {name for name in seen if (ROOT / name).is_file()}
     pinned = {str(file.relative_to(ROOT)) for file in REQUIREMENTS}
     assert files == {"Dockerfile", ".dockerignore", *pinned}
+
+
+def test_the_page_about_images_names_every_target_and_every_file_of_pins():
+    page = (ROOT / "docs" / "images.md").read_text()
+    for name in ("cpu", "gpu", "full", *(file.name for file in REQUIREMENTS)):
+        assert f"`{name}`" in page
