@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+# An NVIDIA driver, and no Docker Engine whose images bring what its GPU's programs need.
+GPU    ?= $(if $(wildcard /var/run/docker.sock),,$(wildcard /proc/driver/nvidia/version))
 
 .PHONY: help run test fast check format kernels gpu bench clean
 
-run: $(VENV)/.ready ## run the default job: the milestones (ARGS="--engine docker")
+run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(ARGS)
 
 test: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
@@ -51,6 +53,12 @@ $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV), once." >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e .
 	@$(BIN)/python -m compileall -q runner
+	@touch $@
+
+$(VENV)/.ready-gpu: $(VENV)/.ready
+	@echo "Adding PyCUDA and cuDNN to $(VENV), once: some minutes." >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' || \
+	  echo "They cannot be added (PyCUDA is compiled, with nvcc): see docs/gpu.md." >&2
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
