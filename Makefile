@@ -57,8 +57,9 @@ $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.ready-gpu: $(VENV)/.ready
 	@echo "Adding PyCUDA and cuDNN to $(VENV), once: some minutes." >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' || \
-	  echo "They cannot be added (PyCUDA is compiled, with nvcc): see docs/gpu.md." >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
+	  >$(VENV)/gpu.log 2>&1 || \
+	  echo "They cannot be added: $(VENV)/gpu.log says why, docs/gpu.md what they need." >&2
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
