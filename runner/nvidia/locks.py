@@ -115,12 +115,20 @@ def _open(path: Path) -> int:
             file = os.open(path.name, new, ALL_MAY_WRITE, dir_fd=folder)
     finally:
         os.close(folder)
-    _allow(file, ALL_MAY_WRITE)
+    try:
+        _refuse_link(file)
+        _allow(file, ALL_MAY_WRITE)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _refuse_link(file: int) -> None:
+    """Refuse what is no file of this name alone, before anything of it is changed."""
     facts = os.fstat(file)
-    if stat.S_ISREG(facts.st_mode) and facts.st_nlink <= 1:
-        return file
-    os.close(file)
-    raise OSError("it is a link, or no file")
+    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
+        raise OSError("it is a link, or no file")
 
 
 def _allow(file: int, mode: int) -> None:

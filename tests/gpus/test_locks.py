@@ -184,10 +184,12 @@ def test_a_link_in_the_files_place_is_not_followed(folder, make, monkeypatch):
     folder.mkdir()
     victim = folder.parent / "victim"
     victim.write_text("precious")
+    victim.chmod(0o600)
     getattr(folder / f"{GPU.uuid}.lock", make)(victim)
     with pytest.raises(EngineError, match="cannot be opened"):
         free(folder)
     assert victim.read_text() == "precious"
+    assert victim.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_link_in_the_folders_place_is_not_followed(folder, monkeypatch):
