@@ -18,7 +18,9 @@ from runner.model import (
     Severity,
 )
 
-_UUID = re.compile(r"(GPU|MIG)-[0-9a-f][0-9a-f/gpu-]*", re.IGNORECASE)
+_UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f][0-9a-f/-]*", re.IGNORECASE)
+"""Or its beginning. Drivers before 470 name a slice MIG-GPU-<its GPU's>/<gi>/<ci>."""
+
 MANY_SLICES = (570,)
 """The driver since which a process sees several MIG slices, one of a GPU instance.
 

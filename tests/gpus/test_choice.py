@@ -57,6 +57,11 @@ def test_uuids_and_their_beginnings_are_taken_as_written():
     assert asked == GpuRequest(count=2, uuids=(ONE, "MIG-aaaa"))
 
 
+def test_a_slice_may_be_named_as_older_drivers_name_it():
+    slice_ = f"MIG-{ONE}/7/0"
+    assert choice.asked(slice_) == GpuRequest(uuids=(slice_,))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
