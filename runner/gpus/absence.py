@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from runner.model.noun import noun
+
+TOOLS = "/dev/nvidia-uvm-tools"
+"""What only profilers and debuggers open."""
 
 Why = tuple[str, str]
 """What is wrong, and what to do; both empty where nothing is."""
@@ -47,13 +51,23 @@ def why(traces: Traces) -> Why:
         return _no_driver(traces)
     if "/dev/nvidiactl" not in traces.nodes:
         return _no_nodes(traces)
-    if traces.closed:
+    if shut := _shut(traces):
         return (
-            f"{traces.user or 'this user'} may not open {', '.join(traces.closed)}",
+            f"{traces.user or 'this user'} may not open {', '.join(shut)}",
             "add the user to the group that owns these files (`ls -l /dev/nvidia*`),"
             " or have them opened to all (mode 666)",
         )
     return "", ""
+
+
+def _shut(traces: Traces) -> tuple[str, ...]:
+    """Name the closed files that no run can do without; of the GPUs' own one will do.
+
+    A GPU of which the file is closed is found out of order, and the others serve.
+    """
+    own = {node for node in traces.nodes if re.fullmatch(r"/dev/nvidia\d+", node)}
+    spared = {TOOLS} if own <= set(traces.closed) else {TOOLS, *own}
+    return tuple(node for node in traces.closed if node not in spared)
 
 
 def _no_driver(traces: Traces) -> Why:
