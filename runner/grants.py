@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from runner import events as ev
 from runner.cancel import Cancel
@@ -57,16 +58,21 @@ def without(spec: BuildSpec, request: GpuRequest, problem: Problem) -> Events:
 def fitting(
     spec: BuildSpec, situation: GpuSituation, image: ImageUsed | None
 ) -> Events:
-    """Hold the image's CUDA against the driver, before anything runs."""
+    """Leave the GPUs that the image's CUDA and the driver serve, before anything runs.
+
+    Those that the run does not ask for may be as old as they are.
+    """
     if spec.gpu is None or image is None or not image.cuda:
         return situation
-    for problem in (
-        driver.problem(image.cuda, situation.driver),
-        *(driver.compute_problem(image.cuda, gpu) for gpu in situation.gpus or ()),
-    ):
-        if problem is not None:
-            return (yield from without(spec, spec.gpu, problem))
-    return situation
+    if problem := driver.problem(image.cuda, situation.driver):
+        return (yield from without(spec, spec.gpu, problem))
+    found = choice.candidates(spec.gpu, situation)
+    problems = [driver.compute_problem(image.cuda, gpu) for gpu in found]
+    fit = tuple(g for g, p in zip(found, problems, strict=True) if p is None)
+    if len(fit) < spec.gpu.count:
+        first = next(filter(None, problems))
+        return (yield from without(spec, spec.gpu, first))
+    return replace(situation, gpus=fit)
 
 
 def take(
@@ -94,7 +100,7 @@ def take(
             return GpuGrant(gpus, situation.open, situation.driver)
         why = "; ".join(busy)
         if time.monotonic() >= deadline:
-            raise BusyError(Problem(why, hint=Reason.BUSY.advice))
+            raise BusyError(why)
         if not waiting:
             waiting = True
             yield ev.StateChanged(State.QUEUED)

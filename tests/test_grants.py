@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runner import events as ev
+from runner.cancel import Cancel
 from runner.model import Gpu, GpuSituation, GpuWay, Outcome, Reason, State, WayTried
 from tests.fake import FakeEngine, Says
 from tests.test_job import carry_out, project
@@ -126,7 +129,9 @@ def test_a_wait_in_vain_ends_busy_and_says_who_holds_the_gpu(project):
 
     assert found.verdict is not None
     assert found.verdict.reason is Reason.BUSY
-    assert "GPU-1 is held by run 12345" in found.verdict.message
+    assert found.verdict.message == (
+        "GPU-1 is held by run 12345; GPU-2 is held by run 12345"
+    )
     assert engine.ran == []
 
 
@@ -152,6 +157,49 @@ def test_a_driver_too_old_for_the_image_is_said_before_the_first_command(project
     assert "535.104.05" in found.verdict.message
     assert "580" in found.verdict.message
     assert engine.ran == []
+
+
+OLD = replace(ONE, compute="6.1")
+NEW = replace(TWO, compute="9.0")
+MIXED = replace(HERE, gpus=(OLD, NEW))
+
+
+def test_a_gpu_that_the_images_cuda_no_longer_serves_is_passed_over(project):
+    engine = FakeEngine(images=True, situation=MIXED, cuda="13.0")
+
+    found, _, _ = carry_out(project, engine, text=spec())
+
+    assert found.gpu is not None
+    assert found.gpu.gpus == (NEW,)
+
+
+def test_gpus_too_old_for_the_image_are_said_before_the_first_command(project):
+    engine = FakeEngine(images=True, situation=MIXED, cuda="13.0")
+
+    found, _, _ = carry_out(project, engine, text=spec(2))
+
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.NO_GPU
+    assert "serves compute capability 7.5 and newer" in found.verdict.message
+    assert engine.ran == []
+
+
+def test_a_run_that_is_cancelled_while_it_waits_for_a_gpu_ends_and_holds_none(project):
+    engine = FakeEngine(images=True, situation=HERE, busy={"GPU-1": 99, "GPU-2": 99})
+    cancel = Cancel()
+
+    found, _, _ = carry_out(
+        project,
+        engine,
+        text=spec(),
+        cancel=cancel,
+        heard=lambda e: cancel.request() if isinstance(e, ev.GpuBusy) else None,
+    )
+
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.CANCELLED
+    assert found.state is State.CANCELLED
+    assert engine.ran == engine.held == []
 
 
 def test_a_later_engine_is_asked_for_its_own_gpus(project):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def carry_out(
     forgiving: bool = False,
     text: str = "",
     gpu_wait_s: float = 600.0,
+    cancel: Cancel | None = None,
+    heard: Callable[[events.Event], None] = lambda _: None,
 ) -> tuple[RunRecord, list[events.Event], Home]:
     home = Home(project.parent / "home")
     text = text or SPEC % str(forgiving).lower()
@@ -45,7 +48,11 @@ def carry_out(
     request = JobRequest(project, parsed, text, parsed.profile, keep_going, gpu_wait_s)
     paths = runs.create(home)
     places = data.DataPlaces(None, project, home.data)
-    told = list(job.run(request, engines, paths, places, Cancel(), download=False))
+    cancel = cancel or Cancel()
+    told = []
+    for event in job.run(request, engines, paths, places, cancel, download=False):
+        told.append(event)
+        heard(event)
     found = runs.read(paths)
     assert found is not None
     return found, told, home
