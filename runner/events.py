@@ -155,9 +155,13 @@ class GpuBusy:
 
 @noun
 class GpuGiven:
-    """The GPUs are in the container or sandbox; told again when the run is over."""
+    """The GPUs are in the container or sandbox; told again when commands are ``over``.
+
+    By then ``use`` says how they are, if they answer.
+    """
 
     use: GpuUse
+    over: bool = False
 
 
 @noun

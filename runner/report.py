@@ -151,7 +151,7 @@ def condition(state: GpuState) -> list[str]:
 def processes(found: tuple[GpuProcess, ...]) -> str:
     """List programs, each with its process id and memory."""
     return ", ".join(
-        f"{p.name} ({p.pid}{'' if p.memory_bytes is None else ', '}"
+        f"{p.name or 'process'} ({p.pid}{'' if p.memory_bytes is None else ', '}"
         f"{size(p.memory_bytes)})"
         for p in found
     )

@@ -134,7 +134,7 @@ class FakeEngine:
                 GpuState(gpu.uuid, 1980, problem=self.breaks_gpu)
                 for gpu in work.gpu.gpus
             )
-            yield ev.GpuGiven(replace(use, after=after))
+            yield ev.GpuGiven(replace(use, after=after), over=True)
         yield ev.Usage(12345)
         yield ev.BuildFolder(_tar({"build/answer.txt": b"42\n"}))
 

@@ -8,6 +8,11 @@ from runner import events as ev
 from runner import report
 from runner.model import (
     EngineFacts,
+    Gpu,
+    GpuProcess,
+    GpuState,
+    GpuUse,
+    GpuWay,
     ImageAction,
     ImageUsed,
     Limits,
@@ -17,7 +22,7 @@ from runner.model import (
     Verdict,
 )
 from runner.term.face import Face, Mode
-from runner.term.sayings import ending
+from runner.term.sayings import ending, lines
 
 FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", True, ("memory", "pids"))
 IMAGE = ImageUsed("rai-build:abc", "sha256:1", ImageAction.BUILD, "nothing like it")
@@ -54,6 +59,20 @@ Step 1/2 : FROM x
 ✱ Skipping make (command 1 failed)
 ✱ The build folder has been uploaded to file:///r/build.tar.zst. The data will be present for only a short duration of time.
 """  # noqa: E501 - the screen, whole
+
+
+def test_a_gpu_is_told_once_with_its_state_and_whoever_else_computes_on_it():
+    others = (GpuProcess(7, "python", 1 << 30), GpuProcess(8, ""))
+    state = GpuState("GPU-1", 345, 1980, temperature_c=33, processes=others)
+    gpu = Gpu("GPU-1", "A GPU", 0)
+    use = GpuUse(GpuWay.NODES, (gpu,), "580.1", before=(state,))
+    assert [text for text, _ in lines(ev.GpuGiven(use))] == [
+        "Using A GPU (GPU-1, 345 of 1980 MHz, 33 °C), driver 580.1,"
+        " by device nodes and the driver's libraries.",
+        "Warning: others compute on it, so times may suffer:"
+        " python (7, 1.0 GiB), process (8)",
+    ]
+    assert lines(ev.GpuGiven(use, over=True)) == []
 
 
 def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):

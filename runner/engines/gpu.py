@@ -82,7 +82,7 @@ class Watch:
         yield GpuGiven(use)
         yield from commands
         last = _Glance(self._look, grant.gpus)
-        yield GpuGiven(replace(use, after=last.seen()))
+        yield GpuGiven(replace(use, after=last.seen()), over=True)
 
 
 class _Glance:

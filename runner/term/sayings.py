@@ -49,7 +49,7 @@ def lines(event: ev.Event, running: str = "") -> Said:
         case ev.GpuBusy(why, wait_s):
             text = f"Waiting for a GPU, {report.seconds(wait_s)} at most: {why}."
             return [(text, "yellow")]
-        case ev.GpuGiven(use) if not use.after:
+        case ev.GpuGiven(use, over=False):
             return _gpus(use)
         case _:
             return _command_lines(event, running)

@@ -46,3 +46,4 @@ def test_a_gpu_that_never_answers_holds_no_run_up(monkeypatch: pytest.MonkeyPatc
     over.set()
     assert isinstance(first, GpuGiven)
     assert (first.use.before, last.use.after) == ((), ())
+    assert (first.over, last.over) == (False, True)
