@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from runner import report
 from runner.doctor.finding import Finding, Health
 from runner.gpus import ways
 from runner.model import GIB, Gpu, GpuSituation, GpuState, HostGpus
@@ -53,7 +54,7 @@ def _gpu(gpu: Gpu, state: GpuState) -> Finding:
     if state.problem:
         return Finding(subject, Health.MISSING, f"{text}; {state.problem}", RESET)
     if state.processes:
-        users = ", ".join(f"{p.name or 'process'} ({p.pid})" for p in state.processes)
+        users = report.processes(state.processes)
         advice = "times measured beside other processes mean little"
         return Finding(subject, Health.NOTE, f"{text}; in use by {users}", advice)
     return Finding(subject, Health.OK, text)

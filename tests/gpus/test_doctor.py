@@ -56,7 +56,8 @@ def test_a_gpu_is_told_with_driver_files_and_every_way(examined):
 def test_who_else_computes_is_a_note(examined):
     found = examined(machines.FOUR_GPUS, UBUNTU_TOOLKIT)
     assert found["GPU 0"].state is Health.NOTE
-    assert "in use by python (7001), ollama (7002)" in found["GPU 0"].text
+    users = "in use by python (7001, 40.0 GiB), ollama (7002, 512.0 MiB)"
+    assert users in found["GPU 0"].text
     assert found["GPU 1"].state is Health.OK
 
 
