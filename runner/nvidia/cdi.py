@@ -6,6 +6,7 @@ A specification (Container Device Interface, SPEC.md) is YAML or JSON, in /etc/c
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
 KIND = "nvidia.com/gpu"
+MOST_BYTES = 4 << 20
+"""A specification of 64 slices has a tenth of it; more is no specification."""
 
 
 def devices(root: Path) -> tuple[str, ...]:
@@ -24,16 +27,24 @@ def devices(root: Path) -> tuple[str, ...]:
 
 
 def _names(path: Path) -> list[str]:
-    try:
-        text = path.read_text(errors="replace")
-    except OSError:
-        return []
+    text = _read(path)
     if KIND not in text:
         return []
     from runner import yamldoc
 
     node = yamldoc.compose(text, path.name, yamldoc.Problems())
     return [f"{KIND}={name}" for name in _devices(node)]
+
+
+def _read(path: Path) -> str:
+    """Give a file's text; empty for what is no file of a specification's size."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES:
+            return ""
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _devices(node: yamldoc.Node | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -116,6 +117,14 @@ def test_a_cdi_specification_that_cannot_be_read_names_nothing(tmp_path):
     (root / "etc/cdi/nvidia.yaml").write_text("kind: nvidia.com/gpu\ndevices: [}\n")
     facts = nvidia.host(root)
     assert (facts.cdi, len(facts.gpus)) == ((), 1)
+
+
+def test_what_is_no_file_in_the_folder_of_specifications_is_not_waited_for(tmp_path):
+    root = machines.CDI_ONLY.write(tmp_path)
+    os.mkfifo(root / "etc/cdi/a.yaml")
+    (root / "etc/cdi/b.yaml").symlink_to("b.yaml")
+    (root / "etc/cdi/endless.json").symlink_to("/dev/zero")
+    assert len(nvidia.host(root).cdi) == 3
 
 
 def test_a_gpu_in_mig_mode_is_given_as_its_slices(tmp_path):
