@@ -3,14 +3,17 @@
 The library comes with the driver. It is loaded by its path first, as it may lie where
 the loader does not look. It stays started until this process ends: without persistence
 mode each start would bring the GPUs up anew, which takes a second or more.
+
+A driver that hangs answers no call, and no signal ends one that waits for it: so the
+asking is left to a thread, which is not waited for longer than ANSWER_S.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Lock
-from typing import Any
+from threading import Lock, Thread
+from typing import Any, Generic, TypeVar
 
 from runner.model import Gpu, GpuState
 from runner.model.noun import noun
@@ -21,6 +24,11 @@ Nvml = Any
 
 Device = Any
 """A handle of pynvml's."""
+
+T = TypeVar("T")
+
+ANSWER_S = 30.0
+"""How long it may take; eight GPUs are brought up in ten seconds or so."""
 
 _STARTED: dict[str, Nvml] = {}
 _STARTING = Lock()
@@ -63,6 +71,40 @@ class Look:
 
 def look(library: str) -> Look:
     """Ask for all GPUs; NvmlError where the library cannot serve."""
+    return _Asked(lambda: _look(library)).answer()
+
+
+def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
+    """Look at each GPU now; NvmlError where the library cannot serve."""
+    return _Asked(lambda: _states(library, gpus)).answer()
+
+
+class _Asked(Generic[T]):
+    """A question to NVML, in a thread that no end of this process waits for."""
+
+    def __init__(self, ask: Callable[[], T]) -> None:
+        self._ask = ask
+        self._said: T | NvmlError | None = None
+        self._thread = Thread(target=self._take, daemon=True)
+
+    def answer(self) -> T:
+        """Give the answer; NvmlError where there is none, or none in time."""
+        self._thread.start()
+        self._thread.join(ANSWER_S)
+        if self._said is None:
+            raise NvmlError(0, f"NVML gave no answer in {ANSWER_S:g} s")
+        if isinstance(self._said, NvmlError):
+            raise self._said
+        return self._said
+
+    def _take(self) -> None:
+        try:
+            self._said = self._ask()
+        except NvmlError as error:
+            self._said = error
+
+
+def _look(library: str) -> Look:
     with _session(library) as nv:
         seen: list[Seen] = []
         lost: list[str] = []
@@ -79,8 +121,7 @@ def look(library: str) -> Look:
         return Look(driver, tuple(seen), tuple(lost), tuple(unsliced))
 
 
-def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    """Look at each GPU now; NvmlError where the library cannot serve."""
+def _states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
     with _session(library) as nv:
         return tuple(state.of(nv, gpu) for gpu in gpus)
 
@@ -107,9 +148,9 @@ def _started(library: str) -> Nvml:
         try:
             # pynvml asks the loader for the soname, which is then there already.
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
-        except OSError as error:
+            import pynvml  # type: ignore[import-untyped]
+        except (OSError, ImportError) as error:
             raise NvmlError(0, str(error)) from None
-        import pynvml  # type: ignore[import-untyped]
 
         try:
             pynvml.nvmlInit()

@@ -49,13 +49,13 @@ def library(tmp_path_factory):
 def look(library, tmp_path):
     """Look at a machine from a process of its own, as NVML is loaded but once."""
 
-    def at(machine: str, recorded=machines.MICROVM, uuids=()):
+    def at(machine: str, recorded=machines.MICROVM, uuids=(), first=""):
         root = recorded.write(tmp_path)
         place = root / recorded.libraries / f"libnvidia-ml.so.{recorded.driver}"
         shutil.copy(library, place)
         (root / recorded.smi).unlink()
         env = {"NVML_MACHINE": machine, "PYTHONPATH": ":".join(sys.path)}
-        words = [sys.executable, "-c", LOOK, root, *uuids]
+        words = [sys.executable, "-c", first + LOOK, root, *uuids]
         done = process.run(words, timeout_s=60, env=env)
         assert done.exit_code == 0, done.stderr.decode()
         return json.loads(done.stdout)
@@ -120,6 +120,20 @@ def test_libraries_newer_than_the_kernel_module_are_said(look):
     facts, (state,) = look("mismatch", uuids=[LOST])
     assert "another version than its kernel module" in facts["problem"]
     assert "mismatch" in state["problem"]
+
+
+def test_a_driver_that_never_answers_is_not_waited_for(look):
+    impatient = "from runner.nvidia import nvml; nvml.ANSWER_S = 0.2"
+    facts, (state,) = look("hung", uuids=[LOST], first=impatient)
+    silence = "NVML gave no answer in 0.2 s; nvidia-smi is not found"
+    assert facts["problem"] == f"the NVIDIA driver does not answer: {silence}"
+    assert state["problem"] == f"it does not answer: {silence}"
+
+
+def test_without_the_package_pynvml_no_answer_is_had_and_said(look):
+    facts, _ = look("h200", first="import sys; sys.modules['pynvml'] = None")
+    assert "the NVIDIA driver does not answer" in facts["problem"]
+    assert "pynvml" in facts["problem"]
 
 
 def test_a_gpu_without_memory_of_its_own_is_there(look):
