@@ -170,11 +170,11 @@ class GpuUse:
 class DockerGpus:
     """What a Docker Engine, or Podman, tells of itself that decides about GPUs.
 
-    ``here``: it runs on this machine's kernel and sees its files (a Unix socket, and no
-    Docker Desktop). ``version`` is its own, ``api_version`` its API's. ``runtimes`` are
-    the names of its runtimes; ``cdi_folders`` where it looks for CDI specifications
-    (none where CDI is off); ``cdi_devices`` the names it found there, which an engine
-    before Docker 28.2 does not tell.
+    ``here``: it runs on this machine's kernel and sees its files. ``version`` is its
+    own, ``api_version`` its API's. ``runtimes`` are the names of its runtimes;
+    ``cdi_folders`` where it looks for CDI specifications (none where CDI is off);
+    ``cdi_devices`` the names it found there, which an engine before Docker 28.2 does
+    not tell.
     """
 
     api_version: str
@@ -182,8 +182,6 @@ class DockerGpus:
     here: bool = True
     operating_system: str = ""
     runtimes: tuple[str, ...] = ()
-    default_runtime: str = ""
     cdi_devices: tuple[str, ...] = ()
     cdi_folders: tuple[str, ...] = ()
-    rootless: bool = False
     podman: bool = False

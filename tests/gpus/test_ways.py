@@ -16,21 +16,18 @@ DEBIAN_2010 = DockerGpus(
     version="20.10.24+dfsg1",
     operating_system="Debian GNU/Linux 12 (bookworm)",
     runtimes=("io.containerd.runc.v2", "io.containerd.runtime.v1.linux", "runc"),
-    default_runtime="runc",
 )
 UBUNTU_TOOLKIT = DockerGpus(
     api_version="1.47",
     version="27.5.1",
     operating_system="Ubuntu 24.04.2 LTS",
     runtimes=("io.containerd.runc.v2", "nvidia", "runc"),
-    default_runtime="runc",
 )
 DOCKER_283 = DockerGpus(
     api_version="1.51",
     version="28.3.0",
     operating_system="Ubuntu 24.04.2 LTS",
     runtimes=("io.containerd.runc.v2", "runc"),
-    default_runtime="runc",
     cdi_devices=(
         "nvidia.com/gpu=0",
         f"nvidia.com/gpu={machines.RTX.uuid}",
@@ -44,7 +41,6 @@ DESKTOP = DockerGpus(
     here=False,
     operating_system="Docker Desktop",
     runtimes=("io.containerd.runc.v2", "runc"),
-    default_runtime="runc",
 )
 PODMAN_43 = DockerGpus(
     api_version="1.41", version="4.3.1", podman=True, runtimes=("crun", "runc")

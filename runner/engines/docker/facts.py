@@ -30,21 +30,18 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
 def gpus(info: Info, api_version: str) -> DockerGpus:
     """Pick what decides about GPUs.
 
-    Docker tells the CDI devices that it found since 28.2. BuildahVersion and Rootless
-    are Podman's additions to the answer.
+    Docker tells the CDI devices that it found since 28.2. BuildahVersion is an addition
+    of Podman's to the answer.
     """
     devices = info.get("DiscoveredDevices") or ()
-    security = ",".join(info.get("SecurityOptions") or ())
     return DockerGpus(
         api_version,
         version=info["ServerVersion"],
         here=_here(info),
         operating_system=info.get("OperatingSystem") or "",
         runtimes=tuple(info.get("Runtimes") or ()),
-        default_runtime=info.get("DefaultRuntime") or "",
         cdi_devices=tuple(each["ID"] for each in devices if each["Source"] == "cdi"),
         cdi_folders=tuple(info.get("CDISpecDirs") or ()),
-        rootless="name=rootless" in security or bool(info.get("Rootless")),
         podman="BuildahVersion" in info,
     )
 
