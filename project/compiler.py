@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from io import StringIO
@@ -240,21 +241,22 @@ def _cache() -> Path | None:
 
 
 def _read(path: Path) -> bytes | None:
-    """Read what is kept, when its digest at the end shows it whole."""
+    """Read what this user kept, when its digest at the end shows it whole."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            own = os.fstat(file.fileno()).st_uid == os.geteuid()
+            content = file.read()
     except OSError:
         return None
     cubin, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
-    return cubin if hashlib.sha256(cubin).digest() == digest else None
+    return cubin if own and hashlib.sha256(cubin).digest() == digest else None
 
 
 def _keep(path: Path, cubin: bytes) -> None:
     """Write aside and rename; a cache that cannot be written is none."""
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as aside:
-            aside.write(cubin + hashlib.sha256(cubin).digest())
-        Path(aside.name).replace(path)
-    except OSError:
-        return
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            aside = Path(folder, path.name)
+            aside.write_bytes(cubin + hashlib.sha256(cubin).digest())
+            aside.replace(path)

@@ -1,5 +1,6 @@
 """Kernels compiled without a GPU, and kept."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
@@ -176,6 +177,25 @@ def test_a_damaged_file_in_the_cache_is_made_anew(damage, one, cache):
 
     assert compiler.cached(one, "sm_90", counting) == b"2"
     assert compiler.cached(one, "sm_90", counting) == b"2"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_another_users_file_in_the_cache_is_not_run(one, cache):
+    counting = Counting()
+    compiler.cached(one, "sm_90", counting)
+    (kept,) = cache.iterdir()
+    os.chown(kept, 65534, 65534)
+
+    assert compiler.cached(one, "sm_90", counting) == b"2"
+    assert compiler.cached(one, "sm_90", counting) == b"2"
+
+
+def test_a_cache_that_cannot_be_filled_is_left_clean(one, cache):
+    path = cache / f"{compiler.key(one, 'sm_90', Counting())}.cubin"
+    path.mkdir(parents=True)
+
+    assert compiler.cached(one, "sm_90", Counting()) == b"1"
+    assert list(cache.iterdir()) == [path]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(one, tmp_path, monkeypatch):
