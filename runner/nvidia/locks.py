@@ -31,6 +31,8 @@ NAME = "rai-gpu"
 ALL_MAY_MAKE = 0o1777
 ALL_MAY_WRITE = 0o666
 PATIENCE_S = 1.0
+MOST_BYTES = 1024
+"""What a holder writes of itself has a tenth of it."""
 
 
 @noun
@@ -153,8 +155,14 @@ def _write(file: int, holder: Holder) -> None:
 
 
 def _read(file: int) -> Holder | None:
-    with suppress(ValueError, TypeError):
-        return Holder(**loads(os.pread(file, 4096, 0)))
+    """Give what the holder wrote of itself; None where it is not as ``_write`` does it.
+
+    Any user may have written it: no number need be a time, nor a nesting have an end.
+    """
+    with suppress(ValueError, TypeError, OSError, ArithmeticError, RecursionError):
+        holder = Holder(**loads(os.pread(file, MOST_BYTES, 0)))
+        if str(holder).isprintable():
+            return holder
     return None
 
 

@@ -79,6 +79,24 @@ def test_a_gpu_that_another_process_holds_is_busy_and_says_who_has_it(folder, ho
     assert time.strftime("%Y-") in text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"run": "r", "user": "u", "pid": 1, "since": "never"}',
+        '{"run": "r", "user": "u", "pid": 1, "since": NaN}',
+        '{"run": "r", "user": "u", "pid": 1, "since": -1e20}',
+        '{"run": "r", "user": "u", "pid": 1, "since": 1e17}',
+        '{"run": "\\u001b[2J", "user": "u", "pid": 1, "since": 1}',
+        "[" * 10_000,
+    ],
+)
+def test_whatever_another_user_wrote_into_a_lock_its_gpu_is_busy(folder, holder, text):
+    holder()
+    (folder / f"{GPU.uuid}.lock").write_text(text)
+    with pytest.raises(BusyError, match=r"is held by another run$"):
+        free(folder)
+
+
 def test_a_gpu_is_free_again_when_its_holder_lets_go(folder, holder):
     process, _ = holder()
     process.communicate(timeout=20)
