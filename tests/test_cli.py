@@ -220,6 +220,16 @@ def test_validate_shows_the_plan_and_needs_no_docker(project):
     assert plan["commands"][0]["invocation"]["script"] is None
 
 
+def test_validate_says_which_commands_need_a_gpu(project):
+    build = "commands: {build: [a, {run: b, needs: gpu}]}\n"
+    (project / "rai_build.yml").write_text(f"resources: {{gpu: {{count: 1}}}}\n{build}")
+
+    done = rai("validate", "-p", project)
+
+    told = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert told[-2:] == ["1 direct no shell needed a", "2 direct no shell needed GPU b"]
+
+
 def test_both_names_of_the_build_file_count(project):
     (project / "rai_build.yml").rename(project / "rai-build.yml")
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from runner.cli import settings
-from runner.model import BuildSpec, ImagePlan, Problem
+from runner.model import BuildSpec, ImagePlan, Problem, Step
+
+if TYPE_CHECKING:
+    from runner.report import Table
 
 
 def validate(
@@ -50,18 +54,27 @@ def validate(
         )
         return
     problems_printed(problems)
+    pairs = report.Pairs(tuple(_head(spec, plan, problems)))
+    blocks([pairs, _commands(steps)])
+
+
+def _commands(steps: Sequence[Step]) -> Table:
+    """Give a row a command; which of them need a GPU is told where any does."""
+    from runner.report import Table
+
+    some = any(step.command.needs_gpu for step in steps)
     rows = tuple(
         (
-            str(s.index + 1),
-            "shell" if s.invocation.shell else "direct",
-            s.invocation.why,
-            s.command.name or s.command.text,
+            str(step.index + 1),
+            "shell" if step.invocation.shell else "direct",
+            step.invocation.why,
+            *(["GPU" if step.command.needs_gpu else ""] if some else []),
+            step.command.name or step.command.text,
         )
-        for s in steps
+        for step in steps
     )
-    pairs = report.Pairs(tuple(_head(spec, plan, problems)))
-    heads = ("#", "run", "why", "command")
-    blocks([pairs, report.Table("Commands", heads, rows, frozenset({0}))])
+    heads = ("#", "run", "why", *(["needs"] if some else []), "command")
+    return Table("Commands", heads, rows, frozenset({0}))
 
 
 def _missing_dockerfile(spec: BuildSpec) -> list[Problem]:
@@ -93,7 +106,7 @@ def _head(
     if spec.gpu:
         optional = ", optional" if spec.gpu.optional else ""
         target = spec.build_image.gpu_target if spec.build_image else None
-        built = f"; then the image's target is {target}" if target else ""
+        built = f"; with it the image's target is {target}" if target else ""
         rows.append(("GPU", f"{spec.gpu.count}{optional}{built}"))
     said = (
         f"{report.seconds(limits.time_s)}, {report.size(limits.memory_bytes)} memory,"

@@ -151,7 +151,8 @@ class Reason(StrEnum):
     NO_GPU = (
         "no_gpu",
         11,
-        "Ask for one in resources.gpu; with optional: true, what needs none runs.",
+        "Ask for one in resources.gpu; where there is none, `optional: true` there or"
+        " --gpus 0 runs what needs none.",
     )
     CANCELLED = "cancelled", 130, "It was stopped on request."
 
