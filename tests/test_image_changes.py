@@ -159,6 +159,15 @@ def test_the_last_build_of_the_same_target_is_compared_with():
     )
 
 
+def test_a_target_that_was_never_built_has_not_changed():
+    gpu = made_of(dataclasses.replace(BUILD, target="gpu"))
+    last = made_of(dataclasses.replace(BUILD, target=None))
+
+    said = "the target {} has no earlier build here"
+    assert changes.why(gpu, MINE, [one()]) == said.format("gpu")
+    assert changes.why(last, MINE, [one()]) == said.format("(the last)")
+
+
 def test_the_plan_of_a_run_says_what_changed():
     spec = BuildSpec("rai_build.yml", build_image=BUILD)
     facts = dataclasses.replace(FACTS, built=(one(),), **EDITED)

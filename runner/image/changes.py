@@ -21,6 +21,8 @@ def why(parts: ImageParts, origin: Origin | None, built: Iterable[BuiltImage]) -
     found = changes(before.parts, parts)
     if not found:
         return UNNAMED
+    if len(found) == 1 and before.parts.target != parts.target:
+        return f"the target {parts.target or '(the last)'} has no earlier build here"
     if len(found) == 1:
         return f"{found[0]} has changed"
     if len(found) > MOST_NAMED:
