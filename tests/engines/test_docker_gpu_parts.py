@@ -208,6 +208,11 @@ def test_an_old_engine_and_podman_tell_less_or_otherwise():
     assert facts.gpus(INFO | {"BuildahVersion": "1.33"}, "1.41").podman
 
 
+def test_an_engine_that_tells_nothing_has_nothing():
+    told = facts.gpus({"DiscoveredDevices": [{}, {"Source": "cdi"}]}, "1.41")
+    assert told == DockerGpus("1.41", here=False)
+
+
 def test_an_engine_is_here_where_it_has_this_machines_name_and_kernel():
     here = {"Name": platform.node(), "KernelVersion": platform.release()}
     assert facts.gpus(INFO | here, "1.41").here

@@ -23,7 +23,7 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
     """Say which engine it is, how it is reached, and what it cannot enforce."""
     how = f"{endpoint}, API {api_version}, cgroup v{info.get('CgroupVersion') or '1'}"
     return EngineFacts(
-        "docker", info["ServerVersion"], how, unenforced=_unenforced(info)
+        "docker", info.get("ServerVersion") or "", how, unenforced=_unenforced(info)
     )
 
 
@@ -34,13 +34,14 @@ def gpus(info: Info, api_version: str) -> DockerGpus:
     of Podman's to the answer.
     """
     devices = info.get("DiscoveredDevices") or ()
+    named = (each.get("ID") for each in devices if each.get("Source") == "cdi")
     return DockerGpus(
         api_version,
-        version=info["ServerVersion"],
+        version=info.get("ServerVersion") or "",
         here=_here(info),
         operating_system=info.get("OperatingSystem") or "",
         runtimes=tuple(info.get("Runtimes") or ()),
-        cdi_devices=tuple(each["ID"] for each in devices if each["Source"] == "cdi"),
+        cdi_devices=tuple(name for name in named if name),
         cdi_folders=tuple(info.get("CDISpecDirs") or ()),
         podman="BuildahVersion" in info,
     )
