@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
-# An NVIDIA driver, and no Docker Engine whose images bring what its GPU's programs need.
-GPU    ?= $(if $(wildcard /var/run/docker.sock),,$(wildcard /proc/driver/nvidia/version))
+# An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
+GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
 .PHONY: help run test fast check format kernels gpu bench clean
 
