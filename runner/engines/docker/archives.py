@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from typing import IO, BinaryIO
 
 from runner.model import DataFile
@@ -68,13 +69,12 @@ def _folder(name: str, owner: int) -> bytes:
 
 
 def _moved(member: tarfile.TarInfo, folder: str, owner: int) -> bytes:
-    name = f"{folder}/{member.name.removeprefix('./')}"
-    link = member.linkname
+    moved = copy(member)  # Python 3.11's first releases have no TarInfo.replace
+    moved.name = f"{folder}/{member.name.removeprefix('./')}"
     if member.islnk():
-        link = f"{folder}/{link.removeprefix('./')}"
-    moved = member.replace(
-        name=name, linkname=link, uid=owner, gid=owner, uname="", gname="", deep=False
-    )
+        moved.linkname = f"{folder}/{member.linkname.removeprefix('./')}"
+    moved.uid = moved.gid = owner
+    moved.uname = moved.gname = ""
     # They hold the old name, and would win over the new one.
     moved.pax_headers = {}
     return moved.tobuf(tarfile.PAX_FORMAT)
