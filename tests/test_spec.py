@@ -231,6 +231,7 @@ def test_a_target_for_a_gpu_that_nobody_asks_for_is_without_effect():
     _, (warning,) = read("commands: {build_image: {gpu_target: large}}\n")
 
     assert "1:38: warning: commands.build_image.gpu_target" in warning
+    assert "run with `--gpus 1`" in warning
 
 
 GPUS = [

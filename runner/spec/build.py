@@ -29,7 +29,7 @@ def read(commands: Fields, has_gpu: bool) -> tuple[Command, ...]:
             commands.problems.warn(
                 "the command needs a GPU and resources.gpu asks for none",
                 command.place,
-                "it is always skipped; add `gpu: {count: 1}`",
+                "it is skipped; add `gpu: {count: 1}`, or run with `--gpus 1`",
             )
     return kept
 

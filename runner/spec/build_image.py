@@ -17,9 +17,9 @@ def read(commands: Fields, has_gpu: bool) -> BuildImage | None:
         return None
     if fields.has("gpu_target") and not has_gpu:
         fields.problems.warn(
-            f"{fields.name('gpu_target')} is without effect",
+            f"{fields.name('gpu_target')}: resources.gpu asks for no GPU",
             fields.place("gpu_target"),
-            "resources.gpu asks for no GPU; add `gpu: {count: 1}` there",
+            "it is not built; add `gpu: {count: 1}`, or run with `--gpus 1`",
         )
     image_name = fields.text("image_name", None, "someone/project:1")
     return BuildImage(
