@@ -39,7 +39,9 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
     known = [*LAYERS, *VARIANTS]
     for name in names or known:
         if name not in known:
-            raise UsageError(f"no kernels are called `{name}`; there are {known}")
+            raise UsageError(
+                f"no kernels are called `{name}`; there are {', '.join(known)}"
+            )
         if name in LAYERS:
             yield Unit(name, defines(LAYERS[name])), LADDER_TARGETS
             continue

@@ -106,6 +106,11 @@ def test_every_size_that_an_edition_needs_is_compiled():
     assert {unit.name for unit, _ in table.wanted()} == {*VARIANTS, *LAYERS}
 
 
+def test_a_name_that_no_kernels_have_is_refused_with_those_there_are():
+    with pytest.raises(ProjectError, match=r"there are bytes, tanh, .*, constant$"):
+        list(table.wanted(["naive", "nothing"]))
+
+
 def test_volta_is_a_target_of_the_ladder_where_the_toolkit_serves_it():
     newer, older = Counting(), Counting()
     older.version = "12.9.86"
