@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+ANSWER_S = 30.0
 REQUIRED = frozenset(filter(None, os.environ.get("RAI_TEST_REQUIRE", "").split(",")))
 
 
@@ -52,7 +53,12 @@ def _data() -> str | None:
 def _gpu() -> str | None:
     if shutil.which("nvidia-smi") is None:
         return "no nvidia-smi"
-    probe = subprocess.run(["nvidia-smi", "-L"], capture_output=True, check=False)
+    try:
+        probe = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, check=False, timeout=ANSWER_S
+        )
+    except subprocess.TimeoutExpired:
+        return f"nvidia-smi gives no answer in {ANSWER_S:g} s"
     return None if probe.returncode == 0 and probe.stdout else "nvidia-smi sees no GPU"
 
 
