@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runner.gpus import absence
 from runner.model import Gpu, GpuState, HostGpus
-from runner.nvidia import cdi, libraries, nodes, nvml, programs
+from runner.nvidia import cdi, libraries, nodes, nvml, programs, smi
 
 ROOT = Path("/")
 NVML = "libnvidia-ml.so.1"
@@ -36,7 +36,7 @@ def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
     try:
         return nvml.states(programs.under(root, library), gpus)
     except nvml.NvmlError as error:
-        answer = programs.ask_smi(root)
+        answer = _smi_instead(root, error)
         silence = "; ".join(filter(None, [str(error), answer.problem]))
     told = {state.uuid: state for state in answer.states}
     unknown = GpuState("", problem=f"it does not answer: {silence}")
@@ -50,12 +50,12 @@ def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
 def _equipped(root: Path, traces: absence.Traces, facts: HostGpus) -> HostGpus:
     """Add the device files, libraries and programs that a run is given."""
     common = tuple(node for node in traces.nodes if node in nodes.COMMON)
-    smi = programs.path(root, programs.SMI)
+    program = programs.path(root, programs.SMI)
     return replace(
         facts,
         nodes=common,
         libraries=libraries.find(root, traces.driver),
-        programs=(smi,) if smi else (),
+        programs=(program,) if program else (),
         cdi=cdi.devices(root),
     )
 
@@ -72,7 +72,7 @@ def _asked(root: Path, facts: HostGpus) -> HostGpus:
 
 
 def _asked_smi(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGpus:
-    answer = programs.ask_smi(root)
+    answer = _smi_instead(root, error)
     if answer.states:
         minors = nodes.minors(root)
         placed = (_placed(root, minors, gpu, answer.buses) for gpu in answer.gpus)
@@ -80,6 +80,12 @@ def _asked_smi(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGpus:
     found = NVML in dict(facts.libraries)
     problem, hint = absence.silent(error.code, str(error), found, answer.problem)
     return replace(facts, problem=problem, hint=hint)
+
+
+def _smi_instead(root: Path, error: nvml.NvmlError) -> smi.Answer:
+    """Have nvidia-smi tell what NVML could not; where NVML hangs it would hang too."""
+    hangs = error.code == nvml.TIMEOUT
+    return smi.Answer() if hangs else programs.ask_smi(root)
 
 
 def _with(

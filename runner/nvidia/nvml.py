@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from runner.model import Gpu, GpuState
 from runner.model.noun import noun
@@ -29,6 +29,12 @@ T = TypeVar("T")
 
 ANSWER_S = 30.0
 """How long it may take; eight GPUs are brought up in ten seconds or so."""
+
+TIMEOUT = 10
+"""NVML_ERROR_TIMEOUT of nvml.h: said here of a driver that hangs."""
+
+_HUNG: dict[str, Thread] = {}
+"""The questions, by library, that got no answer in time, and may still wait for it."""
 
 _STARTED: dict[str, Nvml] = {}
 _STARTING = Lock()
@@ -71,37 +77,39 @@ class Look:
 
 def look(library: str) -> Look:
     """Ask for all GPUs; NvmlError where the library cannot serve."""
-    return _Asked(lambda: _look(library)).answer()
+    return _answer(library, lambda: _look(library))
 
 
 def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
     """Look at each GPU now; NvmlError where the library cannot serve."""
-    return _Asked(lambda: _states(library, gpus)).answer()
+    return _answer(library, lambda: _states(library, gpus))
 
 
-class _Asked(Generic[T]):
-    """A question to NVML, in a thread that no end of this process waits for."""
+def _answer(library: str, ask: Callable[[], T]) -> T:
+    """Ask in a thread that no end of this process waits for; NvmlError for no answer.
 
-    def __init__(self, ask: Callable[[], T]) -> None:
-        self._ask = ask
-        self._said: T | NvmlError | None = None
-        self._thread = Thread(target=self._take, daemon=True)
+    While one question hangs, no other is asked: it would hang as well.
+    """
+    said: list[T | NvmlError] = []
 
-    def answer(self) -> T:
-        """Give the answer; NvmlError where there is none, or none in time."""
-        self._thread.start()
-        self._thread.join(ANSWER_S)
-        if self._said is None:
-            raise NvmlError(0, f"NVML gave no answer in {ANSWER_S:g} s")
-        if isinstance(self._said, NvmlError):
-            raise self._said
-        return self._said
-
-    def _take(self) -> None:
+    def take() -> None:
         try:
-            self._said = self._ask()
+            said.append(ask())
         except NvmlError as error:
-            self._said = error
+            said.append(error)
+
+    earlier = _HUNG.get(library)
+    if earlier is None or not earlier.is_alive():
+        thread = Thread(target=take, daemon=True)
+        thread.start()
+        thread.join(ANSWER_S)
+        if thread.is_alive():
+            _HUNG[library] = thread
+    if not said:
+        raise NvmlError(TIMEOUT, f"NVML gave no answer in {ANSWER_S:g} s")
+    if isinstance(said[0], NvmlError):
+        raise said[0]
+    return said[0]
 
 
 def _look(library: str) -> Look:
