@@ -40,8 +40,12 @@ def look(engine: Engine, spec: BuildSpec, image: str | None = None) -> Events:
     if not situation.any:
         problem = Problem(situation.problem or "no GPU is here", hint=situation.hint)
         return (yield from without(spec, spec.gpu, problem))
-    if situation.gpus is not None:
-        choice.candidates(spec.gpu, situation)
+    if situation.gpus is None:
+        return situation
+    if spec.gpu.optional and not choice.answering(situation):
+        problem = Problem(f"out of order: {choice.shown(situation.gpus)}")
+        return (yield from without(spec, spec.gpu, problem))
+    choice.candidates(spec.gpu, situation)
     return situation
 
 

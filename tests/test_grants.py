@@ -8,7 +8,16 @@ import pytest
 
 from runner import events as ev
 from runner.cancel import Cancel
-from runner.model import Gpu, GpuSituation, GpuWay, Outcome, Reason, State, WayTried
+from runner.model import (
+    Gpu,
+    GpuSituation,
+    GpuState,
+    GpuWay,
+    Outcome,
+    Reason,
+    State,
+    WayTried,
+)
 from tests.fake import FakeEngine, Says
 from tests.test_job import carry_out, project
 
@@ -82,6 +91,18 @@ def test_without_a_gpu_an_optional_one_is_said_and_what_needs_it_is_skipped(proj
     assert "this machine has no GPU" in found.warnings[0]
     assert "needs a GPU" in found.commands[1].why
     assert found.gpu is None
+
+
+def test_an_optional_gpu_that_does_not_answer_is_as_good_as_none(project):
+    lost = tuple(GpuState(g.uuid, problem="GPU is lost") for g in (ONE, TWO))
+    engine = FakeEngine(images=True, situation=replace(HERE, states=lost))
+
+    found, _, _ = carry_out(project, engine, text=spec(optional=True))
+
+    assert engine.ran == ["anywhere"]
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+    assert "out of order: NVIDIA H200 GPU-1, NVIDIA H200 GPU-2" in found.warnings[0]
 
 
 @pytest.mark.parametrize("optional", [False, True])

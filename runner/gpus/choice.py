@@ -83,6 +83,12 @@ def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
     return _counted(request.count, situation.gpus, situation)
 
 
+def answering(situation: GpuSituation) -> tuple[Gpu, ...]:
+    """Leave the GPUs that are not lost, as far as is known."""
+    lost = {state.uuid for state in situation.states if not state.answers}
+    return tuple(gpu for gpu in situation.gpus or () if gpu.uuid not in lost)
+
+
 def warnings(gpus: Sequence[Gpu], driver: str) -> tuple[Problem, ...]:
     """Say what a run should know of the GPUs that it names."""
     if len(gpus) == 1 or all(_beside_others(gpu, driver) for gpu in gpus):
@@ -109,8 +115,8 @@ def _counted(
 ) -> tuple[Gpu, ...]:
     by_uuid = {state.uuid: state for state in situation.states}
     alone = count == 1
-    lost = [g for g in gpus if g.uuid in by_uuid and not by_uuid[g.uuid].answers]
-    usable = [g for g in gpus if g not in lost]
+    usable = answering(situation)
+    lost = [gpu for gpu in gpus if gpu not in usable]
     fit = [g for g in usable if alone or _beside_others(g, situation.driver)]
     if count > len(fit):
         single = [gpu for gpu in usable if gpu not in fit]
