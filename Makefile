@@ -59,7 +59,8 @@ $(VENV)/.ready-gpu: $(VENV)/.ready
 	@echo "Adding PyCUDA and cuDNN to $(VENV), once: some minutes." >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
 	  >$(VENV)/gpu.log 2>&1 || \
-	  echo "They cannot be added: $(VENV)/gpu.log says why, docs/gpu.md what they need." >&2
+	  echo "They cannot be added: $(VENV)/gpu.log says why, docs/gpu.md what they need;" \
+	    "--gpus 0 runs without." >&2
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python

@@ -23,7 +23,8 @@ MACHINERY = (10, 11)
 def refused(error: RaiError) -> Verdict:
     """Say how a run went that an error ended: its own, or one of the machinery."""
     message = "; ".join(str(p) for p in error.problems)
-    return _verdict(error.reason, message)
+    served = error.reason.exit_code not in MACHINERY
+    return Verdict(served, False, None, error.reason, message)
 
 
 def judge(
@@ -34,7 +35,8 @@ def judge(
 ) -> Verdict:
     """Say how a run went whose machinery worked, or only its GPU did not.
 
-    A GPU fault counts where its command failed: a program may expect one and go on.
+    A GPU fault counts where its command failed: a program may expect one and go on. It
+    is the program's word; only what rai itself saw of the GPU says that rai served ill.
     """
     commands = request.spec.commands
     for event in ended:
@@ -57,9 +59,10 @@ def judge(
         for e, fault in zip(failed, faults, strict=True)
     ]
     if broken := _broken(gpu):
-        return _verdict(Reason.GPU_ERROR, "; ".join([*said, *broken]))
+        message = "; ".join([*said, *broken])
+        return Verdict(False, False, None, Reason.GPU_ERROR, message)
     reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
-    return _verdict(reason, "; ".join(said))
+    return Verdict(True, False, None, reason, "; ".join(said))
 
 
 def _named(command: Command) -> str:
@@ -74,8 +77,3 @@ def _broken(gpu: GpuUse | None) -> list[str]:
     troubled = [state for state in gpu.after if state.problem]
     new = [s for s in troubled if s.problem != known.get(s.uuid, "")]
     return [f"{state.uuid}: {state.problem}" for state in new]
-
-
-def _verdict(reason: Reason, message: str) -> Verdict:
-    served = reason.exit_code not in MACHINERY
-    return Verdict(served, False, None, reason, message)

@@ -21,17 +21,18 @@ NO_DEVICE = b"RuntimeError: No CUDA GPUs are available\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "given", "reason", "exit_code", "served"),
+    ("line", "given", "reason", "exit_code"),
     [
-        (MEMORY, True, Reason.GPU_MEMORY, 6, True),
-        (ADDRESS, True, Reason.GPU_FAULT, 1, True),
-        (LOST, True, Reason.GPU_ERROR, 10, False),
-        (NO_DEVICE, True, Reason.GPU_ERROR, 10, False),
-        (NO_DEVICE, False, Reason.NO_GPU, 11, False),
+        (MEMORY, True, Reason.GPU_MEMORY, 6),
+        (ADDRESS, True, Reason.GPU_FAULT, 1),
+        (LOST, True, Reason.GPU_ERROR, 10),
+        (LOST, False, Reason.COMMAND_FAILED, 1),
+        (NO_DEVICE, True, Reason.GPU_ERROR, 10),
+        (NO_DEVICE, False, Reason.NO_GPU, 11),
     ],
 )
 def test_a_fault_in_a_failed_command_is_the_reason(
-    project, line, given, reason, exit_code, served
+    project, line, given, reason, exit_code
 ):
     says = {"anywhere": Says(stderr=b"starting\n" + line, exit_code=3)}
     engine = FakeEngine(says, images=True, situation=HERE)
@@ -40,7 +41,7 @@ def test_a_fault_in_a_failed_command_is_the_reason(
     found, _, _ = carry_out(project, engine, text=text)
 
     assert found.verdict is not None
-    assert (found.verdict.reason, found.verdict.served) == (reason, served)
+    assert (found.verdict.reason, found.verdict.served) == (reason, True)
     assert found.verdict.reason.exit_code == exit_code
     assert not found.verdict.ran
 
@@ -78,11 +79,16 @@ def test_a_limit_goes_before_what_the_program_said(project):
 
 
 def test_of_several_failures_the_first_is_the_reason_unless_a_gpu_was_lost(project):
-    plain = {"first": Says(exit_code=1), "third": Says(stderr=ADDRESS, exit_code=1)}
-    lost = {**plain, "third": Says(stderr=LOST, exit_code=1)}
+    text = spec()
+    plain = {
+        "anywhere": Says(exit_code=1),
+        "on the GPU": Says(stderr=ADDRESS, exit_code=1),
+    }
+    lost = {**plain, "on the GPU": Says(stderr=LOST, exit_code=1)}
     reasons = []
     for script in (plain, lost):
-        found, _, _ = carry_out(project, FakeEngine(script), keep_going=True)
+        engine = FakeEngine(script, images=True, situation=HERE)
+        found, _, _ = carry_out(project, engine, keep_going=True, text=text)
         assert found.verdict is not None
         reasons.append(found.verdict.reason)
 

@@ -226,6 +226,7 @@ def test_colours_and_the_time_of_a_verbose_run_are_no_part_of_the_line():
         (KIND.ILLEGAL_ADDRESS, True, Reason.GPU_FAULT),
         (KIND.NO_CODE, True, Reason.GPU_FAULT),
         (KIND.DEVICE_LOST, True, Reason.GPU_ERROR),
+        (KIND.DEVICE_LOST, False, Reason.COMMAND_FAILED),
         (KIND.DRIVER_ERROR, True, Reason.GPU_ERROR),
         (KIND.DRIVER_ERROR, False, Reason.NO_GPU),
         (KIND.DRIVER_TOO_OLD, True, Reason.NO_GPU),

@@ -61,6 +61,8 @@ class GpuFault:
         """Tell whose trouble it is, for a run that was, or was not, given a GPU.
 
         A program that finds no GPU where there is one has met broken machinery; where
-        none was given, it only lacks what it needs.
+        none was given, it only lacks what it needs, and can have lost none.
         """
+        if self.kind is GpuFaultKind.DEVICE_LOST and not given:
+            return Reason.COMMAND_FAILED
         return _REASONS.get(self.kind, Reason.GPU_ERROR if given else Reason.NO_GPU)
