@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import prod
 from types import ModuleType, TracebackType
 from typing import Any, Self
-from uuid import UUID
 
 import numpy as np
 from errors import GpuError, NoGpuError
@@ -69,13 +68,6 @@ class Device:
             self._context.pop()
             if not isinstance(error, GpuError):
                 self._context.detach()
-
-    @property
-    def uuid(self) -> str:
-        """Name this very GPU as nvidia-smi does."""
-        raw = ctypes.create_string_buffer(16)
-        _libcuda().cuDeviceGetUuid_v2(raw, ctypes.c_int(0))
-        return f"GPU-{UUID(bytes=raw.raw)}"
 
     def free_bytes(self) -> int:
         """Count the memory that is left."""

@@ -35,6 +35,7 @@ DRAIN_S = 0.25
 GATHER_S = 0.002
 SMALL_BYTES = 1 << 15
 UNKILLABLE_S = 10.0
+KILLED_S = 1.0
 
 Argv = Sequence[str | Path]
 
@@ -76,14 +77,20 @@ def run(
     Raises EngineError where it cannot be started or gives no answer in time.
     """
     process = _start(argv, env, cwd, stdin=subprocess.PIPE if input else None)
-    with process:
-        try:
-            stdout, stderr = process.communicate(input, timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            _signal_group(process.pid, signal.SIGKILL)
-            raise EngineError(
-                f"`{_shown(argv)}` gave no answer in {timeout_s:g} s"
-            ) from None
+    try:
+        stdout, stderr = process.communicate(input, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _put_down(process)
+        raise EngineError(
+            f"`{_shown(argv)}` gave no answer in {timeout_s:g} s"
+        ) from None
+    except KeyboardInterrupt:
+        _put_down(process)
+        raise
+    finally:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
     return Completed(_exit_code(process.returncode), stdout, stderr)
 
 
@@ -184,6 +191,16 @@ def _start(
 
 def _shown(argv: Argv) -> str:
     return " ".join(str(word) for word in argv)[:120]
+
+
+def _put_down(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and wait a little.
+
+    One that waits for a broken driver cannot even be killed: it is left behind.
+    """
+    _signal_group(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_S)
 
 
 def _signal_group(pid: int, number: int) -> None:

@@ -55,6 +55,16 @@ def test_a_tool_finds_its_environment_and_folder(tmp_path: Path):
     assert done.stdout.decode() == f"b\n{tmp_path}\n"
 
 
+@pytest.mark.parametrize("script", ["sleep 60", "setsid sleep 60 & sleep 60"])
+def test_a_tool_that_gives_no_answer_is_not_waited_for(script: str):
+    began = time.monotonic()
+
+    with pytest.raises(EngineError, match=r"gave no answer in 0\.2 s"):
+        process.run(["sh", "-c", script], timeout_s=0.2)
+
+    assert time.monotonic() - began < 30
+
+
 def test_a_tool_that_is_missing_is_named():
     with pytest.raises(EngineError, match="`no-such-tool` cannot be started"):
         process.run(["no-such-tool"], timeout_s=5)

@@ -192,8 +192,6 @@ def test_softmax_is_numpys_and_does_not_overflow(gpu, rng):
 def test_a_device_says_what_it_is(device):
     assert device.name
     assert device.architecture.startswith("sm_")
-    assert device.uuid.startswith(("GPU-", "MIG-"))
-    assert len(device.uuid) == 40
     assert device.cuda >= (12, 0)
     assert device.free_bytes() > 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.model import Gpu, GpuGrant, GpuWay, HostGpus
+from tests.conftest import REQUIRED
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
@@ -53,7 +54,8 @@ def stand_in(folder: Path) -> StandIn:
     """Make one of spare device files, a library and a program; skip without them."""
     spare = [path for path in SPARE if _is_device(path)]
     if len(spare) < 3:
-        pytest.skip("this machine has too few spare device files")
+        absent = pytest.fail if REQUIRED else pytest.skip
+        absent(f"this machine has too few of {', '.join(SPARE)}")
     library, program = folder / "real-library", folder / "gpu-program"
     library.write_text("a library\n")
     program.write_text("#!/bin/sh\necho a program\n")

@@ -8,6 +8,7 @@ import platform
 import pytest
 
 from runner.engines.docker import confinement, facts
+from runner.engines.docker.endpoint import Endpoint
 from runner.engines.docker.gpu import CLOSED, Supply, passage, passages
 from runner.engines.docker.image import cuda_version
 from runner.model import DockerGpus, Gpu, GpuGrant, GpuWay, HostGpus, Profile, Workspace
@@ -176,6 +177,7 @@ def test_the_runs_user_joins_the_group_that_a_device_file_is_kept_to(tmp_path):
 
 # What an engine tells of itself
 
+SOCKET = Endpoint("unix:///var/run/docker.sock", "a test")
 INFO = {"ServerVersion": "29.0.1", "Name": "lab", "KernelVersion": "6.1"}
 
 
@@ -189,6 +191,7 @@ def test_what_decides_about_gpus_is_picked_from_what_an_engine_tells():
             "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}],
         },
         "1.52",
+        SOCKET,
     )
     assert told == DockerGpus(
         "1.52",
@@ -202,22 +205,24 @@ def test_what_decides_about_gpus_is_picked_from_what_an_engine_tells():
 
 
 def test_an_old_engine_and_podman_tell_less_or_otherwise():
-    old = facts.gpus(INFO | {"CDISpecDirs": None, "Runtimes": None}, "1.41")
+    old = facts.gpus(INFO | {"CDISpecDirs": None, "Runtimes": None}, "1.41", SOCKET)
     assert (old.cdi_folders, old.cdi_devices, old.runtimes) == ((), (), ())
     assert not old.podman
-    assert facts.gpus(INFO | {"BuildahVersion": "1.33"}, "1.41").podman
+    assert facts.gpus(INFO | {"BuildahVersion": "1.33"}, "1.41", SOCKET).podman
 
 
 def test_an_engine_that_tells_nothing_has_nothing():
-    told = facts.gpus({"DiscoveredDevices": [{}, {"Source": "cdi"}]}, "1.41")
+    told = facts.gpus({"DiscoveredDevices": [{}, {"Source": "cdi"}]}, "1.41", SOCKET)
     assert told == DockerGpus("1.41", here=False)
 
 
 def test_an_engine_is_here_where_it_has_this_machines_name_and_kernel():
     here = {"Name": platform.node(), "KernelVersion": platform.release()}
-    assert facts.gpus(INFO | here, "1.41").here
-    assert not facts.gpus(INFO | here | {"Name": "docker-desktop"}, "1.41").here
-    assert not facts.gpus(INFO | here | {"KernelVersion": "6.1"}, "1.41").here
+    assert facts.gpus(INFO | here, "1.41", SOCKET).here
+    assert not facts.gpus(INFO | here | {"Name": "docker-desktop"}, "1.41", SOCKET).here
+    assert not facts.gpus(INFO | here | {"KernelVersion": "6.1"}, "1.41", SOCKET).here
+    copy = Endpoint("ssh://user@copy", "a test")
+    assert not facts.gpus(INFO | here, "1.41", copy).here
 
 
 # What an image tells of itself

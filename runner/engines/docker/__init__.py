@@ -163,4 +163,6 @@ class DockerEngine:
         from runner.engines.docker.facts import gpus
         from runner.engines.docker.gpu import Supply
 
-        return Supply(gpus(self._info, self._api_version), self.machine)
+        return Supply(
+            gpus(self._info, self._api_version, self._answer.endpoint), self.machine
+        )

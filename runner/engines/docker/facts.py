@@ -11,6 +11,9 @@ from runner.model import DockerGpus, EngineFacts
 
 Info = dict[str, Any]
 
+LOCAL = ("unix", "npipe")
+"""The schemes of sockets that lie on this machine."""
+
 
 def ask(client: Client) -> Info:
     """Have the engine describe itself: one call, of which all else is read."""
@@ -27,7 +30,7 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
     )
 
 
-def gpus(info: Info, api_version: str) -> DockerGpus:
+def gpus(info: Info, api_version: str, endpoint: Endpoint) -> DockerGpus:
     """Pick what decides about GPUs.
 
     Docker tells the CDI devices that it found since 28.2. BuildahVersion is an addition
@@ -38,7 +41,7 @@ def gpus(info: Info, api_version: str) -> DockerGpus:
     return DockerGpus(
         api_version,
         version=info.get("ServerVersion") or "",
-        here=_here(info),
+        here=_here(info, endpoint),
         operating_system=info.get("OperatingSystem") or "",
         runtimes=tuple(info.get("Runtimes") or ()),
         cdi_devices=tuple(name for name in named if name),
@@ -47,14 +50,16 @@ def gpus(info: Info, api_version: str) -> DockerGpus:
     )
 
 
-def _here(info: Info) -> bool:
+def _here(info: Info, endpoint: Endpoint) -> bool:
     """Tell whether the engine sees this machine's files.
 
-    A socket of this machine does not say so: another's may be forwarded to it, or this
-    process may be in a container that was given the engine's.
+    A socket of this machine alone does not say so: another's may be forwarded to it, or
+    this process may be in a container that was given the engine's. Nor does the name
+    alone, which a copy of this machine has as well.
     """
     machine = (platform.node(), platform.release())
-    return (info.get("Name"), info.get("KernelVersion")) == machine
+    told = (info.get("Name"), info.get("KernelVersion"))
+    return endpoint.scheme in LOCAL and told == machine
 
 
 def _unenforced(info: Info) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from runner.cancel import Cancel
 from runner.engines.docker.client import Client
@@ -36,6 +36,9 @@ def run(
         if cancel.requested:
             yield from _nothing_ran(work)
             return
+        if work.gpu is not None:
+            # What a killed run left may still compute on the GPU that it held.
+            wait([reaping])
         with Steps(client, stage.container, work, cancel) as steps:
             commands = in_order(work, cancel, steps.execute)
             yield from watch.told(stage.way, commands)
