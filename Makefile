@@ -9,7 +9,7 @@ GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 
 .PHONY: help run test fast check format kernels gpu bench clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
-	@$(BIN)/rai run -p . $(ARGS)
+	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
 
 test: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
 	@$(BIN)/python -m pytest $(ARGS)
@@ -58,10 +58,9 @@ $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.ready-gpu: $(VENV)/.ready
 	@echo "Adding PyCUDA and cuDNN to $(VENV), once: some minutes." >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
-	  >$(VENV)/gpu.log 2>&1 || \
-	  echo "They cannot be added: $(VENV)/gpu.log says why, docs/gpu.md what they need;" \
-	    "--gpus 0 runs without." >&2
-	@touch $@
+	  >$(VENV)/gpu.log 2>&1 && : >$@ || { echo --gpus 0 >$@; \
+	  echo "They cannot be added, so the GPU is left out: $(VENV)/gpu.log says why, docs/gpu.md" \
+	    "what they need. To try again: rm $@" >&2; }
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV) for development, once." >&2
