@@ -21,6 +21,9 @@ from runner.model import (
 )
 
 CDI_API = (1, 44)
+CDI_TOLD = (1, 50)
+"""From this API on an engine tells which CDI devices it found (Docker 28.2)."""
+
 CDI_PODMAN = (5, 4)
 KIND = "nvidia.com/gpu"
 DESKTOP = "Docker Desktop"
@@ -117,6 +120,10 @@ def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
         return why
     told = tuple(n for n in engine.cdi_devices if n.startswith(f"{KIND}="))
     names = told or (host.cdi if engine.here else ())
+    silent = not engine.podman and _version(engine.api_version) < CDI_TOLD
+    if not names and not engine.here and silent:
+        # Somebody switched it on there, and it cannot say for what: a container will.
+        return ""
     if not names:
         return f"no specification names an NVIDIA GPU: {SPECIFY}"
     if engine.here and host.gpus and not _any_named(host.gpus, names):

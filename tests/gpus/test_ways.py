@@ -132,6 +132,19 @@ def test_an_engine_elsewhere_with_the_toolkit_may_have_gpus_nobody_here_knows():
     assert situation.problem == ""
 
 
+def test_elsewhere_cdi_that_is_on_and_cannot_be_asked_for_its_devices_may_serve():
+    silent = replace(
+        DOCKER_283, here=False, runtimes=(), api_version="1.45", cdi_devices=()
+    )
+    telling = replace(silent, api_version="1.51")
+    laptop = HostGpus("linux", problem="this machine has no NVIDIA GPU")
+
+    assert ways.docker(silent, laptop).open == (GpuWay.CDI,)
+    assert ways.docker(silent, laptop).gpus is None
+    assert ways.docker(telling, laptop).open == ()
+    assert ways.docker(replace(silent, cdi_folders=()), laptop).open == ()
+
+
 def test_an_engine_elsewhere_without_any_way_says_what_to_install_there(facts):
     there = replace(DEBIAN_2010, here=False)
     situation = ways.docker(there, facts(machines.WORKSTATION))
