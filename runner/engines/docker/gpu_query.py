@@ -13,6 +13,7 @@ from runner import nvidia
 from runner.engines.docker import owner
 from runner.engines.docker.client import FAILURES, Client, explained
 from runner.engines.docker.gpu import CAPABILITIES, Supply
+from runner.engines.environment import environment
 from runner.engines.gpu import Watch
 from runner.gpus import ways
 from runner.model import MIB, Gpu, GpuGrant, GpuSituation, GpuState, GpuWay
@@ -113,7 +114,11 @@ def _said(client: Client, image: str, request: DeviceRequest) -> str:
         entrypoint=ASK,
         user="10001:10001",
         labels=labels,
-        environment={"NVIDIA_DRIVER_CAPABILITIES": ",".join(CAPABILITIES)},
+        # The search paths of a run, which reach the driver's own folder.
+        environment={
+            **environment(),
+            "NVIDIA_DRIVER_CAPABILITIES": ",".join(CAPABILITIES),
+        },
         host_config=host,
     )
     try:
