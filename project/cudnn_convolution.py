@@ -2,8 +2,8 @@
 
 The binding is NVIDIA's cudnn-frontend, a package named cudnn. Numbers are multiplied
 and summed in 32 bits. Left out are the engines on tensor cores, which would round to
-TF32 first, and those that call cuBLASLt or compile while they run: so neither that
-library nor a compiler need be installed.
+TF32 first, and those that call cuBLASLt or compile while they run: no compiler need be
+installed. cuBLASLt must be: cuDNN asks for its version, and aborts where it is missing.
 """
 
 from __future__ import annotations
