@@ -11,6 +11,7 @@ from runner import engines, machine, nvidia
 from runner.doctor import gpus
 from runner.doctor.finding import Finding, Health
 from runner.engines import Engine
+from runner.engines.gpu import this_machine
 from runner.errors import EngineError
 from runner.model import GIB, BuildSpec, GpuSituation
 
@@ -57,7 +58,7 @@ def _engine(engine: Engine) -> Finding:
 
 
 def _gpus(serving: Sequence[Engine]) -> list[Finding]:
-    host = nvidia.host()
+    host = this_machine()
     states = nvidia.states(host.gpus) if host.gpus else ()
     found: dict[str, GpuSituation] = {}
     for engine in serving:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from stat import S_IRGRP, S_IROTH
 from threading import Thread
@@ -52,6 +53,23 @@ def groups(paths: Sequence[str]) -> tuple[int, ...]:
             if not facts.st_mode & S_IROTH and facts.st_mode & S_IRGRP:
                 found.append(facts.st_gid)
     return tuple(dict.fromkeys(found))
+
+
+@cache
+def this_machine() -> HostGpus:
+    """Look for this machine's GPUs: once, for they stay while this process lives."""
+    from runner import nvidia  # most runs need nothing of it
+
+    return nvidia.host()
+
+
+class OnThisMachine:
+    """The part of an engine that knows this machine's GPUs."""
+
+    @cached_property
+    def machine(self) -> HostGpus:
+        """This machine's GPUs."""
+        return this_machine()
 
 
 class Watch:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import cached_property
 from pathlib import Path
 
 from runner.cancel import Cancel
-from runner.engines.gpu import Watch
+from runner.engines.gpu import OnThisMachine, Watch
 from runner.events import Event
 from runner.model import (
     BuildSpec,
     Gpu,
     GpuGrant,
     GpuSituation,
-    HostGpus,
     ImageFacts,
     ImagePlan,
 )
 
 
-class Imageless:
+class Imageless(OnThisMachine):
     """The part of the engine seam about images, where there are none, and GPUs.
 
     What looks at GPUs is imported only where a run asks for one.
@@ -59,10 +57,3 @@ class Imageless:
         watch = Watch(grant, nvidia.states)
         watch.begin()
         return watch
-
-    @cached_property
-    def machine(self) -> HostGpus:
-        """This machine's GPUs, looked for once."""
-        from runner import nvidia
-
-        return nvidia.host()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from runner.cancel import Cancel
 from runner.engines.docker.endpoint import Answer, reachable
+from runner.engines.gpu import OnThisMachine
 from runner.errors import EngineError
 from runner.events import Event
 from runner.model import (
@@ -23,7 +24,6 @@ from runner.model import (
     EngineFacts,
     Gpu,
     GpuSituation,
-    HostGpus,
     ImageFacts,
     ImagePlan,
     Origin,
@@ -44,7 +44,7 @@ __all__ = ["DockerEngine", "reachable"]
 OLDEST_API = (1, 41)
 
 
-class DockerEngine:
+class DockerEngine(OnThisMachine):
     """The Docker Engine of DOCKER_HOST, of the current context, or the usual one."""
 
     name = "docker"
@@ -128,13 +128,6 @@ class DockerEngine:
         from runner.engines.docker.job import run
 
         return run(self._client, work, cancel, self._supply if work.gpu else None)
-
-    @cached_property
-    def machine(self) -> HostGpus:
-        """This machine's GPUs, looked for once."""
-        from runner import nvidia
-
-        return nvidia.host()
 
     @cached_property
     def _answer(self) -> Answer:
