@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import image
 from runner.cli.project import build_file, read_spec
 from runner.errors import ImageError, UsageError
-from runner.model import BuildSpec, ImagePlan, Origin, Problem
+from runner.image import stock
+from runner.model import BuildSpec, BuiltImage, ImagePlan, Origin, Problem
 from runner.model.noun import noun
 
 if TYPE_CHECKING:
@@ -28,6 +30,15 @@ class Project:
     origin: Origin
     plans: tuple[ImagePlan, ...]
     problems: tuple[Problem, ...] = ()
+
+    def outdated(self, built: Sequence[BuiltImage]) -> list[BuiltImage]:
+        """Pick its builds that later ones replaced."""
+        return stock.outdated(built, self.origin, self.plans)
+
+
+def built(store: ImageStore) -> list[BuiltImage]:
+    """List what rai built on an engine, the newest first."""
+    return sorted(store.built_images(), key=lambda image: -image.created_at)
 
 
 def spec(path: Path | None) -> BuildSpec | None:

@@ -35,7 +35,7 @@ def ls(
     config = settings.load()
     spec = asked.spec(path)
     store = imagestore.store(config.engine, spec or asked.NO_SPEC)
-    built = sorted(store.built_images(), key=lambda image: -image.created_at)
+    built = asked.built(store)
     project = asked.project(store, spec) if spec else None
     if as_json:
         settings.print_json(_plain(built, project))
@@ -53,7 +53,7 @@ def _shown(
     from runner.report import Pairs
 
     plans = project.plans if project else ()
-    old = stock.outdated(built, project.origin, plans) if project else []
+    old = project.outdated(built) if project else []
 
     def state(image: BuiltImage) -> str:
         current = "current" if stock.current(image, plans) else ""
@@ -77,7 +77,7 @@ def _plain(built: Sequence[BuiltImage], project: Project | None) -> dict[str, An
     from runner.image import stock
 
     plans = project.plans if project else ()
-    old = stock.outdated(built, project.origin, plans) if project else []
+    old = project.outdated(built) if project else []
     images = [
         {
             "reference": stock.reference(image),

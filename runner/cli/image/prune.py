@@ -65,15 +65,14 @@ def _candidates(
     store: ImageStore, spec: BuildSpec | None, everything: bool
 ) -> list[BuiltImage]:
     from runner.cli.image import asked
-    from runner.image import stock
 
-    built = sorted(store.built_images(), key=lambda image: -image.created_at)
+    built = asked.built(store)
     if spec is None:
         return built
     project = asked.project(store, spec)
     if everything:
         return [image for image in built if image.origin == project.origin]
-    return stock.outdated(built, project.origin, project.plans)
+    return project.outdated(built)
 
 
 def _tell(found: Prune, machine: str) -> None:
