@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    import docker
 
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 30.0
@@ -96,6 +100,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     off = ", ".join(sorted(names)) or "nothing"
     terminalreporter.write_line(f"off on this machine: {off}")
+
+
+@pytest.fixture
+def client() -> Iterator[docker.APIClient]:
+    """Talk to the Docker Engine as it is, for what rai does not say."""
+    import docker
+
+    client = docker.APIClient()
+    yield client
+    client.close()
 
 
 @pytest.fixture(scope="session")

@@ -36,13 +36,6 @@ def rai(*words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient()
-    yield client
-    client.close()
-
-
-@pytest.fixture
 def name(client: docker.APIClient) -> Iterator[str]:
     name = f"rai-test-{secrets.token_hex(4)}:1"
     yield name

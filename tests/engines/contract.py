@@ -510,7 +510,7 @@ def test_a_run_has_its_gpus_device_files_alone_and_the_drivers_own_files_read_on
     assert result.codes[:2] == [0, 0], result.stderr
     assert result.stdout == b"a program\na library\n"
     assert result.codes[2] != 0
-    assert stand.library.read_text() == "a library\n"
+    assert stand.driver_file.read_text() == "of the driver\n"
 
 
 def test_a_strict_run_gives_up_nothing_of_its_confinement_for_a_gpu(

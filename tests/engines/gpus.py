@@ -44,7 +44,7 @@ class StandIn:
     machine: HostGpus
     gpu: Gpu
     other: str
-    library: Path
+    driver_file: Path
 
     def grant(self, *ways: GpuWay) -> GpuGrant:
         return GpuGrant((self.gpu,), ways or (GpuWay.NODES,), "580.1")
@@ -56,18 +56,18 @@ def stand_in(folder: Path) -> StandIn:
     if len(spare) < 3:
         absent = pytest.fail if REQUIRED else pytest.skip
         absent(f"this machine has too few of {', '.join(SPARE)}")
-    library, program = folder / "real-library", folder / "gpu-program"
-    library.write_text("a library\n")
+    shared, program = folder / "real-library", folder / "gpu-program"
+    shared.write_text("of the driver\n")
     program.write_text("#!/bin/sh\necho a program\n")
     program.chmod(0o755)
     machine = HostGpus(
         "linux",
         driver="580.1",
         nodes=(spare[0],),
-        libraries=(("libstandin.so.1", str(library)),),
+        libraries=(("libstandin.so.1", str(shared)),),
         programs=(str(program),),
     )
-    return StandIn(machine, Gpu(UUID, "Stand-in", 0, (spare[1],)), spare[2], library)
+    return StandIn(machine, Gpu(UUID, "Stand-in", 0, (spare[1],)), spare[2], shared)
 
 
 def _is_device(path: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,13 +23,6 @@ pytestmark = pytest.mark.docker
 IMAGE = "debian:bookworm-slim"
 HELD = Gpu("GPU-of a test", "X", 0)
 TOLD = {"index": "0", "clocks.sm": "345", "temperature.gpu": "31"}
-
-
-@pytest.fixture
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient()
-    yield client
-    client.close()
 
 
 @pytest.fixture
@@ -85,7 +77,7 @@ def test_a_run_whose_every_way_is_refused_says_of_each_why(client, stand):
 
 
 def test_a_library_that_is_gone_is_told_as_the_ways_failure(stand):
-    stand.library.unlink()
+    stand.driver_file.unlink()
     with pytest.raises(EngineError, match="real-library"):
         run(Subject(on(stand), IMAGE), ["true"], gpu=stand.grant())
 

@@ -49,13 +49,6 @@ def engine() -> DockerEngine:
 
 
 @pytest.fixture
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient()
-    yield client
-    client.close()
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     project.mkdir()
