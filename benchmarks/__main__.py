@@ -8,7 +8,16 @@ from importlib import import_module
 
 from benchmarks import rows
 
-NAMES = ("startup", "local_engine", "docker_engine", "stream", "pack", "gpu_start")
+NAMES = (
+    "startup",
+    "local_engine",
+    "docker_engine",
+    "stream",
+    "pack",
+    "images",
+    "gpu_start",
+    "gpu_job",
+)
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -26,12 +25,11 @@ commands:
 
 def measure() -> Iterator[dict[str, object]]:
     """Run `true` in the default job's image, which the first run brings, if need be."""
-    if shutil.which("nvidia-smi") is None:
-        print("gpu_start: no GPU here")
+    if not projects.gpu_here():
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RAI_HOME"] = f"{folder}/home"
-        project = _project(Path(folder, "p"))
+        project = projects.in_own_image(Path(folder, "p"), SPEC)
         for engine in ("docker", "local"):
             taken = [_first_command(project, engine) for _ in range(ROUNDS + 1)][1:]
             spread = rows.spread(taken)
@@ -41,15 +39,6 @@ def measure() -> Iterator[dict[str, object]]:
                 spread["median_ms"] <= 1000 * LIMIT_S,
                 rai=spread,
             )
-
-
-def _project(folder: Path) -> Path:
-    """Make a project that runs in the image of the default job."""
-    projects.write(folder, SPEC)
-    for name in ("Dockerfile", ".dockerignore"):
-        shutil.copy(rows.ROOT / name, folder / name)
-    shutil.copytree(rows.ROOT / "image", folder / "image")
-    return folder
 
 
 def _first_command(project: Path, engine: str) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from benchmarks import rows
 
 RAI = str(Path(sys.executable).with_name("rai"))
 
@@ -23,6 +26,24 @@ def write(folder: Path, spec: str, files: dict[str, str] | None = None) -> Path:
     for name, text in (files or {}).items():
         (folder / name).write_text(text)
     return folder
+
+
+def in_own_image(folder: Path, spec: str) -> Path:
+    """Make a project with our milestones that runs in the image of the default job."""
+    write(folder, spec)
+    for name in ("Dockerfile", ".dockerignore"):
+        shutil.copy(rows.ROOT / name, folder / name)
+    for name in ("image", "project"):
+        shutil.copytree(rows.ROOT / name, folder / name)
+    return folder
+
+
+def gpu_here() -> bool:
+    """Tell whether there is a GPU to measure on; say so where there is none."""
+    if shutil.which("nvidia-smi") is None:
+        print("no GPU here: not measured")
+        return False
+    return True
 
 
 def rai_run(project: Path, *words: str) -> None:
