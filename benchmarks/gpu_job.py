@@ -92,6 +92,6 @@ def _gpu(record: dict[str, Any]) -> str:
 
 def _record(project: Path) -> dict[str, Any]:
     command = [projects.RAI, "run", "-p", str(project), "--engine", "docker", "--json"]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     record: dict[str, Any] = json.loads(done.stdout)
     return record

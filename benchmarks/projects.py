@@ -31,7 +31,7 @@ def write(folder: Path, spec: str, files: dict[str, str] | None = None) -> Path:
 def in_own_image(folder: Path, spec: str) -> Path:
     """Make a project with our milestones that runs in the image of the default job."""
     write(folder, spec)
-    for name in ("Dockerfile", ".dockerignore"):
+    for name in ("Dockerfile", ".dockerignore", ".raiignore"):
         shutil.copy(rows.ROOT / name, folder / name)
     for name in ("image", "project"):
         shutil.copytree(rows.ROOT / name, folder / name)
