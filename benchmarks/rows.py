@@ -67,9 +67,17 @@ def spread(seconds: list[float]) -> dict[str, float]:
 
 
 def _commit() -> str:
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """Name the commit, and whether anything but the kept rows differs from it."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    kept = f":!{RESULTS.relative_to(ROOT)}"
+    changed = _git("status", "--porcelain", "--", ".", kept)
+    return f"{commit}-dirty" if commit and changed else commit or "unknown"
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(ROOT), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _cpu() -> str:
