@@ -508,7 +508,7 @@ def test_a_run_has_its_gpus_device_files_alone_and_the_drivers_own_files_read_on
         keep_going=True,
     )
     assert result.codes[:2] == [0, 0], result.stderr
-    assert result.stdout == b"a program\na library\n"
+    assert result.stdout == b"a program\nof the driver\n"
     assert result.codes[2] != 0
     assert stand.driver_file.read_text() == "of the driver\n"
 
