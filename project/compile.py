@@ -6,18 +6,19 @@ python compile.py [variant or layer ...]
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import compiler
 import editions
+import graph
 import milestone
 from compiler import Compiled, Toolkit, Unit, defines
 from errors import UsageError
 from kernels import LADDER_TARGETS, VARIANTS
 from layers import LAYERS
-from network import convolution_shapes
 
 VOLTA = "sm_70"  # the oldest that CUDA 12 serves, and 13 does not
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
@@ -50,7 +51,7 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
             defines(variant.defines(shape)): None
             for edition in editions.EDITIONS.values()
             for model in edition.models
-            for shape in convolution_shapes(model.convolutions, 1, edition.size)
+            for shape in graph.convolutions(model.layers, 1, edition.size)
         }
         for told in sizes:
             yield Unit(name, told), variant.targets
@@ -103,4 +104,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    milestone.run(main)
+    milestone.run(lambda: main(sys.argv[1:]))

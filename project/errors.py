@@ -15,10 +15,14 @@ class UsageError(ProjectError):
     exit_code = 2
 
 
-class NoGpuError(ProjectError):
-    """This machine lacks a GPU, or what is needed to use it."""
+class MissingError(ProjectError):
+    """This machine lacks what was asked for: a library, a compiler."""
 
     exit_code = 3
+
+
+class NoGpuError(MissingError):
+    """This machine lacks a GPU, or what is needed to use it."""
 
 
 class GpuError(ProjectError):

@@ -1,22 +1,20 @@
 """The final: the whole network on the GPU, by the fastest kernel of the fp32 class.
 
-python final.py [data size]
+python final.py [model, in edition 2017fa] [data size]
 """
 
 import kernels
 import milestone
-from backends.cuda_gpu import CudaGpu
-from device import Device
+from backends import gpu
 
 
-def main(size: int) -> None:
+def main(asked: milestone.Asked) -> None:
     """Classify the images, and say how long each convolution took."""
     variant = kernels.best(kernels.FP32)
-    with Device() as device:
-        images = milestone.load_images(size)
-        ece408 = milestone.load_network("ece408")
-        milestone.classify(ece408, images, CudaGpu(device, variant), variant.name)
+    with gpu.opened(asked.backend) as backend_of:
+        loaded = milestone.load(asked)
+        loaded.classify(backend_of(variant), variant=variant.name)
 
 
 if __name__ == "__main__":
-    milestone.main(main)
+    milestone.main(main, milestone.Accepts(__doc__, own=True, backends=gpu.NAMES))

@@ -1,8 +1,8 @@
-"""A network as a chain of layers, each with the names that its arrays have in a file."""
+"""A network as a chain of layers, each with the names of its arrays of weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -158,19 +158,3 @@ def lenet(
 def _dense(n: int, outputs: int) -> Dense:
     name = f"fullyconnected{n}"
     return Dense(name, f"{name}_weight", f"{name}_bias", outputs)
-
-
-def shared(layers: Sequence[Layer], others: Sequence[Layer]) -> list[tuple[str, str]]:
-    """Pair the names of two networks' arrays that are alike but for their names."""
-    mine, theirs = (list(array_names(chain)) for chain in (layers, others))
-    return list(zip(mine, theirs, strict=True))
-
-
-def array_names(layers: Iterable[Layer]) -> Iterator[str]:
-    """Name the arrays of weights in the order of the layers."""
-    for layer in layers:
-        match layer:
-            case Convolution(weight=weight):
-                yield weight
-            case Dense(weight=weight, bias=bias):
-                yield from (weight, bias)

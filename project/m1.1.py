@@ -4,18 +4,14 @@ python m1.1.py [data size]
 """
 
 import milestone
-import network
-from backends.numpy_cpu import NumpyCpu
+from backends import host
 
 
-def main(size: int) -> None:
+def main(asked: milestone.Asked) -> None:
     """Classify the images, and say how many rightly."""
-    images = milestone.load_images(size)
-    baseline = milestone.load_network("baseline")
-    print("New Inference", flush=True)
-    found = network.infer(baseline, images.pixels, NumpyCpu())
-    print(milestone.accuracy(baseline, images, found.labels))
+    backend, note = host.library(asked.backend)
+    milestone.load(asked).evaluate(backend, note)
 
 
 if __name__ == "__main__":
-    milestone.main(main)
+    milestone.main(main, milestone.Accepts(__doc__, own=False, backends=host.NAMES))

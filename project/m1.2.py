@@ -3,24 +3,15 @@
 python m1.2.py [data size]
 """
 
-import sys
-
 import milestone
-import network
 from backends import vendor
 
 
-def main(size: int) -> None:
+def main(asked: milestone.Asked) -> None:
     """Classify the images, and say how many rightly."""
     with vendor.cudnn() as backend:
-        images = milestone.load_images(size)
-        baseline = milestone.load_network("baseline")
-        print("New Inference", flush=True)
-        found = network.infer(baseline, images.pixels, backend)
-        if found.note:
-            print(f"m1.2.py: {found.note}", file=sys.stderr)
-        print(milestone.accuracy(baseline, images, found.labels))
+        milestone.load(asked).evaluate(backend)
 
 
 if __name__ == "__main__":
-    milestone.main(main)
+    milestone.main(main, milestone.Accepts(__doc__, own=False))

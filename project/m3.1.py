@@ -1,21 +1,18 @@
 """Milestone 3.1: the whole network on the GPU, by our simplest kernel.
 
-python m3.1.py [data size]
+python m3.1.py [model, in edition 2017fa] [data size]
 """
 
 import milestone
-from backends.cuda_gpu import CudaGpu
-from device import Device
+from backends import gpu
 from kernels import VARIANTS
 
 
-def main(size: int) -> None:
+def main(asked: milestone.Asked) -> None:
     """Classify the images, and say how long each convolution took."""
-    with Device() as device:
-        images = milestone.load_images(size)
-        ece408 = milestone.load_network("ece408")
-        milestone.classify(ece408, images, CudaGpu(device, VARIANTS["naive"]))
+    with gpu.opened(asked.backend) as backend_of:
+        milestone.load(asked).classify(backend_of(VARIANTS["naive"]))
 
 
 if __name__ == "__main__":
-    milestone.main(main)
+    milestone.main(main, milestone.Accepts(__doc__, own=True, backends=gpu.NAMES))

@@ -1,25 +1,22 @@
 """Milestone 4.1: the whole network on the GPU, once by each optimised kernel.
 
-python m4.1.py [data size] [--variant NAME ...]
+python m4.1.py [model, in edition 2017fa] [data size] [--variant NAME ...]
 """
 
 import kernels
 import milestone
-from backends.cuda_gpu import CudaGpu
-from device import Device
+from backends import gpu
 
 
-def main(words: list[str]) -> None:
+def main(asked: milestone.Asked) -> None:
     """Classify the images by each variant, and say how long its convolutions took."""
-    named, others = milestone.variants(words)
-    size, variants = milestone.data_size(others), kernels.select(named)
-    with Device() as device:
-        images = milestone.load_images(size)
-        ece408 = milestone.load_network("ece408")
+    variants = kernels.select(asked.variants)
+    with gpu.opened(asked.backend) as backend_of:
+        loaded = milestone.load(asked)
         for variant in variants:
-            gpu = CudaGpu(device, variant)
-            milestone.classify(ece408, images, gpu, variant.name)
+            loaded.classify(backend_of(variant), variant=variant.name)
 
 
 if __name__ == "__main__":
-    milestone.run(main)
+    accepts = milestone.Accepts(__doc__, True, gpu.NAMES, variants=True)
+    milestone.main(main, accepts)

@@ -1,4 +1,4 @@
-"""What the milestones' scripts share: their argument, their images, their lines."""
+"""What the milestones' scripts share: what they load, run and print."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cores  # noqa: F401  before what imports numpy
+import cores  # noqa: F401
+
+# isort: split
+# From here on numpy is imported.
+import asked
+import checkpoints
 import dataset
-import editions
-import network
 import synthetic
-from backends import Array, Backend
+from asked import Accepts, Asked
+from backends import Backend
+from editions import Edition
 from errors import GpuError, ProjectError, UsageError
-from network import Network
+from network import Inference, Network
 from resize import resize
 
 if TYPE_CHECKING:
     import numpy as np
 
-EDITION = editions.DEFAULT
-MOST = 10_000
 DECIMALS = 4
 
 
@@ -36,17 +39,50 @@ class Images:
     labels: np.ndarray | None  # None: synthetic images, which are of nothing
 
 
-def main(script: Callable[[int], None]) -> None:
-    """Run a script on the data size of its command line."""
-    run(lambda words: script(data_size(words)))
+@dataclass
+class Milestone:
+    """A network and images, to be run once or more."""
+
+    network: Network
+    images: Images
+    announced: bool  # whether `New Inference` is printed already
+
+    def infer(self, backend: Backend, note: str = "", variant: str = "") -> Inference:
+        """Run the network; what is to be known of the backend goes to stderr."""
+        if not self.announced:
+            print("New Inference", flush=True)
+        self.announced = False
+        if variant:
+            print(f"Variant: {variant}", flush=True)
+        say(note)
+        found = backend.infer(self.network, self.images.pixels)
+        say(found.note)
+        return found
+
+    def evaluate(self, backend: Backend, note: str = "") -> None:
+        """Print the lines of the library's network: how many are classified rightly."""
+        labels = self.infer(backend, note).labels
+        print(accuracy(self.network, self.images, labels))
+
+    def classify(self, backend: Backend, note: str = "", variant: str = "") -> None:
+        """Print the lines of our convolution's network, with its Op Times."""
+        found = self.infer(backend, note, variant)
+        for seconds in found.op_times_s:
+            print(f"Op Time: {seconds:f}")
+        print(correctness(self.network, self.images, found.labels), flush=True)
 
 
-def run(script: Callable[[list[str]], None]) -> None:
-    """Run a script on the words of its command line; a mistake is one sentence."""
+def main(script: Callable[[Asked], None], accepts: Accepts) -> None:
+    """Run a script on what its command line asks for."""
+    run(lambda: script(asked.read(accepts)))
+
+
+def run(action: Callable[[], None]) -> None:
+    """Do what a program is for; a mistake is one sentence and an exit status."""
     try:
-        script(sys.argv[1:])
+        action()
     except (ProjectError, OSError) as error:
-        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        say(str(error))
         code = getattr(error, "exit_code", ProjectError.exit_code)
         if isinstance(error, GpuError):
             # CUDA's library would complain of each thing that it cannot free now.
@@ -55,34 +91,24 @@ def run(script: Callable[[list[str]], None]) -> None:
         sys.exit(code)
 
 
-def variants(words: list[str]) -> tuple[list[str], list[str]]:
-    """Take ``--variant NAME``, as often as it stands, out of a command line."""
-    named, others = [], []
-    waiting = iter(words)
-    for word in waiting:
-        option, equals, name = word.partition("=")
-        if option != "--variant":
-            others.append(word)
-        elif name := name if equals else next(waiting, ""):
-            named.append(name)
-        else:
-            raise UsageError("--variant wants a name")
-    return named, others
+def say(sentence: str | None) -> None:
+    """Tell the user on stderr, in the script's name."""
+    if sentence:
+        print(f"{Path(sys.argv[0]).name}: {sentence}", file=sys.stderr, flush=True)
 
 
-def data_size(arguments: list[str]) -> int:
-    """Read how many images are asked for; all, when nothing is said."""
-    if not arguments:
-        return MOST
-    text = " ".join(arguments)
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST):
-        raise UsageError(
-            f"`{text}` is no data size; expected one whole number from 1 to {MOST}"
-        )
-    return int(text)
+def load(wanted: Asked) -> Milestone:
+    """Load images, then the model, in the lines and the order of the edition."""
+    first = wanted.edition.inference_first
+    if first:
+        print("New Inference", flush=True)
+    images = load_images(wanted.edition, wanted.size)
+    with _loading("model"):
+        network = checkpoints.load(wanted.edition, wanted.model)
+    return Milestone(network, images, announced=first)
 
 
-def load_images(size: int) -> Images:
+def load_images(edition: Edition, size: int) -> Images:
     """Read Fashion-MNIST, or where it cannot be had, make synthetic images."""
     real = dataset.available(dataset.TEST)
     with _loading("fashion-mnist data" if real else "synthetic data"):
@@ -92,29 +118,8 @@ def load_images(size: int) -> Images:
             images, labels = synthetic.images(), None
         if size > len(images):
             raise UsageError(f"{size} images asked for; the set has {len(images)}")
-        pixels = resize(images[:size], EDITION.size)
+        pixels = resize(images[:size], edition.size)
     return Images(pixels, None if labels is None else labels[:size])
-
-
-def load_network(name: str) -> Network:
-    """Read a model of the edition."""
-    with _loading("model"):
-        return network.load(EDITION, name)
-
-
-def classify(
-    classified: Network, images: Images, backend: Backend[Array], variant: str = ""
-) -> None:
-    """Classify the images; print the course's lines of an inference by our kernels."""
-    print("New Inference", flush=True)
-    if variant:
-        print(f"Variant: {variant}", flush=True)
-    found = network.infer(classified, images.pixels, backend)
-    if found.note:
-        print(f"{Path(sys.argv[0]).name}: {found.note}", file=sys.stderr)
-    for seconds in found.op_times_s:
-        print(f"Op Time: {seconds:f}")
-    print(correctness(classified, images, found.labels), flush=True)
 
 
 @contextmanager

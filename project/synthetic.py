@@ -11,7 +11,6 @@ import hashlib
 import json
 from pathlib import Path
 
-import network
 import numpy as np
 from backends.numpy_cpu import NumpyCpu
 from errors import ProjectError
@@ -61,7 +60,10 @@ def _chance(count: int, seed: int) -> np.ndarray:
 def labels(classified: Network) -> np.ndarray:
     """Read the stored labels, when they are of these images and these weights."""
     path = _path(classified)
-    again = f"`python train.py --synthetic-labels --edition {classified.edition.name}`"
+    again = (
+        f"`python train.py --synthetic-labels --edition {classified.edition.name} "
+        f"--model {classified.model.name}`"
+    )
     try:
         kept = json.loads(path.read_text())
     except FileNotFoundError:
@@ -79,7 +81,7 @@ def labels(classified: Network) -> np.ndarray:
 def write_labels(classified: Network) -> Path:
     """Store what the network finds in float64, and what it was found of."""
     resized = resize(images(), classified.edition.size)
-    found = network.infer(classified, resized, NumpyCpu(dtype=np.float64)).labels
+    found = NumpyCpu(dtype=np.float64).infer(classified, resized).labels
     digits = "".join(map(str, found))
     lines = [digits[start : start + 80] for start in range(0, len(digits), 80)]
     path = _path(classified)
@@ -89,13 +91,18 @@ def write_labels(classified: Network) -> Path:
 
 
 def _path(classified: Network) -> Path:
-    weights = network.stored(classified.edition, classified.model)
-    return weights.with_suffix(".synthetic.json")
+    return _weights(classified).with_suffix(".synthetic.json")
 
 
 def _checksums(classified: Network) -> dict[str, str]:
-    weights = network.stored(classified.edition, classified.model)
     return {
         "images": hashlib.sha256(images().tobytes()).hexdigest(),
-        "weights": hashlib.sha256(weights.read_bytes()).hexdigest(),
+        "weights": hashlib.sha256(_weights(classified).read_bytes()).hexdigest(),
     }
+
+
+def _weights(classified: Network) -> Path:
+    """Name the file of the weights, beside which the labels lie."""
+    if classified.path is None:
+        raise ProjectError("synthetic images need weights that are in a file")
+    return classified.path

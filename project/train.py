@@ -3,7 +3,7 @@
 The same seed, number of threads and version of PyTorch give the same weights.
 
 python train.py [--edition 2019fa] [--model ece408] [--seed 408] [--epochs 12]
-python train.py --synthetic-labels
+python train.py [--edition 2019fa] [--model ece408] --synthetic-labels
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import argparse
 import sys
 
 import cores
+
+# isort: split
+# From here on numpy is imported.
+import checkpoints
 import dataset
 import editions
-import network
 import numpy as np
 import params
 import synthetic
+from editions import Edition, Model
 from errors import ProjectError
 from resize import resize
 
@@ -25,8 +29,8 @@ from resize import resize
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--edition", default=editions.DEFAULT.name)
-    parser.add_argument("--model", default="ece408")
+    parser.add_argument("--edition", help="RAI_EDITION, else 2019fa")
+    parser.add_argument("--model", help="the first with our convolution")
     parser.add_argument("--seed", type=int, default=408)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--threads", type=int, default=cores.COUNT)
@@ -38,7 +42,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def train(asked: argparse.Namespace) -> None:
+def train(asked: argparse.Namespace, edition: Edition, model: Model) -> None:
     """Train, store the weights, and say what they reach on the test images."""
     try:
         import torch
@@ -46,21 +50,20 @@ def train(asked: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         raise ProjectError(f"{error}; install the extra `train`") from None
 
-    edition = editions.edition(asked.edition)
-    model = edition.weights_of(asked.model)
+    model = edition.weights_of(model)
     torch.set_num_threads(asked.threads)
     images, labels = _images(dataset.TRAIN, edition)
     weights, held_out = training.train(
         edition, model, images, labels, asked.seed, asked.epochs
     )
-    path = network.stored(edition, model)
+    path = checkpoints.own_file(edition, model)
     params.write(path, weights)
     print(f"{path}: {held_out:.4f} on the held-out images")
     test = training.accuracy(edition, model, weights, *_images(dataset.TEST, edition))
     print(f"{path}: {test:.4f} on the test images")
 
 
-def _images(part: str, edition: editions.Edition) -> tuple[np.ndarray, np.ndarray]:
+def _images(part: str, edition: Edition) -> tuple[np.ndarray, np.ndarray]:
     images, labels = dataset.load(part)
     return resize(images, edition.size), labels
 
@@ -69,10 +72,12 @@ def main() -> None:
     """Train, or only label."""
     asked = arguments()
     try:
-        if not asked.synthetic_labels:
-            train(asked)
         edition = editions.edition(asked.edition)
-        synthetic.write_labels(network.load(edition, asked.model))
+        first = edition.with_convolutions(own=True)[0]
+        model = checkpoints.find(edition, asked.model) if asked.model else first
+        if not asked.synthetic_labels:
+            train(asked, edition, model)
+        synthetic.write_labels(checkpoints.load(edition, model))
     except ProjectError as error:
         print(f"train.py: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from math import prod
 from time import monotonic
 
+import graph
 import network
 import numpy as np
 import torch
+from backends.layerwise import pooled_first
 from backends.numpy_cpu import NumpyCpu
-from editions import CLASSES, Edition, Model
-from reference import convolve
+from editions import Edition, Model
+from graph import Convolution, Dense, Flatten, Pooling, Tanh
 from torch import Tensor, nn
 from torch.nn import functional
 
 BATCH = 128
-HELD_OUT = 5000  # images that only choose among the epochs
+HELD_OUT = 5000  # images that only choose when to stop
 PEAK_RATE = 1e-3
 DECAY = 0.01
 DROPPED = 0.3  # share of the hidden numbers left out at each step
@@ -34,33 +37,54 @@ def train(
     seed: int,
     epochs: int,
 ) -> tuple[Weights, float]:
-    """Give the half-precision weights of the best epoch, and its held-out accuracy."""
+    """Give the half-precision weights of the best moment, and its held-out accuracy.
+
+    The best is the epoch with the highest accuracy; for a model that is to be no better
+    than it is known, the first batch after which it is as good.
+    """
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
     order = torch.randperm(len(images)).numpy()
     held, rest = order[:HELD_OUT], order[HELD_OUT:]
     net = build(edition, model).to(memory_format=torch.channels_last)
     best, best_accuracy = stored_weights(net, edition, model), -1.0
-    for epoch in fit(net, images, labels, rest, epochs):
+    batches = len(rest) // BATCH
+    for done in fit(net, images, labels, rest, epochs):
+        epoch, left = divmod(done, batches)
+        if left and model.no_better_than is None:
+            continue
         weights = stored_weights(net, edition, model)
         found = accuracy(edition, model, weights, images[held], labels[held])
-        print(f"epoch {epoch}/{epochs}: {found:.4f} on the held-out", file=sys.stderr)
+        if not left:
+            said = f"epoch {epoch}/{epochs}: {found:.4f} on the held-out images"
+            print(said, file=sys.stderr)
         if found > best_accuracy:
             best, best_accuracy = weights, found
+        if model.no_better_than is not None and found >= model.no_better_than:
+            print(file=sys.stderr)  # the bar stays where it is
+            break
     return best, best_accuracy
 
 
 def build(edition: Edition, model: Model) -> nn.Sequential:
-    """Build the network; tanh follows the pooling, which gives the same numbers."""
-    layers: list[nn.Module] = []
-    for n, layer in enumerate(model.convolutions):
-        layers.append(nn.Conv2d(layer.channels, layer.maps, layer.kernel, bias=False))
-        if n == 0:
-            layers += [nn.MaxPool2d(2), nn.Tanh()]
-    flat = model.flat(edition.size)
-    layers += [nn.Flatten(), nn.Linear(flat, model.hidden), nn.Tanh()]
-    layers += [nn.Dropout(DROPPED), nn.Linear(model.hidden, CLASSES)]
-    return nn.Sequential(*layers)
+    """Build the network, with numbers left out at random before the last layer."""
+    built: list[nn.Module] = []
+    steps = list(graph.steps(pooled_first(model.layers), edition.size))
+    last = max(n for n, step in enumerate(steps) if isinstance(step.layer, Dense))
+    for n, step in enumerate(steps):
+        match step.layer:
+            case Convolution(maps=maps, kernel=kernel):
+                built.append(nn.Conv2d(step.x[0], maps, kernel, bias=False))
+            case Pooling():
+                built.append(nn.MaxPool2d(2))
+            case Tanh():
+                built.append(nn.Tanh())
+            case Flatten():
+                built.append(nn.Flatten())
+            case Dense(outputs=outputs):
+                built += [nn.Dropout(DROPPED)] if n == last else []
+                built += [nn.Linear(prod(step.x), outputs)]
+    return nn.Sequential(*built)
 
 
 def stored_weights(net: nn.Module, edition: Edition, model: Model) -> Weights:
@@ -83,7 +107,7 @@ def accuracy(
 ) -> float:
     """Measure stored weights by the forward pass that will use them."""
     built = network.assemble(edition, model, weights)
-    found = network.infer(built, images, NumpyCpu(convolve)).labels
+    found = NumpyCpu().infer(built, images).labels
     return float((found == labels).mean())
 
 
@@ -94,7 +118,7 @@ def fit(
     chosen: np.ndarray,
     epochs: int,
 ) -> Iterator[int]:
-    """Fit the network, pausing after each epoch."""
+    """Fit the network; pause after each batch, and give how many are done."""
     batches = len(chosen) // BATCH
     optimizer = torch.optim.AdamW(
         net.parameters(), PEAK_RATE, weight_decay=DECAY, fused=True
@@ -114,7 +138,7 @@ def fit(
             optimizer.step()
             schedule.step()
             progress(epoch, epochs, (batch + 1) / batches, loss.item(), start)
-        yield epoch
+            yield (epoch - 1) * batches + batch + 1
 
 
 def pixels(images: np.ndarray) -> Tensor:

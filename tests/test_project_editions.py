@@ -1,6 +1,7 @@
 """The table of the course's editions."""
 
 import editions
+import graph
 import network
 import pytest
 from errors import UsageError
@@ -24,7 +25,12 @@ def test_the_numbers_that_reach_the_first_dense_layer_are_the_courses(
 ):
     found = editions.edition(edition)
 
-    assert found.model(model).flat(found.size) == flat
+    (flatten,) = (
+        step
+        for step in graph.steps(found.model(model).layers, found.size)
+        if isinstance(step.layer, graph.Flatten)
+    )
+    assert flatten.y == (flat,)
 
 
 def test_the_layers_of_a_model_with_our_convolution_carry_the_custom_ops_name():
@@ -43,6 +49,14 @@ def test_the_layers_of_a_model_with_our_convolution_carry_the_custom_ops_name():
 
 def test_the_edition_of_fall_2019_is_the_default():
     assert editions.DEFAULT is editions.edition("2019fa")
+    assert editions.edition() is editions.DEFAULT
+
+
+def test_the_environment_names_another_edition(monkeypatch):
+    monkeypatch.setenv("RAI_EDITION", "2018sp")
+
+    assert editions.edition().size == 64
+    assert editions.edition("2018fa").size == 72
 
 
 def test_an_unknown_edition_or_model_is_answered_with_the_known_ones():

@@ -1,6 +1,8 @@
 """Our kernels on a GPU, each against the processor."""
 
-import network
+import checkpoints
+import editions
+import graph
 import numpy as np
 import pytest
 import reference
@@ -10,7 +12,7 @@ from backends.numpy_cpu import NumpyCpu
 from device import Device
 from errors import GpuError, UsageError
 from kernels import VARIANTS
-from milestone import load_images, load_network
+from milestone import load_images
 from shapes import ConvShape
 
 pytestmark = pytest.mark.gpu
@@ -105,26 +107,26 @@ def test_a_variant_is_the_reference_on_shapes_that_nobody_chose(variant, device,
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
 def test_a_variant_says_of_every_image_what_numpy_says(variant, device):
-    images = load_images(10_000).pixels
-    ece408 = load_network("ece408")
+    images = load_images(editions.DEFAULT, 10_000).pixels
+    ece408 = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("ece408"))
 
-    found = network.infer(ece408, images, CudaGpu(device, variant))
+    found = CudaGpu(device, variant).infer(ece408, images)
 
-    expected = network.infer(ece408, images, NumpyCpu())
+    expected = NumpyCpu().infer(ece408, images)
     assert (found.labels != expected.labels).sum() == 0
     np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-3)
     assert found.note is None
 
 
 def test_where_memory_is_short_the_images_go_in_pieces(device, monkeypatch):
-    images = load_images(300).pixels
-    ece408 = load_network("ece408")
-    whole = network.infer(ece408, images, CudaGpu(device, VARIANTS["tiled"]))
-    convolutions = network.convolution_shapes(ece408.model.convolutions, 300, 70)
+    images = load_images(editions.DEFAULT, 300).pixels
+    ece408 = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("ece408"))
+    whole = CudaGpu(device, VARIANTS["tiled"]).infer(ece408, images)
+    convolutions = graph.convolutions(ece408.model.layers, 300, 70)
     room = 100.5 * cuda_gpu.most_bytes(convolutions)
     monkeypatch.setattr(cuda_gpu, "SHARE_OF_MEMORY", room / device.free_bytes())
 
-    found = network.infer(ece408, images, CudaGpu(device, VARIANTS["tiled"]))
+    found = CudaGpu(device, VARIANTS["tiled"]).infer(ece408, images)
 
     assert "images at a time" in found.note
     assert np.array_equal(found.probabilities, whole.probabilities)

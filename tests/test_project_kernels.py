@@ -4,9 +4,9 @@ import re
 from math import prod
 
 import editions
+import graph
 import kernels
 import layers
-import network
 import pytest
 from compiler import FOLDER, Unit
 from errors import UsageError
@@ -20,7 +20,7 @@ REAL = [
     for edition in editions.EDITIONS.values()
     for model in edition.models
     for images in (1, 10_000)
-    for shape in network.convolution_shapes(model.convolutions, images, edition.size)
+    for shape in graph.convolutions(model.layers, images, edition.size)
 ]
 ODD = st.builds(
     lambda b, m, c, k, h, w: ConvShape(b, m, c, k + h, k + w, k),

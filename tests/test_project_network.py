@@ -1,15 +1,16 @@
 """The forward pass."""
 
+import checkpoints
 import dataset
 import editions
 import network
 import numpy as np
-import params
 import pytest
 import reference
 from backends.numpy_cpu import NumpyCpu
-from editions import Convolution, Edition, Model
+from editions import Edition, Model
 from errors import ProjectError
+from graph import lenet
 from resize import resize
 
 from tests import fashion_mnist
@@ -17,7 +18,7 @@ from tests.conftest import shared_data
 
 COURSE_MODEL = shared_data() / "course-models" / "2019sp-ece408-0002.params"
 
-SMALL_MODEL = Model("ece408", (Convolution(1, 3, 3), Convolution(3, 4, 2)), 7)
+SMALL_MODEL = Model("ece408", lenet((3, 3), (4, 2), hidden=7, classes=10, own=True))
 SMALL = Edition("small", 13, (SMALL_MODEL,))
 
 
@@ -56,23 +57,22 @@ def test_a_forward_pass_is_its_layers_one_after_another():
     weights, images = small_weights(), small_images(3)
     small = network.assemble(SMALL, SMALL_MODEL, weights)
 
-    found = network.infer(small, images, NumpyCpu(dtype=np.float64))
+    found = NumpyCpu(dtype=np.float64).infer(small, images)
 
     expected = [plainly(weights, image) for image in images]
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-12)
     assert found.labels.tolist() == np.argmax(expected, axis=1).tolist()
 
 
-@pytest.mark.parametrize("convolution", [None, reference.convolve])
 @pytest.mark.parametrize("batch", [1, 2, 7, 20, 64])
-def test_pieces_of_any_size_give_the_same_answer(convolution, batch):
+def test_pieces_of_any_size_give_the_same_answer(batch):
     small = network.assemble(SMALL, SMALL_MODEL, small_weights())
-    backend = NumpyCpu(convolution) if convolution else NumpyCpu()
+    backend = NumpyCpu()
     backend.batch = batch
 
-    found = network.infer(small, small_images(20), backend)
+    found = backend.infer(small, small_images(20))
 
-    expected = network.infer(small, small_images(20), NumpyCpu(dtype=np.float64))
+    expected = NumpyCpu(dtype=np.float64).infer(small, small_images(20))
     np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-5)
 
 
@@ -92,7 +92,7 @@ def test_an_op_time_is_given_for_each_convolution_and_counts_nothing_else():
     backend.batch = 2
     small = network.assemble(SMALL, SMALL_MODEL, small_weights())
 
-    found = network.infer(small, small_images(3), backend)
+    found = backend.infer(small, small_images(3))
 
     assert slept == 4 * ["wait", "convolution", "wait"]
     assert len(found.op_times_s) == 2
@@ -114,33 +114,33 @@ def test_weights_that_do_not_fit_are_refused_all_at_once():
 
 
 def test_a_model_without_stored_weights_says_how_to_train_them():
-    with pytest.raises(
-        ProjectError, match=r"train\.py --edition 2017fa --model baseline"
-    ):
-        network.load(editions.edition("2017fa"), "baseline")
+    edition = editions.edition("2018sp")
+
+    with pytest.raises(ProjectError, match=r"train\.py --edition 2018sp --model ece4"):
+        checkpoints.load(edition, edition.model("ece408"))
 
 
 def test_both_models_of_the_default_edition_have_weights():
-    for name in ("baseline", "ece408"):
-        loaded = network.load(editions.DEFAULT, name)
+    for name, kind in (("baseline", "convolution"), ("ece408", "new")):
+        loaded = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model(name))
 
-        assert [w.shape for w in loaded.convolutions] == [
-            (12, 1, 5, 5),
-            (24, 12, 5, 5),
-        ]
+        assert loaded.weights[f"{kind}0_weight"].shape == (12, 1, 5, 5)
+        assert loaded.weights[f"{kind}1_weight"].shape == (24, 12, 5, 5)
 
 
 @pytest.mark.data
 @pytest.mark.skipif(not COURSE_MODEL.is_file(), reason=f"data: no {COURSE_MODEL.name}")
 def test_the_courses_own_weights_reach_the_published_figures_exactly(monkeypatch):
     monkeypatch.setenv("RAI_DATA_DIR", fashion_mnist.folder())
+    monkeypatch.setenv("RAI_MODELS_DIR", str(COURSE_MODEL.parent))
     edition = editions.edition("2019sp")
     model = edition.model("ece408")
-    course = network.assemble(edition, model, params.read(COURSE_MODEL))
+    course = checkpoints.load(edition, model)
     images, labels = dataset.load(dataset.TEST)
 
-    backend = NumpyCpu(reference.convolve)
-    found = network.infer(course, resize(images, edition.size), backend).labels
+    found = NumpyCpu().infer(course, resize(images, edition.size)).labels
+
+    assert course.path == COURSE_MODEL
 
     for count, accuracy in model.published.items():
         assert round(float((found == labels)[:count].mean()), 4) == accuracy
@@ -149,10 +149,10 @@ def test_the_courses_own_weights_reach_the_published_figures_exactly(monkeypatch
 @pytest.mark.data
 def test_our_weights_are_right_on_the_share_of_images_that_is_promised(monkeypatch):
     monkeypatch.setenv("RAI_DATA_DIR", fashion_mnist.folder())
-    ours = network.load(editions.DEFAULT, "ece408")
+    ours = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("ece408"))
     images, labels = (part[:2000] for part in dataset.load(dataset.TEST))
     pixels = resize(images, editions.DEFAULT.size)
 
-    found = network.infer(ours, pixels, NumpyCpu(reference.convolve)).labels
+    found = NumpyCpu().infer(ours, pixels).labels
 
     assert (found == labels).mean() >= 0.85

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import reference
-from backends.numpy_cpu import library_convolution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-CONVOLUTIONS = [reference.convolve, library_convolution]
+CONVOLUTIONS = [reference.convolve]
 
 
 @st.composite

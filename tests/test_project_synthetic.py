@@ -2,9 +2,10 @@
 
 import json
 import shutil
+from dataclasses import replace
 
+import checkpoints
 import editions
-import network
 import numpy as np
 import pytest
 import synthetic
@@ -15,16 +16,15 @@ from resize import resize
 
 @pytest.fixture(scope="module")
 def ece408():
-    return network.load(editions.DEFAULT, "ece408")
+    return checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("ece408"))
 
 
 @pytest.fixture
-def models(tmp_path, monkeypatch):
-    """A copy of the stored files that a test may spoil."""
-    folder = tmp_path / "models"
-    shutil.copytree(network.MODELS, folder)
-    monkeypatch.setattr(network, "MODELS", folder)
-    return folder
+def copied(ece408, tmp_path):
+    """The network with a copy of its files that a test may spoil."""
+    for path in checkpoints.MODELS.glob("2019fa-ece408.*"):
+        shutil.copy(path, tmp_path)
+    return replace(ece408, path=tmp_path / ece408.path.name)
 
 
 def test_the_synthetic_set_is_the_same_everywhere(ece408):
@@ -46,32 +46,32 @@ def test_the_networks_labels_for_it_are_of_many_classes(ece408):
 def test_the_stored_labels_are_what_the_network_finds_in_float64(ece408):
     images = resize(synthetic.images()[:100], editions.DEFAULT.size)
 
-    found = network.infer(ece408, images, NumpyCpu(dtype=np.float64)).labels
+    found = NumpyCpu(dtype=np.float64).infer(ece408, images).labels
 
     assert (found == synthetic.labels(ece408)[:100]).all()
 
 
 def test_both_models_share_weights_and_so_labels(ece408):
-    baseline = network.load(editions.DEFAULT, "baseline")
+    baseline = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("baseline"))
 
     assert (synthetic.labels(baseline) == synthetic.labels(ece408)).all()
 
 
 @pytest.mark.parametrize("stale", ["images", "weights"])
-def test_labels_of_other_images_or_weights_are_an_error(ece408, models, stale):
-    path = models / "2019fa-ece408.synthetic.json"
+def test_labels_of_other_images_or_weights_are_an_error(copied, stale):
+    path = copied.path.with_suffix(".synthetic.json")
     kept = json.loads(path.read_text())
     path.write_text(json.dumps(kept | {stale: "0" * 64}))
 
     with pytest.raises(ProjectError, match=f"made of other {stale}; make it again by"):
-        synthetic.labels(ece408)
+        synthetic.labels(copied)
 
 
-def test_labels_that_are_missing_or_no_json_are_an_error(ece408, models):
-    path = models / "2019fa-ece408.synthetic.json"
+def test_labels_that_are_missing_or_no_json_are_an_error(copied):
+    path = copied.path.with_suffix(".synthetic.json")
     path.write_text("{")
     with pytest.raises(ProjectError, match=r"json: .* make it again by"):
-        synthetic.labels(ece408)
+        synthetic.labels(copied)
     path.unlink()
     with pytest.raises(ProjectError, match="is missing; make it again by"):
-        synthetic.labels(ece408)
+        synthetic.labels(copied)

@@ -1,15 +1,18 @@
 """The training, on a tiny edition; needs the extra `train`."""
 
+from dataclasses import replace
+
 import network
 import numpy as np
 import pytest
 from backends.numpy_cpu import NumpyCpu
-from editions import Convolution, Edition, Model
+from editions import Edition, Model
+from graph import lenet
 
 torch = pytest.importorskip("torch", reason="the extra `train` is not installed")
 training = pytest.importorskip("training")
 
-MODEL = Model("ece408", (Convolution(1, 3, 3), Convolution(3, 4, 2)), 7)
+MODEL = Model("ece408", lenet((3, 3), (4, 2), hidden=7, classes=10, own=True))
 TINY = Edition("tiny", 13, (MODEL,))
 
 
@@ -38,7 +41,7 @@ def test_stored_weights_see_raw_bytes_and_give_what_the_trained_network_gives(
     stored = training.stored_weights(net, TINY, MODEL)
 
     built = network.assemble(TINY, MODEL, stored)
-    found = network.infer(built, images, NumpyCpu()).probabilities
+    found = NumpyCpu().infer(built, images).probabilities
     expected = torch.softmax(net(training.pixels(images)), dim=1).detach().numpy()
     assert {array.dtype for array in stored.values()} == {np.dtype("float16")}
     np.testing.assert_allclose(found, expected, atol=2e-3)
@@ -52,3 +55,12 @@ def test_training_learns_and_the_same_seed_learns_the_same(bright_or_dark):
     assert accuracy > 0.95
     assert all((first[name] == second[name]).all() for name in first)
     assert any((first[name] != other[name]).any() for name in first)
+
+
+def test_a_model_that_is_to_be_no_better_stops_as_soon_as_it_is_as_good(bright_or_dark):
+    model = replace(MODEL, no_better_than=0.6)
+
+    _, low = training.train(TINY, model, *bright_or_dark, seed=5, epochs=3)
+
+    _, high = training.train(TINY, MODEL, *bright_or_dark, seed=5, epochs=3)
+    assert 0.6 <= low < high

@@ -5,8 +5,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import checkpoints
+import editions
+import graph
 import milestone
-import network
 import numpy as np
 import pytest
 import reference
@@ -17,7 +19,7 @@ from device import Device
 from errors import NoGpuError
 from shapes import ConvShape
 
-SCRIPT = network.MODELS.parent / "m1.2.py"
+SCRIPT = checkpoints.MODELS.parent / "m1.2.py"
 SHAPES = [
     ConvShape(100, 12, 1, 70, 70, 5),
     ConvShape(100, 24, 12, 33, 33, 5),
@@ -113,12 +115,12 @@ def test_the_vendors_convolution_is_the_references_in_fp32(shape, backend):
 
 @pytest.mark.gpu
 def test_the_vendors_network_says_of_every_image_what_numpy_says(backend):
-    images = milestone.load_images(1000).pixels
-    baseline = milestone.load_network("baseline")
+    images = milestone.load_images(editions.DEFAULT, 1000).pixels
+    baseline = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("baseline"))
 
-    found = network.infer(baseline, images, backend)
+    found = backend.infer(baseline, images)
 
-    expected = network.infer(baseline, images, NumpyCpu())
+    expected = NumpyCpu().infer(baseline, images)
     assert (found.labels == expected.labels).all()
     assert np.allclose(found.probabilities, expected.probabilities, atol=1e-4)
 
@@ -127,19 +129,17 @@ def test_the_vendors_network_says_of_every_image_what_numpy_says(backend):
 def test_what_is_left_over_of_a_batch_has_a_plan_of_its_own(
     by_the_binding, monkeypatch
 ):
-    images = milestone.load_images(300).pixels
-    baseline = milestone.load_network("baseline")
-    convolutions = network.convolution_shapes(
-        baseline.model.convolutions, *images.shape[:2]
-    )
+    images = milestone.load_images(editions.DEFAULT, 300).pixels
+    baseline = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("baseline"))
+    convolutions = graph.convolutions(baseline.model.layers, *images.shape[:2])
     room = 128 * GIB // images_that_fit(GIB, convolutions)
     share = room / by_the_binding.device.free_bytes()
     monkeypatch.setattr(cuda_gpu, "SHARE_OF_MEMORY", share)
 
-    found = network.infer(baseline, images, by_the_binding)
+    found = by_the_binding.infer(baseline, images)
 
     assert 1 < by_the_binding.batch < 150
-    expected = network.infer(baseline, images, NumpyCpu())
+    expected = NumpyCpu().infer(baseline, images)
     assert (found.labels == expected.labels).all()
 
 
@@ -148,12 +148,12 @@ def test_what_is_left_over_of_a_batch_has_a_plan_of_its_own(
 def test_milestone_1_2_prints_what_1_1_prints(images):
     said = [
         subprocess.run(
-            [sys.executable, SCRIPT.with_name(name), images],
+            [sys.executable, SCRIPT.with_name(name), images, *words],
             capture_output=True,
             text=True,
             check=False,
         )
-        for name in ("m1.1.py", "m1.2.py")
+        for name, *words in (("m1.1.py", "--backend", "numpy"), ("m1.2.py",))
     ]
 
     assert [done.stderr for done in said] == ["", ""]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,12 +15,14 @@ from errors import UsageError
 from kernels import MOST_GRID, Launch, Variant
 from shapes import ConvShape
 
+from backends.layerwise import Layerwise
+
 SHARE_OF_MEMORY = 0.9  # of what is free; the rest is for weights and fragments
 FLOAT = 4  # bytes
 LAYER_UNITS = {name: Unit(name, defines(told)) for name, told in layers.LAYERS.items()}
 
 
-class CudaLayers(ABC):
+class CudaLayers(Layerwise[DeviceArray]):
     """All of the network on the GPU but its convolutions, on an open device."""
 
     name = "cuda"
@@ -70,10 +71,6 @@ class CudaLayers(ABC):
     def wait(self) -> None:
         """Return when the GPU is idle."""
         self.device.wait()
-
-    @abstractmethod
-    def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
-        """Write into ``y`` the convolution of ``x``."""
 
     def pooling(self, x: DeviceArray) -> DeviceArray:
         """Take the largest of every 2 x 2 pixels."""

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import cores
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-from shapes import ConvShape
+import reference
+
+from backends.layerwise import Layerwise
 
 Convolution = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
-def library_convolution(y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
-    """Convolve as NumPy offers it: windows of the images times weights, summed."""
-    windows = sliding_window_view(x, weights.shape[2:], axis=(2, 3))
-
-    def work(part: slice) -> None:
-        sums = np.tensordot(windows[part], weights, axes=((1, 4, 5), (1, 2, 3)))
-        y[part] = sums.transpose(0, 3, 1, 2)
-
-    cores.share(work, len(x))
-
-
-class NumpyCpu:
+class NumpyCpu(Layerwise[np.ndarray]):
     """A backend whose arrays are NumPy's; its convolution may be another one."""
 
     name = "numpy"
@@ -31,14 +21,11 @@ class NumpyCpu:
 
     def __init__(
         self,
-        convolution: Convolution = library_convolution,
+        convolution: Convolution = reference.convolve,
         dtype: type[np.floating] = np.float32,
     ) -> None:
         self._convolution = convolution
         self._dtype = dtype
-
-    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
-        """Return at once: nothing is loaded, and a piece of any network fits."""
 
     def put(self, array: np.ndarray) -> np.ndarray:
         """Give the array in the backend's precision."""
@@ -58,7 +45,7 @@ class NumpyCpu:
         """Return at once: nothing is left running."""
 
     def convolution(self, y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
-        """Convolve by the library, or by what the backend was given."""
+        """Convolve by NumPy, or by what the backend was given."""
         self._convolution(y, x, weights)
 
     def pooling(self, x: np.ndarray) -> np.ndarray:

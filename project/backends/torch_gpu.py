@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 import torch
 from errors import GpuError, NoGpuError
-from shapes import ConvShape
 from torch import Tensor
 from torch.nn import functional
 
+from backends.layerwise import Layerwise
 
-class TorchGpu:
+
+class TorchGpu(Layerwise[Tensor]):
     """A backend whose arrays are PyTorch's; use it in a ``with``."""
 
     name = "torch"
@@ -40,9 +40,6 @@ class TorchGpu:
         self._inference.__exit__(kind, error, trace)
         if isinstance(error, RuntimeError):
             raise GpuError(f"PyTorch: {_line(error)}") from None
-
-    def prepare(self, convolutions: Sequence[ConvShape]) -> None:
-        """Return at once: PyTorch loads what it needs when it needs it."""
 
     def put(self, array: np.ndarray) -> Tensor:
         """Upload an array; bytes become floats there, a quarter of the way."""

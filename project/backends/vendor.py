@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
-from typing import Any
 
 from errors import NoGpuError
 
@@ -13,7 +12,7 @@ from backends import Backend
 
 
 @contextmanager
-def cudnn() -> Iterator[Backend[Any]]:
+def cudnn() -> Iterator[Backend]:
     """Open the GPU for cuDNN: by its own binding, or where only that is, by PyTorch."""
     if _installed("pycuda", "cudnn"):
         with _loading():
