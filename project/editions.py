@@ -95,7 +95,10 @@ EDITIONS = {
             64,
             (
                 Model(
-                    "baseline", _library((6, 5), (16, 5), hidden=140), {10_000: 0.8444}
+                    "baseline",
+                    _library((6, 5), (16, 5), hidden=140),
+                    {10_000: 0.8444},
+                    weights="ece408",
                 ),
                 Model("ece408", _own((6, 5), (16, 5), hidden=140)),
             ),
@@ -104,7 +107,11 @@ EDITIONS = {
             "2018fa",
             72,
             (
-                Model("baseline", _library((12, 7), (24, 7), hidden=160)),
+                Model(
+                    "baseline",
+                    _library((12, 7), (24, 7), hidden=160),
+                    weights="ece408",
+                ),
                 Model(
                     "ece408",
                     _own((12, 7), (24, 7), hidden=160),
