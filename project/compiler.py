@@ -6,7 +6,6 @@ Neither needs a GPU or a driver.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -15,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from io import StringIO
@@ -23,14 +21,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
+import cache
 from errors import NoGpuError, ProjectError
 
 FOLDER = Path(__file__).resolve().parent / "cuda"
 STANDARD = "c++17"
 NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-DIGEST_BYTES = hashlib.sha256().digest_size
 _IMPORT = Lock()  # cuda.core comes half loaded to a second thread that imports it
-_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 Defines = tuple[tuple[str, int], ...]
 
@@ -60,15 +57,7 @@ class Unit:
 
     def sources(self) -> Iterator[bytes]:
         """Give the file, and each header of ours that it includes."""
-        waiting, seen = [self.path], set()
-        while waiting:
-            path = waiting.pop()
-            if path in seen or not path.is_file():
-                continue
-            seen.add(path)
-            yield path.read_bytes()
-            names = _INCLUDE.findall(path.read_text(encoding="utf-8"))
-            waiting += [self.folder / name for name in names]
+        return cache.sources([self.path], [self.folder])
 
 
 @dataclass(frozen=True)
@@ -210,14 +199,14 @@ def too_old(driver: tuple[int, int], toolkit: str) -> str | None:
 
 def cached(unit: Unit, architecture: str, toolkit: Toolkit) -> bytes:
     """Take a file's machine code from the cache, or compile it and keep it."""
-    kept = _cache()
+    kept = cache.folder("cubins")
     if kept is None:
         return toolkit.compile(unit, architecture).cubin
     path = kept / f"{key(unit, architecture, toolkit)}.cubin"
-    if (cubin := _read(path)) is not None:
+    if (cubin := cache.read(path)) is not None:
         return cubin
     cubin = toolkit.compile(unit, architecture).cubin
-    _keep(path, cubin)
+    cache.keep(path, cubin)
     return cubin
 
 
@@ -225,38 +214,4 @@ def key(unit: Unit, architecture: str, toolkit: Toolkit) -> str:
     """Name the machine code by all that it is made from."""
     kind = type(toolkit).__name__
     how = [kind, toolkit.version, architecture, STANDARD, unit.name, *unit.options]
-    digest = hashlib.sha256()
-    for part in [*(text.encode() for text in how), *unit.sources()]:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
-
-
-def _cache() -> Path | None:
-    named = os.environ.get("XDG_CACHE_HOME")
-    try:
-        home = Path(named) if named else Path.home() / ".cache"
-    except RuntimeError:  # a user without a home
-        return None
-    return home / "rai" / "cubins"
-
-
-def _read(path: Path) -> bytes | None:
-    """Read what this user kept, when its digest at the end shows it whole."""
-    try:
-        with path.open("rb") as file:
-            own = os.fstat(file.fileno()).st_uid == os.geteuid()
-            content = file.read()
-    except OSError:
-        return None
-    cubin, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
-    return cubin if own and hashlib.sha256(cubin).digest() == digest else None
-
-
-def _keep(path: Path, cubin: bytes) -> None:
-    """Write aside and rename; a cache that cannot be written is none."""
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            aside = Path(folder, path.name)
-            aside.write_bytes(cubin + hashlib.sha256(cubin).digest())
-            aside.replace(path)
+    return cache.key([*(text.encode() for text in how), *unit.sources()])
