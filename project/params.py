@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from enum import Enum
 from math import prod
 from pathlib import Path
 
@@ -11,12 +12,36 @@ import numpy as np
 from errors import ProjectError
 
 FILE_MAGIC = 0x112
-V2_MAGIC = 0xF993FAC9  # storage type, then 64-bit dimensions
-V1_MAGIC = 0xF993FAC8  # 64-bit dimensions; what is older has 32-bit ones and no magic
 DENSE = 0
+SPARSE = {1: "row_sparse", 2: "csr"}
 CPU = 1
-DTYPES = {0: "<f4", 1: "<f8", 2: "<f2", 3: "|u1", 4: "<i4"}
+NAMES = "float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"
+DTYPES = {code: np.dtype(name).newbyteorder("<") for code, name in enumerate(NAMES)}
+UNREAD = {12: "bfloat16"}  # a type that NumPy has not
 MOST_DIMENSIONS = 32
+ARGUMENT, AUXILIARY = "arg:", "aux:"
+
+
+class Layout(Enum):
+    """How an array begins; its value is its magic number, where it has one."""
+
+    V3 = 0xF993FACA  # as V2, but without dimensions it is one number
+    V2 = 0xF993FAC9  # storage type, then 64-bit dimensions
+    V1 = 0xF993FAC8  # 64-bit dimensions
+    V0 = None  # 32-bit dimensions, and their count comes first
+
+    @property
+    def stored(self) -> bool:
+        """Whether a storage type is said."""
+        return self in (Layout.V2, Layout.V3)
+
+    @property
+    def dimension(self) -> str:
+        """Give the form of one dimension."""
+        return "I" if self is Layout.V0 else "q"
+
+
+LAYOUTS = {layout.value: layout for layout in Layout if layout.value is not None}
 
 
 class _Reader:
@@ -47,6 +72,17 @@ class _Reader:
 
 def loads(content: bytes, source: str = "params") -> dict[str, np.ndarray]:
     """Read the arrays by name, without their ``arg:`` or ``aux:``."""
+    weights: dict[str, np.ndarray] = {}
+    for key, array in entries(content, source).items():
+        name = key.removeprefix(ARGUMENT).removeprefix(AUXILIARY)
+        if name in weights:
+            raise ProjectError(f"{source}: two arrays have one name, `{name}`")
+        weights[name] = array
+    return weights
+
+
+def entries(content: bytes, source: str = "params") -> dict[str, np.ndarray]:
+    """Read the arrays by the names that the file itself gives them."""
     reader = _Reader(content, source)
     magic, _, count = reader.numbers("QQQ", "the header")
     if magic != FILE_MAGIC:
@@ -55,65 +91,110 @@ def loads(content: bytes, source: str = "params") -> dict[str, np.ndarray]:
     while len(arrays) < count:
         arrays.append(_array(reader))
     named = reader.number("Q", "the number of names")
+    if count and not named and reader.at == len(content):
+        raise reader.error(
+            f"{count} arrays without names, saved from a list; save them from a dict"
+        )
     if named != count:
-        raise reader.error(f"{named} names for {count} arrays")
-    weights = {_name(reader): array for array in arrays}
-    if len(weights) != count:
-        raise reader.error("two arrays have one name")
+        raise reader.error(f"corrupt: {named} names for {count} arrays")
+    found = {_name(reader): array for array in arrays}
+    if len(found) != count:
+        raise ProjectError(f"{source}: two arrays have one name")
     if reader.at != len(content):
         raise reader.error("bytes are left after the last name")
-    return weights
+    return found
 
 
 def _array(reader: _Reader) -> np.ndarray:
-    magic = reader.number("I", "an array")
-    if magic == V2_MAGIC and reader.number("i", "a storage type") != DENSE:
-        raise reader.error("sparse arrays are not read")
-    modern = magic in (V1_MAGIC, V2_MAGIC)
-    ndim = reader.number("I", "a shape") if modern else magic
-    if not 0 < ndim <= MOST_DIMENSIONS:
-        raise reader.error(f"corrupt: an array of {ndim} dimensions")
-    shape = reader.numbers(f"{ndim}{'q' if modern else 'I'}", "a shape")
-    if min(shape) < 0:
-        raise reader.error(f"corrupt: an array of shape {shape}")
+    first = reader.number("I", "an array")
+    layout = LAYOUTS.get(first, Layout.V0)
+    storage = reader.number("i", "a storage type") if layout.stored else DENSE
+    if storage in SPARSE:
+        raise reader.error(f"{SPARSE[storage]} arrays are not read; save a dense one")
+    if storage != DENSE:
+        raise reader.error(f"corrupt: unknown storage type {storage}")
+    shape = _shape(reader, layout, first)
     _, _, code = reader.numbers("iii", "a device and a type")
+    if code in UNREAD:
+        raise reader.error(f"{UNREAD[code]} arrays are not read; save them as float32")
     if code not in DTYPES:
         raise reader.error(f"corrupt: unknown type {code}")
-    dtype = np.dtype(DTYPES[code])
+    dtype = DTYPES[code]
     values = reader.take(prod(shape) * dtype.itemsize, f"an array of shape {shape}")
-    return np.frombuffer(values, dtype).reshape(shape)
+    if dtype.kind == "b" and values.strip(b"\0\1"):
+        raise reader.error("corrupt: a truth value is neither 0 nor 1")
+    try:
+        return np.frombuffer(values, dtype).reshape(shape)
+    except ValueError:  # empty, but the dimensions that are not 0 are beyond NumPy
+        raise reader.error(f"corrupt: an array of shape {shape}") from None
+
+
+def _shape(reader: _Reader, layout: Layout, first: int) -> tuple[int, ...]:
+    """Read the dimensions; what has none is one number in V3, and nothing before."""
+    ndim = first if layout is Layout.V0 else reader.number("i", "a shape")
+    if ndim == 0 and layout is not Layout.V3:
+        raise reader.error("an array without a shape; save it when it has values")
+    if not 0 <= ndim <= MOST_DIMENSIONS:
+        raise reader.error(f"corrupt: an array of {ndim} dimensions")
+    shape = reader.numbers(f"{ndim}{layout.dimension}", "a shape")
+    if min(shape, default=0) < 0:
+        raise reader.error(f"corrupt: an array of shape {shape}")
+    return shape
 
 
 def _name(reader: _Reader) -> str:
     raw = reader.take(reader.number("Q", "a name"), "a name")
     try:
-        name = raw.decode()
+        return raw.decode()
     except UnicodeDecodeError:
         raise reader.error("corrupt: a name is not text") from None
-    return name.removeprefix("arg:").removeprefix("aux:")
 
 
-def dumps(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Write arrays as version 2 does, all of them as arguments."""
+def dumps(arrays: Mapping[str, np.ndarray], layout: Layout = Layout.V2) -> bytes:
+    """Write arrays; a name without ``arg:`` or ``aux:`` is an argument's."""
+    keys = [
+        name if name.startswith((ARGUMENT, AUXILIARY)) else ARGUMENT + name
+        for name in arrays
+    ]
+    if len(set(keys)) != len(keys):
+        raise ProjectError("two arrays would have one name: " + ", ".join(keys))
     parts = [struct.pack("<QQQ", FILE_MAGIC, 0, len(arrays))]
-    parts += map(_packed, arrays.values())
+    for key, array in zip(keys, arrays.values(), strict=True):
+        parts += _packed(key, array, layout)
     parts.append(struct.pack("<Q", len(arrays)))
-    for name in arrays:
-        raw = f"arg:{name}".encode()
+    for raw in map(str.encode, keys):
         parts += [struct.pack("<Q", len(raw)), raw]
     return b"".join(parts)
 
 
-def _packed(array: np.ndarray) -> bytes:
+def _packed(key: str, array: np.ndarray, layout: Layout) -> Iterator[bytes]:
     little = array.dtype.newbyteorder("<")
-    code = next(code for code, name in DTYPES.items() if np.dtype(name) == little)
-    shape = struct.pack(f"<IiI{array.ndim}q", V2_MAGIC, DENSE, array.ndim, *array.shape)
-    return shape + struct.pack("<iii", CPU, 0, code) + array.astype(little).tobytes()
+    codes = [code for code, dtype in DTYPES.items() if dtype == little]
+    if not codes:
+        known = ", ".join(NAMES)
+        raise ProjectError(f"{key}: {array.dtype} cannot be written; there are {known}")
+    if not array.ndim and layout is not Layout.V3:
+        raise ProjectError(f"{key}: a single number cannot be written but in V3")
+    if layout.value is not None:
+        yield struct.pack("<I", layout.value)
+    if layout.stored:
+        yield struct.pack("<i", DENSE)
+    try:
+        form = f"<I{array.ndim}{layout.dimension}"
+        yield struct.pack(form, array.ndim, *array.shape)
+    except struct.error:
+        raise ProjectError(f"{key}: {array.shape} is too large for {layout}") from None
+    yield struct.pack("<iii", CPU, 0, codes[0])
+    yield array.astype(little).tobytes()
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
     """Read a file's arrays by name."""
-    return loads(path.read_bytes(), str(path))
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ProjectError(f"{path}: cannot be read: {error.strerror}") from None
+    return loads(content, str(path))
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

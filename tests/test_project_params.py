@@ -6,8 +6,9 @@ import numpy as np
 import params
 import pytest
 from errors import ProjectError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from params import Layout
 
 from tests.conftest import shared_data
 
@@ -17,42 +18,142 @@ needs_course_model = pytest.mark.skipif(
     not COURSE_MODEL.is_file(), reason=f"data: no {COURSE_MODEL.name}"
 )
 
+EVERY = params.NAMES
+some = settings(max_examples=40)
 shapes = st.lists(st.integers(0, 4), min_size=1, max_size=4)
-dtypes = st.sampled_from(["float32", "float64", "float16", "uint8", "int32"])
+kinds = st.dictionaries(
+    st.text(max_size=9), st.tuples(shapes, st.sampled_from(EVERY)), max_size=3
+)
+layouts = st.sampled_from(Layout)
 
 
-@given(st.dictionaries(st.text(max_size=9), st.tuples(shapes, dtypes), max_size=4))
-def test_what_is_written_is_read_back_with_its_names_types_and_shapes(kinds):
+def made(kinds):
     rng = np.random.default_rng(0)
-    arrays = {
+    return {
         "w" + name: (100 * rng.random(shape)).astype(dtype)
         for name, (shape, dtype) in kinds.items()
     }
 
-    again = params.loads(params.dumps(arrays))
+
+@some
+@given(kinds, layouts)
+def test_what_is_written_is_read_back_with_its_names_types_and_shapes(kinds, layout):
+    arrays = made(kinds)
+
+    again = params.loads(params.dumps(arrays, layout))
 
     assert list(again) == list(arrays)
     for name, array in arrays.items():
         assert again[name].dtype == array.dtype
         assert again[name].shape == array.shape
-        assert (again[name] == array).all()
+        assert again[name].tobytes() == array.tobytes()
 
 
-def older(array, magic):
-    """An array as MXNet wrote it before version 2, in a file with one name."""
-    size = "q" if magic else "I"
-    shape = struct.pack(f"<I{array.ndim}{size}", array.ndim, *array.shape)
-    head = struct.pack("<I", magic) if magic else b""
-    content = struct.pack("<QQQ", 0x112, 0, 1) + head + shape
-    content += struct.pack("<iii", 1, 0, 0) + array.tobytes()
-    return content + struct.pack("<QQ", 1, 5) + b"aux:w"
+def packed(name, *dimensions, dtype=np.float32):
+    """A file with one array of zeros, in the layout of that name, said in bytes."""
+    head = {
+        "V0": struct.pack(f"<I{len(dimensions)}I", len(dimensions), *dimensions),
+        "V1": struct.pack("<I", 0xF993FAC8),
+        "V2": struct.pack("<Ii", 0xF993FAC9, 0),
+        "V3": struct.pack("<Ii", 0xF993FACA, 0),
+    }[name]
+    if name != "V0":
+        head += struct.pack(f"<I{len(dimensions)}q", len(dimensions), *dimensions)
+    code = EVERY.index(np.dtype(dtype).name)
+    content = struct.pack("<QQQ", 0x112, 0, 1) + head + struct.pack("<iii", 1, 0, code)
+    return content + np.zeros(dimensions, dtype).tobytes() + struct.pack("<QQ", 1, 5)
 
 
-@pytest.mark.parametrize("magic", [0xF993FAC8, None])
-def test_both_older_layouts_are_read(magic):
-    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+@pytest.mark.parametrize("dtype", EVERY)
+@pytest.mark.parametrize("layout", Layout, ids=lambda layout: layout.name)
+def test_every_layout_has_its_bytes_written_and_read(layout, dtype):
+    array = np.zeros((2, 3), dtype)
+    content = packed(layout.name, 2, 3, dtype=dtype) + b"aux:w"
 
-    assert (params.loads(older(array, magic))["w"] == array).all()
+    assert params.dumps({"aux:w": array}, layout) == content
+    assert params.loads(content)["w"].dtype == array.dtype
+
+
+def test_numbers_are_written_little_endian_wherever_they_came_from():
+    array = np.array([1.5, -2], ">f4")
+
+    assert params.dumps({"w": array}) == params.dumps({"w": array.astype("<f4")})
+
+
+def test_version_3_alone_holds_a_single_number():
+    number = {"w": np.float32(2).reshape(())}
+
+    assert params.loads(params.dumps(number, Layout.V3))["w"] == 2
+    with pytest.raises(ProjectError, match="arg:w: a single number cannot be written"):
+        params.dumps(number, Layout.V2)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "layout", "problem"),
+    [
+        ({"w": np.zeros(2, "uint16")}, Layout.V2, "arg:w: uint16 cannot be written;"),
+        ({"w": np.zeros(2, "complex64")}, Layout.V2, "there are float32, float64"),
+        ({"w": np.zeros((2**32, 0))}, Layout.V0, "is too large for Layout.V0"),
+        ({"w": np.zeros(2), "arg:w": np.ones(2)}, Layout.V2, "would have one name"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused_in_a_sentence(arrays, layout, problem):
+    with pytest.raises(ProjectError, match=problem):
+        params.dumps(arrays, layout)
+
+
+def test_arguments_and_auxiliary_states_keep_their_kind_when_written_again():
+    arrays = {"w": np.zeros(2), "aux:mean": np.ones(2)}
+    content = params.dumps(arrays)
+
+    assert list(params.entries(content)) == ["arg:w", "aux:mean"]
+    assert list(params.loads(content)) == ["w", "mean"]
+    assert params.dumps(params.entries(content)) == content
+
+
+def test_an_argument_and_an_auxiliary_state_of_one_name_are_refused():
+    content = params.dumps({"arg:w": np.zeros(2), "aux:w": np.ones(2)})
+
+    with pytest.raises(ProjectError, match="weights: two arrays have one name, `w`"):
+        params.loads(content, "weights")
+
+
+@settings(max_examples=15)
+@given(kinds, layouts)
+def test_any_beginning_of_a_file_is_refused(kinds, layout):
+    content = params.dumps(made(kinds), layout)
+
+    for end in range(len(content)):
+        with pytest.raises(ProjectError, match=r"weights: byte \d+: "):
+            params.loads(content[:end], "weights")
+
+
+@settings(max_examples=200)
+@given(layouts, st.sampled_from(EVERY), st.data())
+def test_a_file_with_a_changed_byte_is_refused_or_gives_arrays(layout, dtype, data):
+    array = {"w": np.ones((2, 1), dtype), "v": np.ones(3, dtype)}
+    content = bytearray(params.dumps(array, layout))
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+
+    try:
+        read = params.loads(bytes(content), "weights")
+    except ProjectError as refused:
+        assert str(refused).startswith("weights: ")
+    else:
+        assert sum(array.nbytes for array in read.values()) < len(content)
+
+
+@given(st.binary(max_size=80))
+def test_what_follows_a_good_header_is_refused_or_gives_arrays(rest):
+    content = struct.pack("<QQQ", 0x112, 0, 1) + rest
+
+    try:
+        read = params.loads(content)
+    except ProjectError as refused:
+        assert str(refused).startswith("params: ")
+    else:
+        assert len(read) == 1
 
 
 def test_a_file_that_ends_anywhere_too_early_is_refused_in_a_sentence():
@@ -68,25 +169,35 @@ def one(array=b"", names=1, rest=b"\x01\0\0\0\0\0\0\0w"):
     return struct.pack("<QQQ", 0x112, 0, 1) + array + struct.pack("<Q", names) + rest
 
 
-def header(*shape, storage=0, code=0):
-    form = f"<IiI{len(shape)}qiii"
-    return struct.pack(form, 0xF993FAC9, storage, len(shape), *shape, 1, 0, code)
+def header(*shape, storage=0, code=0, ndim=None):
+    form = f"<Iii{len(shape)}qiii"
+    ndim = len(shape) if ndim is None else ndim
+    return struct.pack(form, 0xF993FAC9, storage, ndim, *shape, 1, 0, code)
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
         (b"PK\x03\x04" + bytes(60), "not an MXNet .params file"),
-        (one(header(2, storage=1)), "sparse arrays are not read"),
-        (one(header()), "corrupt: an array of 0 dimensions"),
+        (one(header(2, storage=1)), "row_sparse arrays are not read"),
+        (one(header(2, storage=2)), "csr arrays are not read"),
+        (one(header(2, storage=-1)), "corrupt: unknown storage type -1"),
+        (one(header()), "an array without a shape"),
+        (one(header(ndim=-1)), "corrupt: an array of -1 dimensions"),
+        (one(struct.pack("<I", 0xF993FACB)), "corrupt: an array of 4187224779"),
         (one(header(*[1] * 33)), "corrupt: an array of 33 dimensions"),
         (one(header(-2)), "corrupt: an array of shape"),
         (one(header(2**62, 2**62)), "truncated: an array of shape"),
+        (one(header(2**62, 2**62, 0)), "corrupt: an array of shape"),
+        (one(header(2, code=12)), "bfloat16 arrays are not read; save them as float32"),
+        (one(header(1, code=7) + b"\x02"), "corrupt: a truth value is neither 0 nor 1"),
         (one(header(2, code=77)), "corrupt: unknown type 77"),
-        (one(names=2), "2 names for 1 arrays"),
+        (one(names=0, rest=b""), "1 arrays without names, saved from a list; save"),
+        (one(names=2), "corrupt: 2 names for 1 arrays"),
+        (one(rest=struct.pack("<Q", 2**60)), "truncated: a name needs 115292150460684"),
         (one(rest=b"\x01\0\0\0\0\0\0\0\xff"), "corrupt: a name is not text"),
         (one() + b"x", "bytes are left after the last name"),
-        (struct.pack("<QQQ", 0x112, 0, 2**63), "truncated"),
+        (struct.pack("<QQQ", 0x112, 0, 2**60), "byte 24: truncated"),
     ],
 )
 def test_a_damaged_file_is_refused_in_a_sentence(content, problem):
@@ -109,3 +220,19 @@ def test_a_file_that_mxnet_wrote_is_written_again_byte_for_byte():
     assert weights["new0_weight"].shape == (6, 1, 5, 5)
     assert weights["new0_weight"].dtype == np.float32
     assert params.dumps(weights) == COURSE_MODEL.read_bytes()
+
+
+def test_a_file_that_is_not_there_is_told_in_a_sentence(tmp_path):
+    with pytest.raises(
+        ProjectError, match=r"none.params: cannot be read: No such file"
+    ):
+        params.read(tmp_path / "none.params")
+
+
+def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path):
+    path = tmp_path / "w.params"
+
+    params.write(path, {"w": np.ones(2)})
+
+    assert params.read(path)["w"].tolist() == [1, 1]
+    assert list(tmp_path.iterdir()) == [path]
