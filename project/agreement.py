@@ -1,0 +1,192 @@
+"""Compare every backend's predictions with those in float64, for every model here.
+
+python agreement.py [--edition NAME ...] [--model NAME] [--backend NAME ...] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, redirect_stdout
+from dataclasses import asdict, dataclass
+
+import milestone
+
+# isort: split
+# milestone sees to it that numpy leaves the cores to us.
+import checkpoints
+import editions
+import numpy as np
+from asked import MOST
+from backends import Backend, gpu, host, vendor
+from backends.numpy_cpu import NumpyCpu
+from editions import Edition, Model
+from errors import MissingError, ProjectError, UsageError
+from kernels import VARIANTS, Variant
+from milestone import Images
+from network import Inference, Network
+
+TIE = 1e-5  # of a logit; scores closer than that may swap places
+COUNTS = (100, 1000, 10_000)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a backend found in a model's images, beside what float64 finds."""
+
+    edition: str
+    model: str
+    backend: str
+    weights: str  # the name of their file
+    images: int
+    accuracy: dict[int, float]  # on the first so many images
+    differs: int  # predictions that are not float64's, without the ties
+    ties: int  # those whose two scores are within TIE in float64
+    op_times_s: tuple[float, ...]
+
+    def line(self) -> str:
+        """Put it on one line of a table."""
+        shares = "  ".join(f"{share:.4f}" for share in self.accuracy.values())
+        times = " + ".join(f"{seconds:.4f}" for seconds in self.op_times_s)
+        return (
+            f"{self.edition}  {self.model:12} {self.backend:20} {shares}  "
+            f"differs {self.differs}, ties {self.ties}  {times}"
+        )
+
+
+def differing(gold: np.ndarray, found: np.ndarray) -> tuple[int, int]:
+    """Count the images that two backends put into other classes, and the ties.
+
+    Both are probabilities, images x classes; the logarithm of their ratio is the
+    difference of two logits.
+    """
+    best, other = gold.argmax(axis=1), found.argmax(axis=1)
+    (rows,) = np.nonzero(best != other)
+    with np.errstate(divide="ignore"):
+        logits = np.log(gold[rows])
+    gaps = logits[range(len(rows)), best[rows]] - logits[range(len(rows)), other[rows]]
+    ties = int((gaps < TIE).sum())
+    return len(rows) - ties, ties
+
+
+def compared(
+    network: Network, images: Images, gold: Inference, backend: Backend, name: str
+) -> Comparison:
+    """Run a backend, and compare it."""
+    found = backend.infer(network, images.pixels)
+    differs, ties = differing(gold.probabilities, found.probabilities)
+    accuracy = {}
+    if images.labels is not None:
+        right = found.labels == images.labels
+        counts = [count for count in COUNTS if count <= len(right)] or [len(right)]
+        accuracy = {n: round(float(right[:n].mean()), 4) for n in counts}
+    assert network.path is not None
+    return Comparison(
+        network.edition.name,
+        network.model.name,
+        name,
+        network.path.name,
+        len(images.pixels),
+        accuracy,
+        differs,
+        ties,
+        found.op_times_s,
+    )
+
+
+def everywhere(
+    network: Network, images: Images, names: list[str]
+) -> Iterator[Comparison]:
+    """Compare what is named of the backends that work here, float64 itself first."""
+    double = NumpyCpu(dtype=np.float64)
+    gold = double.infer(network, images.pixels)
+    yield compared(network, images, gold, double, "float64")
+    for name in names:
+        with ExitStack() as opened:
+            try:
+                backend = BACKENDS[name](network.model, opened)
+                row = compared(network, images, gold, backend, name)
+            except (MissingError, UsageError) as error:
+                print(f"without {name}: {error}", file=sys.stderr)
+                continue
+            yield row
+
+
+def _numpy(model: Model, opened: ExitStack) -> Backend:
+    return NumpyCpu()
+
+
+def _cpp(model: Model, opened: ExitStack) -> Backend:
+    import cpu_convolution
+
+    cpu_convolution.load()
+    return NumpyCpu(cpu_convolution.convolve)
+
+
+def _mxnet(model: Model, opened: ExitStack) -> Backend:
+    return (host.ours if model.own else host.library)("mxnet")[0]
+
+
+def _cudnn(model: Model, opened: ExitStack) -> Backend:
+    return opened.enter_context(vendor.cudnn())
+
+
+def _on_gpu(runs: str, variant: Variant) -> Callable[[Model, ExitStack], Backend]:
+    def made(model: Model, opened: ExitStack) -> Backend:
+        return opened.enter_context(gpu.opened(runs))(variant)
+
+    return made
+
+
+BACKENDS: dict[str, Callable[[Model, ExitStack], Backend]] = {
+    "numpy": _numpy,
+    "c++": _cpp,
+    "mxnet": _mxnet,
+    "cudnn": _cudnn,
+    **{
+        f"{runs}-{name}": _on_gpu(runs, variant)
+        for runs in gpu.NAMES
+        for name, variant in VARIANTS.items()
+    },
+}
+"""What runs a network, by name: ``cuda-tiled`` is all on the GPU, ``mxnet-tiled`` in
+MXNet with the convolutions on the GPU."""
+
+
+def chosen(wanted: argparse.Namespace) -> Iterator[tuple[Edition, Network]]:
+    """Load every model that is asked for; say which have no weights here."""
+    for name in wanted.edition or editions.EDITIONS:
+        edition = editions.edition(name)
+        models = edition.models
+        if wanted.model:
+            models = (checkpoints.find(edition, wanted.model),)
+        for model in models:
+            try:
+                yield edition, checkpoints.load(edition, model)
+            except ProjectError as error:
+                print(f"without {name} {model.name}: {error}", file=sys.stderr)
+
+
+def main() -> None:
+    """Compare all, or what is asked for; the exit status says whether they agree."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--edition", action="append")
+    parser.add_argument("--model")
+    parser.add_argument("--backend", action="append", choices=BACKENDS, metavar="NAME")
+    parser.add_argument("--images", type=int, default=MOST)
+    parser.add_argument("--json", action="store_true", help="a line of JSON each")
+    wanted = parser.parse_args()
+    agreed = True
+    for edition, network in chosen(wanted):
+        with redirect_stdout(sys.stderr):
+            images = milestone.load_images(edition, wanted.images)
+        for row in everywhere(network, images, wanted.backend or list(BACKENDS)):
+            print(json.dumps(asdict(row)) if wanted.json else row.line(), flush=True)
+            agreed &= row.differs == 0
+    sys.exit(0 if agreed else ProjectError.exit_code)
+
+
+if __name__ == "__main__":
+    milestone.run(main)

@@ -1,0 +1,42 @@
+"""Comparing predictions with those in float64."""
+
+import json
+import subprocess
+import sys
+
+import agreement
+import checkpoints
+import numpy as np
+
+
+def probabilities(*scores):
+    raised = np.exp(np.array(scores, np.float64))
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def test_another_class_differs_and_nearly_equal_scores_are_a_tie():
+    gold = probabilities([1, 0, 0], [0, 1, 1 - 0.9e-5], [0, 1, 1 - 1.1e-5], [0, 2, 0])
+    found = probabilities([1, 0, 0], [0, 1, 1.1], [0, 1, 1.1], [0, 0, 2])
+
+    assert agreement.differing(gold, found) == (2, 1)
+    assert agreement.differing(gold, gold) == (0, 0)
+
+
+def test_a_class_that_float64_holds_impossible_differs():
+    assert agreement.differing(np.array([[1.0, 0.0]]), np.array([[0.4, 0.6]])) == (1, 0)
+
+
+def test_the_command_compares_what_is_named_and_says_what_is_missing():
+    words = ["--edition", "2019fa", "--model", "ece408", "--images", "150"]
+    words += ["--backend", "numpy", "--backend", "cuda-tiled", "--json"]
+    program = checkpoints.MODELS.parent / "agreement.py"
+    done = subprocess.run(
+        [sys.executable, program, *words], capture_output=True, text=True, check=False
+    )
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [row["backend"] for row in rows][:2] == ["float64", "numpy"]
+    assert all(row["differs"] == 0 and row["images"] == 150 for row in rows)
+    assert len(rows[1]["op_times_s"]) == 2
+    assert len(rows) == 3 or "without cuda-tiled: " in done.stderr
