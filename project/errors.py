@@ -29,3 +29,7 @@ class GpuError(ProjectError):
     """CUDA failed while the GPU computed; the message names CUDA's word for it."""
 
     exit_code = 4
+
+
+class CompilerError(MissingError):
+    """What is in C++ cannot be built here: there is no compiler, or it fails."""

@@ -70,7 +70,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "requests": ("runner/engines/docker/",),
     "yaml": ("runner/yamldoc/",),
     "sqlite3": ("runner/index.py",),
-    "subprocess": ("runner/process.py", "project/compiler.py"),
+    "subprocess": (
+        "runner/process.py",
+        "project/compiler.py",
+        "project/native.py",
+    ),
     "zstandard": ("runner/pack",),
     "pathspec": ("runner/pack",),
     "msgspec": ("runner/events.py", "runner/record.py"),

@@ -1,0 +1,180 @@
+"""C++ built for the processor at hand, and kept."""
+
+import ctypes
+import os
+from dataclasses import replace
+
+import native
+import pytest
+from errors import CompilerError
+from native import Library
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "rai" / "native"
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    try:
+        return native.find()
+    except CompilerError as error:
+        pytest.skip(f"compiler: {error}")
+
+
+@pytest.fixture
+def answer(tmp_path):
+    """Give a library of two sources and a header in a folder of its own."""
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "deep.h").write_text("#define DEEP 40\n")
+    (tmp_path / "part.cpp").write_text('#include "deep.h"\nint part() { return DEEP; }')
+    (tmp_path / "answer.cpp").write_text(
+        'int part();\nextern "C" int answer() { return part() + MORE; }\n'
+    )
+    sources = (tmp_path / "answer.cpp", tmp_path / "part.cpp")
+    return Library("answer", sources, (tmp_path / "include",), ("-DMORE=2",))
+
+
+class Unreachable(native.Compiler):
+    """A compiler that must not be needed."""
+
+    def build(self, library, path):
+        pytest.fail("compiled again")
+
+
+def program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def answered(path):
+    return ctypes.CDLL(str(path)).answer()
+
+
+def test_sources_become_one_library_that_loads(answer, compiler, cache):
+    path = native.build(answer, compiler)
+
+    assert answered(path) == 42
+    assert [path] == list(cache.iterdir())
+
+
+def test_a_library_is_built_once(answer, compiler):
+    path = native.build(answer, compiler)
+
+    again = Unreachable(compiler.command, compiler.processor, compiler.macros)
+    assert native.build(answer, again) == path
+
+
+def test_whatever_goes_into_a_library_is_in_its_name(answer, compiler):
+    keys = [
+        native.key(answer, compiler),
+        native.key(replace(answer, options=("-DMORE=3",)), compiler),
+        native.key(answer, replace(compiler, command=("/other/g++",))),
+        native.key(answer, replace(compiler, processor=("-march=other",))),
+        native.key(answer, replace(compiler, macros=b"#define __AVX9__ 1\n")),
+    ]
+    for path in (answer.includes[0] / "deep.h", answer.sources[1]):
+        path.write_text(path.read_text() + "// changed\n")
+        keys.append(native.key(answer, compiler))
+
+    assert len(set(keys)) == len(keys)
+    assert native.key(answer, compiler) == keys[-1]
+
+
+def test_the_compiler_says_what_the_processor_can_do(compiler):
+    macros = dict(line.split(b" ")[1:3] for line in compiler.macros.splitlines())
+
+    assert b"__VERSION__" in macros
+    assert b"_GLIBCXX_RELEASE" in macros or b"_LIBCPP_VERSION" in macros
+    if os.uname().machine == "x86_64":
+        plain = native.find(processors=[("-march=x86-64",)])
+        assert b"__AVX" not in plain.macros
+        assert plain.macros != compiler.macros
+
+
+def test_an_option_for_the_processor_that_is_refused_is_left_out(compiler):
+    found = native.find(processors=[("-march=none-such",), ()])
+
+    assert found.processor == ()
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b""])
+def test_a_damaged_library_is_built_anew(damage, answer, compiler):
+    path = native.build(answer, compiler)
+    path.write_bytes(damage(path.read_bytes()))
+
+    assert answered(native.build(answer, compiler)) == 42
+
+
+def test_without_a_cache_the_library_lies_in_a_folder_of_its_own(
+    answer, compiler, tmp_path, monkeypatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    path = native.build(answer, compiler)
+
+    assert tmp_path not in path.parents
+    assert answered(path) == 42
+
+
+def test_cxx_names_the_compiler_and_its_options(tmp_path, compiler):
+    mine = program(tmp_path / "mine", f'shift; exec {compiler.command[0]} "$@"')
+
+    found = native.find({"CXX": f"{mine} --cache", "PATH": os.environ["PATH"]})
+
+    assert found.command == (str(mine), "--cache")
+
+
+def test_without_a_compiler_it_is_said_which_were_looked_for(tmp_path):
+    with pytest.raises(CompilerError) as report:
+        native.find({"PATH": str(tmp_path)})
+
+    assert str(report.value) == (
+        "there is no C++ compiler here (g++, c++, clang++); install one, or name it "
+        "in CXX"
+    )
+
+
+def test_a_cxx_that_is_no_program_is_not_passed_over(tmp_path):
+    with pytest.raises(
+        CompilerError, match="CXX names g\\+\\+-99, which is no program"
+    ):
+        native.find({"CXX": "g++-99", "PATH": os.environ["PATH"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("echo x: error: no headers >&2; exit 1", "says: x: error: no headers"),
+        ("exit 4", "ended with status 4"),
+    ],
+)
+def test_a_compiler_that_fails_is_reported_in_its_own_words(text, said, tmp_path):
+    broken = program(tmp_path / "g++", text)
+
+    with pytest.raises(CompilerError) as report:
+        native.find({"PATH": str(tmp_path)})
+
+    assert str(report.value) == f"no C++ can be compiled: {broken} {said}"
+
+
+def test_a_program_that_does_not_start_is_reported(tmp_path):
+    (tmp_path / "g++").write_bytes(b"\x7fELF no")
+    (tmp_path / "g++").chmod(0o755)
+
+    with pytest.raises(CompilerError, match="does not start: Exec format error"):
+        native.find({"PATH": str(tmp_path)})
+
+
+def test_a_mistake_in_a_source_is_reported_with_its_line(answer, compiler, cache):
+    answer.sources[0].write_text("\nint = 3;\n")
+
+    with pytest.raises(
+        CompilerError, match=r"^answer is not built: .*answer.cpp:2:5: "
+    ):
+        native.build(answer, compiler)
+    assert not cache.exists()
