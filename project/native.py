@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,13 +55,25 @@ class Compiler:
     """Its version, the libraries' versions, and all that the processor can do."""
 
     def build(self, library: Library, path: Path) -> None:
-        """Compile and link; a mistake is an error with the compiler's first words."""
-        argv = [*self.command, *OPTIONS, *self.processor, "-shared"]
-        argv += [f"-I{folder}" for folder in library.folders]
-        argv += [*map(str, library.sources), "-o", str(path), *library.options]
-        done = _run(argv)
-        if done.returncode != 0:
-            raise CompilerError(f"{library.name} is not built: {_words(argv[0], done)}")
+        """Compile all files at once and link them; a mistake is the compiler's word."""
+        how = [*self.command, *OPTIONS, *self.processor]
+        includes = [f"-I{folder}" for folder in library.folders]
+
+        def run(argv: Sequence[str]) -> None:
+            done = _run([*argv, *library.options])
+            if done.returncode != 0:
+                why = _words(argv[0], done)
+                raise CompilerError(f"{library.name} is not built: {why}")
+
+        def compile(source: Path, made: Path) -> str:
+            run([*how, *includes, "-c", str(source), "-o", str(made)])
+            return str(made)
+
+        with tempfile.TemporaryDirectory(prefix="rai-") as folder:
+            objects = [Path(folder, f"{n}.o") for n in range(len(library.sources))]
+            with ThreadPoolExecutor() as pool:
+                made = list(pool.map(compile, library.sources, objects))
+            run([*how, "-shared", *made, "-o", str(path)])
 
 
 def find(
