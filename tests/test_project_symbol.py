@@ -1,0 +1,408 @@
+"""MXNet's symbol files, read into layers and written from them."""
+
+import copy
+import json
+from itertools import count
+
+import pytest
+import symbol
+from editions import EDITIONS
+from errors import ProjectError
+from graph import Convolution, Dense, Flatten, Pooling, Softmax, Tanh, lenet
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import shared_data
+
+COURSE = sorted((shared_data() / "course-models").glob("*-symbol.json"))
+LENET = lenet((12, 5), (24, 5), hidden=160, classes=10, own=False)
+MODELS = [
+    pytest.param(model.layers, id=f"{edition.name}-{model.name}")
+    for edition in EDITIONS.values()
+    for model in edition.models
+]
+
+
+def document(layers=LENET):
+    return json.loads(symbol.dumps(layers))
+
+
+def node(document, name):
+    return next(node for node in document["nodes"] if node["name"] == name)
+
+
+def place(document, name):
+    return document["nodes"].index(node(document, name))
+
+
+def refusal(document):
+    with pytest.raises(ProjectError) as refused:
+        symbol.loads(json.dumps(document), "net.json")
+    return str(refused.value)
+
+
+@pytest.mark.skipif(not COURSE, reason="data: no symbol files of the course")
+def test_the_courses_files_hold_the_layers_of_its_editions_with_their_names():
+    for path in COURSE:
+        edition, model = path.name.removesuffix("-symbol.json").split("-", 1)
+        layers = symbol.loads(path.read_text(), str(path))
+
+        assert layers == EDITIONS[edition].model(model).layers, path
+        assert nodes_of(document(layers)) == nodes_of(json.loads(path.read_text()))
+
+
+def nodes_of(document):
+    """Nodes with their attributes under one name, whatever MXNet wrote them."""
+    for one in document["nodes"]:
+        if says := one.pop("attr", None):
+            one["attrs"] = says
+    return document["nodes"], document["heads"], document["arg_nodes"]
+
+
+@pytest.mark.parametrize("layers", MODELS)
+def test_what_is_written_is_read_back(layers):
+    assert symbol.loads(symbol.dumps(layers)) == layers
+
+
+@st.composite
+def chains(draw):
+    """Layers in any order that ends as a network does, with any sizes and names."""
+    numbers = count()
+    sizes = st.integers(1, 10**9 - 1)
+
+    def name(kind):
+        letters = draw(st.text("aé_.0/\\\"'", max_size=3))
+        return f"{kind}{letters}{next(numbers)}"
+
+    def layer(kind):
+        if kind is Convolution:
+            names = name("c"), name("w")
+            return Convolution(*names, draw(sizes), draw(sizes), draw(st.booleans()))
+        if kind is Dense:
+            return Dense(name("f"), name("w"), name("b"), draw(sizes))
+        return kind(name("l"))
+
+    kinds = st.sampled_from([Convolution, Tanh, Pooling, Flatten, Dense])
+    front = [layer(kind) for kind in draw(st.lists(kinds, max_size=6))]
+    return (*front, layer(Dense), Softmax(name("s")))
+
+
+@settings(max_examples=50)
+@given(chains())
+def test_any_chain_that_ends_as_a_network_does_is_written_and_read_back(layers):
+    assert symbol.loads(symbol.dumps(layers)) == layers
+
+
+def older(document):
+    """As MXNet 0.8 wrote it: parameters apart, inputs in pairs, no version."""
+    for one in document["nodes"]:
+        one["param"] = one.pop("attrs", {})
+        one["attr"] = {"ctx_group": "stage1", "weight_lr_mult": "0.5"}
+        one["backward_source_id"] = -1
+        one["inputs"] = [entry[:2] for entry in one["inputs"]]
+    document["heads"] = [entry[:2] for entry in document["heads"]]
+    del document["attrs"]
+    return document
+
+
+def between(document):
+    """As MXNet 0.9 to 0.12 wrote it."""
+    for one in document["nodes"]:
+        if "attrs" in one:
+            one["attr"] = one.pop("attrs")
+    return document
+
+
+@pytest.mark.parametrize("written", [older, between])
+def test_the_files_of_earlier_versions_are_read(written):
+    assert symbol.loads(json.dumps(written(document()))) == LENET
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("convolution0", {"stride": "(1, 1)", "dilate": "[1,1]", "pad": "(0L, 0L)"}),
+        ("convolution0", {"stride": "(1, 1,)", "pad": "()", "num_group": "1"}),
+        ("convolution0", {"no_bias": "1", "layout": "None", "workspace": "512"}),
+        ("convolution0", {"kernel": "[5,5]", "num_filter": " 12 ", "__lr_mult__": "0"}),
+        ("convolution0", {"cudnn_tune": "fastest", "cudnn_off": "False"}),
+        ("pooling0", {"global_pool": "false", "pooling_convention": "valid"}),
+        ("fullyconnected0", {"no_bias": "False", "flatten": "True"}),
+        ("softmax", {"grad_scale": "0.1", "normalization": "batch"}),
+    ],
+)
+def test_attributes_that_say_what_is_so_anyway_are_read(name, says):
+    changed = document()
+    node(changed, name)["attrs"] = {**node(changed, name).get("attrs", {}), **says}
+
+    assert symbol.loads(json.dumps(changed)) == LENET
+
+
+@pytest.mark.parametrize("op", ["Softmax", "softmax"])
+def test_other_operators_that_do_the_same_are_read(op):
+    changed = document()
+    node(changed, "softmax")["op"] = op
+    node(changed, "activation0").update(op="tanh", attrs={})
+    if op == "softmax":
+        del changed["nodes"][place(changed, "softmax_label")]
+        changed["nodes"][-1]["inputs"].pop()
+        changed["heads"][0][0] -= 1
+
+    assert symbol.loads(json.dumps(changed)) == LENET
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "problem"),
+    [
+        ("convolution0", {"stride": "(2, 2)"}, "`stride` is (2, 2), only (1, 1) is"),
+        ("convolution0", {"pad": "(2, 2)"}, "`pad` is (2, 2), only (0, 0) is"),
+        ("convolution0", {"pad": "None"}, "`pad` is None, only (0, 0) is"),
+        ("convolution0", {"dilate": "(2,2)"}, "`dilate` is (2,2), only (1, 1) is"),
+        ("convolution0", {"num_group": "2"}, "`num_group` is 2, only 1 is served"),
+        ("convolution0", {"num_group": "True"}, "`num_group` is True, only 1 is"),
+        ("convolution0", {"layout": "NHWC"}, "`layout` is NHWC, only NCHW is served"),
+        ("convolution0", {"no_bias": "False"}, "`no_bias` is False, only True is"),
+        ("convolution0", {"no_bias": None}, "`no_bias` is missing, only True is"),
+        ("convolution0", {"kernel": "(5, 3)"}, "`kernel` is (5, 3), only (K, K) is"),
+        ("convolution0", {"kernel": "(5,)"}, "`kernel` is (5,), only (K, K) is served"),
+        ("convolution0", {"kernel": "(0, 0)"}, "`kernel` is (0, 0), only (K, K) is"),
+        ("convolution0", {"kernel": None}, "`kernel` is missing"),
+        ("convolution0", {"num_filter": "0"}, "only a whole number from 1 on is"),
+        ("convolution0", {"num_filter": "1e3"}, "`num_filter` is 1e3, only a whole"),
+        ("convolution0", {"num_filter": "9" * 5000}, "`num_filter` is 9999"),
+        ("convolution0", {"colour": "red"}, "there is no attribute `colour`"),
+        (
+            "activation0",
+            {"act_type": "relu"},
+            "`act_type` is relu, only tanh is served",
+        ),
+        ("activation0", {"act_type": None}, "`act_type` is missing, only tanh is"),
+        ("pooling0", {"pool_type": "avg"}, "`pool_type` is avg, only max is served"),
+        ("pooling0", {"kernel": "(3, 3)"}, "`kernel` is (3, 3), only (2, 2) is served"),
+        ("pooling0", {"stride": None}, "`stride` is missing, only (2, 2) is served"),
+        ("pooling0", {"global_pool": "True"}, "`global_pool` is True, only False is"),
+        ("pooling0", {"pooling_convention": "full"}, "is full, only valid is served"),
+        ("fullyconnected0", {"num_hidden": None}, "`num_hidden` is missing"),
+        ("fullyconnected0", {"no_bias": "True"}, "`no_bias` is True, only False is"),
+        ("fullyconnected0", {"flatten": "0"}, "`flatten` is 0, only True is served"),
+        ("softmax", {"multi_output": "True"}, "`multi_output` is True, only False is"),
+    ],
+)
+def test_what_is_not_served_is_refused_by_node_operator_and_attribute(
+    name, says, problem
+):
+    changed = document()
+    told = node(changed, name)
+    wanted = {**told.get("attrs", {}), **says}
+    told["attrs"] = {key: text for key, text in wanted.items() if text is not None}
+
+    refused = refusal(changed)
+
+    assert refused.startswith(f"net.json: node `{name}` ({told['op']}): ")
+    assert problem in refused
+    assert "; " not in refused
+
+
+def relu(changed):
+    node(changed, "activation0")["op"] = "LeakyReLU"
+
+
+def two_heads(changed):
+    changed["heads"].append([place(changed, "pooling0"), 0, 0])
+
+
+def second_output(changed):
+    node(changed, "flatten0")["inputs"] = [[place(changed, "convolution1"), 1, 0]]
+
+
+def branch(changed):
+    node(changed, "flatten0")["inputs"] = [[place(changed, "pooling0"), 0, 0]]
+
+
+def cycle(changed):
+    node(changed, "activation0")["inputs"] = [[place(changed, "pooling0"), 0, 0]]
+
+
+def beyond(changed):
+    node(changed, "activation0")["inputs"] = [[99, 0, 0]]
+
+
+def negative(changed):
+    node(changed, "activation0")["inputs"] = [[-1, 0, 0]]
+
+
+def no_bias_input(changed):
+    node(changed, "fullyconnected0")["inputs"].pop()
+
+
+def computed_weights(changed):
+    inputs = node(changed, "convolution0")["inputs"]
+    inputs.reverse()
+
+
+def image(changed):
+    node(changed, "data")["name"] = "image"
+
+
+def variable_with_input(changed):
+    node(changed, "convolution1_weight")["inputs"] = [[0, 0, 0]]
+
+
+def headless(changed):
+    changed["heads"] = [[place(changed, "fullyconnected1"), 0, 0]]
+
+
+def early_softmax(changed):
+    node(changed, "flatten0").update(op="softmax")
+
+
+def one_name(changed):
+    node(changed, "convolution1_weight")["name"] = "convolution0_weight"
+
+
+def head_beyond(changed):
+    changed["heads"] = [[99, 0, 0]]
+
+
+def no_heads(changed):
+    changed["heads"] = []
+
+
+def no_nodes(changed):
+    changed["nodes"] = {}
+
+
+def number_as_attribute(changed):
+    node(changed, "convolution0")["attrs"]["num_filter"] = 12
+
+
+def truth_as_place(changed):
+    node(changed, "activation0")["inputs"] = [[True, False, 0]]
+
+
+def nameless(changed):
+    del node(changed, "flatten0")["name"]
+
+
+def no_inputs(changed):
+    del node(changed, "flatten0")["inputs"]
+
+
+def no_object(changed):
+    changed["nodes"][3] = "tanh"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (relu, "node `activation0` (LeakyReLU): only Convolution, New, Activation, "),
+        (two_heads, "2 heads, only one is served"),
+        (
+            second_output,
+            "[[6, 1, 0]], only first outputs of nodes before it are served",
+        ),
+        (branch, "node `pooling0` (Pooling): it goes to 2 nodes, only a chain is"),
+        (branch, "node `convolution1` (Convolution): it goes to 0 nodes"),
+        (cycle, "node 3: `inputs` is [[4, 0, 0]], only first outputs of nodes before"),
+        (beyond, "node 3: `inputs` is [[99, 0, 0]], only first outputs"),
+        (negative, "node 3: `inputs` is [[-1, 0, 0]], only first outputs"),
+        (no_bias_input, "it takes 2 inputs, only data, weight, bias are served"),
+        (computed_weights, "it takes the variable `convolution0_weight`, only `data`"),
+        (image, "it takes the variable `image`, only `data` can come first"),
+        (variable_with_input, "node `convolution1_weight` (null): a variable takes no"),
+        (headless, "node `fullyconnected1` (FullyConnected) is last, only SoftmaxOut"),
+        (
+            early_softmax,
+            "node `flatten0` (softmax): it follows node `convolution1` (Co",
+        ),
+        (early_softmax, "only the last layer can be one"),
+        (one_name, "node `convolution0_weight` (null): another node has its name"),
+        (head_beyond, "`heads` is [[99, 0, 0]], which names no node"),
+        (no_heads, "not a symbol file: it has no list `heads`"),
+        (no_nodes, "not a symbol file: it has no list `nodes`"),
+        (number_as_attribute, "node 2: `attrs` is not an object of texts"),
+        (truth_as_place, "node 3: `inputs` is [[true, false, 0]], only first outputs"),
+        (nameless, "node 7: it has no text `name`"),
+        (no_inputs, "node 7: it has no list `inputs`"),
+        (no_object, "node 3: not an object of JSON"),
+    ],
+)
+def test_what_is_no_chain_of_served_layers_is_refused(change, problem):
+    changed = document()
+    change(changed)
+
+    refused = refusal(changed)
+
+    assert refused.startswith("net.json: ")
+    assert problem in refused
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "not a symbol file: not JSON: Expecting value"),
+        ("[" * 100_000, "not a symbol file: not JSON: "),
+        ("1" * 5000, "not a symbol file: not JSON: "),
+        ("[]", "not a symbol file: not an object of JSON"),
+        ("{}", "not a symbol file: it has no list `nodes`"),
+    ],
+)
+def test_what_is_no_symbol_file_is_refused_as_such(text, problem):
+    with pytest.raises(ProjectError, match=f"net.json: {problem}"):
+        symbol.loads(text, "net.json")
+
+
+def test_all_problems_are_told_at_once_but_not_without_end():
+    changed = document()
+    node(changed, "convolution0")["attrs"]["stride"] = "(2, 2)"
+    node(changed, "activation0")["attrs"]["act_type"] = "relu"
+
+    assert refusal(changed).count("; ") == 1
+
+    for one in changed["nodes"]:
+        one["op"] = "Dropout\ud800"
+
+    assert refusal(changed).endswith("; and 13 more")
+    assert refusal(changed).isascii()
+
+
+def test_a_file_that_ends_too_early_is_refused_wherever_that_is():
+    text = symbol.dumps(LENET)
+
+    for end in range(len(text)):
+        with pytest.raises(
+            ProjectError, match=r"symbol: not a symbol file: not JSON: "
+        ):
+            symbol.loads(text[:end])
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 20) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150)
+@given(anything, st.data())
+def test_a_file_with_anything_in_place_of_a_part_is_read_or_refused(other, data):
+    changed = copy.deepcopy(document())
+    at = changed
+    while True:
+        keys = list(at) if isinstance(at, dict) else range(len(at))
+        key = data.draw(st.sampled_from(keys))
+        if (
+            not at[key]
+            or not isinstance(at[key], dict | list)
+            or data.draw(st.booleans())
+        ):
+            break
+        at = at[key]
+    at[key] = other
+
+    try:
+        layers = symbol.loads(json.dumps(changed), "net.json")
+    except ProjectError as refused:
+        assert str(refused).startswith("net.json: ")
+    else:
+        assert len(layers) == len(LENET)
