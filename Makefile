@@ -6,7 +6,7 @@ ARGS   ?=
 # An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
 GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
-.PHONY: help run test fast check format kernels gpu bench clean
+.PHONY: help run test fast check format kernels gpu bench table clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -36,6 +36,9 @@ gpu: $(VENV)/.ready-dev ## test on the GPU, then run its milestones at 100, 1000
 
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+table: $(VENV)/.ready-dev ## write the README's table of editions from what was measured
+	@$(BIN)/python -m benchmarks.table
 
 help: ## say what the doors are
 	@sed -n 's/^\([a-z]*\):.*## /\1: /p' Makefile

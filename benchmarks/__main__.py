@@ -17,6 +17,8 @@ NAMES = (
     "images",
     "gpu_start",
     "gpu_job",
+    "milestones",
+    "agreement",
 )
 
 

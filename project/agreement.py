@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict, dataclass
+from hashlib import sha256
+from statistics import median
 
 import milestone
 
@@ -40,11 +42,14 @@ class Comparison:
     model: str
     backend: str
     weights: str  # the name of their file
+    digest: str  # SHA-256 of it
+    given: bool  # whether it came from RAI_MODELS_DIR
     images: int
+    published: float | None  # accuracy on all test images, of the course's weights
     accuracy: dict[int, float]  # on the first so many images
     differs: int  # predictions that are not float64's, without the ties
     ties: int  # those whose two scores are within TIE in float64
-    op_times_s: tuple[float, ...]
+    op_times_s: tuple[float, ...]  # medians
 
     def line(self) -> str:
         """Put it on one line of a table."""
@@ -72,10 +77,17 @@ def differing(gold: np.ndarray, found: np.ndarray) -> tuple[int, int]:
 
 
 def compared(
-    network: Network, images: Images, gold: Inference, backend: Backend, name: str
+    network: Network,
+    images: Images,
+    gold: Inference,
+    backend: Backend,
+    name: str,
+    rounds: int = 1,
 ) -> Comparison:
-    """Run a backend, and compare it."""
-    found = backend.infer(network, images.pixels)
+    """Run a backend, more than once for its Op Times, and compare it."""
+    inferences = [backend.infer(network, images.pixels) for _ in range(rounds)]
+    times = zip(*(each.op_times_s for each in inferences), strict=True)
+    found = inferences[-1]
     differs, ties = differing(gold.probabilities, found.probabilities)
     accuracy = {}
     if images.labels is not None:
@@ -88,16 +100,19 @@ def compared(
         network.model.name,
         name,
         network.path.name,
+        sha256(network.path.read_bytes()).hexdigest(),
+        checkpoints.is_given(network),
         len(images.pixels),
+        network.model.published.get(MOST),
         accuracy,
         differs,
         ties,
-        found.op_times_s,
+        tuple(map(median, times)),
     )
 
 
 def everywhere(
-    network: Network, images: Images, names: list[str]
+    network: Network, images: Images, names: list[str], rounds: int
 ) -> Iterator[Comparison]:
     """Compare what is named of the backends that work here, float64 itself first."""
     double = NumpyCpu(dtype=np.float64)
@@ -107,7 +122,7 @@ def everywhere(
         with ExitStack() as opened:
             try:
                 backend = BACKENDS[name](network.model, opened)
-                row = compared(network, images, gold, backend, name)
+                row = compared(network, images, gold, backend, name, rounds)
             except (MissingError, UsageError) as error:
                 print(f"without {name}: {error}", file=sys.stderr)
                 continue
@@ -176,13 +191,20 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--backend", action="append", choices=BACKENDS, metavar="NAME")
     parser.add_argument("--images", type=int, default=MOST)
+    parser.add_argument("--rounds", type=int, default=1, help="Op Times are medians")
+    parser.add_argument(
+        "--given", action="store_true", help="only what lies in RAI_MODELS_DIR"
+    )
     parser.add_argument("--json", action="store_true", help="a line of JSON each")
     wanted = parser.parse_args()
     agreed = True
     for edition, network in chosen(wanted):
+        if wanted.given and not checkpoints.is_given(network):
+            continue
         with redirect_stdout(sys.stderr):
             images = milestone.load_images(edition, wanted.images)
-        for row in everywhere(network, images, wanted.backend or list(BACKENDS)):
+        names = wanted.backend or list(BACKENDS)
+        for row in everywhere(network, images, names, wanted.rounds):
             print(json.dumps(asdict(row)) if wanted.json else row.line(), flush=True)
             agreed &= row.differs == 0
     sys.exit(0 if agreed else ProjectError.exit_code)

@@ -40,6 +40,11 @@ def find(edition: Edition, name: str) -> Model:
     return Model(name, symbol.loads(path.read_text("utf-8"), str(path)))
 
 
+def is_given(network: Network) -> bool:
+    """Say whether a network's weights came from RAI_MODELS_DIR."""
+    return network.path is not None and network.path.parent != MODELS
+
+
 def own_file(edition: Edition, model: Model) -> Path:
     """Name the file of the project's own weights for a model."""
     return MODELS / f"{edition.name}-{edition.weights_of(model).name}.params"

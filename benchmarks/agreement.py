@@ -1,0 +1,39 @@
+"""Every model on every backend that works here: accuracy, agreement, Op Times."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+
+from benchmarks import rows
+from benchmarks.project import program
+
+GOAL = "every prediction is float64's, ties apart"
+
+
+def measure() -> Iterator[dict[str, object]]:
+    """Compare all; where RAI_MODELS_DIR is set, its models beside our own."""
+    yield from _compared({})
+    if folder := os.environ.get("RAI_MODELS_DIR"):
+        yield from _compared({"RAI_MODELS_DIR": folder})
+
+
+def _compared(models: dict[str, str]) -> Iterator[dict[str, object]]:
+    environ = {k: v for k, v in os.environ.items() if k != "RAI_MODELS_DIR"}
+    with subprocess.Popen(
+        program(
+            "agreement.py", "--json", "--rounds", "3", *(["--given"] if models else [])
+        ),
+        env=environ | models,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            found = json.loads(line)
+            name = "{edition} {model} by {backend}".format(**found)
+            yield rows.row(name, GOAL, found["differs"] == 0, **found)
+    if child.returncode not in (0, 1):
+        raise RuntimeError(f"agreement.py exited {child.returncode}")
