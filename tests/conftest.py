@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +68,29 @@ def _gpu() -> str | None:
     return None if probe.returncode == 0 and probe.stdout else "nvidia-smi sees no GPU"
 
 
-_PROBES = {"docker": _docker, "local": _local, "data": _data, "gpu": _gpu}
+@cache
+def _mxnet() -> str | None:
+    if find_spec("mxnet") is None:
+        return "MXNet is not installed"
+    # In a process of its own, as MXNet brings threads, and settings that stay.
+    imported = "from backends import mxnet_cpu; mxnet_cpu.loaded()"
+    probe = subprocess.run(
+        [sys.executable, "-c", imported],
+        cwd=ROOT / "project",
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return probe.stderr.rstrip().rpartition("\n")[2] if probe.returncode else None
+
+
+_PROBES = {
+    "docker": _docker,
+    "local": _local,
+    "data": _data,
+    "gpu": _gpu,
+    "mxnet": _mxnet,
+}
 
 
 def shared_data() -> Path:
