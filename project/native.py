@@ -37,6 +37,12 @@ class Library:
     sources: tuple[Path, ...]
     includes: tuple[Path, ...] = ()  # folders of headers beside the sources' own
     options: tuple[str, ...] = ()
+    glue: tuple[Path, ...] = ()  # sources that need not be fast, but built fast
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Name all that is compiled."""
+        return (*self.glue, *self.sources)
 
     @property
     def folders(self) -> list[Path]:
@@ -66,13 +72,14 @@ class Compiler:
                 raise CompilerError(f"{library.name} is not built: {why}")
 
         def compile(source: Path, made: Path) -> str:
-            run([*how, *includes, "-c", str(source), "-o", str(made)])
+            fast = ["-O0"] if source in library.glue else []
+            run([*how, *fast, *includes, "-c", str(source), "-o", str(made)])
             return str(made)
 
         with tempfile.TemporaryDirectory(prefix="rai-") as folder:
-            objects = [Path(folder, f"{n}.o") for n in range(len(library.sources))]
+            objects = [Path(folder, f"{n}.o") for n in range(len(library.files))]
             with ThreadPoolExecutor() as pool:
-                made = list(pool.map(compile, library.sources, objects))
+                made = list(pool.map(compile, library.files, objects))
             run([*how, "-shared", *made, "-o", str(path)])
 
 
@@ -115,7 +122,8 @@ def key(library: Library, compiler: Compiler) -> str:
     """Name a library by all that it is made from, the processor's abilities too."""
     how = [*compiler.command, *OPTIONS, *compiler.processor]
     how += [library.name, *library.options, *map(str, library.includes)]
-    code = cache.sources(library.sources, library.folders)
+    how += map(str, library.glue)
+    code = cache.sources(library.files, library.folders)
     return cache.key([*map(os.fsencode, how), compiler.macros, *code])
 
 

@@ -61,6 +61,14 @@ def test_sources_become_one_library_that_loads(answer, compiler, cache):
     assert [path] == list(cache.iterdir())
 
 
+def test_what_is_glue_becomes_part_of_the_library(answer, compiler):
+    first, second = answer.sources
+
+    path = native.build(replace(answer, sources=(first,), glue=(second,)), compiler)
+
+    assert answered(path) == 42
+
+
 def test_a_library_is_built_once(answer, compiler):
     path = native.build(answer, compiler)
 
@@ -72,6 +80,7 @@ def test_whatever_goes_into_a_library_is_in_its_name(answer, compiler):
     keys = [
         native.key(answer, compiler),
         native.key(replace(answer, options=("-DMORE=3",)), compiler),
+        native.key(replace(answer, glue=answer.sources[1:]), compiler),
         native.key(answer, replace(compiler, command=("/other/g++",))),
         native.key(answer, replace(compiler, processor=("-march=other",))),
         native.key(answer, replace(compiler, macros=b"#define __AVX9__ 1\n")),
