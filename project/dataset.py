@@ -18,6 +18,7 @@ TEST = "t10k"
 TRAIN = "train"
 UNSIGNED_BYTES = 0x08
 MOST_BYTES = 1 << 30
+GZIP = b"\x1f\x8b"  # how such a file begins; IDX begins with zeros
 
 
 def folders() -> Iterator[Path]:
@@ -56,22 +57,33 @@ def load(part: str) -> tuple[np.ndarray, np.ndarray]:
     path = _require(f"{part}-images-idx3-ubyte")
     labels_path = _require(f"{part}-labels-idx1-ubyte")
     images, labels = read_idx(path, 3), read_idx(labels_path, 1)
+    count, rows, columns = images.shape
+    if not count or not rows or rows != columns:
+        raise ProjectError(
+            f"{path}: {count} images of {rows} x {columns} pixels; at least one is "
+            "needed, and square ones"
+        )
     if len(images) != len(labels):
         raise ProjectError(f"{path}: {len(images)} images, but {len(labels)} labels")
-    if len(labels) and labels.max() >= CLASSES:
+    if labels.max() >= CLASSES:
         raise ProjectError(f"{labels_path}: label {labels.max()} is over {CLASSES - 1}")
     return images, labels
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """Read one file of unsigned bytes in big-endian IDX."""
-    opener = gzip.open if path.suffix == ".gz" else open
+    """Read one file of unsigned bytes in big-endian IDX, gzipped or not."""
     try:
-        with opener(path, "rb") as file:
-            shape = _shape(file.read(4 * (1 + dimensions)), dimensions, path)
-            content = file.read(prod(shape) + 1)
+        with path.open("rb") as file:
+            # Browsers and tools unpack on their own, so names need not be true.
+            packed = file.read(2) == GZIP
+            file.seek(0)
+            plain = gzip.GzipFile(fileobj=file) if packed else file
+            shape = _shape(plain.read(4 * (1 + dimensions)), dimensions, path)
+            content = plain.read(prod(shape) + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ProjectError(f"{path}: damaged: {error}; download it again") from None
+    except OSError as error:
+        raise ProjectError(f"{path}: cannot be read: {error.strerror}") from None
     if len(content) != prod(shape):
         kind = "truncated" if len(content) < prod(shape) else "too long"
         raise ProjectError(f"{path}: {kind} for its shape {shape}; download it again")
@@ -82,10 +94,19 @@ def _shape(header: bytes, dimensions: int, path: Path) -> tuple[int, ...]:
     if len(header) < 4 * (1 + dimensions):
         raise ProjectError(f"{path}: truncated in its header; download it again")
     magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
-    if magic != UNSIGNED_BYTES << 8 | dimensions:
+    expected = UNSIGNED_BYTES << 8 | dimensions
+    if magic == 0:
         raise ProjectError(
-            f"{path}: not big-endian IDX of {dimensions} dimensions (magic {magic:#x})"
+            f"{path}: magic 0 and a header in the machine's own byte order, as the "
+            "course's resized files have it; give the original IDX files, which are "
+            "resized here"
         )
-    if prod(shape) > MOST_BYTES:
+    if magic == int.from_bytes(expected.to_bytes(4, "little")):
+        raise ProjectError(f"{path}: little-endian IDX; only big-endian is read")
+    if magic != expected:
+        raise ProjectError(
+            f"{path}: not IDX of bytes in {dimensions} dimensions (magic {magic:#x})"
+        )
+    if prod(size or 1 for size in shape) > MOST_BYTES:
         raise ProjectError(f"{path}: damaged: a shape of {shape}; download it again")
     return tuple(shape)

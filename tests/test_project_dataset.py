@@ -53,6 +53,23 @@ def test_gzipped_files_are_read_too_and_may_lie_in_the_folder_itself(folder, fiv
     assert (images == five).all()
 
 
+def test_what_a_file_is_shows_in_its_content_whatever_its_name_says(folder, five):
+    plain, labels = (folder / IMAGES).read_bytes(), (folder / LABELS).read_bytes()
+    (folder / IMAGES).write_bytes(gzip.compress(plain))
+    (folder / LABELS).unlink()
+    (folder / f"{LABELS}.gz").write_bytes(labels)
+
+    images, read = dataset.load(dataset.TEST)
+
+    assert (images == five).all()
+    assert len(read) == 5
+
+
+def test_a_file_that_cannot_be_opened_is_told_in_a_sentence(folder):
+    with pytest.raises(ProjectError, match="fashion-mnist: cannot be read: Is a dir"):
+        dataset.read_idx(folder, 3)
+
+
 def test_nothing_is_available_where_the_folder_does_not_exist(monkeypatch, tmp_path):
     monkeypatch.setenv("RAI_DATA_DIR", str(tmp_path / "nowhere"))
 
@@ -67,9 +84,15 @@ def test_nothing_is_available_where_the_folder_does_not_exist(monkeypatch, tmp_p
         (b"", "truncated in its header"),
         (idx(np.zeros((5, 28, 28)))[:-1], "truncated for its shape"),
         (idx(np.zeros((5, 28, 28))) + b"x", "too long for its shape"),
-        (idx(np.zeros((5, 28))), "not big-endian IDX of 3 dimensions"),
-        (struct.pack("<4I", 0, 5, 28, 28) + bytes(5 * 28 * 28), r"magic 0x0"),
+        (idx(np.zeros((5, 28))), r"not IDX of bytes in 3 dimensions \(magic 0x802\)"),
+        (struct.pack("<4I", 0, 5, 28, 28) + bytes(5 * 28 * 28), "magic 0 and a header"),
+        (struct.pack("<4I", 0x803, 5, 28, 28), "little-endian IDX; only big-endian is"),
+        (struct.pack(">4I", 0xD03, 5, 28, 28), r"not IDX of bytes .* \(magic 0xd03\)"),
         (struct.pack(">4I", 0x803, *[2**32 - 1] * 3), "damaged: a shape of"),
+        (struct.pack(">4I", 0x803, 0, *[2**32 - 1] * 2), "damaged: a shape of"),
+        (idx(np.zeros((0, 28, 28))), "0 images of 28 x 28 pixels; at least one is"),
+        (idx(np.zeros((5, 28, 27))), "5 images of 28 x 27 pixels; .* square ones"),
+        (idx(np.zeros((5, 0, 0))), "5 images of 0 x 0 pixels"),
         (idx(np.zeros((4, 28, 28))), "4 images, but 5 labels"),
     ],
 )
@@ -100,6 +123,36 @@ def test_an_archive_whose_content_was_changed_is_refused(folder, five):
 
     with pytest.raises(ProjectError, match="damaged: CRC check failed"):
         dataset.load(dataset.TEST)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (gzip.compress(idx(np.zeros((5, 28, 28)))) + b"x", "damaged: Not a gzipped"),
+        (gzip.compress(idx(np.zeros((5, 28, 28))) + b"x"), "too long for its shape"),
+        (gzip.compress(idx(np.zeros((5, 28, 28)))[:-1]), "truncated for its shape"),
+        (gzip.compress(gzip.compress(idx(np.zeros((5, 28, 28))))), "not IDX of bytes"),
+        (gzip.compress(b""), "truncated in its header"),
+    ],
+)
+def test_an_archive_of_anything_else_is_refused(folder, five, content, problem):
+    (folder / f"{IMAGES}.gz").write_bytes(content)
+    (folder / IMAGES).unlink()
+
+    with pytest.raises(ProjectError, match=f"{IMAGES}.gz: .*{problem}"):
+        dataset.load(dataset.TEST)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_any_beginning_of_a_file_is_refused(folder, packed):
+    content = idx(np.arange(5 * 6 * 6).reshape(5, 6, 6))
+    content = gzip.compress(content) if packed else content
+    path = folder / IMAGES
+
+    for end in range(len(content)):
+        path.write_bytes(content[:end])
+        with pytest.raises(ProjectError, match=f"{IMAGES}: .*download it again"):
+            dataset.read_idx(path, 3)
 
 
 def test_labels_beyond_the_classes_are_refused(folder, five):
