@@ -81,7 +81,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "platformdirs": ("runner/config.py",),
     "pycuda": ("project/device.py",),
     "cuda": ("project/compiler.py",),
-    "mxnet": ("project/backends/mxnet_cpu.py",),
+    "mxnet": ("project/mxnet_package.py",),
     "cudnn": ("project/cudnn_convolution.py",),
     "torch": (
         "project/train.py",

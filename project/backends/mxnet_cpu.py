@@ -1,0 +1,162 @@
+"""The network in MXNet on the CPU, as the course ran it.
+
+Our convolution is MXNet's operator ``New`` there, in C++ on the CPU or on the GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import cores
+import graph
+import mxnet_package
+import numpy as np
+import operator_library
+import symbol
+from errors import ProjectError, UsageError
+from kernels import Variant
+from mxnet_package import loaded, quiet
+from network import Inference, Network
+from operator_library import LIBCUDA, OperatorLibrary
+
+Module = Any  # mxnet.mod.Module; MXNet has no types
+NdArray = Any  # mxnet.nd.NDArray
+Descriptions = list[tuple[str, tuple[int, ...]]]
+
+DATA = "data"  # what the course's symbols call the images
+PIECE_BYTES = 32 << 20  # of the largest layer, which then is near the caches
+GPU_PIECE_BYTES = 128 << 20  # large enough to keep a GPU busy
+
+
+class MxnetCpu:
+    """MXNet's own module, with our operator ``New`` where the network asks for it."""
+
+    name = "mxnet"
+
+    def __init__(
+        self,
+        variant: Variant | None = None,
+        *,
+        own: bool = False,
+        libcuda: str = LIBCUDA,
+    ) -> None:
+        self.variant = variant
+        self._libcuda = libcuda
+        if own or variant:
+            operator()
+        self._mxnet = loaded()
+
+    def infer(self, network: Network, images: np.ndarray) -> Inference:
+        """Classify images of bytes, a piece at a time."""
+        count, size, _ = images.shape
+        layers = network.model.layers
+        largest = max(s.floats_out for s in graph.convolutions(layers, 1, size))
+        piece_bytes = GPU_PIECE_BYTES if self.variant else PIECE_BYTES
+        batch = max(1, min(count, piece_bytes // (4 * largest)))
+        batches = sorted({batch, count % batch or batch})
+        with self._ours(network, batches, size) as ours, _faults(self._mxnet, ours):
+            module = self._bound(network, (batch, 1, size, size))
+            pieces = (images[at : at + batch] for at in range(0, count, batch))
+            found = [self._forward(module, piece) for piece in pieces]
+            times = ours.take_times() if ours else []
+        layers_timed = len(times) // len(found)
+        sums = (sum(times[n::layers_timed]) for n in range(layers_timed))
+        return Inference(np.concatenate(found), tuple(sums))
+
+    @contextmanager
+    def _ours(
+        self, network: Network, batches: Sequence[int], size: int
+    ) -> Iterator[OperatorLibrary | None]:
+        """Tell the operator where to compute, where the network has it."""
+        if network.model.own:
+            ours = operator()
+            ours.take_times()
+            ours.use_cpu(cores.COUNT)
+            layers = network.model.layers
+            shapes = [s for n in batches for s in graph.convolutions(layers, n, size)]
+            try:
+                if self.variant:
+                    gpu = ours.open_gpu(self._libcuda)
+                    plans = operator_library.plans(self.variant, shapes, gpu)
+                    ours.use_gpu(plans)
+                yield ours
+            finally:
+                ours.use_cpu(cores.COUNT)
+        elif self.variant:
+            raise UsageError(
+                f"model {network.model.name} has MXNet's convolutions, which "
+                f"{self.variant.name} does not replace"
+            )
+        else:
+            yield None
+
+    def _bound(self, network: Network, shape: tuple[int, ...]) -> Module:
+        """Make a module of the network, with its weights, for pieces of a shape."""
+        text = network.symbol or symbol.dumps(network.model.layers)
+        with quiet():
+            net = self._mxnet.symbol.load_json(text)
+            known = {DATA, *network.weights}
+            labels = [name for name in net.list_arguments() if name not in known]
+            module = self._mxnet.mod.Module(
+                net, [DATA], labels, context=self._mxnet.cpu()
+            )
+            module.bind(*_described(labels, shape), for_training=False)
+        module.set_params({n: self._put(a) for n, a in network.weights.items()}, {})
+        return module
+
+    def _forward(self, module: Module, piece: np.ndarray) -> np.ndarray:
+        """Give the probabilities of images, of which there may be fewer than bound."""
+        x = self._put(piece[:, np.newaxis])
+        if x.shape != module.data_shapes[0].shape:
+            with quiet():
+                module.reshape(*_described(module.label_names, x.shape))
+        # Only a score is made from labels, but the course's networks take some.
+        labels = [self._mxnet.nd.zeros(len(piece)) for _ in module.label_names]
+        module.forward(self._mxnet.io.DataBatch([x], labels), is_train=False)
+        (probabilities,) = module.get_outputs()
+        found: np.ndarray = probabilities.asnumpy()
+        return found
+
+    def _put(self, array: np.ndarray) -> NdArray:
+        return self._mxnet.nd.array(array, self._mxnet.cpu(), np.float32)
+
+
+def _described(
+    labels: Sequence[str], shape: tuple[int, ...]
+) -> tuple[Descriptions, Descriptions | None]:
+    """Say the shapes of images and labels as a module wants them."""
+    return [(DATA, shape)], [(name, shape[:1]) for name in labels] or None
+
+
+@cache
+def operator() -> OperatorLibrary:
+    """Build the operator and register it in MXNet, once in a process."""
+    # Before MXNet is there: its threads would have to stop for each new process.
+    path = operator_library.build(mxnet_package.folder())
+    mxnet = loaded()
+    with _faults(mxnet):
+        # `mx.library.load` does this, then makes all of MXNet's functions again, which
+        # takes longer than all else and only serves those who call them from Python.
+        load = mxnet.base._LIB.MXLoadLib
+        mxnet.base.check_call(load(os.fsencode(path), 0))
+    return OperatorLibrary(path)
+
+
+@contextmanager
+def _faults(mxnet: ModuleType, ours: OperatorLibrary | None = None) -> Iterator[None]:
+    """Turn MXNet's errors into ours; what the operator said is why, where it did."""
+    try:
+        yield
+    except mxnet.base.MXNetError as error:
+        why = ours and ours.error()
+        raise why or ProjectError(f"MXNet: {_last_line(error)}") from None
+
+
+def _last_line(error: Exception) -> str:
+    *_, last = str(error).strip().splitlines()
+    return last.removeprefix("MXNetError: ")

@@ -1,0 +1,115 @@
+"""MXNet's package: the only importer, and why it cannot be imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import cores
+import numpy as np
+from errors import MissingError
+
+PYTHONS = ((3, 11), (3, 12))  # those that MXNet 1.9.1 and we run on
+INSTALL = "install the extra `.[mxnet]`, or run this in the image `gpu`"
+
+
+def available() -> bool:
+    """Say whether MXNet is installed; whether it loads is another matter."""
+    return find_spec("mxnet") is not None
+
+
+def folder() -> Path:
+    """Name the folder of the installed package, without loading it."""
+    spec = find_spec("mxnet")
+    if spec is None or spec.origin is None:
+        raise MissingError(why_not(ModuleNotFoundError(name="mxnet")))
+    return Path(spec.origin).parent
+
+
+@cache
+def loaded() -> ModuleType:
+    """Import MXNet with all cores to itself; MissingError says why that cannot be."""
+    # What fuses tanh with the convolution makes both three times slower.
+    os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
+    try:
+        with _threads(cores.COUNT), _old_names(), quiet():
+            import mxnet
+    except (ImportError, OSError, AttributeError) as error:
+        raise MissingError(why_not(error)) from None
+    module: ModuleType = mxnet
+    return module
+
+
+def why_not(
+    error: Exception,
+    python: tuple[int, int] = sys.version_info[:2],
+    numpy: str = np.__version__,
+) -> str:
+    """Say why MXNet does not load, and what to do."""
+    if python not in PYTHONS:
+        known = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+        return f"MXNet runs on Python {known}, not on {python[0]}.{python[1]}"
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing == "mxnet":
+        return f"MXNet is not installed; {INSTALL}"
+    if int(numpy.partition(".")[0]) >= 2:
+        return f"MXNet needs NumPy 1.x, and this is {numpy}; {INSTALL}"
+    if missing == "distutils":
+        return "MXNet needs the package setuptools on Python 3.12; install it"
+    if missing:
+        return f"MXNet does not load: Python's package {missing} is missing; {INSTALL}"
+    if "lib" in str(error) and isinstance(error, OSError):
+        return (
+            f"MXNet does not load: {error}; install Debian's packages "
+            "libgomp1 and libquadmath0, or their like"
+        )
+    return f"MXNet does not load: {error}; {INSTALL}"
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let OpenMP, which reads the environment when it is loaded, have so many."""
+    name = "OMP_NUM_THREADS"
+    before = os.environ.get(name)
+    os.environ[name] = str(count)
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
+
+
+@contextmanager
+def _old_names() -> Iterator[None]:
+    """Let MXNet find `numpy.bool`, which NumPy 1.24 removed."""
+    if "bool" in vars(np):
+        yield
+        return
+    np.bool = bool  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        del np.bool
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back notices, some of which MXNet writes past Python; errors are raised."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere, warnings.catch_warnings():
+            os.dup2(nowhere.fileno(), 2)
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

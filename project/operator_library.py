@@ -1,0 +1,176 @@
+"""The library of MXNet's operator ``New``: built by g++, told by ctypes what to do."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_double, c_int, c_uint
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import compiler
+import native
+from compiler import Unit, defines
+from errors import GpuError, NoGpuError, ProjectError, UsageError
+from kernels import Launch, Variant
+from shapes import ConvShape
+
+LIBCUDA = "libcuda.so.1"
+BUFFERS = {"y": 0, "x": 1, "k": 2}  # as cpp/gpu.h counts them
+MOST_BUFFERS, MOST_NUMBERS = 8, 16
+CPP = Path(__file__).resolve().parent / "cpp"
+SOURCES = tuple(CPP / f"{name}.cpp" for name in ("forward", "gpu", "convolution"))
+
+
+def build(mxnet: Path) -> Path:
+    """Build the library for the MXNet whose package lies there, or take it as kept."""
+    return native.build(
+        native.Library(
+            "New",
+            SOURCES,
+            includes=(mxnet / "include",),
+            options=("-ldl",),
+            glue=(mxnet / "src" / "lib_api.cc", CPP / "operator.cpp"),
+        )
+    )
+
+
+class _Launch(ctypes.Structure):
+    """A kernel and its grid, in the layout of ``rai::Launch`` in cpp/gpu.h."""
+
+    _fields_ = (
+        ("kernel", c_char_p),
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared_bytes", c_uint),
+        ("buffer_count", c_int),
+        ("number_count", c_int),
+        ("buffers", c_int * MOST_BUFFERS),
+        ("numbers", c_int * MOST_NUMBERS),
+    )
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that the operator can compute on."""
+
+    architecture: str  # such as sm_90
+    cuda: tuple[int, int]  # what its driver serves
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How convolutions of a shape are computed on a GPU."""
+
+    shape: ConvShape
+    cubin: bytes
+    constants: tuple[str, ...]
+    launches: tuple[Launch, ...]
+
+
+def plans(variant: Variant, shapes: Sequence[ConvShape], gpu: Gpu) -> list[Plan]:
+    """Compile a variant's kernels for a GPU, and plan what it serves."""
+    for shape in shapes:
+        if why := variant.refusal(shape):
+            raise UsageError(f"{variant.name} does not serve {shape}: {why}")
+    units = [Unit(variant.name, defines(variant.defines(shape))) for shape in shapes]
+    wanted = list(dict.fromkeys(units))
+    cubins = compiler.cubins(wanted, gpu.architecture, gpu.cuda)
+    made = dict(zip(wanted, cubins, strict=True))
+    return [
+        Plan(shape, made[unit], variant.constants, variant.launches(shape))
+        for shape, unit in zip(shapes, units, strict=True)
+    ]
+
+
+class OperatorLibrary:
+    """The loaded library; there is one operator ``New`` in a process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._c = _typed(ctypes.CDLL(str(path)))
+
+    def use_cpu(self, threads: int) -> None:
+        """Compute on so many threads of the processor."""
+        self._c.rai_operator_use_cpu(threads)
+
+    def open_gpu(self, libcuda: str = LIBCUDA) -> Gpu:
+        """Find the first GPU by the driver's library; nothing computes on it yet."""
+        capability, cuda = (c_int * 2)(), (c_int * 2)()
+        if self._c.rai_gpu_open(libcuda.encode(), capability, cuda) < 0:
+            raise NoGpuError(f"no GPU can be used: {self.problem()}")
+        return Gpu("sm_{}{}".format(*capability), (cuda[0], cuda[1]))
+
+    def use_gpu(self, plans: Sequence[Plan]) -> None:
+        """Compute on the GPU that was opened, convolutions of the planned shapes."""
+        self._checked(self._c.rai_gpu_start())
+        modules = {
+            cubin: self._checked(self._c.rai_gpu_load(cubin))
+            for cubin in dict.fromkeys(plan.cubin for plan in plans)
+        }
+        for plan in plans:
+            launches = [_as_c(launch) for launch in plan.launches]
+            constants = [name.encode() for name in plan.constants]
+            answer = self._c.rai_gpu_plan(
+                (c_int * 6)(*astuple(plan.shape)),
+                modules[plan.cubin],
+                (c_char_p * len(constants))(*constants),
+                len(constants),
+                (_Launch * len(launches))(*launches),
+                len(launches),
+            )
+            self._checked(answer)
+
+    def take_times(self) -> list[float]:
+        """Give the seconds of every call since the last time, and forget them."""
+        seconds = (c_double * self._c.rai_operator_calls())()
+        self._c.rai_operator_take_times(seconds)
+        return list(seconds)
+
+    def problem(self) -> str:
+        """Give the last sentence of what went wrong, and forget it."""
+        said: bytes = self._c.rai_operator_problem()
+        return said.decode(errors="replace")
+
+    def error(self) -> ProjectError | None:
+        """Make an error of what went wrong in a call, where something did."""
+        if not (problem := self.problem()):
+            return None
+        # CUDA's word comes first in what CUDA says.
+        return (GpuError if problem.startswith("CUDA_") else ProjectError)(problem)
+
+    def _checked(self, answer: int) -> int:
+        if answer < 0:
+            raise self.error() or ProjectError(f"{self.path}: an unnamed failure")
+        return answer
+
+
+def _as_c(launch: Launch) -> _Launch:
+    buffers = [BUFFERS[name] for name in launch.buffers]
+    return _Launch(
+        launch.kernel.encode(),
+        launch.grid,
+        launch.block,
+        launch.shared_bytes,
+        len(buffers),
+        len(launch.numbers),
+        tuple(buffers),
+        launch.numbers,
+    )
+
+
+def _typed(c: ctypes.CDLL) -> ctypes.CDLL:
+    """Declare the functions of cpp/forward.h and cpp/gpu.h."""
+    c.rai_operator_use_cpu.argtypes = [c_int]
+    c.rai_operator_use_cpu.restype = None
+    c.rai_operator_problem.argtypes = []
+    c.rai_operator_problem.restype = c_char_p
+    c.rai_operator_calls.argtypes = []
+    c.rai_operator_take_times.argtypes = [POINTER(c_double)]
+    c.rai_operator_take_times.restype = None
+    c.rai_gpu_open.argtypes = [c_char_p, POINTER(c_int), POINTER(c_int)]
+    c.rai_gpu_start.argtypes = []
+    c.rai_gpu_load.argtypes = [c_char_p]
+    constants, launches = POINTER(c_char_p), POINTER(_Launch)
+    c.rai_gpu_plan.argtypes = [POINTER(c_int), c_int, constants, c_int, launches, c_int]
+    return c
