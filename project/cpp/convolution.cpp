@@ -4,11 +4,11 @@
 // them that follow each other, across the ends of the picture's rows. For each weight of
 // a map there is then one load from the image; where a vector crosses the end of a row,
 // the lanes behind it come from a second load, K - 1 numbers further on. So no lane
-// computes what nobody asked for, nothing is padded and nothing is unrolled.
+// computes what nobody asked for, nothing is padded, and no matrix of windows is written.
 //
 // A block of sums, some maps by some vectors, stays in registers from the first weight
-// to the last. For each weight's place there are as many multiplications as sums, and
-// only maps + 2 vectors loads.
+// to the last. For each place in a window there are maps x vectors multiplications, and
+// only maps + vectors loads, or maps + 2 vectors where a row ends.
 #include "convolution.h"
 
 #include <algorithm>
@@ -37,13 +37,26 @@ constexpr int MOST_VECTORS = 8;
 typedef float Floats __attribute__((vector_size(4 * LANES)));
 typedef std::int32_t Ints __attribute__((vector_size(4 * LANES)));
 
-struct Sizes {
+// The sizes of a convolution, and what follows from them.
+struct Layer {
     int maps, channels, height, width, kernel, rows, columns;
     std::size_t pixels; // of a map of the output
+    // Where each weight of a map lies over the image, from where its window begins.
+    std::vector<std::ptrdiff_t> places;
 
+    Layer(int M, int C, int H, int W, int K)
+        : maps(M), channels(C), height(H), width(W), kernel(K), rows(H - K + 1),
+          columns(W - K + 1),
+          pixels(rows > 0 && columns > 0 ? std::size_t(rows) * columns : 0) {
+        for (int c = 0; c < C; c++) {
+            for (int p = 0; p < K; p++) {
+                for (int q = 0; q < K; q++) {
+                    places.push_back((std::ptrdiff_t(c) * H + p) * W + q);
+                }
+            }
+        }
+    }
     std::size_t image() const { return std::size_t(channels) * height * width; }
-    std::size_t weights() const { return std::size_t(channels) * kernel * kernel; }
-    // Where the window of an output's pixel begins in its image.
     std::size_t window(std::size_t pixel) const {
         return pixel / columns * width + pixel % columns;
     }
@@ -61,11 +74,11 @@ template <Pixels LIE> class Windows {
     Ints behind;
 
   public:
-    void set(const float *x, const Sizes &s, std::size_t pixel) {
-        const int left = s.left(pixel);
-        first = x + s.window(pixel);
+    void set(const float *x, const Layer &layer, std::size_t pixel) {
+        const int left = layer.left(pixel);
+        first = x + layer.window(pixel);
         // Only what a lane needs bounds a load: nothing outside the image is read.
-        jump = left < LANES ? s.kernel - 1 : 0;
+        jump = left < LANES ? layer.kernel - 1 : 0;
         Ints lanes{};
         for (int lane = 0; lane < LANES; lane++) {
             lanes[lane] = lane;
@@ -87,10 +100,10 @@ template <> class Windows<Pixels::ANYWHERE> {
     const float *first[LANES];
 
   public:
-    __attribute__((noinline)) void set(const float *x, const Sizes &s,
+    __attribute__((noinline)) void set(const float *x, const Layer &layer,
                                        std::size_t pixel) {
         for (int lane = 0; lane < LANES; lane++) {
-            first[lane] = x + s.window(std::min(pixel + lane, s.pixels - 1));
+            first[lane] = x + layer.window(std::min(pixel + lane, layer.pixels - 1));
         }
     }
     __attribute__((noinline)) Floats at(std::ptrdiff_t place) const {
@@ -104,12 +117,12 @@ template <> class Windows<Pixels::ANYWHERE> {
 
 // Compute some vectors of an image's output, from `pixel` on, of MAPS maps.
 template <int MAPS, int VECTORS, Pixels LIE>
-void block(float *y, const float *x, const float *k, const Sizes &s,
+void block(float *y, const float *x, const float *k, const Layer &layer,
            std::size_t pixel) {
     Windows<LIE> windows[VECTORS];
 #pragma GCC unroll 16
     for (int v = 0; v < VECTORS; v++) {
-        windows[v].set(x, s, pixel + v * LANES);
+        windows[v].set(x, layer, pixel + v * LANES);
     }
     Floats sums[MAPS][VECTORS];
 #pragma GCC unroll 16
@@ -119,33 +132,28 @@ void block(float *y, const float *x, const float *k, const Sizes &s,
             sums[m][v] = Floats{};
         }
     }
-    const std::ptrdiff_t row = s.width - s.kernel;
-    const std::ptrdiff_t channel = std::ptrdiff_t(s.height - s.kernel) * s.width;
-    std::ptrdiff_t place = 0;
-    for (int c = 0; c < s.channels; c++, place += channel) {
-        for (int p = 0; p < s.kernel; p++, place += row) {
-            for (int q = 0; q < s.kernel; q++, place++, k += MAPS) {
-                Floats in[VECTORS];
+    // One loop over all weights: the end of a short one is what processors mispredict.
+    for (const std::ptrdiff_t place : layer.places) {
+        Floats in[VECTORS];
 #pragma GCC unroll 16
-                for (int v = 0; v < VECTORS; v++) {
-                    in[v] = windows[v].at(place);
-                }
+        for (int v = 0; v < VECTORS; v++) {
+            in[v] = windows[v].at(place);
+        }
 #pragma GCC unroll 16
-                for (int m = 0; m < MAPS; m++) {
+        for (int m = 0; m < MAPS; m++) {
 #pragma GCC unroll 16
-                    for (int v = 0; v < VECTORS; v++) {
-                        sums[m][v] += k[m] * in[v];
-                    }
-                }
+            for (int v = 0; v < VECTORS; v++) {
+                sums[m][v] += k[m] * in[v];
             }
         }
+        k += MAPS;
     }
-    const std::size_t wanted = std::min<std::size_t>(LANES, s.pixels);
+    const std::size_t wanted = std::min<std::size_t>(LANES, layer.pixels);
 #pragma GCC unroll 16
     for (int m = 0; m < MAPS; m++) {
 #pragma GCC unroll 16
         for (int v = 0; v < VECTORS; v++) {
-            float *to = y + m * s.pixels + pixel + v * LANES;
+            float *to = y + m * layer.pixels + pixel + v * LANES;
             const bool whole = LIE != Pixels::ANYWHERE || wanted == LANES;
             std::memcpy(to, &sums[m][v], (whole ? LANES : wanted) * sizeof(float));
         }
@@ -155,31 +163,31 @@ void block(float *y, const float *x, const float *k, const Sizes &s,
 // Compute MAPS maps of an image. The last vector begins early where it would not fit:
 // it computes some pixels again.
 template <int MAPS>
-void maps(float *y, const float *x, const float *k, const Sizes &s) {
+void maps(float *y, const float *x, const float *k, const Layer &layer) {
     constexpr int VECTORS = std::min(SUMS / MAPS, MOST_VECTORS);
     constexpr int WIDE = VECTORS * LANES;
-    const std::size_t end = s.pixels;
-    const bool narrow = s.columns < LANES - 1 || end < LANES;
+    const std::size_t end = layer.pixels;
+    const bool narrow = layer.columns < LANES - 1 || end < LANES;
     std::size_t pixel = 0;
     for (; pixel + WIDE <= end && !narrow; pixel += WIDE) {
-        if (s.left(pixel) < WIDE) {
-            block<MAPS, VECTORS, Pixels::IN_TWO_ROWS>(y, x, k, s, pixel);
+        if (layer.left(pixel) < WIDE) {
+            block<MAPS, VECTORS, Pixels::IN_TWO_ROWS>(y, x, k, layer, pixel);
         } else {
-            block<MAPS, VECTORS, Pixels::IN_A_ROW>(y, x, k, s, pixel);
+            block<MAPS, VECTORS, Pixels::IN_A_ROW>(y, x, k, layer, pixel);
         }
     }
     for (; pixel < end; pixel += LANES) {
         const std::size_t last = end < LANES ? 0 : end - LANES;
         const std::size_t from = std::min(pixel, last);
         if (narrow) {
-            block<MAPS, 1, Pixels::ANYWHERE>(y, x, k, s, from);
+            block<MAPS, 1, Pixels::ANYWHERE>(y, x, k, layer, from);
         } else {
-            block<MAPS, 1, Pixels::IN_TWO_ROWS>(y, x, k, s, from);
+            block<MAPS, 1, Pixels::IN_TWO_ROWS>(y, x, k, layer, from);
         }
     }
 }
 
-using Maps = void (*)(float *, const float *, const float *, const Sizes &);
+using Maps = void (*)(float *, const float *, const float *, const Layer &);
 constexpr Maps MAPS[] = {maps<1>, maps<2>, maps<3>, maps<4>,  maps<5>,  maps<6>,
 #if defined(__AVX512F__) || defined(__aarch64__)
                          maps<7>, maps<8>, maps<9>, maps<10>, maps<11>, maps<12>
@@ -194,15 +202,16 @@ struct Group {
 };
 
 // Share the maps out evenly to as few groups as there can be.
-std::vector<Group> groups(const float *k, const Sizes &s) {
-    const int count = (s.maps + MOST_MAPS - 1) / MOST_MAPS;
+std::vector<Group> groups(const float *k, const Layer &layer) {
+    const std::size_t weights = layer.places.size();
+    const int count = (layer.maps + MOST_MAPS - 1) / MOST_MAPS;
     std::vector<Group> found;
     for (int g = 0, first = 0; g < count; g++) {
-        Group group{first, (s.maps - first) / (count - g), {}};
-        group.weights.reserve(group.count * s.weights());
-        for (std::size_t w = 0; w < s.weights(); w++) {
+        Group group{first, (layer.maps - first) / (count - g), {}};
+        group.weights.reserve(group.count * weights);
+        for (std::size_t w = 0; w < weights; w++) {
             for (int m = first; m < first + group.count; m++) {
-                group.weights.push_back(k[m * s.weights() + w]);
+                group.weights.push_back(k[m * weights + w]);
             }
         }
         first += group.count;
@@ -215,16 +224,17 @@ std::vector<Group> groups(const float *k, const Sizes &s) {
 
 extern "C" void rai_convolve(float *y, const float *x, const float *k, int B, int M,
                              int C, int H, int W, int K, int threads) {
-    Sizes s{M, C, H, W, K, H - K + 1, W - K + 1, 0};
-    s.pixels = std::size_t(s.rows) * s.columns;
-    const std::vector<Group> every = groups(k, s);
+    const Layer layer(M, C, H, W, K);
+    const std::vector<Group> every = groups(k, layer);
     std::atomic<int> next{0};
     // One image at a time to whoever is free: cores are not equally fast.
     auto work = [&] {
         for (int b; (b = next++) < B;) {
+            const float *image = x + b * layer.image();
+            float *maps = y + std::size_t(b) * M * layer.pixels;
             for (const Group &group : every) {
-                float *to = y + (std::size_t(b) * M + group.first) * s.pixels;
-                MAPS[group.count - 1](to, x + b * s.image(), group.weights.data(), s);
+                float *first = maps + group.first * layer.pixels;
+                MAPS[group.count - 1](first, image, group.weights.data(), layer);
             }
         }
     };
