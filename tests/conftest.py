@@ -73,7 +73,7 @@ def _mxnet() -> str | None:
     if find_spec("mxnet") is None:
         return "MXNet is not installed"
     # In a process of its own, as MXNet brings threads, and settings that stay.
-    imported = "from backends import mxnet_cpu; mxnet_cpu.loaded()"
+    imported = "import mxnet_package; mxnet_package.loaded()"
     probe = subprocess.run(
         [sys.executable, "-c", imported],
         cwd=ROOT / "project",
