@@ -64,7 +64,7 @@ def why_not(
     if missing == "distutils":
         return "MXNet needs the package setuptools on Python 3.12; install it"
     if missing:
-        return f"MXNet does not load: Python's package {missing} is missing; {INSTALL}"
+        return f"MXNet does not load: Python's package {missing} is missing; install it"
     if "lib" in str(error) and isinstance(error, OSError):
         return (
             f"MXNet does not load: {error}; install Debian's packages "

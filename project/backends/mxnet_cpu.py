@@ -28,6 +28,7 @@ Module = Any  # mxnet.mod.Module; MXNet has no types
 NdArray = Any  # mxnet.nd.NDArray
 Descriptions = list[tuple[str, tuple[int, ...]]]
 
+FLOAT = 4  # bytes
 DATA = "data"  # what the course's symbols call the images
 PIECE_BYTES = 32 << 20  # of the largest layer, which then is near the caches
 GPU_PIECE_BYTES = 128 << 20  # large enough to keep a GPU busy
@@ -43,9 +44,11 @@ class MxnetCpu:
         variant: Variant | None = None,
         *,
         own: bool = False,
+        piece_bytes: int | None = None,
         libcuda: str = LIBCUDA,
     ) -> None:
         self.variant = variant
+        self._piece_bytes = piece_bytes or (GPU_PIECE_BYTES if variant else PIECE_BYTES)
         self._libcuda = libcuda
         if own or variant:
             operator()
@@ -56,8 +59,7 @@ class MxnetCpu:
         count, size, _ = images.shape
         layers = network.model.layers
         largest = max(s.floats_out for s in graph.convolutions(layers, 1, size))
-        piece_bytes = GPU_PIECE_BYTES if self.variant else PIECE_BYTES
-        batch = max(1, min(count, piece_bytes // (4 * largest)))
+        batch = max(1, min(count, self._piece_bytes // (FLOAT * largest)))
         batches = sorted({batch, count % batch or batch})
         with self._ours(network, batches, size) as ours, _faults(self._mxnet, ours):
             module = self._bound(network, (batch, 1, size, size))

@@ -192,7 +192,8 @@ void Gpu::check(int result, const char *function) const {
     driver_->error_name(result, &word);
     driver_->error_text(result, &text);
     throw std::runtime_error(std::string(word ? word : "CUDA_ERROR_UNKNOWN") + ": " +
-                             function + " failed: " + (text ? text : "unknown error"));
+                             function + " failed: " +
+                             (text ? text : "error " + std::to_string(result)));
 }
 
 } // namespace rai

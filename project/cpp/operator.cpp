@@ -85,7 +85,8 @@ MXReturnValue infer_shape(const Attributes &attributes, std::vector<Sizes> *in,
     const Sizes expected{M, x[1], K, K};
     Sizes &k = in->at(1);
     if (!k.empty() && k != expected) {
-        return refuse("operator New: weight must be maps x channels x kernel");
+        return refuse("operator New: weight must be maps x channels x "
+                      "kernel x kernel");
     }
     k = expected;
     out->at(0) = {x[0], M, x[2] - K + 1, x[3] - K + 1};

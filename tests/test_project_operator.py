@@ -1,0 +1,426 @@
+"""MXNet's operator New: our convolution in C++, and kernels on a pretended GPU."""
+
+import ctypes
+from pathlib import Path
+
+import editions
+import native
+import network
+import numpy as np
+import operator_library
+import pytest
+import reference
+from backends.mxnet_cpu import MxnetCpu
+from backends.numpy_cpu import NumpyCpu
+from errors import GpuError, NoGpuError, ProjectError, UsageError
+from kernels import VARIANTS
+from operator_library import Gpu, Plan
+from shapes import ConvShape
+
+pytestmark = pytest.mark.mxnet
+
+ODD = ConvShape(B=3, M=5, C=2, H=11, W=7, K=4)
+OTHER = ConvShape(B=2, M=3, C=1, H=8, W=9, K=3)
+GRAPH = """{"nodes": [
+  {"op": "null", "name": "data", "inputs": []},
+  {"op": "null", "name": "new0_weight", "inputs": []},
+  {"op": "New", "name": "new0", "inputs": [[0, 0, 0], [1, 0, 0]],
+   "attrs": {"kernel": "%s", "num_filter": "%s"}}],
+  "arg_nodes": [0, 1], "heads": [[2, 0, 0]], "attrs": {"mxnet_version": ["int", 10901]}
+}"""
+
+
+@pytest.fixture
+def mx():
+    import mxnet_package
+
+    return mxnet_package.loaded()
+
+
+@pytest.fixture
+def operator():
+    from backends import mxnet_cpu
+
+    library = mxnet_cpu.operator()
+    library.use_cpu(2)
+    library.take_times()
+    library.problem()
+    yield library
+    library.use_cpu(1)
+
+
+@pytest.fixture(scope="module")
+def libcuda(tmp_path_factory):
+    """Build a driver without a GPU."""
+    source = Path(__file__).with_name("fake_libcuda.cpp")
+    path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
+    native.find().build(native.Library("libcuda", (), glue=(source,)), path)
+    driver = ctypes.CDLL(str(path))
+    driver.path = str(path)
+    driver.fake_asked.restype = ctypes.c_char_p
+    return driver
+
+
+@pytest.fixture
+def gpu(operator, libcuda):
+    """Open the pretended GPU; what it was asked so far is forgotten."""
+    libcuda.fake_fail(b"", 0)
+    found = operator.open_gpu(libcuda.path)
+    asked(libcuda)
+    return found
+
+
+@pytest.fixture
+def nvcc(tmp_path, monkeypatch):
+    """Put a compiler first that knows nothing; name the list of what it was told."""
+    program, told = tmp_path / "bin" / "nvcc", tmp_path / "told"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = --version ] && echo "release 13.0, V13.0.88" && exit\n'
+        'for word; do case $word in -D*) sizes="$sizes$word " ;; esac\n'
+        '[ "$last" = -o ] && made=$word; last=$word; done\n'
+        f'echo "$sizes" | tee -a {told} >"$made"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    return told
+
+
+def asked(libcuda):
+    return libcuda.fake_asked().decode().splitlines()
+
+
+def arrays(shape, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((shape.B, shape.C, shape.H, shape.W), np.float32)
+    k = rng.standard_normal((shape.M, shape.C, shape.K, shape.K), np.float32)
+    return x, k
+
+
+def new(mx, shape, kernel=None, maps=None):
+    """Make a graph of the operator alone."""
+    text = GRAPH % (kernel or f"({shape.K}, {shape.K})", maps or shape.M)
+    return mx.symbol.load_json(text)
+
+
+def convolved(mx, shape, seed=0):
+    x, k = arrays(shape, seed)
+    given = {"data": mx.nd.array(x), "new0_weight": mx.nd.array(k)}
+    bound = new(mx, shape).bind(mx.cpu(), given, grad_req="null")
+    return bound.forward()[0].asnumpy()
+
+
+def expected(shape, seed=0):
+    return reference.gold(*arrays(shape, seed))
+
+
+def planned(name, *shapes):
+    variant = VARIANTS[name]
+    return [Plan(s, b"code", variant.constants, variant.launches(s)) for s in shapes]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ODD,
+        OTHER,
+        ConvShape(B=1, M=1, C=1, H=1, W=1, K=1),
+        ConvShape(B=4, M=2, C=3, H=6, W=6, K=6),
+        ConvShape(B=1, M=17, C=3, H=20, W=37, K=5),
+    ],
+)
+def test_the_operator_convolves_as_the_reference(shape, mx, operator):
+    np.testing.assert_allclose(
+        convolved(mx, shape), expected(shape), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_the_shape_of_its_weights_follows_from_its_data(mx, operator):
+    x = (ODD.B, ODD.C, ODD.H, ODD.W)
+
+    inputs, outputs, _ = new(mx, ODD).infer_shape(data=x)
+
+    assert inputs == [x, (ODD.M, ODD.C, ODD.K, ODD.K)]
+    assert outputs == [(ODD.B, ODD.M, ODD.H_out, ODD.W_out)]
+
+
+@pytest.mark.parametrize("kernel", ["(4, 4)", "(4,4)", "[4, 4]", " ( 4 , 4 ) "])
+def test_a_kernel_is_read_however_it_is_written(kernel, mx, operator):
+    graph = new(mx, ODD, kernel)
+
+    inputs, _, _ = graph.infer_shape(data=(ODD.B, ODD.C, ODD.H, ODD.W))
+
+    assert inputs[1][2:] == (4, 4)
+
+
+def test_each_call_leaves_its_time_once_and_in_order(mx, operator):
+    convolved(mx, ODD)
+    convolved(mx, OTHER)
+
+    first, second = operator.take_times()
+
+    assert first > 0 and second > 0
+    assert operator.take_times() == []
+
+
+def wrong_type(mx):
+    given = {
+        "data": mx.nd.zeros((ODD.B, ODD.C, ODD.H, ODD.W), dtype="float64"),
+        "new0_weight": mx.nd.zeros((ODD.M, ODD.C, ODD.K, ODD.K), dtype="float64"),
+    }
+    new(mx, ODD).bind(mx.cpu(), given, grad_req="null")
+
+
+def with_data(*shape, **others):
+    def bind(mx):
+        new(mx, ODD).infer_shape(data=shape, **others)
+
+    return bind
+
+
+def with_attributes(**said):
+    def bind(mx):
+        new(mx, ODD, **said).infer_shape(data=(ODD.B, ODD.C, ODD.H, ODD.W))
+
+    return bind
+
+
+@pytest.mark.parametrize(
+    ("bind", "why"),
+    [
+        (wrong_type, "data and weight must be float32"),
+        (with_data(3, 2), "data must be images x channels x rows x columns"),
+        (with_data(3, 2, 11, 3), "its weights are larger than the image"),
+        (
+            with_data(3, 2, 11, 7, new0_weight=(5, 1, 4, 4)),
+            "weight must be maps x channels x kernel x kernel",
+        ),
+        (with_attributes(kernel="(4, 5)"), "`kernel` is no square, such as (5, 5)"),
+        (with_attributes(kernel="four"), "`kernel` is no square, such as (5, 5)"),
+        (with_attributes(maps="0"), "`num_filter` is no positive number"),
+    ],
+)
+def test_what_it_cannot_serve_it_says_in_a_sentence(bind, why, mx, operator, capfd):
+    with pytest.raises(mx.base.MXNetError):
+        bind(mx)
+
+    error = operator.error()
+    assert type(error) is ProjectError
+    assert str(error) == f"operator New: {why}"
+    assert operator.error() is None
+
+
+def test_the_gpu_is_described_as_kernels_are_compiled_for_it(gpu):
+    assert gpu == Gpu("sm_90", (13, 2))
+
+
+def test_on_the_gpu_the_clock_runs_from_zeros_to_the_last_sum(
+    mx, operator, gpu, libcuda
+):
+    operator.use_gpu(planned("naive", ODD))
+    loading = asked(libcuda)
+    y = convolved(mx, ODD)
+
+    np.testing.assert_allclose(y, expected(ODD), rtol=1e-4, atol=1e-4)
+    assert loading == ["cuDevicePrimaryCtxRetain", "cuModuleLoadData code"]
+    assert asked(libcuda) == [
+        "cuMemAlloc 1920",
+        "cuMemAlloc 1848",
+        "cuMemAlloc 640",
+        "cuMemcpyHtoD 1848",
+        "cuMemcpyHtoD 640",
+        "cuMemsetD8 0 1920",
+        "cuCtxSynchronize",
+        "cuLaunchKernel conv_naive 5 1 3 16 16 1 0",
+        "cuCtxSynchronize",
+        "cuMemcpyDtoH 1920",
+    ]
+    (seconds,) = operator.take_times()
+    assert seconds > 0
+
+
+def test_constants_are_filled_while_the_clock_runs(mx, operator, gpu, libcuda):
+    operator.use_gpu(planned("constant", ODD))
+    asked(libcuda)
+    y = convolved(mx, ODD)
+
+    np.testing.assert_allclose(y, expected(ODD), rtol=1e-4, atol=1e-4)
+    timed = "\n".join(asked(libcuda)).split("cuCtxSynchronize\n")[1].splitlines()
+    assert timed == [
+        "cuMemcpyDtoD 640",
+        "cuLaunchKernel conv_constant 5 1 3 16 16 1 1444",
+    ]
+
+
+def test_shapes_share_machine_code_and_memory(mx, operator, gpu, libcuda):
+    operator.use_gpu(planned("naive", ODD, OTHER))
+    convolved(mx, ODD)
+    asked(libcuda)
+    y = convolved(mx, OTHER)
+
+    np.testing.assert_allclose(y, expected(OTHER), rtol=1e-4, atol=1e-4)
+    assert not [line for line in asked(libcuda) if line.startswith("cuMemAlloc")]
+    assert libcuda.fake_allocations() == 3
+
+
+def test_leaving_the_gpu_frees_all_that_was_on_it(mx, operator, gpu, libcuda):
+    operator.use_gpu(planned("naive", OTHER, ODD))
+    convolved(mx, OTHER)
+    convolved(mx, ODD)
+    asked(libcuda)
+
+    operator.use_cpu(2)
+
+    assert libcuda.fake_allocations() == 0
+    assert asked(libcuda) == [
+        "cuMemFree 1920",
+        "cuMemFree 1848",
+        "cuMemFree 640",
+        "cuModuleUnload",
+        "cuDevicePrimaryCtxRelease",
+    ]
+    convolved(mx, ODD)
+    assert asked(libcuda) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "said"),
+    [
+        ("cuMemAlloc", 2, "CUDA_ERROR_OUT_OF_MEMORY: cuMemAlloc failed: out of memory"),
+        (
+            "cuLaunchKernel",
+            700,
+            "CUDA_ERROR_ILLEGAL_ADDRESS: cuLaunchKernel failed: "
+            "an illegal memory access was encountered",
+        ),
+        (
+            "cuCtxSynchronize",
+            12345,
+            "CUDA_ERROR_UNKNOWN: cuCtxSynchronize failed: error 12345",
+        ),
+    ],
+)
+def test_what_fails_on_the_gpu_is_said_in_cudas_word(
+    function, code, said, mx, operator, gpu, libcuda
+):
+    operator.use_gpu(planned("naive", ODD))
+    libcuda.fake_fail(function.encode(), code)
+
+    with pytest.raises(mx.base.MXNetError):
+        convolved(mx, ODD)
+
+    error = operator.error()
+    assert type(error) is GpuError
+    assert str(error) == said
+    assert operator.take_times() == []
+    libcuda.fake_fail(b"", 0)
+    np.testing.assert_allclose(convolved(mx, ODD), expected(ODD), rtol=1e-4, atol=1e-4)
+
+
+def test_a_kernel_that_is_not_in_its_machine_code_is_cudas_error(operator, gpu):
+    with pytest.raises(
+        GpuError, match="CUDA_ERROR_NOT_FOUND: cuModuleGetFunction failed: named"
+    ):
+        operator.use_gpu(planned("tiled", ODD))
+
+
+def test_a_shape_without_a_plan_is_named(mx, operator, gpu):
+    operator.use_gpu(planned("naive", OTHER))
+
+    with pytest.raises(mx.base.MXNetError):
+        convolved(mx, ODD)
+
+    assert str(operator.error()) == (
+        "operator New: no plan for 3 x 2 x 11 x 7 by 5 x 2 x 4 x 4"
+    )
+
+
+def test_without_a_driver_no_gpu_can_be_used(operator, tmp_path):
+    missing = tmp_path / "libcuda.so.1"
+
+    with pytest.raises(NoGpuError, match=f"NVIDIA's driver is missing here.*{missing}"):
+        operator.open_gpu(str(missing))
+
+
+def test_a_driver_that_finds_no_device_is_quoted(operator, libcuda):
+    libcuda.fake_fail(b"cuInit", 100)
+
+    with pytest.raises(
+        NoGpuError, match="no GPU can be used: CUDA_ERROR_NO_DEVICE: cuInit failed: no"
+    ):
+        operator.open_gpu(libcuda.path)
+
+
+def test_a_driver_without_devices_shows_none(operator, libcuda):
+    libcuda.fake_fail(b"", 0)
+    libcuda.fake_devices(0)
+    try:
+        with pytest.raises(NoGpuError, match="CUDA's driver shows none"):
+            operator.open_gpu(libcuda.path)
+    finally:
+        libcuda.fake_devices(1)
+
+
+def test_a_library_that_is_no_driver_is_called_too_old(operator):
+    with pytest.raises(NoGpuError, match="too old: it has no cuInit"):
+        operator.open_gpu("libc.so.6")
+
+
+def test_kernels_are_compiled_once_for_shapes_alike(nvcc):
+    small, large = (ConvShape(n, 12, 1, 70, 70, 5) for n in (4, 100))
+    deep = ConvShape(100, 24, 12, 33, 33, 7)
+
+    made = operator_library.plans(
+        VARIANTS["restrict_unroll"], [small, large, deep], Gpu("sm_90", (13, 2))
+    )
+
+    assert [plan.shape for plan in made] == [small, large, deep]
+    assert made[0].cubin == made[1].cubin != made[2].cubin
+    assert [plan.launches[0].grid[2] for plan in made] == [4, 100, 100]
+    assert sorted(nvcc.read_text().split()) == [
+        "-DSHAPE_K=5",
+        "-DSHAPE_K=7",
+        "-DTILE=16",
+        "-DTILE=16",
+    ]
+
+
+def test_a_shape_that_the_variant_refuses_is_a_usage_error():
+    large = ConvShape(B=1, M=64, C=64, H=9, W=9, K=5)
+
+    with pytest.raises(UsageError, match=r"constant does not serve .*102400 weights"):
+        operator_library.plans(VARIANTS["constant"], [large], Gpu("sm_90", (13, 2)))
+
+
+@pytest.mark.parametrize("variant", ["naive", "constant"])
+def test_a_whole_network_convolves_on_the_gpu_in_pieces(
+    variant, libcuda, nvcc, operator
+):
+    edition = editions.edition("2019sp")
+    model = edition.model("ece408")
+    rng = np.random.default_rng(3)
+    weights = {
+        name: (rng.standard_normal(shape) / 500).astype(np.float32)
+        for name, shape in network.shapes(edition, model).items()
+    }
+    one = network.assemble(edition, model, weights)
+    images = rng.integers(0, 256, (5, edition.size, edition.size), np.uint8)
+    libcuda.fake_fail(b"", 0)
+    asked(libcuda)
+    two = 2 * 4 * 6 * 44 * 44
+
+    found = MxnetCpu(VARIANTS[variant], piece_bytes=two, libcuda=libcuda.path).infer(
+        one, images
+    )
+
+    expected = NumpyCpu(dtype=np.float64).infer(one, images)
+    np.testing.assert_allclose(
+        found.probabilities, expected.probabilities, rtol=1e-3, atol=1e-6
+    )
+    assert len(found.op_times_s) == 2
+    said = asked(libcuda)
+    launches = [line.split()[4] for line in said if "cuLaunchKernel" in line]
+    assert launches == ["2", "2", "2", "2", "1", "1"]
+    assert said[-1] == "cuDevicePrimaryCtxRelease"
+    assert libcuda.fake_allocations() == 0
