@@ -6,7 +6,7 @@ ARGS   ?=
 # An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
 GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
-.PHONY: help run test fast check format kernels gpu bench table clean
+.PHONY: help run test fast mxnet check format kernels gpu bench table clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -16,6 +16,10 @@ test: $(VENV)/.ready-dev ## run every test that this machine can; says what was 
 
 fast: $(VENV)/.ready-dev ## the tests that need nothing
 	@$(BIN)/python -m pytest -m 'not docker and not local and not gpu' $(ARGS)
+
+mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'
+	@$(BIN)/python project/mxnet_package.py
 
 check: $(VENV)/.ready-dev ## style and types
 	@$(BIN)/ruff format --check .

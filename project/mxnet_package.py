@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import numpy as np
 from errors import MissingError
 
 PYTHONS = ((3, 11), (3, 12))  # those that MXNet 1.9.1 and we run on
+SYSTEMS = ("linux", "darwin x86_64")
 INSTALL = "install the extra `.[mxnet]`, or run this in the image `gpu`"
 
 
@@ -51,8 +53,11 @@ def why_not(
     error: Exception,
     python: tuple[int, int] = sys.version_info[:2],
     numpy: str = np.__version__,
+    system: str = f"{sys.platform} {platform.machine()}",
 ) -> str:
     """Say why MXNet does not load, and what to do."""
+    if not system.startswith(SYSTEMS):
+        return f"there is no MXNet for {system}; run this in the image `gpu`"
     if python not in PYTHONS:
         known = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)
         return f"MXNet runs on Python {known}, not on {python[0]}.{python[1]}"
@@ -113,3 +118,16 @@ def quiet() -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def main() -> None:
+    """Say which MXNet there is, or why there is none."""
+    try:
+        print(f"MXNet {loaded().__version__} is installed and loads.")
+    except MissingError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
