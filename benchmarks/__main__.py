@@ -14,6 +14,7 @@ NAMES = (
     "docker_engine",
     "stream",
     "pack",
+    "convolution",
     "images",
     "gpu_start",
     "gpu_job",
