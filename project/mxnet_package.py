@@ -7,7 +7,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +17,7 @@ import cores
 import numpy as np
 from errors import MissingError
 
+STDERR = 2  # its file descriptor
 PYTHONS = ((3, 11), (3, 12))  # those that MXNet 1.9.1 and we run on
 SYSTEMS = ("linux", "darwin x86_64")
 INSTALL = "install the extra `.[mxnet]`, or run this in the image `gpu`"
@@ -108,26 +109,12 @@ def _old_names() -> Iterator[None]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep back notices, some of which MXNet writes past Python; errors are raised."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as nowhere, warnings.catch_warnings():
-            os.dup2(nowhere.fileno(), 2)
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def main() -> None:
-    """Say which MXNet there is, or why there is none."""
-    try:
-        print(f"MXNet {loaded().__version__} is installed and loads.")
-    except MissingError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
-
-
-if __name__ == "__main__":
-    main()
+    with warnings.catch_warnings(), ExitStack() as after:
+        warnings.simplefilter("ignore")
+        with suppress(OSError):  # stderr is closed
+            kept = os.dup(STDERR)
+            after.callback(os.close, kept)
+            after.callback(os.dup2, kept, STDERR)
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), STDERR)
+        yield

@@ -12,9 +12,10 @@ import network
 import numpy as np
 import params
 import pytest
+from backends import mxnet_cpu
 from backends.mxnet_cpu import MxnetCpu
 from backends.numpy_cpu import NumpyCpu
-from errors import NoGpuError, ProjectError, UsageError
+from errors import MissingError, NoGpuError, ProjectError
 from graph import convolutions
 from kernels import VARIANTS
 from mxnet_package import INSTALL
@@ -143,21 +144,9 @@ def test_a_network_can_follow_another_in_one_process():
 
 
 @pytest.mark.mxnet
-def test_what_kernels_do_not_replace_is_not_run_with_them():
-    with pytest.raises(
-        UsageError, match="baseline has MXNet's convolutions, which nai"
-    ):
-        MxnetCpu(VARIANTS["naive"]).infer(
-            random_network("2019fa", "baseline"), random_images(1, 70)
-        )
-
-
-@pytest.mark.mxnet
 def test_without_a_gpu_a_kernel_is_refused_in_a_sentence(tmp_path):
-    backend = MxnetCpu(VARIANTS["naive"], libcuda=str(tmp_path / "libcuda.so.1"))
-
     with pytest.raises(NoGpuError, match="NVIDIA's driver is missing here"):
-        backend.infer(random_network("2019sp", "ece408"), random_images(1, 48))
+        MxnetCpu(VARIANTS["naive"], libcuda=str(tmp_path / "libcuda.so.1"))
 
 
 @pytest.mark.mxnet
@@ -227,6 +216,25 @@ def test_numpy_is_left_as_it_was():
     )
 
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+@pytest.mark.mxnet
+def test_mxnet_works_without_an_open_stderr():
+    done = in_a_process(
+        "import os; os.close(2)\nimport cores, mxnet_package; mxnet_package.loaded()"
+    )
+
+    assert (done.stdout, done.returncode) == ("", 0)
+
+
+@pytest.mark.mxnet
+def test_a_library_that_mxnet_does_not_load_is_missing(tmp_path):
+    (tmp_path / "broken.so").write_text("broken")
+
+    with pytest.raises(
+        MissingError, match=r"^MXNet does not load .*broken.so: [^\n]+$"
+    ):
+        mxnet_cpu.register(tmp_path / "broken.so")
 
 
 def test_a_package_that_does_not_load_is_missing(tmp_path):

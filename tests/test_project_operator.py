@@ -386,6 +386,18 @@ def test_kernels_are_compiled_once_for_shapes_alike(nvcc):
     ]
 
 
+def test_networks_with_mxnets_convolutions_are_not_run_with_kernels(libcuda):
+    edition = editions.edition("2019fa")
+    model = edition.model("baseline")
+    weights = {n: np.zeros(s) for n, s in network.shapes(edition, model).items()}
+    backend = MxnetCpu(VARIANTS["naive"], libcuda=libcuda.path)
+
+    with pytest.raises(UsageError, match="baseline has MXNet's convolutions, which"):
+        backend.infer(
+            network.assemble(edition, model, weights), np.zeros((1, 70, 70), np.uint8)
+        )
+
+
 def test_a_shape_that_the_variant_refuses_is_a_usage_error():
     large = ConvShape(B=1, M=64, C=64, H=9, W=9, K=5)
 

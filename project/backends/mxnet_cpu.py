@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ import mxnet_package
 import numpy as np
 import operator_library
 import symbol
-from errors import ProjectError, UsageError
+from errors import MissingError, ProjectError, UsageError
 from kernels import Variant
 from mxnet_package import loaded, quiet
 from network import Inference, Network
@@ -52,6 +53,8 @@ class MxnetCpu:
         self._libcuda = libcuda
         if own or variant:
             operator()
+        if variant:
+            operator().open_gpu(libcuda)  # that there is none is said before all else
         self._mxnet = loaded()
 
     def infer(self, network: Network, images: np.ndarray) -> Inference:
@@ -140,17 +143,23 @@ def operator() -> OperatorLibrary:
     """Build the operator and register it in MXNet, once in a process."""
     # Before MXNet is there: its threads would have to stop for each new process.
     path = operator_library.build(mxnet_package.folder())
-    mxnet = loaded()
-    with _faults(mxnet):
-        # `mx.library.load` does this, then makes all of MXNet's functions again, which
-        # takes longer than all else and only serves those who call them from Python.
-        load = mxnet.base._LIB.MXLoadLib
-        mxnet.base.check_call(load(os.fsencode(path), 0))
+    register(path)
     return OperatorLibrary(path)
 
 
+def register(path: Path) -> None:
+    """Let MXNet load a library of operators, which it does once for each."""
+    base = loaded().base
+    try:
+        # `mx.library.load` does this, then makes all of MXNet's functions again, which
+        # takes longer than all else and only serves those who call them from Python.
+        base.check_call(base._LIB.MXLoadLib(os.fsencode(path), 0))
+    except base.MXNetError as error:
+        raise MissingError(f"MXNet does not load {path}: {_last_line(error)}") from None
+
+
 @contextmanager
-def _faults(mxnet: ModuleType, ours: OperatorLibrary | None = None) -> Iterator[None]:
+def _faults(mxnet: ModuleType, ours: OperatorLibrary | None) -> Iterator[None]:
     """Turn MXNet's errors into ours; what the operator said is why, where it did."""
     try:
         yield
