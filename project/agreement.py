@@ -174,14 +174,13 @@ def chosen(wanted: argparse.Namespace) -> Iterator[tuple[Edition, Network]]:
     """Load every model that is asked for; say which have no weights here."""
     for name in wanted.edition or editions.EDITIONS:
         edition = editions.edition(name)
-        models = edition.models
-        if wanted.model:
-            models = (checkpoints.find(edition, wanted.model),)
-        for model in models:
+        named = [wanted.model] if wanted.model else [m.name for m in edition.models]
+        for model in named:
             try:
-                yield edition, checkpoints.load(edition, model)
+                found = checkpoints.find(edition, model)
+                yield edition, checkpoints.load(edition, found)
             except ProjectError as error:
-                print(f"without {name} {model.name}: {error}", file=sys.stderr)
+                print(f"without {name} {model}: {error}", file=sys.stderr)
 
 
 def main() -> None:

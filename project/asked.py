@@ -102,14 +102,12 @@ def _starts_a_number(word: str) -> bool:
 def _model(edition: Edition, name: str | None, accepts: Accepts) -> Model:
     """Find the model that is named, or else the first that the script can run."""
     fitting = edition.with_convolutions(own=accepts.own)
-    if name is None:
-        return fitting[0]
-    model = checkpoints.find(edition, name)
+    model = checkpoints.find(edition, name or fitting[0].name)
     if model.own != accepts.own:
         whose = "ours" if model.own else "the library's"
         run = ", ".join(other.name for other in fitting)
         raise UsageError(
-            f"model `{name}` has convolutions of {whose}; this script runs {run}"
+            f"model `{model.name}` has convolutions of {whose}; this script runs {run}"
         )
     return model
 

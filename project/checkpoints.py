@@ -14,9 +14,9 @@ from pathlib import Path
 
 import network
 import params
+import symbol
 from editions import Edition, Model
 from errors import ProjectError
-from graph import Layers
 from network import Network
 
 MODELS = Path(__file__).resolve().parent / "models"
@@ -31,13 +31,15 @@ def folders() -> Iterator[Path]:
 
 
 def find(edition: Edition, name: str) -> Model:
-    """Find a model in the edition's table, else one that is stored with a symbol."""
+    """Find a model in the table, over which a symbol file of its name goes."""
+    known = next((model for model in edition.models if model.name == name), None)
     path = _symbol(edition, name)
-    if path is None or any(model.name == name for model in edition.models):
-        return edition.model(name)
-    import symbol
-
-    return Model(name, symbol.loads(path.read_text("utf-8"), str(path)))
+    if path is None:
+        return known or edition.model(name)
+    layers = symbol.loads(_text(path), str(path))
+    if known and known.layers == layers:
+        return known
+    return Model(name, layers, known.published if known else {})
 
 
 def is_given(network: Network) -> bool:
@@ -54,13 +56,9 @@ def load(edition: Edition, model: Model) -> Network:
     """Read a model's stored weights, its own before those that it shares."""
     for name in filter(None, (model.name, model.weights)):
         if (path := _weights(edition, name)) is not None:
-            text = _text(_symbol(edition, name)) if name == model.name else None
-            if text is not None and _layers(text) != model.layers:
-                raise ProjectError(
-                    f"{_symbol(edition, name)}: not the layers of {edition.name} "
-                    f"{model.name}; store it under a name of its own"
-                )
             arrays = params.read(path)
+            described = _symbol(edition, model.name)
+            text = _text(described) if described else None
             return network.assemble(edition, model, arrays, symbol=text, path=path)
     raise ProjectError(
         f"{own_file(edition, model)}: no such weights; train them with "
@@ -86,11 +84,8 @@ def _symbol(edition: Edition, name: str) -> Path | None:
     return None
 
 
-def _text(path: Path | None) -> str | None:
-    return path and path.read_text("utf-8")
-
-
-def _layers(text: str) -> Layers:
-    import symbol
-
-    return symbol.loads(text)
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ProjectError(f"{path}: damaged: {error}") from None

@@ -2,8 +2,11 @@
 
 import asked
 import pytest
+import symbol
 from asked import Accepts
+from editions import Model
 from errors import UsageError
+from graph import lenet
 
 OURS = Accepts("m", own=True, backends=("mxnet", "numpy"), variants=True)
 LIBRARYS = Accepts("m", own=False)
@@ -95,3 +98,14 @@ def test_a_script_without_variants_or_backends_has_no_such_options():
     for option in ("--variant", "--backend"):
         with pytest.raises(UsageError, match="unrecognized arguments"):
             read(option, "numpy", accepts=LIBRARYS)
+
+
+def test_a_symbol_file_goes_over_the_table_and_adds_to_it(tmp_path, monkeypatch):
+    other = lenet((7, 3), hidden=20, classes=10, own=True)
+    for name in ("ece408", "mine"):
+        (tmp_path / f"2019fa-{name}-symbol.json").write_text(symbol.dumps(other))
+    monkeypatch.setenv("RAI_MODELS_DIR", str(tmp_path))
+
+    assert read().model.layers == other
+    assert read().model.published == {100: 0.76, 1000: 0.767, 10_000: 0.7653}
+    assert read("--model", "mine").model == Model("mine", other)

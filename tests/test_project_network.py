@@ -5,6 +5,7 @@ import dataset
 import editions
 import network
 import numpy as np
+import params
 import pytest
 import reference
 from backends.numpy_cpu import NumpyCpu
@@ -156,3 +157,36 @@ def test_our_weights_are_right_on_the_share_of_images_that_is_promised(monkeypat
     found = NumpyCpu().infer(ours, pixels).labels
 
     assert (found == labels).mean() >= 0.85
+
+
+def test_the_latest_epoch_of_the_given_weights_is_read(tmp_path, monkeypatch):
+    edition = editions.DEFAULT
+    model = edition.model("ece408")
+    for epoch in (2, 10, 9):
+        arrays = {
+            name: np.full(shape, epoch, np.float32)
+            for name, shape in network.shapes(edition, model).items()
+        }
+        params.write(tmp_path / f"2019fa-ece408-{epoch:04}.params", arrays)
+    (tmp_path / "2019fa-ece408-0011.params.part").touch()
+    monkeypatch.setenv("RAI_MODELS_DIR", str(tmp_path))
+
+    read = checkpoints.load(edition, model)
+
+    assert read.path.name == "2019fa-ece408-0010.params"
+    assert checkpoints.is_given(read)
+    assert (read.weights["new1_weight"] == 10).all()
+    assert not checkpoints.is_given(
+        checkpoints.load(
+            editions.edition("2017fa"), editions.edition("2017fa").models[0]
+        )
+    )
+
+
+def test_a_symbol_file_that_is_no_text_is_a_sentence(tmp_path, monkeypatch):
+    path = tmp_path / "2019fa-odd-symbol.json"
+    path.write_bytes(b"\xff\xfe{")
+    monkeypatch.setenv("RAI_MODELS_DIR", str(tmp_path))
+
+    with pytest.raises(ProjectError, match=f"{path}: damaged: .*utf-8"):
+        checkpoints.find(editions.DEFAULT, "odd")
