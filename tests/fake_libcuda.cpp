@@ -13,11 +13,15 @@ namespace {
 
 std::string asked, failing;
 int code = 0, devices = 1;
+thread_local int entered = 0; // contexts on the stack of the thread
 std::map<Address, std::size_t> memory;
 float weights[16384]; // the constant memory of the one module that there is
 std::string names[] = {"conv_naive", "conv_constant"};
 
 int answer(const std::string &function, const std::string &detail = "") {
+    if (!entered && function.rfind("cuInit", 0) && function.rfind("cuDevice", 0)) {
+        return 201; // CUDA_ERROR_INVALID_CONTEXT
+    }
     asked += function + (detail.empty() ? "" : " " + detail) + "\n";
     return function == failing ? code : 0;
 }
@@ -50,6 +54,7 @@ void fake_fail(const char *function, int with) {
 }
 
 void fake_devices(int count) { devices = count; }
+int fake_entered() { return entered; }
 int fake_allocations() { return int(memory.size()); }
 
 int cuInit(unsigned int) { return answer("cuInit"); }
@@ -64,7 +69,8 @@ int cuDevicePrimaryCtxRetain(void **context, int) {
     return answer("cuDevicePrimaryCtxRetain");
 }
 int cuDevicePrimaryCtxRelease_v2(int) { return answer("cuDevicePrimaryCtxRelease"); }
-int cuCtxSetCurrent(void *) { return 0; }
+int cuCtxPushCurrent_v2(void *) { return entered++, 0; }
+int cuCtxPopCurrent_v2(void **) { return entered--, 0; }
 int cuCtxSynchronize() { return answer("cuCtxSynchronize"); }
 
 int cuMemAlloc_v2(Address *address, std::size_t bytes) {

@@ -318,6 +318,11 @@ def test_what_fails_on_the_gpu_is_said_in_cudas_word(
     np.testing.assert_allclose(convolved(mx, ODD), expected(ODD), rtol=1e-4, atol=1e-4)
 
 
+def test_kernels_are_not_run_on_a_gpu_that_was_not_opened(operator):
+    with pytest.raises(ProjectError, match="no GPU was opened"):
+        operator.use_gpu(planned("naive", ODD))
+
+
 def test_a_kernel_that_is_not_in_its_machine_code_is_cudas_error(operator, gpu):
     with pytest.raises(
         GpuError, match="CUDA_ERROR_NOT_FOUND: cuModuleGetFunction failed: named"
@@ -431,6 +436,7 @@ def test_a_whole_network_convolves_on_the_gpu_in_pieces(
         found.probabilities, expected.probabilities, rtol=1e-3, atol=1e-6
     )
     assert len(found.op_times_s) == 2
+    assert libcuda.fake_entered() == 0
     said = asked(libcuda)
     launches = [line.split()[4] for line in said if "cuLaunchKernel" in line]
     assert launches == ["2", "2", "2", "2", "1", "1"]

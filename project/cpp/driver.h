@@ -25,7 +25,8 @@ struct Driver {
     int (*attribute)(int *value, int attribute, int device);
     int (*retain)(void **context, int device);
     int (*release)(int device);
-    int (*set_context)(void *context);
+    int (*push)(void *context);
+    int (*pop)(void **context);
     int (*wait)();
     int (*allocate)(Address *address, std::size_t bytes);
     int (*free)(Address address);
@@ -59,7 +60,8 @@ struct Driver {
         find(attribute, "cuDeviceGetAttribute");
         find(retain, "cuDevicePrimaryCtxRetain");
         find(release, "cuDevicePrimaryCtxRelease_v2");
-        find(set_context, "cuCtxSetCurrent");
+        find(push, "cuCtxPushCurrent_v2");
+        find(pop, "cuCtxPopCurrent_v2");
         find(wait, "cuCtxSynchronize");
         find(allocate, "cuMemAlloc_v2");
         find(free, "cuMemFree_v2");

@@ -24,6 +24,13 @@ template <class Work> int answer(Work work) {
     }
 }
 
+Gpu &found() {
+    if (!opened) {
+        throw std::runtime_error("no GPU was opened");
+    }
+    return *opened;
+}
+
 } // namespace
 
 Gpu *Gpu::chosen() { return started ? opened.get() : nullptr; }
@@ -44,20 +51,31 @@ Gpu::Gpu(const char *library) : driver_(new Driver(library)) {
 }
 
 Gpu::~Gpu() {
-    if (!context_ || driver_->set_context(context_) != 0) {
+    if (!context_) {
         return;
     }
     // A fault may have broken the context, and then nothing in it can be freed.
-    for (const Buffer &buffer : buffers_) {
-        if (buffer.address) {
-            driver_->free(buffer.address);
+    if (driver_->push(context_) == 0) {
+        for (const Buffer &buffer : buffers_) {
+            if (buffer.address) {
+                driver_->free(buffer.address);
+            }
         }
+        for (void *module : modules_) {
+            driver_->unload(module);
+        }
+        driver_->pop(&context_);
     }
-    for (void *module : modules_) {
-        driver_->unload(module);
-    }
-    driver_->set_context(nullptr);
     driver_->release(device_);
+}
+
+Gpu::Inside::Inside(const Gpu &gpu) : driver_(*gpu.driver_) {
+    gpu.check(driver_.push(gpu.context_), "cuCtxPushCurrent");
+}
+
+Gpu::Inside::~Inside() {
+    void *left;
+    driver_.pop(&left);
 }
 
 void Gpu::facts(int *capability, int *cuda) const {
@@ -76,7 +94,7 @@ void Gpu::start() {
 }
 
 int Gpu::load(const void *cubin) {
-    enter();
+    const Inside inside(*this);
     void *module = nullptr;
     check(driver_->load(&module, cubin), "cuModuleLoadData");
     modules_.push_back(module);
@@ -85,7 +103,7 @@ int Gpu::load(const void *cubin) {
 
 void Gpu::plan(const Shape &shape, int module, const char *const *constants,
                int constant_count, const Launch *launches, int launch_count) {
-    enter();
+    const Inside inside(*this);
     void *const code = modules_.at(module);
     Plan plan{shape, {}, {}};
     for (int n = 0; n < constant_count; n++) {
@@ -109,7 +127,7 @@ void Gpu::plan(const Shape &shape, int module, const char *const *constants,
 
 double Gpu::convolve(float *y, const float *x, const float *k, const Shape &s) {
     const Plan &plan = planned(s);
-    enter();
+    const Inside inside(*this);
     const auto bytes = [](auto... sizes) {
         return (sizeof(float) * ... * std::size_t(sizes));
     };
@@ -179,11 +197,6 @@ void Gpu::make_room(Buffer &buffer, std::size_t bytes) {
     buffer.bytes = bytes;
 }
 
-// MXNet calls on threads of its own, and a context belongs to the thread.
-void Gpu::enter() const {
-    check(driver_->set_context(context_), "cuCtxSetCurrent");
-}
-
 void Gpu::check(int result, const char *function) const {
     if (result == 0) {
         return;
@@ -212,21 +225,21 @@ int rai_gpu_open(const char *library, int *capability, int *cuda) {
 
 int rai_gpu_start() {
     return answer([&] {
-        opened->start();
+        found().start();
         started = true;
         return 0;
     });
 }
 
 int rai_gpu_load(const void *cubin) {
-    return answer([&] { return opened->load(cubin); });
+    return answer([&] { return found().load(cubin); });
 }
 
 int rai_gpu_plan(const int *sizes, int module, const char *const *constants,
                  int constant_count, const Launch *launches, int launch_count) {
     return answer([&] {
         const Shape shape{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]};
-        opened->plan(shape, module, constants, constant_count, launches, launch_count);
+        found().plan(shape, module, constants, constant_count, launches, launch_count);
         return 0;
     });
 }

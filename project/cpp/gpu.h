@@ -80,8 +80,19 @@ class Gpu {
         std::vector<Step> steps;
     };
 
+    // Makes the GPU's context the thread's own, for as long as the object lives: MXNet
+    // calls on threads of its own, and others may use the GPU on ours.
+    class Inside {
+      public:
+        explicit Inside(const Gpu &gpu);
+        ~Inside();
+        Inside(const Inside &) = delete;
+
+      private:
+        const Driver &driver_;
+    };
+
     void check(int result, const char *function) const;
-    void enter() const;
     void make_room(Buffer &buffer, std::size_t bytes);
     const Plan &planned(const Shape &shape) const;
     void launch(const Step &step);
