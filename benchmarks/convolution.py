@@ -25,7 +25,7 @@ PYTHONS = {"pytorch": "RAI_BENCH_TORCH", "mxnet": "RAI_BENCH_MXNET"}
 LAYERS = {"conv1": [1, 12, 5, 70], "conv2": [12, 24, 5, 33]}  # C, M, K, size: 2019fa
 IMAGES = (1000, 10_000)
 PIECES = (32, 64, 128, 256)  # and all images at once
-TRIALS, ROUNDS = 3, 9
+ROUNDS, TURN_S, TRIAL_S = 9, 0.5, 0.2
 MOST_ERROR = 1e-5
 QUIET_S = 0.1  # for threads of the one before that still spin
 # Memory that was given back stays: else a large output would be new at every call.
@@ -86,20 +86,20 @@ class Library:
         if not said["error"] < MOST_ERROR:
             sys.exit(f"{self.name} is wrong by {said['error']:.1e} in {way}")
 
-    def time(self) -> float:
-        """Run once, when all is quiet."""
+    def time(self, turn_s: float) -> list[float]:
+        """Run for a turn, when all is quiet; give the seconds of every run."""
         time.sleep(QUIET_S)
-        seconds: float = self._ask(do="time")["seconds"]
+        seconds: list[float] = self._ask(do="time", turn_s=turn_s)["seconds"]
         return seconds
 
     def best(self, layer: list[int], images: int) -> Way:
-        """Try every way some times; leave the fastest prepared."""
+        """Give every way a short turn; leave the fastest prepared."""
         tried: dict[Way, float] = {}
         for layout in self._layouts:
             for piece in (*PIECES, images):
                 way = Way(piece, layout)
                 self.prepare(layer, images, way)
-                tried[way] = min(self.time() for _ in range(TRIALS))
+                tried[way] = statistics.median(self.time(TRIAL_S))
         fastest = min(tried, key=tried.__getitem__)
         self.prepare(layer, images, fastest)
         return fastest
@@ -137,11 +137,9 @@ def _row(
 ) -> dict[str, object]:
     ways = {each.name: each.best(layer, images) for each in libraries}
     taken: dict[str, list[float]] = {each.name: [] for each in libraries}
-    for number in range(ROUNDS + 1):  # the first does not count
+    for _ in range(ROUNDS):
         for each in libraries:
-            seconds = each.time()
-            if number:
-                taken[each.name].append(seconds)
+            taken[each.name] += each.time(TURN_S)
     medians = {each: statistics.median(times) for each, times in taken.items()}
     ours = medians.pop("ours")
     channels, maps, kernel, size = layer
