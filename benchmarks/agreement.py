@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from benchmarks import rows
 from benchmarks.project import program
 
+ON_CPU = ("float64", "numpy", "c++", "mxnet")
 GOAL = "every prediction is float64's, ties apart"
 
 
@@ -34,6 +35,14 @@ def _compared(models: dict[str, str]) -> Iterator[dict[str, object]]:
         for line in child.stdout:
             found = json.loads(line)
             name = "{edition} {model} by {backend}".format(**found)
-            yield rows.row(name, GOAL, found["differs"] == 0, **found)
+            gpu = {} if found["backend"] in ON_CPU else {"gpu": _gpu()}
+            yield rows.row(name, GOAL, found["differs"] == 0, **found, **gpu)
     if child.returncode not in (0, 1):
         raise RuntimeError(f"agreement.py exited {child.returncode}")
+
+
+def _gpu() -> str:
+    """Name the GPU that programs here take, the first."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[0]

@@ -54,17 +54,23 @@ def copy(tmp_path):
         ):
             (tmp_path / path).write_text(new)
         for change in re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S):
-            subprocess.run(
-                ["git", "apply", "--unidiff-zero", "-p1", "-"],
-                cwd=tmp_path,
-                env={**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)},
-                input=change,
-                text=True,
-                check=True,
-            )
+            patch(tmp_path, change)
         return tmp_path
 
     return followed
+
+
+def patch(folder, change):
+    """Apply a unified diff of one file, whose every hunk must fit one place."""
+    path = folder / re.search(r"^\+\+\+ b/(\S+)$", change, re.M)[1]
+    text = path.read_text()
+    for hunk in re.split(r"^@@.*\n", change, flags=re.M)[1:]:
+        lines = hunk.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] in " -")
+        after = "".join(line[1:] for line in lines if line[0] in " +")
+        assert text.count(before) == 1, f"docs/project.md: does not fit {path}:\n{hunk}"
+        text = text.replace(before, after)
+    path.write_text(text)
 
 
 def run(folder, words):
