@@ -1,12 +1,16 @@
 """Comparing predictions with those in float64."""
 
 import json
+import os
 import subprocess
 import sys
 
 import agreement
 import checkpoints
 import numpy as np
+import pytest
+
+from tests import fashion_mnist
 
 
 def probabilities(*scores):
@@ -40,3 +44,28 @@ def test_the_command_compares_what_is_named_and_says_what_is_missing():
     assert all(row["differs"] == 0 and row["images"] == 150 for row in rows)
     assert len(rows[1]["op_times_s"]) == 2
     assert len(rows) == 3 or "without cuda-tiled: " in done.stderr
+
+
+@pytest.mark.data
+@pytest.mark.mxnet
+def test_every_stored_model_classifies_every_image_alike_on_the_cpus_backends():
+    program = checkpoints.MODELS.parent / "agreement.py"
+    words = ["--edition", "2017fa", "--edition", "2019fa", "--json"]
+    words += [f"--backend={name}" for name in ("numpy", "c++", "mxnet")]
+    done = subprocess.run(
+        [sys.executable, program, *words],
+        env={**os.environ, "RAI_DATA_DIR": fashion_mnist.folder()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stdout
+    assert len(rows) == 5 * 4, done.stderr
+    assert all((row["images"], row["differs"]) == (10_000, 0) for row in rows)
+    reached = {(row["edition"], row["model"]): row["accuracy"]["10000"] for row in rows}
+    assert reached["2019fa", "ece408"] >= 0.8154
+    assert reached["2017fa", "baseline"] >= 0.8673
+    assert reached["2017fa", "ece408-high"] >= 0.8562
+    assert abs(reached["2017fa", "ece408-low"] - 0.629) < 0.01
