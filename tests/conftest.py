@@ -136,6 +136,21 @@ def client() -> Iterator[docker.APIClient]:
     client.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep what fixtures of many tests compile in a folder, never in the user's."""
+    folder = tmp_path_factory.mktemp("builds")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def compiled_once(home: Path, builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Share what is compiled: for tests that use the project, not its cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(builds))
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Name one folder after another; none is made, as most tests need none."""

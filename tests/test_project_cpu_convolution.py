@@ -31,6 +31,7 @@ def convolve(request):
     except CompilerError as error:
         pytest.skip(f"compiler: {error}")
     if request.param == "native":
+        cpu_convolution.load()
         return cpu_convolution.convolve
     if platform.machine() != "x86_64" or NEEDS[request.param] not in here.macros:
         pytest.skip(f"processor: this one is no {request.param}")

@@ -13,6 +13,10 @@ import compiler
 import pytest
 from errors import NoGpuError
 
+from tests import fashion_mnist
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 PROJECT = checkpoints.MODELS.parent
 PAGE = (PROJECT.parent / "docs" / "project.md").read_text()
 
@@ -73,11 +77,11 @@ def patch(folder, change):
     path.write_text(text)
 
 
-def run(folder, words):
+def run(folder, words, **environ):
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder / "project")},
+        env={**os.environ, "PYTHONPATH": str(folder / "project"), **environ},
         capture_output=True,
         text=True,
         check=False,
@@ -89,10 +93,19 @@ def run(folder, words):
 def trained(folder, edition, model, words):
     """Train as the page says, or where that cannot be, store weights of chance."""
     assert words[1] == "project/train.py"
-    if find_spec("torch") and os.environ.get("RAI_DATA_DIR"):
-        run(folder, words[1:])
+    if find_spec("torch"):
+        run(folder, words[1:], RAI_DATA_DIR=fashion_mnist.folder())
     else:
         run(folder, ["-c", UNTRAINED, edition, model])
+
+
+def compiles(folder, words):
+    """Compile as the page says, and give the table."""
+    try:
+        compiler.find()
+    except NoGpuError as error:
+        pytest.skip(f"compiler: {error}")
+    return run(folder, words[1:])
 
 
 def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(copy):
@@ -100,11 +113,7 @@ def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(copy):
     folder = copy(text)
     (compiled, on_gpu, _) = commands(text)
 
-    try:
-        compiler.find()
-    except NoGpuError as error:
-        pytest.skip(f"compiler: {error}")
-    printed = run(folder, compiled[1:])
+    printed = compiles(folder, compiled)
 
     assert "conv_two_rows" in printed
     assert all(f" {target} " in printed for target in ("sm_75", "sm_80", "sm_90"))
@@ -131,32 +140,34 @@ def test_a_kernel_brought_as_the_page_says_is_right(copy):
     assert ours[-1] == known[-1]
 
 
+@pytest.mark.data
 def test_a_model_brought_as_the_page_says_is_trained_and_run(copy):
     text = section("Your own model")
     folder = copy(text)
     (training, milestone, agreement) = commands(text)
 
     trained(folder, "2019fa", "wide", training)
-    printed = run(folder, milestone[1:])
+    printed = run(folder, milestone[1:], RAI_DATA_DIR=fashion_mnist.folder())
     compared = run(folder, agreement[1:])
 
-    if os.environ.get("RAI_DATA_DIR"):
-        assert re.search(r"^Correctness: 0\.\d+ Model: wide$", printed, re.M)
+    assert re.search(r"^Correctness: 0\.\d+ Model: wide$", printed, re.M)
     assert len(re.findall(r"^Op Time: \d\.\d{6}$", printed, re.M)) == 2
     assert "2019fa  wide" in compared
 
 
+@pytest.mark.data
 def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy):
     text = section("Your own edition")
     folder = copy(text)
     (training, library, ours, kernels) = commands(text)
 
     trained(folder, "2026fa", "ece408", training)
-    if os.environ.get("RAI_DATA_DIR"):
-        share = re.search(r"'accuracy': (\S+)}", run(folder, library[1:]))[1]
-        assert f"Correctness: {share} Model: ece408\n" in run(folder, ours[1:])
-    assert len(commands(text)) == 4
-    assert kernels[:2] == ["python", "project/compile.py"]
+    images = fashion_mnist.folder()
+    printed = run(folder, library[1:], RAI_DATA_DIR=images)
+    share = re.search(r"'accuracy': (\S+)}", printed)[1]
+    printed = run(folder, ours[1:], RAI_DATA_DIR=images)
+    assert f"Correctness: {share} Model: ece408\n" in printed
+    assert "-DSHAPE_K=3" in compiles(folder, kernels)
 
 
 def test_the_page_names_every_edition_and_script():

@@ -33,20 +33,13 @@ SHAPES = [
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Name a cache for all tests, as each would else compile its kernels."""
-    return str(tmp_path_factory.mktemp("cubins"))
-
-
-@pytest.fixture(scope="module")
 def opened():
     with Device() as device:
         yield device
 
 
 @pytest.fixture
-def device(opened, kept, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", kept)
+def device(opened, compiled_once):
     return opened
 
 

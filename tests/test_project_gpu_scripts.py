@@ -14,6 +14,8 @@ from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
 
 from runner import logs
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 PROJECT = checkpoints.MODELS.parent
 SCRIPTS = ["m3.1.py", "m4.1.py", "final.py"]
 OPTIMISED = [name for name in kernels.VARIANTS if name != "naive"]

@@ -22,6 +22,8 @@ from mxnet_package import INSTALL
 
 from tests.conftest import ROOT, shared_data
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 PROJECT = ROOT / "project"
 NOT_INSTALLED = ModuleNotFoundError("No module named 'mxnet'", name="mxnet")
 COURSE = editions.edition("2019sp")

@@ -17,7 +17,7 @@ from kernels import VARIANTS
 from operator_library import Gpu, Plan
 from shapes import ConvShape
 
-pytestmark = pytest.mark.mxnet
+pytestmark = [pytest.mark.mxnet, pytest.mark.usefixtures("compiled_once")]
 
 ODD = ConvShape(B=3, M=5, C=2, H=11, W=7, K=4)
 OTHER = ConvShape(B=2, M=3, C=1, H=8, W=9, K=3)
