@@ -28,8 +28,8 @@ def src(tmp_path_factory):
 
 @pytest.fixture
 def script(src, tmp_path):
-    def run(name, *arguments, data=None):
-        environ = {k: v for k, v in os.environ.items() if k != "RAI_DATA_DIR"}
+    def run(name, *arguments, data=None, **more):
+        environ = {k: v for k, v in os.environ.items() if k != "RAI_DATA_DIR"} | more
         if data is not None:
             environ["RAI_DATA_DIR"] = str(data)
         return subprocess.run(
@@ -102,6 +102,50 @@ def test_without_images_milestone_1_1_prints_no_accuracy(script):
         "New Inference\n"
         "Agreement: 1.0 Model: baseline (synthetic)\n"
     )
+
+
+def package(folder, text=""):
+    """Put a package of MXNet's name there, which is found before any other."""
+    (folder / "mxnet").mkdir()
+    (folder / "mxnet" / "__init__.py").write_text(text)
+    return str(folder)
+
+
+def test_without_a_compiler_numpy_takes_over_and_says_why_once(script, tmp_path):
+    found = package(tmp_path)
+
+    done = script("m2.1.py", "1", data="/nowhere", PYTHONPATH=found, PATH="", CXX="")
+
+    assert done.returncode == 0
+    assert done.stderr == (
+        "m2.1.py: there is no C++ compiler here (g++, c++, clang++); install one, or "
+        "name it in CXX; NumPy runs the network and convolves\n"
+    )
+
+
+def test_with_a_compiler_that_fails_each_librarys_failure_is_said(script, tmp_path):
+    found = package(tmp_path)
+    (tmp_path / "c++").write_text('#!/bin/sh\ncase "$*" in *-dM*) ;; *) exit 4; esac\n')
+    (tmp_path / "c++").chmod(0o755)
+
+    done = script(
+        "m2.1.py", "1", data="/nowhere", PYTHONPATH=found, PATH=str(tmp_path), CXX=""
+    )
+
+    failed = f"is not built: {tmp_path}/c++ ended with status 4; NumPy"
+    assert done.returncode == 0
+    assert done.stderr == (
+        f"m2.1.py: New {failed} runs the network; convolution {failed} convolves\n"
+    )
+
+
+def test_without_mxnet_milestone_1_1_says_what_runs_the_network(script, tmp_path):
+    found = package(tmp_path, "raise OSError('none here')")
+
+    done = script("m1.1.py", "1", data="/nowhere", PYTHONPATH=found)
+
+    assert done.returncode == 0
+    assert re.fullmatch("m1.1.py: MXNet .*; NumPy runs the network\n", done.stderr)
 
 
 @pytest.mark.parametrize("name", ["m1.1.py", "m1.2.py", "m2.1.py"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import cpu_convolution
+import reference
 from errors import CompilerError, MissingError
 
 from backends import Backend
@@ -13,32 +16,44 @@ NAMES = ("mxnet", "numpy")
 
 def library(name: str | None) -> tuple[Backend, str]:
     """Choose MXNet with its own convolution, else NumPy, and say why not MXNet."""
-    backend, why = _mxnet(name, own=False)
-    return backend or NumpyCpu(), why
+    backend, missing = _mxnet(name, own=False)
+    return backend or NumpyCpu(), _said({"runs the network": missing})
 
 
 def ours(name: str | None) -> tuple[Backend, str]:
     """Choose what runs our convolution: MXNet, else NumPy, and say what is missing."""
-    backend, why = _mxnet(name, own=True)
+    backend, missing = _mxnet(name, own=True)
     if backend is not None:
         return backend, ""
+    convolution, compiler = cpu_convolution.convolve, None
     try:
         cpu_convolution.load()
     except CompilerError as error:
-        reasons = [why, f"{error}; NumPy convolves"]
-        return NumpyCpu(), "; ".join(filter(None, reasons))
-    return NumpyCpu(cpu_convolution.convolve), why
+        convolution, compiler = reference.convolve, error
+    said = _said({"runs the network": missing, "convolves": compiler})
+    return NumpyCpu(convolution), said
 
 
-def _mxnet(name: str | None, *, own: bool) -> tuple[Backend | None, str]:
+def _mxnet(
+    name: str | None, *, own: bool
+) -> tuple[Backend | None, MissingError | None]:
     """Choose MXNet unless the user names another, or it cannot be and need not."""
     if name == "numpy":
-        return None, ""
+        return None, None
     try:
         from backends.mxnet_cpu import MxnetCpu
 
-        return MxnetCpu(own=own), ""
+        return MxnetCpu(own=own), None
     except MissingError as error:
         if name is not None:
             raise
-        return None, f"{error}; NumPy runs the network"
+        return None, error
+
+
+def _said(instead: Mapping[str, MissingError | None]) -> str:
+    """Say what is missing, each once, and what NumPy does instead."""
+    does: dict[str, list[str]] = {}
+    for work, missing in instead.items():
+        if missing is not None:
+            does.setdefault(str(missing), []).append(work)
+    return "; ".join(f"{why}; NumPy {' and '.join(done)}" for why, done in does.items())
