@@ -124,7 +124,7 @@ class OperatorLibrary:
     def take_times(self) -> list[float]:
         """Give the seconds of every call since the last time, and forget them."""
         seconds = (c_double * self._c.rai_operator_calls())()
-        self._c.rai_operator_take_times(seconds)
+        self._c.rai_operator_take_times(seconds, len(seconds))
         return list(seconds)
 
     def problem(self) -> str:
@@ -166,7 +166,7 @@ def _typed(c: ctypes.CDLL) -> ctypes.CDLL:
     c.rai_operator_problem.argtypes = []
     c.rai_operator_problem.restype = c_char_p
     c.rai_operator_calls.argtypes = []
-    c.rai_operator_take_times.argtypes = [POINTER(c_double)]
+    c.rai_operator_take_times.argtypes = [POINTER(c_double), c_int]
     c.rai_operator_take_times.restype = None
     c.rai_gpu_open.argtypes = [c_char_p, POINTER(c_int), POINTER(c_int)]
     c.rai_gpu_start.argtypes = []

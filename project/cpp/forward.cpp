@@ -11,10 +11,12 @@
 #include <vector>
 
 namespace rai {
+
+std::mutex computing;
+
 namespace {
 
-// MXNet calls the operator on threads of its own, Python asks on another one.
-std::mutex guard;
+std::mutex guard; // of what is kept for Python, which asks on a thread of its own
 std::vector<double> times;
 std::string problem, asked;
 int threads = 1;
@@ -43,6 +45,7 @@ std::string Shape::text() const {
 }
 
 void forward(float *y, const float *x, const float *k, const Shape &shape) {
+    const std::lock_guard<std::mutex> alone(computing);
     Gpu *const gpu = Gpu::chosen();
     const double seconds =
         gpu ? gpu->convolve(y, x, k, shape) : on_cpu(y, x, k, shape);
@@ -60,6 +63,7 @@ void say(const std::string &sentence) {
 using namespace rai;
 
 void rai_operator_use_cpu(int count) {
+    const std::lock_guard<std::mutex> alone(computing);
     Gpu::choose(nullptr);
     threads = count;
 }
@@ -76,8 +80,9 @@ int rai_operator_calls() {
     return int(times.size());
 }
 
-void rai_operator_take_times(double *seconds) {
+void rai_operator_take_times(double *seconds, int count) {
     const std::lock_guard<std::mutex> held(guard);
-    std::copy(times.begin(), times.end(), seconds);
-    times.clear();
+    const auto end = times.begin() + std::min(count, int(times.size()));
+    std::copy(times.begin(), end, seconds);
+    times.erase(times.begin(), end);
 }

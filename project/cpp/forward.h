@@ -2,6 +2,7 @@
 #ifndef RAI_FORWARD_H
 #define RAI_FORWARD_H
 
+#include <mutex>
 #include <string>
 
 namespace rai {
@@ -15,6 +16,11 @@ struct Shape {
     bool operator==(const Shape &other) const;
     std::string text() const;
 };
+
+// Held by whoever convolves, and by whoever changes where that is: MXNet calls on
+// threads of its own, the arrays on the GPU are there once, and a convolution on the
+// processor has all its threads.
+extern std::mutex computing;
 
 // Convolve x by k into y, all three contiguous and in the host's memory, by what was
 // chosen last. The time from a y of zeros to the last sum is kept for whoever asks.
@@ -38,8 +44,8 @@ const char *rai_operator_problem();
 // Count the calls whose times are kept.
 int rai_operator_calls();
 
-// Copy the times in seconds, in the order of the calls, and forget them.
-void rai_operator_take_times(double *seconds);
+// Copy the first so many times in seconds, in the order of the calls, and forget them.
+void rai_operator_take_times(double *seconds, int count);
 }
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -16,6 +17,7 @@ bool started = false;
 
 // Turn an exception into the answer of a function that Python calls.
 template <class Work> int answer(Work work) {
+    const std::lock_guard<std::mutex> alone(computing);
     try {
         return work();
     } catch (const std::exception &error) {
