@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 DIGEST_BYTES = hashlib.sha256().digest_size
-_INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+OTHERS_WRITE = 0o022
+_INCLUDE = re.compile(rb'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 def folder(kind: str) -> Path | None:
@@ -46,10 +47,11 @@ def sources(files: Iterable[Path], folders: Iterable[Path]) -> Iterator[bytes]:
 
 
 def read(path: Path) -> bytes | None:
-    """Read what this user kept, when its digest at the end shows it whole."""
+    """Read what only this user can write, when its digest at the end shows it whole."""
     try:
         with path.open("rb") as file:
-            own = os.fstat(file.fileno()).st_uid == os.geteuid()
+            status = os.fstat(file.fileno())
+            own = status.st_uid == os.geteuid() and not status.st_mode & OTHERS_WRITE
             content = file.read()
     except OSError:
         return None
@@ -64,4 +66,5 @@ def keep(path: Path, content: bytes) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent) as place:
             aside = Path(place, path.name)
             aside.write_bytes(content + hashlib.sha256(content).digest())
+            aside.chmod(0o600)
             aside.replace(path)

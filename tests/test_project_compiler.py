@@ -195,6 +195,20 @@ def test_another_users_file_in_the_cache_is_not_run(one, cache):
     assert compiler.cached(one, "sm_90", counting) == b"2"
 
 
+def test_a_file_in_the_cache_that_others_can_write_is_not_run(one, cache):
+    counting = Counting()
+    before = os.umask(0o000)
+    try:
+        compiler.cached(one, "sm_90", counting)
+        assert compiler.cached(one, "sm_90", counting) == b"1"
+    finally:
+        os.umask(before)
+    (kept,) = cache.iterdir()
+    kept.chmod(0o620)
+
+    assert compiler.cached(one, "sm_90", counting) == b"2"
+
+
 def test_a_cache_that_cannot_be_filled_is_left_clean(one, cache):
     path = cache / f"{compiler.key(one, 'sm_90', Counting())}.cubin"
     path.mkdir(parents=True)

@@ -29,7 +29,7 @@ def answer(tmp_path):
     """Give a library of two sources and a header in a folder of its own."""
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "deep.h").write_text("#define DEEP 40\n")
-    (tmp_path / "part.cpp").write_text('#include "deep.h"\nint part() { return DEEP; }')
+    (tmp_path / "part.cpp").write_text("#include <deep.h>\nint part() { return DEEP; }")
     (tmp_path / "answer.cpp").write_text(
         'int part();\nextern "C" int answer() { return part() + MORE; }\n'
     )
