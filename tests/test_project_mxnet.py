@@ -20,6 +20,7 @@ from graph import convolutions
 from kernels import VARIANTS
 from mxnet_package import INSTALL
 
+from tests import fashion_mnist
 from tests.conftest import ROOT, shared_data
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -64,7 +65,10 @@ def course():
 
 @pytest.mark.mxnet
 @pytest.mark.data
-def test_the_courses_own_files_give_the_published_accuracies(course, capfd):
+def test_the_courses_own_files_give_the_published_accuracies(
+    course, capfd, monkeypatch
+):
+    monkeypatch.setenv("RAI_DATA_DIR", fashion_mnist.folder())
     images = milestone.load_images(COURSE, 10_000)
     capfd.readouterr()
 
