@@ -21,7 +21,7 @@ import milestone
 import checkpoints
 import editions
 import numpy as np
-from asked import MOST
+from asked import MOST, data_size
 from backends import Backend, gpu, host, vendor
 from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
@@ -170,6 +170,16 @@ BACKENDS: dict[str, Callable[[Model, ExitStack], Backend]] = {
 MXNet with the convolutions on the GPU."""
 
 
+def _images(word: str) -> int:
+    return data_size([word])
+
+
+def _rounds(word: str) -> int:
+    if not (word.isascii() and word.isdigit() and int(word)):
+        raise UsageError(f"`{word}` is no number of rounds; expected one from 1 on")
+    return int(word)
+
+
 def chosen(wanted: argparse.Namespace) -> Iterator[tuple[Edition, Network]]:
     """Load every model that is asked for; say which have no weights here."""
     for name in wanted.edition or editions.EDITIONS:
@@ -184,19 +194,21 @@ def chosen(wanted: argparse.Namespace) -> Iterator[tuple[Edition, Network]]:
 
 
 def main() -> None:
-    """Compare all, or what is asked for; the exit status says whether they agree."""
+    """Compare all, or what is asked for; the exit status is 0 where all agree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--edition", action="append")
     parser.add_argument("--model")
     parser.add_argument("--backend", action="append", choices=BACKENDS, metavar="NAME")
-    parser.add_argument("--images", type=int, default=MOST)
-    parser.add_argument("--rounds", type=int, default=1, help="Op Times are medians")
+    parser.add_argument("--images", type=_images, default=MOST)
+    parser.add_argument(
+        "--rounds", type=_rounds, default=1, help="Op Times are medians"
+    )
     parser.add_argument(
         "--given", action="store_true", help="only what lies in RAI_MODELS_DIR"
     )
     parser.add_argument("--json", action="store_true", help="a line of JSON each")
     wanted = parser.parse_args()
-    agreed = True
+    alike: list[bool] = []
     for edition, network in chosen(wanted):
         if wanted.given and not checkpoints.is_given(network):
             continue
@@ -205,8 +217,10 @@ def main() -> None:
         names = wanted.backend or list(BACKENDS)
         for row in everywhere(network, images, names, wanted.rounds):
             print(json.dumps(asdict(row)) if wanted.json else row.line(), flush=True)
-            agreed &= row.differs == 0
-    sys.exit(0 if agreed else ProjectError.exit_code)
+            alike.append(row.differs == 0)
+    if not alike:
+        raise ProjectError("no model was compared: none that was asked for has weights")
+    sys.exit(0 if all(alike) else ProjectError.exit_code)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import pytest
 
 from tests import fashion_mnist
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 def probabilities(*scores):
     raised = np.exp(np.array(scores, np.float64))
@@ -30,13 +32,41 @@ def test_a_class_that_float64_holds_impossible_differs():
     assert agreement.differing(np.array([[1.0, 0.0]]), np.array([[0.4, 0.6]])) == (1, 0)
 
 
+def compared(*words, **environ):
+    """Run the command as a process."""
+    program = checkpoints.MODELS.parent / "agreement.py"
+    return subprocess.run(
+        [sys.executable, program, *words],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (["--images", "0"], 2, "`0` is no data size; expected one whole number from"),
+        (["--images=-5"], 2, "`-5` is no data size"),
+        (["--rounds", "0"], 2, "`0` is no number of rounds; expected one from 1 on"),
+        (["--edition", "2020sp"], 2, "there is no edition `2020sp`"),
+        (["--model", "none"], 1, "no model was compared"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_sentence_and_no_agreement(
+    words, status, sentence
+):
+    done = compared(*words)
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.splitlines()[-1].startswith(f"agreement.py: {sentence}")
+
+
 def test_the_command_compares_what_is_named_and_says_what_is_missing():
     words = ["--edition", "2019fa", "--model", "ece408", "--images", "150"]
     words += ["--backend", "numpy", "--backend", "cuda-tiled", "--json"]
-    program = checkpoints.MODELS.parent / "agreement.py"
-    done = subprocess.run(
-        [sys.executable, program, *words], capture_output=True, text=True, check=False
-    )
+    done = compared(*words)
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
@@ -49,16 +79,9 @@ def test_the_command_compares_what_is_named_and_says_what_is_missing():
 @pytest.mark.data
 @pytest.mark.mxnet
 def test_every_stored_model_classifies_every_image_alike_on_the_cpus_backends():
-    program = checkpoints.MODELS.parent / "agreement.py"
     words = ["--edition", "2017fa", "--edition", "2019fa", "--json"]
     words += [f"--backend={name}" for name in ("numpy", "c++", "mxnet")]
-    done = subprocess.run(
-        [sys.executable, program, *words],
-        env={**os.environ, "RAI_DATA_DIR": fashion_mnist.folder()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = compared(*words, RAI_DATA_DIR=fashion_mnist.folder())
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout
