@@ -76,7 +76,7 @@ class Compiler:
             run([*how, *fast, *includes, "-c", str(source), "-o", str(made)])
             return str(made)
 
-        with tempfile.TemporaryDirectory(prefix="rai-") as folder:
+        with _place(library) as folder:
             objects = [Path(folder, f"{n}.o") for n in range(len(library.files))]
             with ThreadPoolExecutor() as pool:
                 made = list(pool.map(compile, library.files, objects))
@@ -107,7 +107,7 @@ def build(library: Library, compiler: Compiler | None = None) -> Path:
     if kept and cache.read(kept / name) is not None:
         return kept / name
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rai-"))
+        folder = stack.enter_context(_place(library))
         made = Path(folder, f"{library.name}.so")
         compiler.build(library, made)
         if kept:
@@ -116,6 +116,13 @@ def build(library: Library, compiler: Compiler | None = None) -> Path:
                 return kept / name
         _LENT.push(stack.pop_all())
         return made
+
+
+def _place(library: Library) -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="rai-")
+    except OSError as error:
+        raise CompilerError(f"{library.name} is not built: {error}") from None
 
 
 def key(library: Library, compiler: Compiler) -> str:

@@ -130,6 +130,15 @@ def test_without_a_cache_the_library_lies_in_a_folder_of_its_own(
     assert answered(path) == 42
 
 
+def test_where_no_file_can_be_written_nothing_is_built(
+    answer, compiler, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+
+    with pytest.raises(CompilerError, match=r"^answer is not built: .*No such file"):
+        native.build(answer, compiler)
+
+
 def test_cxx_names_the_compiler_and_its_options(tmp_path, compiler):
     mine = program(tmp_path / "mine", f'shift; exec {compiler.command[0]} "$@"')
 
