@@ -21,7 +21,7 @@ import milestone
 import checkpoints
 import editions
 import numpy as np
-from asked import MOST, data_size
+from asked import MOST, count, data_size
 from backends import Backend, gpu, host, vendor
 from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
@@ -92,7 +92,7 @@ def compared(
     accuracy = {}
     if images.labels is not None:
         right = found.labels == images.labels
-        counts = [count for count in COUNTS if count <= len(right)] or [len(right)]
+        counts = [n for n in COUNTS if n <= len(right)] or [len(right)]
         accuracy = {n: round(float(right[:n].mean()), 4) for n in counts}
     assert network.path is not None
     return Comparison(
@@ -174,12 +174,6 @@ def _images(word: str) -> int:
     return data_size([word])
 
 
-def _rounds(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and int(word)):
-        raise UsageError(f"`{word}` is no number of rounds; expected one from 1 on")
-    return int(word)
-
-
 def chosen(wanted: argparse.Namespace) -> Iterator[tuple[Edition, Network]]:
     """Load every model that is asked for; say which have no weights here."""
     for name in wanted.edition or editions.EDITIONS:
@@ -200,9 +194,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--backend", action="append", choices=BACKENDS, metavar="NAME")
     parser.add_argument("--images", type=_images, default=MOST)
-    parser.add_argument(
-        "--rounds", type=_rounds, default=1, help="Op Times are medians"
-    )
+    parser.add_argument("--rounds", type=count, default=1, help="Op Times are medians")
     parser.add_argument(
         "--given", action="store_true", help="only what lies in RAI_MODELS_DIR"
     )

@@ -122,3 +122,10 @@ def data_size(words: Sequence[str]) -> int:
             f"`{text}` is no data size; expected one whole number from 1 to {MOST}"
         )
     return int(text)
+
+
+def count(word: str) -> int:
+    """Read an option that counts something."""
+    if not (word.isascii() and word.isdigit() and int(word)):
+        raise UsageError(f"`{word}` is no count; expected a whole number from 1 on")
+    return int(word)

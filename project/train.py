@@ -9,7 +9,6 @@ python train.py [--edition 2019fa] [--model ece408] --synthetic-labels
 from __future__ import annotations
 
 import argparse
-import sys
 
 import cores
 
@@ -18,11 +17,13 @@ import cores
 import checkpoints
 import dataset
 import editions
+import milestone
 import numpy as np
 import params
 import synthetic
+from asked import count
 from editions import Edition, Model
-from errors import ProjectError
+from errors import MissingError
 from resize import resize
 
 
@@ -32,8 +33,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--edition", help="RAI_EDITION, else 2019fa")
     parser.add_argument("--model", help="the first with our convolution")
     parser.add_argument("--seed", type=int, default=408)
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--threads", type=int, default=cores.COUNT)
+    parser.add_argument("--epochs", type=count, default=12)
+    parser.add_argument("--threads", type=count, default=cores.COUNT)
     parser.add_argument(
         "--synthetic-labels",
         action="store_true",
@@ -48,7 +49,7 @@ def train(asked: argparse.Namespace, edition: Edition, model: Model) -> None:
         import torch
         import training
     except ModuleNotFoundError as error:
-        raise ProjectError(f"{error}; install the extra `train`") from None
+        raise MissingError(f"{error}; install the extra `train`") from None
 
     model = edition.weights_of(model)
     torch.set_num_threads(asked.threads)
@@ -71,17 +72,13 @@ def _images(part: str, edition: Edition) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     """Train, or only label."""
     asked = arguments()
-    try:
-        edition = editions.edition(asked.edition)
-        first = edition.with_convolutions(own=True)[0]
-        model = checkpoints.find(edition, asked.model) if asked.model else first
-        if not asked.synthetic_labels:
-            train(asked, edition, model)
-        synthetic.write_labels(checkpoints.load(edition, model))
-    except ProjectError as error:
-        print(f"train.py: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    edition = editions.edition(asked.edition)
+    first = edition.with_convolutions(own=True)[0]
+    model = checkpoints.find(edition, asked.model) if asked.model else first
+    if not asked.synthetic_labels:
+        train(asked, edition, model)
+    synthetic.write_labels(checkpoints.load(edition, model))
 
 
 if __name__ == "__main__":
-    main()
+    milestone.run(main)

@@ -49,7 +49,7 @@ def compared(*words, **environ):
     [
         (["--images", "0"], 2, "`0` is no data size; expected one whole number from"),
         (["--images=-5"], 2, "`-5` is no data size"),
-        (["--rounds", "0"], 2, "`0` is no number of rounds; expected one from 1 on"),
+        (["--rounds", "0"], 2, "`0` is no count; expected a whole number from 1 on"),
         (["--edition", "2020sp"], 2, "there is no edition `2020sp`"),
         (["--model", "none"], 1, "no model was compared"),
     ],

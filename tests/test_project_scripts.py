@@ -159,6 +159,22 @@ def test_a_data_size_that_is_none_is_a_usage_error_in_one_sentence(name, script)
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--epochs", "0"], "`0` is no count; expected a whole number from 1 on"),
+        (["--edition", "2020sp"], "there is no edition `2020sp`"),
+        (["--model", "none"], "edition 2019fa has no model `none`"),
+    ],
+)
+def test_a_training_that_cannot_be_is_a_usage_error(words, sentence, script):
+    done = script("train.py", *words)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"train.py: {sentence}")
+    assert done.stderr.count("\n") == 1
+
+
 def test_damaged_images_end_the_script_and_are_not_replaced(script, tmp_path):
     name = "t10k-images-idx3-ubyte.gz"
     (tmp_path / name).write_bytes(gzip.compress(b"408 " * 25))
