@@ -14,7 +14,7 @@ run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the 
 test: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
 	@$(BIN)/python -m pytest $(ARGS)
 
-fast: $(VENV)/.ready-dev ## the tests that need nothing
+fast: $(VENV)/.ready-dev ## the tests that need no Docker, no sandbox, no GPU
 	@$(BIN)/python -m pytest -m 'not docker and not local and not gpu' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
