@@ -49,9 +49,10 @@ def call(
 ) -> None:
     """Hand arrays over to the function in C++."""
     shape = shapes.between(y.shape, x.shape, weights.shape)
-    if y.dtype != np.float32 or not (y.flags.c_contiguous and y.flags.writeable):
+    if y.dtype != np.float32 or not y.flags.carray:
         raise ValueError("the output must be float32, contiguous and writeable")
-    x, weights = (np.ascontiguousarray(array, np.float32) for array in (x, weights))
+    # What was read from a file may lie at any byte, which C++ does not allow.
+    x, weights = (np.require(array, np.float32, "CA") for array in (x, weights))
     pointers = (array.ctypes.data for array in (y, x, weights))
     sizes = (shape.B, shape.M, shape.C, shape.H, shape.W, shape.K)
     function(*pointers, *sizes, threads)

@@ -144,9 +144,28 @@ def test_images_and_weights_may_lie_as_they_like():
     assert error(y, exact(x, weights)) < 1e-6
 
 
+def test_images_and_weights_may_begin_at_any_byte():
+    x, weights = numbers(1, 2, 1, 6, 7), numbers(2, 3, 1, 3, 3)
+    seen = []
+
+    def function(y, *pointers_and_sizes):
+        seen.extend(pointers_and_sizes[:2])
+
+    unaligned = [
+        np.frombuffer(b"x" + array.tobytes(), np.float32, offset=1).reshape(array.shape)
+        for array in (x, weights)
+    ]
+    y = np.empty((2, 3, 4, 5), np.float32)
+    cpu_convolution.call(function, 1, y, *unaligned)
+
+    assert not any(array.flags.aligned for array in unaligned)
+    assert [pointer % 4 for pointer in seen] == [0, 0]
+
+
 @pytest.mark.parametrize(
     "y",
     [
+        np.frombuffer(bytearray(385), np.float32, offset=1).reshape(2, 3, 4, 4),
         np.empty((2, 3, 4, 4)),
         np.empty((2, 3, 4, 8), np.float32)[..., ::2],
         np.broadcast_to(np.float32(0), (2, 3, 4, 4)),
