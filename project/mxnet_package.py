@@ -118,3 +118,16 @@ def quiet() -> Iterator[None]:
             with Path(os.devnull).open("wb") as nowhere:
                 os.dup2(nowhere.fileno(), STDERR)
         yield
+
+
+def main() -> None:
+    """Say which MXNet there is, or why there is none."""
+    try:
+        print(f"MXNet {loaded().__version__} is installed and loads.")
+    except MissingError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """Networks in MXNet: the course's own files, our operator, and what may be missing."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -310,3 +311,26 @@ def test_a_package_that_does_not_load_is_missing(tmp_path):
 )
 def test_why_mxnet_does_not_load_is_said_with_what_to_do(error, python, numpy, why):
     assert mxnet_package.why_not(error, python, numpy) == why
+
+
+@pytest.mark.parametrize(
+    ("package", "status", "said"),
+    [
+        ("__version__ = '1.9.1'", 0, "MXNet 1.9.1 is installed and loads.\n"),
+        ("raise ImportError('half of it is missing')", 3, "MXNet "),
+    ],
+)
+def test_make_mxnet_ends_by_saying_whether_it_loads(package, status, said, tmp_path):
+    (tmp_path / "mxnet.py").write_text(package)
+
+    done = subprocess.run(
+        [sys.executable, PROJECT / "mxnet_package.py"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == status
+    assert (done.stdout + done.stderr).startswith(said)
+    assert (done.stdout + done.stderr).count("\n") == 1
