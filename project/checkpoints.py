@@ -26,7 +26,12 @@ VARIABLE = "RAI_MODELS_DIR"
 def folders() -> Iterator[Path]:
     """Say where models may lie, in the order of search."""
     if named := os.environ.get(VARIABLE):
-        yield Path(named)
+        folder = Path(named)
+        if not folder.is_dir():
+            raise ProjectError(
+                f"{VARIABLE} is {named}, which is no folder; unset or correct it"
+            )
+        yield folder
     yield MODELS
 
 

@@ -68,7 +68,10 @@ def assemble(
     ]
     if wrong:
         problems = "; ".join(wrong)
-        raise ProjectError(f"weights of {edition.name} {model.name}: {problems}")
+        source = f"{path}: " if path else ""
+        raise ProjectError(
+            f"{source}weights of {edition.name} {model.name}: {problems}"
+        )
     weights = {mine: arrays[name] for mine, name in zip(expected, names, strict=True)}
     return Network(edition, model, weights, symbol, path)
 

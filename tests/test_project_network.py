@@ -1,5 +1,7 @@
 """The forward pass."""
 
+from pathlib import Path
+
 import checkpoints
 import dataset
 import editions
@@ -106,12 +108,19 @@ def test_weights_that_do_not_fit_are_refused_all_at_once():
     weights["fullyconnected1_bias"] = np.zeros(9)
 
     with pytest.raises(ProjectError) as refused:
-        network.assemble(SMALL, SMALL_MODEL, weights)
+        network.assemble(SMALL, SMALL_MODEL, weights, path=Path("small.params"))
 
     assert str(refused.value) == (
-        "weights of small ece408: new1_weight is missing, not (4, 3, 2, 2); "
-        "fullyconnected1_bias is (9,), not (10,)"
+        "small.params: weights of small ece408: new1_weight is missing, "
+        "not (4, 3, 2, 2); fullyconnected1_bias is (9,), not (10,)"
     )
+
+
+def test_a_folder_of_models_that_is_not_there_is_not_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAI_MODELS_DIR", str(tmp_path / "absent"))
+
+    with pytest.raises(ProjectError, match=r"RAI_MODELS_DIR is .*absent, which is"):
+        checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("ece408"))
 
 
 def test_a_model_without_stored_weights_says_how_to_train_them():
