@@ -81,6 +81,10 @@ class Compiler:
             with ThreadPoolExecutor() as pool:
                 made = list(pool.map(compile, library.files, objects))
             run([*how, "-shared", *made, "-o", str(path)])
+        if not path.is_file():
+            raise CompilerError(
+                f"{library.name} is not built: {how[0]} ended well and wrote no file"
+            )
 
 
 def find(
@@ -136,7 +140,13 @@ def key(library: Library, compiler: Compiler) -> str:
 
 def _command(environment: Mapping[str, str]) -> tuple[str, ...]:
     path = environment.get("PATH")
-    if named := shlex.split(environment.get("CXX", "")):
+    try:
+        named = shlex.split(environment.get("CXX", ""))
+    except ValueError as error:
+        raise CompilerError(
+            f"CXX is no command: {error}; unset it or correct it"
+        ) from None
+    if named:
         if found := shutil.which(named[0], path=path):
             return (found, *named[1:])
         raise CompilerError(

@@ -180,6 +180,18 @@ def test_a_compiler_that_fails_is_reported_in_its_own_words(text, said, tmp_path
     assert str(report.value) == f"no C++ can be compiled: {broken} {said}"
 
 
+def test_a_cxx_that_is_no_command_is_reported():
+    with pytest.raises(CompilerError, match="CXX is no command: No closing quotation"):
+        native.find({"CXX": "g++ 'x", "PATH": os.environ["PATH"]})
+
+
+def test_a_compiler_that_writes_nothing_is_reported(answer, tmp_path):
+    program(tmp_path / "g++", "exit 0")
+
+    with pytest.raises(CompilerError, match="ended well and wrote no file"):
+        native.build(answer, native.find({"PATH": str(tmp_path)}))
+
+
 def test_a_program_that_does_not_start_is_reported(tmp_path):
     (tmp_path / "g++").write_bytes(b"\x7fELF no")
     (tmp_path / "g++").chmod(0o755)
