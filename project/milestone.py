@@ -89,6 +89,10 @@ def run(action: Callable[[], None]) -> None:
             sys.stdout.flush()
             os._exit(code)
         sys.exit(code)
+    except KeyboardInterrupt:
+        # Python still ends by the signal, as shells expect, after all is tidied up.
+        sys.excepthook = lambda *_: None
+        raise
 
 
 def say(sentence: str | None) -> None:

@@ -4,6 +4,7 @@ import gzip
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -173,6 +174,24 @@ def test_a_training_that_cannot_be_is_a_usage_error(words, sentence, script):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"train.py: {sentence}")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupted_script_ends_by_the_signal_without_a_traceback(src):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import milestone, os, signal\n"
+            "milestone.run(lambda: os.kill(os.getpid(), signal.SIGINT))",
+        ],
+        cwd=src,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stderr == ""
+    assert done.returncode == -signal.SIGINT
 
 
 def test_damaged_images_end_the_script_and_are_not_replaced(script, tmp_path):
