@@ -117,7 +117,9 @@ def data_size(words: Sequence[str]) -> int:
     if not words:
         return MOST
     text = " ".join(words)
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST):
+    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
+    # Python reads no number of thousands of digits.
+    if not digits or len(digits) > len(str(MOST)) or int(digits) > MOST:
         raise UsageError(
             f"`{text}` is no data size; expected one whole number from 1 to {MOST}"
         )

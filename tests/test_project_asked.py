@@ -36,6 +36,11 @@ def test_only_whole_numbers_of_images_that_exist_are_data_sizes(wrong):
         read(wrong)
 
 
+def test_more_digits_than_python_reads_are_no_data_size():
+    with pytest.raises(UsageError, match="9` is no data size"):
+        read("9" * 5000)
+
+
 def test_two_data_sizes_are_too_many():
     with pytest.raises(UsageError, match="`10 20` is no data size"):
         read("10", "20")
