@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 
 from benchmarks import rows
 from benchmarks.project import program
@@ -41,6 +42,7 @@ def _compared(models: dict[str, str]) -> Iterator[dict[str, object]]:
         raise RuntimeError(f"agreement.py exited {child.returncode}")
 
 
+@cache
 def _gpu() -> str:
     """Name the GPU that programs here take, the first."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]

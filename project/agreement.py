@@ -25,7 +25,7 @@ from asked import MOST, count, data_size
 from backends import Backend, gpu, host, vendor
 from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
-from errors import MissingError, ProjectError, UsageError
+from errors import MissingError, NoWeightsError, ProjectError, UsageError
 from kernels import VARIANTS, Variant
 from milestone import Images
 from network import Inference, Network
@@ -183,7 +183,7 @@ def chosen(wanted: argparse.Namespace) -> Iterator[tuple[Edition, Network]]:
             try:
                 found = checkpoints.find(edition, model)
                 yield edition, checkpoints.load(edition, found)
-            except ProjectError as error:
+            except (NoWeightsError, UsageError) as error:
                 print(f"without {name} {model}: {error}", file=sys.stderr)
 
 

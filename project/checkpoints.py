@@ -16,7 +16,7 @@ import network
 import params
 import symbol
 from editions import Edition, Model
-from errors import ProjectError
+from errors import NoWeightsError, ProjectError
 from network import Network
 
 MODELS = Path(__file__).resolve().parent / "models"
@@ -65,7 +65,7 @@ def load(edition: Edition, model: Model) -> Network:
             described = _symbol(edition, model.name)
             text = _text(described) if described else None
             return network.assemble(edition, model, arrays, symbol=text, path=path)
-    raise ProjectError(
+    raise NoWeightsError(
         f"{own_file(edition, model)}: no such weights; train them with "
         f"`python train.py --edition {edition.name} --model {model.name}`"
     )

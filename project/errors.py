@@ -9,6 +9,10 @@ class ProjectError(Exception):
     exit_code = 1
 
 
+class NoWeightsError(ProjectError):
+    """Nobody has trained a model here, or brought weights for it."""
+
+
 class UsageError(ProjectError):
     """The command line asks for what cannot be."""
 

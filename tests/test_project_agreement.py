@@ -92,3 +92,18 @@ def test_every_stored_model_classifies_every_image_alike_on_the_cpus_backends():
     assert reached["2017fa", "baseline"] >= 0.8673
     assert reached["2017fa", "ece408-high"] >= 0.8562
     assert abs(reached["2017fa", "ece408-low"] - 0.629) < 0.01
+
+
+def test_damaged_weights_end_the_comparison_and_are_not_left_out(tmp_path):
+    (tmp_path / "2019fa-ece408-0001.params").write_bytes(b"\x12\x01")
+    done = subprocess.run(
+        [sys.executable, checkpoints.MODELS.parent / "agreement.py", "--images", "10"],
+        env={**os.environ, "RAI_MODELS_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "2019fa-ece408-0001.params: " in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

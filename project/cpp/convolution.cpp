@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -240,10 +240,11 @@ extern "C" void rai_convolve(float *y, const float *x, const float *k, int B, in
     };
     std::vector<std::thread> others;
     try {
+        others.reserve(std::max(threads, 1)); // or one that runs could not be kept
         for (int t = 1; t < std::min(threads, B); t++) {
             others.emplace_back(work);
         }
-    } catch (const std::system_error &) {
+    } catch (const std::exception &) {
         // The system allows no more threads: those that there are do the work.
     }
     work();
