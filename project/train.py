@@ -9,6 +9,7 @@ python train.py [--edition 2019fa] [--model ece408] --synthetic-labels
 from __future__ import annotations
 
 import argparse
+import os
 
 import cores
 
@@ -18,12 +19,14 @@ import checkpoints
 import dataset
 import editions
 import milestone
+import network
 import numpy as np
 import params
 import synthetic
 from asked import count
 from editions import Edition, Model
-from errors import MissingError
+from errors import MissingError, ProjectError
+from network import Network
 from resize import resize
 
 
@@ -43,7 +46,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def train(asked: argparse.Namespace, edition: Edition, model: Model) -> None:
+def train(asked: argparse.Namespace, edition: Edition, model: Model) -> Network:
     """Train, store the weights, and say what they reach on the test images."""
     try:
         import torch
@@ -52,16 +55,21 @@ def train(asked: argparse.Namespace, edition: Edition, model: Model) -> None:
         raise MissingError(f"{error}; install the extra `train`") from None
 
     model = edition.weights_of(model)
+    path = checkpoints.own_file(edition, model)
+    if not os.access(path.parent, os.W_OK):
+        raise ProjectError(
+            f"{path.parent} cannot be written; train in a project folder of your own"
+        )
     torch.set_num_threads(asked.threads)
     images, labels = _images(dataset.TRAIN, edition)
     weights, held_out = training.train(
         edition, model, images, labels, asked.seed, asked.epochs
     )
-    path = checkpoints.own_file(edition, model)
     params.write(path, weights)
     print(f"{path}: {held_out:.4f} on the held-out images")
     test = training.accuracy(edition, model, weights, *_images(dataset.TEST, edition))
     print(f"{path}: {test:.4f} on the test images")
+    return network.assemble(edition, model, weights, path=path)
 
 
 def _images(part: str, edition: Edition) -> tuple[np.ndarray, np.ndarray]:
@@ -75,9 +83,11 @@ def main() -> None:
     edition = editions.edition(asked.edition)
     first = edition.with_convolutions(own=True)[0]
     model = checkpoints.find(edition, asked.model) if asked.model else first
-    if not asked.synthetic_labels:
-        train(asked, edition, model)
-    synthetic.write_labels(checkpoints.load(edition, model))
+    if asked.synthetic_labels:
+        stored = checkpoints.load(edition, model)
+    else:
+        stored = train(asked, edition, model)
+    synthetic.write_labels(stored)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import checkpoints
+import editions
 import network
 import numpy as np
+import params
 import pytest
+import train
 from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
 from graph import lenet
@@ -64,3 +68,31 @@ def test_a_model_that_is_to_be_no_better_stops_as_soon_as_it_is_as_good(bright_o
 
     _, high = training.train(TINY, MODEL, *bright_or_dark, seed=5, epochs=3)
     assert 0.6 <= low < high
+
+
+def test_the_labels_are_of_what_was_trained_and_not_of_given_weights(
+    bright_or_dark, tmp_path, monkeypatch
+):
+    own, given = tmp_path / "own", tmp_path / "given"
+    edition, random = editions.DEFAULT, np.random.default_rng(5)
+    model = edition.model("ece408")
+    trained = {
+        name: random.standard_normal(shape).astype(np.float16)
+        for name, shape in network.shapes(edition, model).items()
+    }
+    for folder in (own, given):
+        folder.mkdir()
+    params.write(given / "2019fa-ece408.params", trained)
+    monkeypatch.setenv("RAI_MODELS_DIR", str(given))
+    monkeypatch.setattr(checkpoints, "MODELS", own)
+    monkeypatch.setattr(train.dataset, "load", lambda part: bright_or_dark)
+    monkeypatch.setattr(training, "train", lambda *_: (trained, 0.5))
+    monkeypatch.setattr(training, "accuracy", lambda *_: 0.5)
+    labelled = []
+    monkeypatch.setattr(train.synthetic, "write_labels", labelled.append)
+    monkeypatch.setattr("sys.argv", ["train.py", "--edition", "2019fa"])
+
+    train.main()
+
+    assert [network.path for network in labelled] == [own / "2019fa-ece408.params"]
+    assert labelled[0].path.is_file()
