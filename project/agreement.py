@@ -112,18 +112,20 @@ def compared(
 
 
 def everywhere(
-    network: Network, images: Images, names: list[str], rounds: int
+    network: Network, images: Images, named: list[str] | None, rounds: int
 ) -> Iterator[Comparison]:
-    """Compare what is named of the backends that work here, float64 itself first."""
+    """Compare what is named of the backends, or all that work here, float64 first."""
     double = NumpyCpu(dtype=np.float64)
     gold = double.infer(network, images.pixels)
     yield compared(network, images, gold, double, "float64")
-    for name in names:
+    for name in named or BACKENDS:
         with ExitStack() as opened:
             try:
                 backend = BACKENDS[name](network.model, opened)
                 row = compared(network, images, gold, backend, name, rounds)
             except (MissingError, UsageError) as error:
+                if named:
+                    raise
                 print(f"without {name}: {error}", file=sys.stderr)
                 continue
             yield row
@@ -206,8 +208,7 @@ def main() -> None:
             continue
         with redirect_stdout(sys.stderr):
             images = milestone.load_images(edition, wanted.images)
-        names = wanted.backend or list(BACKENDS)
-        for row in everywhere(network, images, names, wanted.rounds):
+        for row in everywhere(network, images, wanted.backend, wanted.rounds):
             print(json.dumps(asdict(row)) if wanted.json else row.line(), flush=True)
             alike.append(row.differs == 0)
     if not alike:

@@ -16,10 +16,13 @@ _INCLUDE = re.compile(rb'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 def folder(kind: str) -> Path | None:
-    """Name this user's folder for a kind of file; None for a user without a home."""
-    named = os.environ.get("XDG_CACHE_HOME")
+    """Name this user's folder for a kind of file; None for a user without a home.
+
+    As the XDG base directory specification says, a relative path counts as none.
+    """
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        home = Path(named) if named else Path.home() / ".cache"
+        home = named if named.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
         return None
     return home / "rai" / kind

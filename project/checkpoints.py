@@ -94,3 +94,5 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise ProjectError(f"{path}: damaged: {error}") from None
+    except OSError as error:
+        raise ProjectError(f"{path}: cannot be read: {error.strerror}") from None

@@ -5,8 +5,8 @@ python compile.py [variant or layer ...]
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -86,8 +86,11 @@ def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
         )
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     """Compile all, or what is named."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", help=", ".join([*LAYERS, *VARIANTS]))
+    names = parser.parse_args().names
     toolkit = compiler.find()
     jobs = [
         (unit, architecture)
@@ -104,4 +107,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    milestone.run(lambda: main(sys.argv[1:]))
+    milestone.run(main)

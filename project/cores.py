@@ -12,11 +12,15 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 
 _AFFINITY = getattr(os, "sched_getaffinity", None)  # Linux only
 COUNT = len(_AFFINITY(0)) if _AFFINITY else os.cpu_count() or 1
 SHARES = 1 if "numpy" in sys.modules else COUNT
 _POOL = ThreadPoolExecutor(SHARES)
+
+if find_spec("numpy") is None:
+    sys.exit("NumPy is not installed; `make run` sees to it, or `pip install numpy`")
 
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")

@@ -29,7 +29,10 @@ def open_at(path: Path) -> Callable[..., None]:
     try:
         function = ctypes.CDLL(str(path)).rai_convolve
     except (OSError, AttributeError) as error:
-        raise CompilerError(f"{path} was built and does not load: {error}") from None
+        raise CompilerError(
+            f"{path} was built and does not load: {error}; where its folder may hold "
+            "no programs (noexec), set XDG_CACHE_HOME to one that may"
+        ) from None
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 7
     function.restype = None
     return function

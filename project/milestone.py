@@ -81,6 +81,10 @@ def run(action: Callable[[], None]) -> None:
     """Do what a program is for; a mistake is one sentence and an exit status."""
     try:
         action()
+    except BrokenPipeError:
+        # Who reads our output has seen enough; Python would complain of the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ProjectError.exit_code)
     except (ProjectError, OSError) as error:
         say(str(error))
         code = getattr(error, "exit_code", ProjectError.exit_code)
@@ -152,7 +156,7 @@ def accuracy(classified: Network, images: Images, found: np.ndarray) -> str:
 
 
 def _agreement(classified: Network, found: np.ndarray) -> str:
-    expected = synthetic.labels(classified)[: len(found)]
+    expected = synthetic.labels(classified, len(found))
     return (
         f"Agreement: {_share(found, expected)} "
         f"Model: {classified.model.name} (synthetic)"

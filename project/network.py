@@ -72,6 +72,12 @@ def assemble(
         raise ProjectError(
             f"{source}weights of {edition.name} {model.name}: {problems}"
         )
+    broken = [name for name in names if not np.isfinite(arrays[name]).all()]
+    if broken:
+        raise ProjectError(
+            f"weights of {edition.name} {model.name}: infinities or NaN in "
+            f"{', '.join(broken)}; train them again"
+        )
     weights = {mine: arrays[name] for mine, name in zip(expected, names, strict=True)}
     return Network(edition, model, weights, symbol, path)
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import checkpoints
 import numpy as np
 from backends.numpy_cpu import NumpyCpu
 from errors import ProjectError
@@ -57,9 +58,11 @@ def _chance(count: int, seed: int) -> np.ndarray:
     return (state ^ (state >> np.uint64(31))).astype("<u8").view(np.uint8)
 
 
-def labels(classified: Network) -> np.ndarray:
-    """Read the stored labels, when they are of these images and these weights."""
+def labels(classified: Network, count: int = COUNT) -> np.ndarray:
+    """Give the first labels: as stored, for weights that are given as float64 finds."""
     path = _path(classified)
+    if checkpoints.is_given(classified) and not path.exists():
+        return _found(classified, count)
     again = (
         f"`python train.py --synthetic-labels --edition {classified.edition.name} "
         f"--model {classified.model.name}`"
@@ -75,19 +78,22 @@ def labels(classified: Network) -> np.ndarray:
             raise ProjectError(
                 f"{path}: made of other {name}; make it again by {again}"
             )
-    return np.array([int(label) for label in "".join(kept["labels"])], np.uint8)
+    return np.array([int(n) for n in "".join(kept["labels"])[:count]], np.uint8)
 
 
 def write_labels(classified: Network) -> Path:
     """Store what the network finds in float64, and what it was found of."""
-    resized = resize(images(), classified.edition.size)
-    found = NumpyCpu(dtype=np.float64).infer(classified, resized).labels
-    digits = "".join(map(str, found))
+    digits = "".join(map(str, _found(classified, COUNT)))
     lines = [digits[start : start + 80] for start in range(0, len(digits), 80)]
     path = _path(classified)
     kept = _checksums(classified) | {"labels": lines}
     path.write_text(json.dumps(kept, indent=1) + "\n")
     return path
+
+
+def _found(classified: Network, count: int) -> np.ndarray:
+    resized = resize(images()[:count], classified.edition.size)
+    return NumpyCpu(dtype=np.float64).infer(classified, resized).labels
 
 
 def _path(classified: Network) -> Path:

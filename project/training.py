@@ -158,7 +158,9 @@ def classes(labels: np.ndarray) -> Tensor:
 
 
 def progress(epoch: int, epochs: int, done: float, loss: float, start: float) -> None:
-    """Draw the epoch's bar over the last one."""
+    """Draw the epoch's bar over the last one; a file gets the whole ones only."""
+    if done < 1 and not sys.stderr.isatty():
+        return
     bar = ("#" * int(done * BAR)).ljust(BAR, ".")
     seconds = monotonic() - start
     left = seconds / done - seconds

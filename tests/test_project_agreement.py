@@ -65,15 +65,29 @@ def test_what_cannot_be_compared_is_a_sentence_and_no_agreement(
 
 def test_the_command_compares_what_is_named_and_says_what_is_missing():
     words = ["--edition", "2019fa", "--model", "ece408", "--images", "150"]
-    words += ["--backend", "numpy", "--backend", "cuda-tiled", "--json"]
+    words += ["--backend", "numpy", "--json"]
     done = compared(*words)
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
-    assert [row["backend"] for row in rows][:2] == ["float64", "numpy"]
+    assert [row["backend"] for row in rows] == ["float64", "numpy"]
     assert all(row["differs"] == 0 and row["images"] == 150 for row in rows)
     assert len(rows[1]["op_times_s"]) == 2
-    assert len(rows) == 3 or "without cuda-tiled: " in done.stderr
+
+
+def test_a_backend_that_is_named_and_cannot_run_is_no_agreement():
+    program = checkpoints.MODELS.parent / "agreement.py"
+    words = ["--edition", "2019fa", "--images", "10", "--backend", "cuda-tiled"]
+    done = subprocess.run(
+        [sys.executable, program, *words],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert "no GPU can be used" in done.stderr
 
 
 @pytest.mark.data

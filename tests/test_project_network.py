@@ -199,3 +199,11 @@ def test_a_symbol_file_that_is_no_text_is_a_sentence(tmp_path, monkeypatch):
 
     with pytest.raises(ProjectError, match=f"{path}: damaged: .*utf-8"):
         checkpoints.find(editions.DEFAULT, "odd")
+
+
+def test_weights_that_are_no_numbers_are_refused():
+    weights = small_weights()
+    weights["new1_weight"][0] = np.nan
+
+    with pytest.raises(ProjectError, match="infinities or NaN in new1_weight; train"):
+        network.assemble(SMALL, SMALL_MODEL, weights)

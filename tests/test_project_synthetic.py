@@ -67,7 +67,8 @@ def test_labels_of_other_images_or_weights_are_an_error(copied, stale):
         synthetic.labels(copied)
 
 
-def test_labels_that_are_missing_or_no_json_are_an_error(copied):
+def test_labels_that_are_missing_or_no_json_are_an_error(copied, monkeypatch):
+    monkeypatch.setattr(checkpoints, "MODELS", copied.path.parent)
     path = copied.path.with_suffix(".synthetic.json")
     path.write_text("{")
     with pytest.raises(ProjectError, match=r"json: .* make it again by"):
@@ -75,3 +76,15 @@ def test_labels_that_are_missing_or_no_json_are_an_error(copied):
     path.unlink()
     with pytest.raises(ProjectError, match="is missing; make it again by"):
         synthetic.labels(copied)
+
+
+def test_given_weights_are_held_to_what_float64_finds(copied, monkeypatch):
+    copied.path.with_suffix(".synthetic.json").unlink()
+    monkeypatch.setenv("RAI_MODELS_DIR", str(copied.path.parent))
+
+    found = synthetic.labels(copied, 20)
+
+    stored = synthetic.labels(
+        replace(copied, path=checkpoints.MODELS / copied.path.name)
+    )
+    assert (found == stored[:20]).all()

@@ -20,8 +20,9 @@ def opened(name: str | None) -> Iterator[Callable[[Variant], Backend]]:
     the convolutions alone on the GPU.
     """
     if name == "mxnet":
-        from backends.mxnet_cpu import MxnetCpu
+        from backends.mxnet_cpu import MxnetCpu, operator
 
+        operator().open_gpu()
         yield MxnetCpu
         return
     from device import Device
