@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from functools import cache
 
 from benchmarks import rows
 from benchmarks.project import program
+
+WORDS = shlex.split(os.environ.get("RAI_BENCH_AGREEMENT", "--rounds 3"))
+"""What agreement.py is asked for: fewer backends, for example."""
 
 ON_CPU = ("float64", "numpy", "c++", "mxnet")
 GOAL = "every prediction is float64's, ties apart"
@@ -25,9 +29,7 @@ def measure() -> Iterator[dict[str, object]]:
 def _compared(models: dict[str, str]) -> Iterator[dict[str, object]]:
     environ = {k: v for k, v in os.environ.items() if k != "RAI_MODELS_DIR"}
     with subprocess.Popen(
-        program(
-            "agreement.py", "--json", "--rounds", "3", *(["--given"] if models else [])
-        ),
+        program("agreement.py", "--json", *WORDS, *(["--given"] if models else [])),
         env=environ | models,
         stdout=subprocess.PIPE,
         text=True,

@@ -124,7 +124,7 @@ def everywhere(
                 backend = BACKENDS[name](network.model, opened)
                 row = compared(network, images, gold, backend, name, rounds)
             except (MissingError, UsageError) as error:
-                if named:
+                if named and isinstance(error, MissingError):
                     raise
                 print(f"without {name}: {error}", file=sys.stderr)
                 continue
