@@ -119,8 +119,8 @@ def test_without_a_compiler_numpy_takes_over_and_says_why_once(script, tmp_path)
 
     assert done.returncode == 0
     assert done.stderr == (
-        "m2.1.py: there is no C++ compiler here (g++, c++, clang++); install one, or "
-        "name it in CXX; NumPy runs the network and convolves\n"
+        "m2.1.py: NumPy runs the network and convolves: there is no C++ compiler here "
+        "(g++, c++, clang++); install one, or name it in CXX\n"
     )
 
 
@@ -133,10 +133,11 @@ def test_with_a_compiler_that_fails_each_librarys_failure_is_said(script, tmp_pa
         "m2.1.py", "1", data="/nowhere", PYTHONPATH=found, PATH=str(tmp_path), CXX=""
     )
 
-    failed = f"is not built: {tmp_path}/c++ ended with status 4; NumPy"
+    failed = f"is not built: {tmp_path}/c++ ended with status 4"
     assert done.returncode == 0
     assert done.stderr == (
-        f"m2.1.py: New {failed} runs the network; convolution {failed} convolves\n"
+        f"m2.1.py: NumPy runs the network: New {failed}; "
+        f"NumPy convolves: convolution {failed}\n"
     )
 
 
@@ -146,7 +147,7 @@ def test_without_mxnet_milestone_1_1_says_what_runs_the_network(script, tmp_path
     done = script("m1.1.py", "1", data="/nowhere", PYTHONPATH=found)
 
     assert done.returncode == 0
-    assert re.fullmatch("m1.1.py: MXNet .*; NumPy runs the network\n", done.stderr)
+    assert re.fullmatch("m1.1.py: NumPy runs the network: MXNet .*\n", done.stderr)
 
 
 @pytest.mark.parametrize("name", ["m1.1.py", "m1.2.py", "m2.1.py"])

@@ -51,9 +51,9 @@ def _mxnet(
 
 
 def _said(instead: Mapping[str, MissingError | None]) -> str:
-    """Say what is missing, each once, and what NumPy does instead."""
+    """Say what NumPy does, and what is missing for another to do it, each once."""
     does: dict[str, list[str]] = {}
     for work, missing in instead.items():
         if missing is not None:
             does.setdefault(str(missing), []).append(work)
-    return "; ".join(f"{why}; NumPy {' and '.join(done)}" for why, done in does.items())
+    return "; ".join(f"NumPy {' and '.join(done)}: {why}" for why, done in does.items())
