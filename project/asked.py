@@ -82,7 +82,7 @@ def _parser(accepts: Accepts) -> _Parser:
             "--backend",
             choices=accepts.backends,
             metavar="NAME",
-            help=f"what runs the network: {listed} (default: the first that can)",
+            help=f"what runs the network: {listed} (default: the first, if it can)",
         )
     if accepts.variants:
         parser.add_argument(
