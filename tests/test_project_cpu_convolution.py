@@ -82,7 +82,15 @@ def layers(draw, most_images, most_maps, most_kernel, most_more):
 @settings(max_examples=120, deadline=None)
 @given(layer=layers(3, 30, 13, 40))
 def test_a_convolution_of_any_shape_is_the_exact_one(convolve, layer):
-    assert error(convolved(convolve, *layer), exact(*layer)) < 1e-6
+    x, weights = layer
+
+    y = convolved(convolve, x, weights)
+
+    # The bound for sums of rounded products (Higham, Accuracy and Stability, 3.1): sums
+    # that nearly cancel are not as exact as they are small.
+    products = np.prod(weights.shape[1:])
+    bound = products * np.finfo(np.float32).eps * exact(abs(x), abs(weights))
+    assert (abs(y - exact(x, weights)) <= bound).all()
 
 
 @settings(max_examples=40, deadline=None)
