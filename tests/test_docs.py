@@ -98,8 +98,8 @@ def test_every_dependency_is_named_with_what_it_is_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     page = (DOCS / "architecture.md").read_text().lower()
     extras = project["optional-dependencies"]
-    for need in [*project["dependencies"], *extras["train"]]:
-        name = re.split(r"[<>=\[]", need)[0].lower()
+    for need in [*project["dependencies"], *extras["train"], *extras["mxnet"]]:
+        name = re.split(r"[<>=\[;]", need)[0].lower()
         assert f"| {name} " in page, name
 
 
