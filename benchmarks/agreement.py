@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from benchmarks import rows
-from benchmarks.project import program
+from benchmarks.programs import program
 
 WORDS = shlex.split(os.environ.get("RAI_BENCH_AGREEMENT", "--rounds 3"))
 """What agreement.py is asked for: fewer backends, for example."""

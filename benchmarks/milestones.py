@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks import rows
-from benchmarks.project import VARIABLE, program
+from benchmarks.programs import VARIABLE, program
 
 IMAGES = 10_000
 LARGEST_LAYER = IMAGES * 12 * 66 * 66 * 4  # bytes that come out of 2019fa's first

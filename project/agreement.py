@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -19,6 +19,7 @@ import milestone
 # isort: split
 # milestone sees to it that numpy leaves the cores to us.
 import checkpoints
+import cpu_convolution
 import editions
 import numpy as np
 from asked import MOST, count, data_size
@@ -27,7 +28,7 @@ from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
 from errors import MissingError, NoWeightsError, ProjectError, UsageError
 from kernels import VARIANTS, Variant
-from milestone import Images
+from milestone import Images, share
 from network import Inference, Network
 
 TIE = 1e-5  # of a logit; scores closer than that may swap places
@@ -80,20 +81,18 @@ def compared(
     network: Network,
     images: Images,
     gold: Inference,
-    backend: Backend,
     name: str,
-    rounds: int = 1,
+    inferences: Sequence[Inference],
 ) -> Comparison:
-    """Run a backend, more than once for its Op Times, and compare it."""
-    inferences = [backend.infer(network, images.pixels) for _ in range(rounds)]
+    """Compare what a backend found, more than once for its Op Times."""
     times = zip(*(each.op_times_s for each in inferences), strict=True)
     found = inferences[-1]
     differs, ties = differing(gold.probabilities, found.probabilities)
     accuracy = {}
     if images.labels is not None:
-        right = found.labels == images.labels
-        counts = [n for n in COUNTS if n <= len(right)] or [len(right)]
-        accuracy = {n: round(float(right[:n].mean()), 4) for n in counts}
+        every = len(images.labels)
+        counts = [n for n in COUNTS if n <= every] or [every]
+        accuracy = {n: share(found.labels[:n], images.labels[:n]) for n in counts}
     assert network.path is not None
     return Comparison(
         network.edition.name,
@@ -115,20 +114,19 @@ def everywhere(
     network: Network, images: Images, named: list[str] | None, rounds: int
 ) -> Iterator[Comparison]:
     """Compare what is named of the backends, or all that work here, float64 first."""
-    double = NumpyCpu(dtype=np.float64)
-    gold = double.infer(network, images.pixels)
-    yield compared(network, images, gold, double, "float64")
+    gold = NumpyCpu(dtype=np.float64).infer(network, images.pixels)
+    yield compared(network, images, gold, "float64", [gold])
     for name in named or BACKENDS:
         with ExitStack() as opened:
             try:
                 backend = BACKENDS[name](network.model, opened)
-                row = compared(network, images, gold, backend, name, rounds)
+                found = [backend.infer(network, images.pixels) for _ in range(rounds)]
             except (MissingError, UsageError) as error:
                 if named and isinstance(error, MissingError):
                     raise
                 print(f"without {name}: {error}", file=sys.stderr)
                 continue
-            yield row
+            yield compared(network, images, gold, name, found)
 
 
 def _numpy(model: Model, opened: ExitStack) -> Backend:
@@ -136,14 +134,12 @@ def _numpy(model: Model, opened: ExitStack) -> Backend:
 
 
 def _cpp(model: Model, opened: ExitStack) -> Backend:
-    import cpu_convolution
-
     cpu_convolution.load()
     return NumpyCpu(cpu_convolution.convolve)
 
 
 def _mxnet(model: Model, opened: ExitStack) -> Backend:
-    return (host.ours if model.own else host.library)("mxnet")[0]
+    return (host.ours if model.own else host.baseline)("mxnet")[0]
 
 
 def _cudnn(model: Model, opened: ExitStack) -> Backend:
@@ -176,17 +172,28 @@ def _images(word: str) -> int:
     return data_size([word])
 
 
-def chosen(wanted: argparse.Namespace) -> Iterator[tuple[Edition, Network]]:
-    """Load every model that is asked for; say which have no weights here."""
+def chosen(edition: Edition, wanted: argparse.Namespace) -> Iterator[Network]:
+    """Load every model of an edition that is asked for; say which have no weights."""
+    named = [wanted.model] if wanted.model else [m.name for m in edition.models]
+    for name in named:
+        try:
+            network = checkpoints.load(edition, checkpoints.find(edition, name))
+        except (NoWeightsError, UsageError) as error:
+            print(f"without {edition.name} {name}: {error}", file=sys.stderr)
+            continue
+        if checkpoints.is_given(network) or not wanted.given:
+            yield network
+
+
+def asked_for(wanted: argparse.Namespace) -> Iterator[Comparison]:
+    """Compare every model of every edition that is asked for."""
     for name in wanted.edition or editions.EDITIONS:
         edition = editions.edition(name)
-        named = [wanted.model] if wanted.model else [m.name for m in edition.models]
-        for model in named:
-            try:
-                found = checkpoints.find(edition, model)
-                yield edition, checkpoints.load(edition, found)
-            except (NoWeightsError, UsageError) as error:
-                print(f"without {name} {model}: {error}", file=sys.stderr)
+        if networks := list(chosen(edition, wanted)):
+            with redirect_stdout(sys.stderr):
+                images = milestone.load_images(edition, wanted.images)
+            for network in networks:
+                yield from everywhere(network, images, wanted.backend, wanted.rounds)
 
 
 def main() -> None:
@@ -203,14 +210,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="a line of JSON each")
     wanted = parser.parse_args()
     alike: list[bool] = []
-    for edition, network in chosen(wanted):
-        if wanted.given and not checkpoints.is_given(network):
-            continue
-        with redirect_stdout(sys.stderr):
-            images = milestone.load_images(edition, wanted.images)
-        for row in everywhere(network, images, wanted.backend, wanted.rounds):
-            print(json.dumps(asdict(row)) if wanted.json else row.line(), flush=True)
-            alike.append(row.differs == 0)
+    for row in asked_for(wanted):
+        print(json.dumps(asdict(row)) if wanted.json else row.line(), flush=True)
+        alike.append(row.differs == 0)
     if not alike:
         raise ProjectError("no model was compared: none that was asked for has weights")
     sys.exit(0 if all(alike) else ProjectError.exit_code)

@@ -47,14 +47,14 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
             yield Unit(name, defines(LAYERS[name])), LADDER_TARGETS
             continue
         variant = VARIANTS[name]
-        sizes = {
-            defines(variant.defines(shape)): None
+        units = {
+            compiler.unit_of(variant, shape): None
             for edition in editions.EDITIONS.values()
             for model in edition.models
             for shape in graph.convolutions(model.layers, 1, edition.size)
         }
-        for told in sizes:
-            yield Unit(name, told), variant.targets
+        for unit in units:
+            yield unit, variant.targets
 
 
 def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:

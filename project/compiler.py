@@ -23,6 +23,8 @@ from typing import Protocol
 
 import cache
 from errors import NoGpuError, ProjectError
+from kernels import Variant
+from shapes import ConvShape
 
 FOLDER = Path(__file__).resolve().parent / "cuda"
 STANDARD = "c++17"
@@ -58,6 +60,11 @@ class Unit:
     def sources(self) -> Iterator[bytes]:
         """Give the file, and each header of ours that it includes."""
         return cache.sources([self.path], [self.folder])
+
+
+def unit_of(variant: Variant, shape: ConvShape) -> Unit:
+    """Name the file of a convolution with the sizes that it wants of a shape."""
+    return Unit(variant.name, defines(variant.defines(shape)))
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,11 @@ class Variant:
         """Plan one convolution."""
         return self.plan(shape, self.params)
 
+    def serve(self, shape: ConvShape) -> None:
+        """Raise UsageError, which says why, for a shape that it does not serve."""
+        if why := self.refusal(shape):
+            raise UsageError(f"{self.name} does not serve {shape}: {why}")
+
     def refusal(self, shape: ConvShape) -> str | None:
         """Say why it does not serve a shape; None where it does."""
         if not 1 <= shape.K <= min(shape.H, shape.W):

@@ -9,7 +9,7 @@ from backends import host
 
 def main(asked: milestone.Asked) -> None:
     """Classify the images, and say how many rightly."""
-    backend, note = host.library(asked.backend)
+    backend, note = host.baseline(asked.backend)
     milestone.load(asked).evaluate(backend, note)
 
 

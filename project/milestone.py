@@ -145,23 +145,24 @@ def correctness(classified: Network, images: Images, found: np.ndarray) -> str:
     """Say what share of the images our convolution's network classifies rightly."""
     if images.labels is None:
         return _agreement(classified, found)
-    return f"Correctness: {_share(found, images.labels)} Model: {classified.model.name}"
+    return f"Correctness: {share(found, images.labels)} Model: {classified.model.name}"
 
 
 def accuracy(classified: Network, images: Images, found: np.ndarray) -> str:
     """Say the same of the library's network, in the words of its evaluation."""
     if images.labels is None:
         return _agreement(classified, found)
-    return f"EvalMetric: {{'accuracy': {_share(found, images.labels)}}}"
+    return f"EvalMetric: {{'accuracy': {share(found, images.labels)}}}"
 
 
 def _agreement(classified: Network, found: np.ndarray) -> str:
     expected = synthetic.labels(classified, len(found))
     return (
-        f"Agreement: {_share(found, expected)} "
+        f"Agreement: {share(found, expected)} "
         f"Model: {classified.model.name} (synthetic)"
     )
 
 
-def _share(found: np.ndarray, expected: np.ndarray) -> float:
+def share(found: np.ndarray, expected: np.ndarray) -> float:
+    """Say what share of the images is found as expected, in the course's decimals."""
     return round(float((found == expected).mean()), DECIMALS)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import compiler
 import native
-from compiler import Unit, defines
-from errors import GpuError, NoGpuError, ProjectError, UsageError
+from errors import GpuError, NoGpuError, ProjectError
 from kernels import Launch, Variant
 from shapes import ConvShape
 
@@ -71,9 +70,8 @@ class Plan:
 def plans(variant: Variant, shapes: Sequence[ConvShape], gpu: Gpu) -> list[Plan]:
     """Compile a variant's kernels for a GPU, and plan what it serves."""
     for shape in shapes:
-        if why := variant.refusal(shape):
-            raise UsageError(f"{variant.name} does not serve {shape}: {why}")
-    units = [Unit(variant.name, defines(variant.defines(shape))) for shape in shapes]
+        variant.serve(shape)
+    units = [compiler.unit_of(variant, shape) for shape in shapes]
     wanted = list(dict.fromkeys(units))
     cubins = compiler.cubins(wanted, gpu.architecture, gpu.cuda)
     made = dict(zip(wanted, cubins, strict=True))

@@ -11,7 +11,6 @@ import numpy as np
 import shapes
 from compiler import Unit, defines
 from device import Device, DeviceArray, Module
-from errors import UsageError
 from kernels import MOST_GRID, Launch, Variant
 from shapes import ConvShape
 
@@ -125,8 +124,7 @@ class CudaGpu(CudaLayers):
         """Add the variant's file in the sizes that it wants; refuse what it refuses."""
         for shape in convolutions:
             piece = replace(shape, B=min(shape.B, self.batch))
-            if why := self.variant.refusal(piece):
-                raise UsageError(f"{self.variant.name} does not serve {piece}: {why}")
+            self.variant.serve(piece)
         wanted = dict.fromkeys(map(self._unit, convolutions))
         return [*super().units(convolutions), *wanted]
 
@@ -143,7 +141,7 @@ class CudaGpu(CudaLayers):
         return self._modules[self._unit(shape)]
 
     def _unit(self, shape: ConvShape) -> Unit:
-        return Unit(self.variant.name, defines(self.variant.defines(shape)))
+        return compiler.unit_of(self.variant, shape)
 
 
 def images_that_fit(room: int, convolutions: Sequence[ConvShape]) -> int:

@@ -14,7 +14,7 @@ from backends.numpy_cpu import NumpyCpu
 NAMES = ("mxnet", "numpy")
 
 
-def library(name: str | None) -> tuple[Backend, str]:
+def baseline(name: str | None) -> tuple[Backend, str]:
     """Choose MXNet with its own convolution, else NumPy, and say why not MXNet."""
     backend, missing = _mxnet(name, own=False)
     return backend or NumpyCpu(), _said({"runs the network": missing})

@@ -151,8 +151,8 @@ def register(path: Path) -> None:
     """Let MXNet load a library of operators, which it does once for each."""
     base = loaded().base
     try:
-        # `mx.library.load` does this, then makes all of MXNet's functions again, which
-        # takes longer than all else and only serves those who call them from Python.
+        # MXNet's own function for it makes all of MXNet's functions again after this:
+        # it takes longer than all else and only serves who calls them from Python.
         base.check_call(base._LIB.MXLoadLib(os.fsencode(path), 0))
     except base.MXNetError as error:
         raise MissingError(f"MXNet does not load {path}: {_last_line(error)}") from None
