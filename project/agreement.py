@@ -27,9 +27,10 @@ from backends import Backend, gpu, host, vendor
 from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
 from errors import MissingError, NoWeightsError, ProjectError, UsageError
-from kernels import VARIANTS, Variant
+from kernels import VARIANTS
 from milestone import Images, share
 from network import Inference, Network
+from variants import FP32, Variant
 
 TIE = 1e-5  # of a logit; scores closer than that may swap places
 COUNTS = (100, 1000, 10_000)
@@ -162,6 +163,7 @@ BACKENDS: dict[str, Callable[[Model, ExitStack], Backend]] = {
         f"{runs}-{name}": _on_gpu(runs, variant)
         for runs in gpu.NAMES
         for name, variant in VARIANTS.items()
+        if variant.accuracy == FP32
     },
 }
 """What runs a network, by name: ``cuda-tiled`` is all on the GPU, ``mxnet-tiled`` in

@@ -11,6 +11,7 @@ import checkpoints
 import editions
 from editions import Edition, Model
 from errors import UsageError
+from variants import FP32, RTOL
 
 MOST = 10_000
 
@@ -24,6 +25,7 @@ class Asked:
     size: int = MOST
     backend: str | None = None
     variants: tuple[str, ...] = ()
+    accuracy: str = FP32
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Accepts:
     own: bool  # models with our convolution, or those with the library's
     backends: tuple[str, ...] = ()
     variants: bool = False
+    classes: bool = False  # of accuracy
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,6 +61,7 @@ def read(accepts: Accepts, words: Sequence[str] | None = None) -> Asked:
         data_size(size),
         said.backend if accepts.backends else None,
         tuple(said.variant) if accepts.variants else (),
+        said.accuracy if accepts.classes else FP32,
     )
 
 
@@ -91,6 +95,15 @@ def _parser(accepts: Accepts) -> _Parser:
             default=[],
             metavar="NAME",
             help="a kernel; may stand more than once (default: all optimised ones)",
+        )
+    if accepts.classes:
+        parser.add_argument(
+            "--class",
+            dest="accuracy",
+            choices=tuple(RTOL),
+            default=FP32,
+            metavar="NAME",
+            help=f"how exact the convolutions are: {', '.join(RTOL)} (default: {FP32})",
         )
     return parser
 

@@ -17,8 +17,9 @@ import graph
 import milestone
 from compiler import Compiled, Toolkit, Unit, defines
 from errors import UsageError
-from kernels import LADDER_TARGETS, VARIANTS
+from kernels import VARIANTS
 from layers import LAYERS
+from variants import LADDER_TARGETS
 
 VOLTA = "sm_70"  # the oldest that CUDA 12 serves, and 13 does not
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
@@ -48,13 +49,14 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
             continue
         variant = VARIANTS[name]
         units = {
-            compiler.unit_of(variant, shape): None
+            compiler.unit_of(part, shape): part.targets
             for edition in editions.EDITIONS.values()
             for model in edition.models
             for shape in graph.convolutions(model.layers, 1, edition.size)
+            for part in variant.choices or (variant,)
+            if part.refusal(shape) is None
         }
-        for unit in units:
-            yield unit, variant.targets
+        yield from units.items()
 
 
 def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:

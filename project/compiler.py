@@ -23,8 +23,8 @@ from typing import Protocol
 
 import cache
 from errors import NoGpuError, ProjectError
-from kernels import Variant
 from shapes import ConvShape
+from variants import Variant
 
 FOLDER = Path(__file__).resolve().parent / "cuda"
 STANDARD = "c++17"
@@ -46,6 +46,7 @@ class Unit:
     name: str
     defines: Defines = ()
     folder: Path = FOLDER
+    own: bool = False  # it wants what only one architecture has, such as sm_90a
 
     @property
     def path(self) -> Path:
@@ -57,6 +58,10 @@ class Unit:
         """Say the sizes as a compiler wants them."""
         return [f"-D{name}={value}" for name, value in self.defines]
 
+    def target(self, architecture: str) -> str:
+        """Name what to compile it for, to run on a GPU."""
+        return f"{architecture}a" if self.own else architecture
+
     def sources(self) -> Iterator[bytes]:
         """Give the file, and each header of ours that it includes."""
         return cache.sources([self.path], [self.folder])
@@ -64,7 +69,8 @@ class Unit:
 
 def unit_of(variant: Variant, shape: ConvShape) -> Unit:
     """Name the file of a convolution with the sizes that it wants of a shape."""
-    return Unit(variant.name, defines(variant.defines(shape)))
+    own = all(target.endswith("a") for target in variant.targets)
+    return Unit(variant.stem, defines(variant.defines(shape)), own=own)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,9 @@ class Nvcc:
         """Run nvcc in a folder of its own."""
         with tempfile.TemporaryDirectory(prefix="rai-") as folder:
             cubin = Path(folder) / "out.cubin"
-            argv = [str(self.path), "-cubin", f"-arch={architecture}", "-Xptxas=-v"]
+            code = architecture.removeprefix("sm_")
+            argv = [str(self.path), "-cubin", "-Xptxas=-v"]
+            argv += [f"-gencode=arch=compute_{code},code=sm_{code}"]
             argv += [f"-std={STANDARD}", f"-I{unit.folder}", *unit.options]
             argv += ["-o", str(cubin), str(unit.path)]
             done = subprocess.run(
@@ -187,7 +195,9 @@ def cubins(
     if why := too_old(driver, toolkit.version):
         raise NoGpuError(why)
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda u: cached(u, architecture, toolkit), units))
+        return list(
+            pool.map(lambda u: cached(u, u.target(architecture), toolkit), units)
+        )
 
 
 def too_old(driver: tuple[int, int], toolkit: str) -> str | None:

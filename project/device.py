@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from errors import GpuError, NoGpuError
-from kernels import Launch
+from variants import STATIC_SHARED, Launch
 
 LIBCUDA = "libcuda.so.1"
 LAST_ERROR = 999  # the highest of CUDA's codes
@@ -127,6 +127,9 @@ class Module:
             kernel = self._module.get_function(launch.kernel)
             kernel.prepare(signature)
             _ = kernel.num_regs
+            if launch.shared_bytes > STATIC_SHARED:
+                most = self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                kernel.set_attribute(most, launch.shared_bytes)
         self._kernels[launch.kernel] = kernel
 
     def launch(self, launch: Launch, arrays: Mapping[str, DeviceArray]) -> None:

@@ -1,6 +1,6 @@
-"""The final: the whole network on the GPU, by the fastest kernel of the fp32 class.
+"""The final: the whole network on the GPU, by the fastest kernel of a class.
 
-python final.py [model, in edition 2017fa] [data size]
+python final.py [model, in edition 2017fa] [data size] [--class fp32|tf32|half]
 """
 
 import kernels
@@ -10,11 +10,12 @@ from backends import gpu
 
 def main(asked: milestone.Asked) -> None:
     """Classify the images, and say how long each convolution took."""
-    variant = kernels.best(kernels.FP32)
+    variant = kernels.best(asked.accuracy)
     with gpu.opened(asked.backend) as backend_of:
         loaded = milestone.load(asked)
-        loaded.classify(backend_of(variant), variant=variant.name)
+        loaded.classify(backend_of(variant), variant=variant)
 
 
 if __name__ == "__main__":
-    milestone.main(main, milestone.Accepts(__doc__, own=True, backends=gpu.NAMES))
+    accepts = milestone.Accepts(__doc__, True, gpu.NAMES, classes=True)
+    milestone.main(main, accepts)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kernels import Launch, Params, tiles
+from variants import Launch, Params, tiles
 
 BYTES: Params = {"THREADS": 256}
+HALVES: Params = {"THREADS": 256}
 TANH: Params = {"THREADS": 256}
 POOLING: Params = {"THREADS": 256}
 DENSE: Params = {"ROWS": 64, "COLUMNS": 80, "DEPTH": 16}
@@ -12,6 +13,7 @@ SOFTMAX: Params = {"THREADS": 64}
 
 LAYERS = {
     "bytes": BYTES,
+    "halves": HALVES,
     "tanh": TANH,
     "pooling": POOLING,
     "dense": DENSE,
@@ -25,6 +27,11 @@ DENSE_THREADS = 16  # a side of the block
 def plan_bytes(images: int, pixels: int) -> Launch:
     """One thread per pixel; a row of blocks per image."""
     return _a_row_per_image("bytes_to_floats", ("y", "x"), images, pixels, BYTES)
+
+
+def plan_halves(images: int, floats: int) -> Launch:
+    """One thread per number; a row of blocks per image."""
+    return _a_row_per_image("floats_to_halves", ("y", "x"), images, floats, HALVES)
 
 
 def plan_tanh(images: int, floats: int) -> Launch:

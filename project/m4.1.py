@@ -14,7 +14,7 @@ def main(asked: milestone.Asked) -> None:
     with gpu.opened(asked.backend) as backend_of:
         loaded = milestone.load(asked)
         for variant in variants:
-            loaded.classify(backend_of(variant), variant=variant.name)
+            loaded.classify(backend_of(variant), variant=variant)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,11 @@ from editions import Edition
 from errors import GpuError, ProjectError, UsageError
 from network import Inference, Network
 from resize import resize
+from variants import FP32
 
 if TYPE_CHECKING:
     import numpy as np
+    from variants import Variant
 
 DECIMALS = 4
 
@@ -47,13 +49,15 @@ class Milestone:
     images: Images
     announced: bool  # whether `New Inference` is printed already
 
-    def infer(self, backend: Backend, note: str = "", variant: str = "") -> Inference:
+    def infer(
+        self, backend: Backend, note: str = "", variant: Variant | None = None
+    ) -> Inference:
         """Run the network; what is to be known of the backend goes to stderr."""
         if not self.announced:
             print("New Inference", flush=True)
         self.announced = False
         if variant:
-            print(f"Variant: {variant}", flush=True)
+            print(f"Variant: {variant.name}", flush=True)
         say(note)
         found = backend.infer(self.network, self.images.pixels)
         say(found.note)
@@ -64,12 +68,20 @@ class Milestone:
         labels = self.infer(backend, note).labels
         print(accuracy(self.network, self.images, labels))
 
-    def classify(self, backend: Backend, note: str = "", variant: str = "") -> None:
-        """Print the lines of our convolution's network, with its Op Times."""
+    def classify(
+        self, backend: Backend, note: str = "", variant: Variant | None = None
+    ) -> None:
+        """Print the lines of our convolution's network, with its Op Times.
+
+        Where they are of a class less exact than fp32, the last line says so.
+        """
         found = self.infer(backend, note, variant)
         for seconds in found.op_times_s:
             print(f"Op Time: {seconds:f}")
-        print(correctness(self.network, self.images, found.labels), flush=True)
+        told = correctness(self.network, self.images, found.labels)
+        if variant and variant.accuracy != FP32:
+            told += f" Class: {variant.accuracy}"
+        print(told, flush=True)
 
 
 def main(script: Callable[[Asked], None], accepts: Accepts) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, c_char_p, c_double, c_int, c_uint
+from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import compiler
 import native
-from errors import GpuError, NoGpuError, ProjectError
-from kernels import Launch, Variant
+from errors import GpuError, NoGpuError, ProjectError, UsageError
 from shapes import ConvShape
+from variants import Launch, Variant
 
 LIBCUDA = "libcuda.so.1"
-BUFFERS = {"y": 0, "x": 1, "k": 2}  # as cpp/gpu.h counts them
+STORAGE = "float32"  # of MXNet's arrays
+BUFFERS = ("y", "x", "k")  # as cpp/gpu.h counts them; after them a variant's own
 MOST_BUFFERS, MOST_NUMBERS = 8, 16
 CPP = Path(__file__).resolve().parent / "cpp"
 SOURCES = tuple(CPP / f"{name}.cpp" for name in ("forward", "gpu", "convolution"))
@@ -63,21 +64,23 @@ class Plan:
 
     shape: ConvShape
     cubin: bytes
-    constants: tuple[str, ...]
-    launches: tuple[Launch, ...]
+    part: Variant
 
 
 def plans(variant: Variant, shapes: Sequence[ConvShape], gpu: Gpu) -> list[Plan]:
     """Compile a variant's kernels for a GPU, and plan what it serves."""
-    for shape in shapes:
-        variant.serve(shape)
-    units = [compiler.unit_of(variant, shape) for shape in shapes]
+    if variant.storage != STORAGE:
+        raise UsageError(
+            f"{variant.name} reads {variant.storage}, and MXNet's arrays are {STORAGE}"
+        )
+    parts = [variant.serve(shape, gpu.architecture) for shape in shapes]
+    units = list(map(compiler.unit_of, parts, shapes))
     wanted = list(dict.fromkeys(units))
     cubins = compiler.cubins(wanted, gpu.architecture, gpu.cuda)
     made = dict(zip(wanted, cubins, strict=True))
     return [
-        Plan(shape, made[unit], variant.constants, variant.launches(shape))
-        for shape, unit in zip(shapes, units, strict=True)
+        Plan(shape, made[unit], part)
+        for shape, unit, part in zip(shapes, units, parts, strict=True)
     ]
 
 
@@ -107,13 +110,18 @@ class OperatorLibrary:
             for cubin in dict.fromkeys(plan.cubin for plan in plans)
         }
         for plan in plans:
-            launches = [_as_c(launch) for launch in plan.launches]
-            constants = [name.encode() for name in plan.constants]
+            scratch = plan.part.scratch(plan.shape)
+            buffers = [*BUFFERS, *scratch]
+            planned = plan.part.launches(plan.shape)
+            launches = [_as_c(launch, buffers) for launch in planned]
+            constants = [name.encode() for name in plan.part.constants]
             answer = self._c.rai_gpu_plan(
                 (c_int * 6)(*astuple(plan.shape)),
                 modules[plan.cubin],
                 (c_char_p * len(constants))(*constants),
                 len(constants),
+                (c_size_t * len(scratch))(*scratch.values()),
+                len(scratch),
                 (_Launch * len(launches))(*launches),
                 len(launches),
             )
@@ -143,8 +151,8 @@ class OperatorLibrary:
         return answer
 
 
-def _as_c(launch: Launch) -> _Launch:
-    buffers = [BUFFERS[name] for name in launch.buffers]
+def _as_c(launch: Launch, known: Sequence[str]) -> _Launch:
+    buffers = [known.index(name) for name in launch.buffers]
     return _Launch(
         launch.kernel.encode(),
         launch.grid,
@@ -170,5 +178,7 @@ def _typed(c: ctypes.CDLL) -> ctypes.CDLL:
     c.rai_gpu_start.argtypes = []
     c.rai_gpu_load.argtypes = [c_char_p]
     constants, launches = POINTER(c_char_p), POINTER(_Launch)
-    c.rai_gpu_plan.argtypes = [POINTER(c_int), c_int, constants, c_int, launches, c_int]
+    sizes = [POINTER(c_int), c_int]
+    arrays = [constants, c_int, POINTER(c_size_t), c_int]
+    c.rai_gpu_plan.argtypes = [*sizes, *arrays, launches, c_int]
     return c

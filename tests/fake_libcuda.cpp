@@ -119,6 +119,11 @@ int cuModuleGetFunction(void **function, void *, const char *name) {
     return 500; // CUDA_ERROR_NOT_FOUND
 }
 int cuFuncGetAttribute(int *value, int, void *) { return *value = 32, 0; }
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+    const std::string &name = *static_cast<std::string *>(function);
+    return answer("cuFuncSetAttribute",
+                  name + " " + std::to_string(attribute) + " " + std::to_string(value));
+}
 int cuModuleGetGlobal_v2(Address *address, std::size_t *bytes, void *, const char *) {
     *address = Address(weights);
     *bytes = sizeof weights;

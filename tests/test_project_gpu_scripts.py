@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 PROJECT = checkpoints.MODELS.parent
 SCRIPTS = ["m3.1.py", "m4.1.py", "final.py"]
-OPTIMISED = [name for name in kernels.VARIANTS if name != "naive"]
+OPTIMISED = [variant.name for variant in kernels.select([])]
 
 
 def script(name, *words, **environ):
@@ -126,7 +126,7 @@ def test_the_line_that_names_a_variant_leaves_each_inference_its_own_figures():
     [
         ("m3.1.py", [None]),
         ("m4.1.py", OPTIMISED),
-        ("final.py", [kernels.BEST[kernels.FP32]]),
+        ("final.py", [kernels.best("fp32").name]),
     ],
 )
 def test_each_variants_figures_are_read_back_as_an_inference(name, variants):

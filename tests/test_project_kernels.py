@@ -8,12 +8,21 @@ import graph
 import kernels
 import layers
 import pytest
+import variants
 from compiler import FOLDER, Unit
 from errors import UsageError
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels import MOST_GRID, MOST_THREADS, STATIC_SHARED, VARIANTS, Variant
+from kernels import VARIANTS
+from ladder import plan_naive
 from shapes import ConvShape, between
+from variants import (
+    MOST_CONSTANT,
+    MOST_GRID,
+    MOST_THREADS,
+    Variant,
+    most_shared,
+)
 
 REAL = [
     shape
@@ -36,7 +45,7 @@ def covers(launches, tile, length):
 
 def check_limits(launch):
     assert prod(launch.block) <= MOST_THREADS
-    assert launch.shared_bytes <= STATIC_SHARED
+    assert launch.shared_bytes <= most_shared(variants.NEWEST)
     assert all(1 <= n <= most for n, most in zip(launch.grid, MOST_GRID, strict=True))
 
 
@@ -45,7 +54,7 @@ def check_plan(variant, shape):
     check_limits(launch)
     maps, per_map, images = launch.grid
     width, height, depth = launch.block
-    across = kernels.tiles(shape.W_out, width)
+    across = variants.tiles(shape.W_out, width)
     assert (maps, images, depth) == (shape.M, shape.B, 1)
     assert per_map % across == 0
     assert covers(across, width, shape.W_out)
@@ -55,7 +64,7 @@ def check_plan(variant, shape):
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
 @pytest.mark.parametrize("shape", dict.fromkeys(REAL), ids=str)
 def test_every_variant_covers_each_layer_of_each_edition_once(variant, shape):
-    if shape.weights > kernels.CONSTANT_FLOATS and variant.constants:
+    if shape.weights > MOST_CONSTANT and variant.constants:
         assert variant.refusal(shape)
     else:
         assert variant.refusal(shape) is None
@@ -69,7 +78,7 @@ def test_a_variant_covers_any_shape_once_or_refuses_it(variant, shape):
         check_plan(variant, shape)
     else:
         assert MOST_GRID[2] < shape.B or (
-            variant.constants and shape.weights > kernels.CONSTANT_FLOATS
+            variant.constants and shape.weights > MOST_CONSTANT
         )
 
 
@@ -80,8 +89,8 @@ def test_a_refusal_says_what_is_too_large():
     assert naive.refusal(ConvShape(65_536, 1, 1, 9, 9, 3)) == (
         "a grid of (1, 1, 65536) blocks is over (2147483647, 65535, 65535)"
     )
-    assert tiled.refusal(ConvShape(1, 1, 1, 200, 200, 96)) == (
-        "a block needs 49284 bytes of shared memory; it gets 49152"
+    assert tiled.refusal(ConvShape(1, 1, 1, 400, 400, 230)) == (
+        "a block needs 240100 bytes of shared memory; it gets 232448"
     )
     assert constant.refusal(ConvShape(1, 41, 16, 9, 9, 5)) == (
         "16400 weights exceed the 16384 of constant memory"
@@ -126,14 +135,14 @@ def test_the_folder_of_kernels_is_no_package():
 
 
 def test_a_ladder_knows_each_step_before_what_builds_on_it():
-    first = Variant("first", "an idea", kernels.plan_naive)
-    second = Variant("second", "another", kernels.plan_naive, after="first")
+    first = Variant("first", "an idea", plan_naive)
+    second = Variant("second", "another", plan_naive, after="first")
 
-    assert list(kernels.ladder(first, second)) == ["first", "second"]
+    assert list(variants.ladder(first, second)) == ["first", "second"]
     with pytest.raises(ValueError, match="second is out of order"):
-        kernels.ladder(second, first)
+        variants.ladder(second, first)
     with pytest.raises(ValueError, match="first is out of order"):
-        kernels.ladder(first, first)
+        variants.ladder(first, first)
 
 
 def test_variants_are_chosen_by_name_and_without_names_all_that_are_optimised():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import compiler
@@ -11,8 +11,8 @@ import numpy as np
 import shapes
 from compiler import Unit, defines
 from device import Device, DeviceArray, Module
-from kernels import MOST_GRID, Launch, Variant
 from shapes import ConvShape
+from variants import MOST_GRID, Launch, Variant
 
 from backends.layerwise import Layerwise
 
@@ -115,33 +115,61 @@ class CudaGpu(CudaLayers):
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
         """Load the variant for these sizes, up to the last of what a launch needs."""
         note = super().prepare(convolutions)
-        for shape in convolutions:
-            for launch in self.variant.launches(shape):
-                self._module(shape).ready(launch)
+        for piece in self._pieces(convolutions):
+            for launch in self._part(piece).launches(piece):
+                self._module(piece).ready(launch)
         return note
 
     def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
-        """Add the variant's file in the sizes that it wants; refuse what it refuses."""
-        for shape in convolutions:
-            piece = replace(shape, B=min(shape.B, self.batch))
-            self.variant.serve(piece)
-        wanted = dict.fromkeys(map(self._unit, convolutions))
+        """Add the variant's files in the sizes they want; refuse what it refuses."""
+        wanted = dict.fromkeys(map(self._unit, self._pieces(convolutions)))
         return [*super().units(convolutions), *wanted]
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch what the variant plans for these sizes."""
         shape = shapes.between(y.shape, x.shape, weights.shape)
-        module = self._module(shape)
-        for name in self.variant.constants:
+        module, part = self._module(shape), self._part(shape)
+        arrays = {"y": y, "x": x, "k": weights}
+        for name, count in part.scratch(shape).items():
+            arrays[name] = self.device.empty((count,), "uint8")
+        for name in part.constants:
             module.fill_constant(name, weights)
-        for launch in self.variant.launches(shape):
-            module.launch(launch, {"y": y, "x": x, "k": weights})
+        for launch in part.launches(shape):
+            module.launch(launch, arrays)
+
+    def _convolve(
+        self, x: DeviceArray, weights: DeviceArray
+    ) -> tuple[DeviceArray, float]:
+        """Convolve numbers that lie in memory as the variant's class has them."""
+        return super()._convolve(self._stored(x), self._stored(weights))
+
+    def _stored(self, x: DeviceArray) -> DeviceArray:
+        if self.variant.storage == x.dtype.name:
+            return x
+        images, *rest = x.shape
+        y = self.device.empty(x.shape, self.variant.storage)
+        launch = layers.plan_halves(images, int(np.prod(rest)))
+        self._layer("halves", launch, y=y, x=x)
+        return y
+
+    def _pieces(self, convolutions: Sequence[ConvShape]) -> Iterator[ConvShape]:
+        for shape in convolutions:
+            for images in pieces(shape.B, self.batch):
+                yield replace(shape, B=images)
+
+    def _part(self, shape: ConvShape) -> Variant:
+        return self.variant.serve(shape, self.device.architecture)
 
     def _module(self, shape: ConvShape) -> Module:
         return self._modules[self._unit(shape)]
 
     def _unit(self, shape: ConvShape) -> Unit:
-        return compiler.unit_of(self.variant, shape)
+        return compiler.unit_of(self._part(shape), shape)
+
+
+def pieces(images: int, most: int) -> set[int]:
+    """Say what numbers of images come at a time: ``most``, and what is left over."""
+    return {min(images, most), images % most} - {0}
 
 
 def images_that_fit(room: int, convolutions: Sequence[ConvShape]) -> int:

@@ -10,7 +10,7 @@ from cudnn_convolution import Cudnn
 from device import Device, DeviceArray
 from shapes import ConvShape
 
-from backends.cuda_gpu import CudaLayers
+from backends.cuda_gpu import CudaLayers, pieces
 
 WORKSPACE = 256 << 20  # bytes that cuDNN may use beside the arrays
 
@@ -43,8 +43,3 @@ class CudnnGpu(CudaLayers):
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Run the plan for these sizes."""
         self._cudnn.convolve(y, x, weights)
-
-
-def pieces(images: int, most: int) -> set[int]:
-    """Say what numbers of images come at a time: ``most``, and what is left over."""
-    return {min(images, most), images % most} - {0}

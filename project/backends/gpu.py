@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kernels import Variant
+from variants import Variant
 
 from backends import Backend
 

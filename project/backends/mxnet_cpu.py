@@ -20,10 +20,10 @@ import numpy as np
 import operator_library
 import symbol
 from errors import MissingError, ProjectError, UsageError
-from kernels import Variant
 from mxnet_package import loaded, quiet
 from network import Inference, Network
 from operator_library import LIBCUDA, OperatorLibrary
+from variants import Variant
 
 Module = Any  # mxnet.mod.Module; MXNet has no types
 NdArray = Any  # mxnet.nd.NDArray

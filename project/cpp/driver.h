@@ -15,8 +15,11 @@ namespace rai {
 struct Driver {
     using Address = std::uint64_t;
 
-    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR; CU_FUNC_ATTRIBUTE_NUM_REGS.
-    static constexpr int CAPABILITY[2] = {75, 76}, REGISTERS = 4;
+    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR; CU_FUNC_ATTRIBUTE_NUM_REGS
+    // and _MAX_DYNAMIC_SHARED_SIZE_BYTES.
+    static constexpr int CAPABILITY[2] = {75, 76}, REGISTERS = 4, DYNAMIC_SHARED = 8;
+    // Bytes that a block gets without asking for more.
+    static constexpr unsigned int STATIC_SHARED = 48 << 10;
 
     int (*init)(unsigned int flags);
     int (*version)(int *version);
@@ -38,6 +41,7 @@ struct Driver {
     int (*unload)(void *module);
     int (*function)(void **function, void *module, const char *name);
     int (*function_attribute)(int *value, int attribute, void *function);
+    int (*set_function_attribute)(void *function, int attribute, int value);
     int (*global)(Address *address, std::size_t *bytes, void *module, const char *name);
     int (*launch)(void *function, unsigned int grid_x, unsigned int grid_y,
                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
@@ -73,6 +77,7 @@ struct Driver {
         find(unload, "cuModuleUnload");
         find(function, "cuModuleGetFunction");
         find(function_attribute, "cuFuncGetAttribute");
+        find(set_function_attribute, "cuFuncSetAttribute");
         find(global, "cuModuleGetGlobal_v2");
         find(launch, "cuLaunchKernel");
         find(error_name, "cuGetErrorName");

@@ -3,6 +3,7 @@
 
 #include "driver.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <mutex>
@@ -104,10 +105,13 @@ int Gpu::load(const void *cubin) {
 }
 
 void Gpu::plan(const Shape &shape, int module, const char *const *constants,
-               int constant_count, const Launch *launches, int launch_count) {
+               int constant_count, const std::size_t *scratch, int scratch_count,
+               const Launch *launches, int launch_count) {
     const Inside inside(*this);
     void *const code = modules_.at(module);
-    Plan plan{shape, {}, {}};
+    Plan plan{shape, {}, {scratch, scratch + scratch_count}, {}};
+    const std::size_t needed = Launch::SCRATCH + plan.scratch.size();
+    buffers_.resize(std::max(buffers_.size(), needed));
     for (int n = 0; n < constant_count; n++) {
         Constant constant{};
         check(driver_->global(&constant.address, &constant.bytes, code, constants[n]),
@@ -122,6 +126,11 @@ void Gpu::plan(const Shape &shape, int module, const char *const *constants,
         // To ask loads it now, which CUDA else does in the first launch.
         check(driver_->function_attribute(&registers, Driver::REGISTERS, function),
               "cuFuncGetAttribute");
+        if (launches[n].shared_bytes > Driver::STATIC_SHARED) {
+            check(driver_->set_function_attribute(function, Driver::DYNAMIC_SHARED,
+                                                  int(launches[n].shared_bytes)),
+                  "cuFuncSetAttribute");
+        }
         plan.steps.push_back({function, launches[n]});
     }
     plans_.push_back(std::move(plan));
@@ -147,6 +156,9 @@ double Gpu::convolve(float *y, const float *x, const float *k, const Shape &s) {
     check(driver_->wait(), "cuCtxSynchronize");
 
     const auto start = std::chrono::steady_clock::now();
+    for (std::size_t n = 0; n < plan.scratch.size(); n++) {
+        make_room(buffers_[Launch::SCRATCH + n], plan.scratch[n]);
+    }
     for (const Constant &constant : plan.constants) {
         // The variable may have room for more, never for less: the plan was asked.
         check(driver_->copy(constant.address, weights, k_bytes), "cuMemcpyDtoD");
@@ -238,10 +250,12 @@ int rai_gpu_load(const void *cubin) {
 }
 
 int rai_gpu_plan(const int *sizes, int module, const char *const *constants,
-                 int constant_count, const Launch *launches, int launch_count) {
+                 int constant_count, const std::size_t *scratch, int scratch_count,
+                 const Launch *launches, int launch_count) {
     return answer([&] {
         const Shape shape{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]};
-        found().plan(shape, module, constants, constant_count, launches, launch_count);
+        found().plan(shape, module, constants, constant_count, scratch, scratch_count,
+                     launches, launch_count);
         return 0;
     });
 }

@@ -17,7 +17,7 @@ struct Driver; // the functions of libcuda
 // A kernel over a grid of blocks: pointers come first, then whole numbers.
 // Python fills it in by the same layout.
 struct Launch {
-    enum Buffer { Y, X, K };
+    enum Buffer { Y, X, K, SCRATCH }; // and from SCRATCH on a kernel's own arrays
 
     const char *kernel;
     unsigned int grid[3], block[3], shared_bytes;
@@ -49,9 +49,11 @@ class Gpu {
     int load(const void *cubin);
 
     // Plan the convolutions of a shape: which variables of the machine code are filled
-    // with the weights first, and which kernels are launched.
+    // with the weights first, how many bytes its own arrays have, and which kernels are
+    // launched.
     void plan(const Shape &shape, int module, const char *const *constants,
-              int constant_count, const Launch *launches, int launch_count);
+              int constant_count, const std::size_t *scratch, int scratch_count,
+              const Launch *launches, int launch_count);
 
     // Convolve arrays of the host's memory; give the seconds from zeros to the last sum.
     double convolve(float *y, const float *x, const float *k, const Shape &shape);
@@ -77,6 +79,7 @@ class Gpu {
     struct Plan {
         Shape shape;
         std::vector<Constant> constants;
+        std::vector<std::size_t> scratch; // bytes
         std::vector<Step> steps;
     };
 
@@ -102,7 +105,7 @@ class Gpu {
     void *context_ = nullptr;
     std::vector<void *> modules_;
     std::vector<Plan> plans_;
-    Buffer buffers_[3]; // by Launch::Buffer
+    std::vector<Buffer> buffers_{Launch::SCRATCH}; // by Launch::Buffer
 };
 
 } // namespace rai
@@ -121,7 +124,8 @@ int rai_gpu_start();
 int rai_gpu_load(const void *cubin);
 
 int rai_gpu_plan(const int *sizes, int module, const char *const *constants,
-                 int constant_count, const rai::Launch *launches, int launch_count);
+                 int constant_count, const std::size_t *scratch, int scratch_count,
+                 const rai::Launch *launches, int launch_count);
 }
 
 #endif
