@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
@@ -49,6 +49,13 @@ class Device:
             self.architecture = "sm_{}{}".format(*device.compute_capability())
             version = driver.get_driver_version()
             self.cuda = (version // 1000, version % 1000 // 10)
+            self.bus_id: str = device.pci_bus_id()
+            self.l2_bytes: int = device.get_attribute(
+                driver.device_attribute.L2_CACHE_SIZE
+            )
+            self.multiprocessors: int = device.get_attribute(
+                driver.device_attribute.MULTIPROCESSOR_COUNT
+            )
             self._context = device.retain_primary_context()
 
     def __enter__(self) -> Self:
@@ -105,6 +112,21 @@ class Device:
         """Return when all that was launched is done."""
         with _faults(self._driver):
             self._driver.Context.synchronize()
+
+    def copy(self, y: DeviceArray, x: DeviceArray) -> None:
+        """Copy an array to another one of the same size, on the GPU."""
+        with _faults(self._driver):
+            self._driver.memcpy_dtod(y.address, x.address, x.nbytes)
+
+    def elapsed_ms(self, work: Callable[[], object]) -> float:
+        """Say how long the GPU takes for what ``work`` starts, after all before it."""
+        with _faults(self._driver):
+            began, ended = self._driver.Event(), self._driver.Event()
+            began.record()
+            work()
+            ended.record()
+            ended.synchronize()
+            return float(began.time_till(ended))
 
     def load(self, cubin: bytes) -> Module:
         """Load compiled kernels."""
