@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import compiler
+import device_convolution
 import layers
 import numpy as np
 import shapes
 from compiler import Unit, defines
 from device import Device, DeviceArray, Module
+from device_convolution import DeviceConvolution
 from shapes import ConvShape
 from variants import MOST_GRID, Launch, Variant
 
@@ -35,10 +37,7 @@ class CudaLayers(Layerwise[DeviceArray]):
         """Count the images that fit the memory; compile and load all kernels."""
         room = int(SHARE_OF_MEMORY * self.device.free_bytes())
         self.batch = images_that_fit(room, convolutions)
-        units = self.units(convolutions)
-        cubins = compiler.cubins(units, self.device.architecture, self.device.cuda)
-        loaded = map(self.device.load, cubins)
-        self._modules = dict(zip(units, loaded, strict=True))
+        self._modules = device_convolution.load(self.device, self.units(convolutions))
         if self.batch >= convolutions[0].B:
             return None
         return f"{self.batch} images at a time: the GPU's free memory holds no more"
@@ -111,31 +110,30 @@ class CudaGpu(CudaLayers):
     def __init__(self, device: Device, variant: Variant) -> None:
         super().__init__(device)
         self.variant = variant
+        self._ready: dict[ConvShape, DeviceConvolution] = {}
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
         """Load the variant for these sizes, up to the last of what a launch needs."""
         note = super().prepare(convolutions)
-        for piece in self._pieces(convolutions):
-            for launch in self._part(piece).launches(piece):
-                self._module(piece).ready(launch)
+        self._ready = {
+            piece: DeviceConvolution(
+                self.device, part, piece, self._modules[compiler.unit_of(part, piece)]
+            )
+            for piece, part in self._parts(convolutions)
+        }
         return note
 
     def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
         """Add the variant's files in the sizes they want; refuse what it refuses."""
-        wanted = dict.fromkeys(map(self._unit, self._pieces(convolutions)))
-        return [*super().units(convolutions), *wanted]
+        wanted = (
+            compiler.unit_of(part, piece) for piece, part in self._parts(convolutions)
+        )
+        return [*super().units(convolutions), *dict.fromkeys(wanted)]
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch what the variant plans for these sizes."""
         shape = shapes.between(y.shape, x.shape, weights.shape)
-        module, part = self._module(shape), self._part(shape)
-        arrays = {"y": y, "x": x, "k": weights}
-        for name, count in part.scratch(shape).items():
-            arrays[name] = self.device.empty((count,), "uint8")
-        for name in part.constants:
-            module.fill_constant(name, weights)
-        for launch in part.launches(shape):
-            module.launch(launch, arrays)
+        self._ready[shape].start(y, x, weights)
 
     def _convolve(
         self, x: DeviceArray, weights: DeviceArray
@@ -152,19 +150,14 @@ class CudaGpu(CudaLayers):
         self._layer("halves", launch, y=y, x=x)
         return y
 
-    def _pieces(self, convolutions: Sequence[ConvShape]) -> Iterator[ConvShape]:
+    def _parts(
+        self, convolutions: Sequence[ConvShape]
+    ) -> Iterator[tuple[ConvShape, Variant]]:
+        """Say which pieces come, and what of the variant computes each."""
         for shape in convolutions:
             for images in pieces(shape.B, self.batch):
-                yield replace(shape, B=images)
-
-    def _part(self, shape: ConvShape) -> Variant:
-        return self.variant.serve(shape, self.device.architecture)
-
-    def _module(self, shape: ConvShape) -> Module:
-        return self._modules[self._unit(shape)]
-
-    def _unit(self, shape: ConvShape) -> Unit:
-        return compiler.unit_of(self._part(shape), shape)
+                piece = replace(shape, B=images)
+                yield piece, self.variant.serve(piece, self.device.architecture)
 
 
 def pieces(images: int, most: int) -> set[int]:

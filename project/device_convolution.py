@@ -1,0 +1,45 @@
+"""A convolution on an open GPU, loaded for one shape and ready to be started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import compiler
+from compiler import Unit
+from device import Device, DeviceArray, Module
+from shapes import ConvShape
+from variants import Variant
+
+
+class DeviceConvolution:
+    """What a variant launches for a shape; what a first launch needs is loaded."""
+
+    def __init__(
+        self, device: Device, part: Variant, shape: ConvShape, module: Module
+    ) -> None:
+        self._device, self._part, self._shape = device, part, shape
+        self._module = module
+        self._launches = part.launches(shape)
+        for launch in self._launches:
+            module.ready(launch)
+
+    def start(self, y: DeviceArray, x: DeviceArray, k: DeviceArray) -> None:
+        """Launch everything, its own arrays and copies included; nothing waits.
+
+        The arrays are B x M x H_out x W_out, B x C x H x W and M x C x K x K; x and k
+        are of the variant's ``storage``, y is float32 and need not be cleared.
+        """
+        arrays = {"y": y, "x": x, "k": k}
+        for name, count in self._part.scratch(self._shape).items():
+            arrays[name] = self._device.empty((count,), "uint8")
+        for name in self._part.constants:
+            self._module.fill_constant(name, k)
+        for launch in self._launches:
+            self._module.launch(launch, arrays)
+
+
+def load(device: Device, units: Iterable[Unit]) -> dict[Unit, Module]:
+    """Compile files for a device, or take them from the cache, and load them."""
+    wanted = list(dict.fromkeys(units))
+    cubins = compiler.cubins(wanted, device.architecture, device.cuda)
+    return dict(zip(wanted, map(device.load, cubins), strict=True))
