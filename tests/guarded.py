@@ -1,0 +1,101 @@
+"""Convolutions between guards: bytes around each array that nobody may write or use."""
+
+from dataclasses import replace
+
+import compiler
+import device_convolution
+import numpy as np
+import reference
+from device import DeviceArray
+from device_convolution import DeviceConvolution
+from variants import HALF
+
+GUARD = 4096  # bytes on either side, all ones: NaN to who reads them as numbers
+FILL = 255
+
+
+class Guarded:
+    """An array in the GPU's memory between two guards."""
+
+    def __init__(self, device, shape, dtype):
+        self._device, self._dtype = device, np.dtype(dtype)
+        self._bytes = int(np.prod(shape)) * self._dtype.itemsize
+        self._whole = device.empty((2 * GUARD + self._bytes,), "uint8")
+        device.fill(self._whole, FILL)
+        at = self._whole.address + GUARD
+        self.array = DeviceArray(tuple(shape), self._dtype, at)
+
+    def put(self, values):
+        """Write the numbers; the guards stay."""
+        whole = np.full(self._whole.shape, FILL, np.uint8)
+        inside = np.ascontiguousarray(values, self._dtype)
+        whole[GUARD : GUARD + self._bytes] = inside.view(np.uint8).ravel()
+        self._whole = self._device.upload(whole)
+        at = self._whole.address + GUARD
+        self.array = DeviceArray(self.array.shape, self._dtype, at)
+        return self
+
+    def get(self):
+        """Give the numbers; fail where a guard was written."""
+        whole = self._device.download(self._whole)
+        for guard in (whole[:GUARD], whole[GUARD + self._bytes :]):
+            written = np.flatnonzero(guard != FILL)
+            assert not written.size, f"{written.size} bytes of guards are written"
+        inside = whole[GUARD : GUARD + self._bytes]
+        return inside.view(self._dtype).reshape(self.array.shape)
+
+
+def stored(variant, numbers):
+    """Give numbers as a variant finds them in memory."""
+    return np.asarray(numbers, variant.storage)
+
+
+def prepared(device, variant, shapes, folder=None):
+    """Load what a variant needs for shapes, compiled at the same time."""
+    parts = [variant.serve(shape, device.architecture) for shape in shapes]
+    units = list(map(compiler.unit_of, parts, shapes))
+    if folder is not None:
+        units = [replace(unit, folder=folder) for unit in units]
+    modules = device_convolution.load(device, units)
+    return [
+        DeviceConvolution(device, part, shape, modules[unit])
+        for part, shape, unit in zip(parts, shapes, units, strict=True)
+    ]
+
+
+def convolved(device, convolution, x, k, storage="float32"):
+    """Convolve into NaN, between guards; inputs must be left alone."""
+    images, maps, kernel = len(x), len(k), k.shape[2]
+    sides = (side - kernel + 1 for side in x.shape[2:])
+    y = Guarded(device, (images, maps, *sides), "float32")
+    there = [Guarded(device, a.shape, storage).put(a) for a in (x, k)]
+    convolution.start(y.array, *(a.array for a in there))
+    device.wait()
+    for before, after in zip((x, k), there, strict=True):
+        expected = np.asarray(before, storage)
+        assert np.array_equal(after.get(), expected, equal_nan=True)
+    return y.get()
+
+
+def gold(x, k):
+    """Convolve in float64."""
+    sides = (side - k.shape[2] + 1 for side in x.shape[2:])
+    y = np.empty((len(x), len(k), *sides))
+    reference.convolve(y, x.astype(float), k.astype(float))
+    return y
+
+
+def error(y, expected, products):
+    """Give ||y - expected|| / ||expected||; what is not finite is infinitely far."""
+    if not np.isfinite(y).all():
+        return np.inf
+    # Of few outputs each may by chance be next to nothing, beside its products.
+    usual = products * expected.size**0.5
+    return np.linalg.norm(y - expected) / max(np.linalg.norm(expected), usual, 1e-300)
+
+
+def bound(variant, shape):
+    """Give the error that a variant may have: it grows with the products of a sum."""
+    products = shape.C * shape.K * shape.K
+    rounding = 2 if variant.accuracy == HALF else 1  # of x and of k beside the sums
+    return rounding * variant.rtol * max(1, products / 300) ** 0.5
