@@ -6,7 +6,7 @@ ARGS   ?=
 # An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
 GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
-.PHONY: help run test fast mxnet check format kernels gpu bench table clean
+.PHONY: help run test fast mxnet check format kernels gpu bench results table clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -33,10 +33,15 @@ format: $(VENV)/.ready-dev ## put the code into shape
 kernels: $(VENV)/.ready-dev ## compile every kernel for every target; needs no GPU
 	@$(BIN)/python project/compile.py $(ARGS)
 
-gpu: $(VENV)/.ready-dev ## test on the GPU, then run its milestones at 100, 1000, 10000
+gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 10000, the benchmark
 	@RAI_TEST_REQUIRE=gpu $(BIN)/python -m pytest -m gpu $(ARGS)
-	@for size in 100 1000 10000; do for name in m3.1 m4.1 final; do \
+	@for size in 100 1000 10000; do for name in m1.2 m3.1 m4.1 final; do \
 	  echo "$$name.py $$size"; $(BIN)/python project/$$name.py $$size || exit; done; done
+	@$(BIN)/python project/bench.py
+	@$(BIN)/python project/results.py
+
+results: $(VENV)/.ready-dev ## write RESULTS.md, the README's kernels and the plot from measurements/
+	@$(BIN)/python project/results.py
 
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
 	@$(BIN)/python -m benchmarks $(ARGS)

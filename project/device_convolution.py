@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import compiler
 from compiler import Unit
@@ -23,15 +23,29 @@ class DeviceConvolution:
         for launch in self._launches:
             module.ready(launch)
 
-    def start(self, y: DeviceArray, x: DeviceArray, k: DeviceArray) -> None:
-        """Launch everything, its own arrays and copies included; nothing waits.
+    def scratch(self) -> dict[str, DeviceArray]:
+        """Allocate the arrays of its own that it launches with."""
+        wanted = self._part.scratch(self._shape)
+        return {
+            name: self._device.empty((count,), "uint8")
+            for name, count in wanted.items()
+        }
+
+    def start(
+        self,
+        y: DeviceArray,
+        x: DeviceArray,
+        k: DeviceArray,
+        scratch: Mapping[str, DeviceArray] | None = None,
+    ) -> None:
+        """Launch everything, copies of its own included; nothing waits.
 
         The arrays are B x M x H_out x W_out, B x C x H x W and M x C x K x K; x and k
-        are of the variant's ``storage``, y is float32 and need not be cleared.
+        are of the variant's ``storage``, y is float32 and need not be cleared. Scratch
+        that is not given is allocated.
         """
-        arrays = {"y": y, "x": x, "k": k}
-        for name, count in self._part.scratch(self._shape).items():
-            arrays[name] = self._device.empty((count,), "uint8")
+        own = self.scratch() if scratch is None else scratch
+        arrays = {"y": y, "x": x, "k": k, **own}
         for name in self._part.constants:
             self._module.fill_constant(name, k)
         for launch in self._launches:

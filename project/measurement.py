@@ -17,7 +17,8 @@ from shapes import ConvShape
 
 Way = Callable[[], object]  # one way to compute something: it starts work on the GPU
 
-FLOAT_BYTES, HALF_BYTES = 4, 2
+FLOAT_BYTES = 4
+STORED = {"float32": FLOAT_BYTES, "float16": 2}  # bytes
 FMA, SPLIT, HALF = "fma", "split", "half"
 PRODUCTS = {FMA: 1, SPLIT: 3, HALF: 1}  # multiplications for one of the convolution's
 

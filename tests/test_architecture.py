@@ -73,6 +73,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "subprocess": (
         "runner/process.py",
         "project/compiler.py",
+        "project/gpu_facts.py",
         "project/native.py",
     ),
     "zstandard": ("runner/pack",),
@@ -86,6 +87,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "torch": (
         "project/train.py",
         "project/training.py",
+        "project/bench_torch.py",
+        "project/forward_torch.py",
         "project/backends/torch_gpu.py",
     ),
 }

@@ -1,0 +1,315 @@
+"""Time our convolutions on the GPU, each in turns with cuDNN's; keep lines of JSON.
+
+python bench.py [--variant NAME ...] [--class NAME] [--edition NAME] [--layer NAME]
+                [--images N ...] [--sweep] [--forward] [--quick] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any, Protocol
+
+import cores  # noqa: F401
+
+# isort: split
+# From here on numpy is imported.
+import asked
+import gpu_facts
+import measurement
+import milestone
+import trials
+from errors import GpuError, ProjectError
+from goals import MODEL
+from ledger import CONVOLUTION, FOLDER, FORWARD, Row
+from measurement import FULL, QUICK, Rates, Rule, Spread, Stopwatch, Way
+from shapes import ConvShape
+from trials import Trial
+from variants import FP32, Variant
+
+OURS = "ours"
+FULL_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+
+
+class Case(Protocol):
+    """Images and weights on a GPU."""
+
+    def part(self, variant: Variant) -> Variant:
+        """Give what computes these sizes here, or raise what says why nothing does."""
+
+    def ours(self, part: Variant) -> Way:
+        """Make it ready to be launched."""
+
+    def check(self, way: Way) -> tuple[float, int]:
+        """Run it once on NaN; give its error and how many numbers it left out."""
+
+    def peers(self, part: Variant) -> dict[str, Way]:
+        """Give the vendor's ways to do the same, by layout."""
+
+    def peer_error(self, way: Way) -> float:
+        """Give the error of what one of them returns."""
+
+
+class Laboratory(Stopwatch, Protocol):
+    """What rows are measured in: a GPU, or in a test what stands for one."""
+
+    def facts(self) -> dict[str, Any]:
+        """Tell of the machine as it is now."""
+
+    def case(self, shape: ConvShape, seed: int) -> AbstractContextManager[Case]:
+        """Make images and weights."""
+
+
+class Bench:
+    """One run: what all its rows share."""
+
+    def __init__(self, lab: Laboratory, rates: Rates, rule: Rule, seed: int) -> None:
+        self._lab, self._rates, self._rule, self._seed = lab, rates, rule, seed
+        self._shared = {"commit": gpu_facts.commit(), "run": secrets.token_hex(4)}
+
+    def rows(self, trial: Trial) -> Iterator[Row]:
+        """Measure a trial's variants on the same images and weights."""
+        try:
+            with self._lab.case(trial.shape, self._seed) as case:
+                for variant in trial.variants:
+                    yield self._row(trial, variant, case)
+        except GpuError as error:
+            if not fits_not(error):
+                raise
+            for variant in trial.variants:
+                yield self._told(trial, variant, {"ok": False, "why": str(error)})
+
+    def _row(self, trial: Trial, variant: Variant, case: Case) -> Row:
+        """Measure one; what is wrong or fails gets a row without a time."""
+        found: dict[str, Any] = {"ok": False}
+        try:
+            part = case.part(variant)
+            found["part"], found["arithmetic"] = part.name, trials.arithmetic(part)
+            found["params"] = part.told(trial.shape)
+            way = case.ours(part)
+            error, missing = case.check(way)
+            found["error"] = short(error) if isfinite(error) else None
+            why = measurement.fault(error, part.rtol, missing)
+            found |= {"why": why} if why else self._timed(trial, part, case, way)
+        except GpuError as error:
+            found["why"] = str(error)
+            if not fits_not(error):  # nothing can be computed after a fault
+                found["fatal"] = True
+        except ProjectError as error:
+            found["why"] = str(error).splitlines()[0]
+        return self._told(trial, variant, found)
+
+    def _timed(self, trial: Trial, part: Variant, case: Case, way: Way) -> Row:
+        """Time a right one, in turns with what there is of the vendor's."""
+        peers = case.peers(part)
+        times = measurement.alternate({OURS: way, **peers}, self._lab, self._rule)
+        ours = times.pop(OURS)
+        shape, stored = trial.shape, measurement.STORED[part.storage]
+        floors = measurement.floors(shape, trials.arithmetic(part), stored, self._rates)
+        return {
+            "ok": True,
+            "why": None,
+            **figures(ours),
+            "gflops": round(1e-6 * measurement.flops(shape) / ours.median_ms, 1),
+            "gbps": round(
+                1e-6 * measurement.moved_bytes(shape, stored) / ours.median_ms, 1
+            ),
+            "floor_bytes_ms": short(floors.bytes_ms),
+            "floor_flops_ms": short(floors.flops_ms),
+            **beside(ours, times, {n: case.peer_error(w) for n, w in peers.items()}),
+        }
+
+    def forward(self, found: Iterable[Row], images: int) -> Iterator[Row]:
+        """Make rows of whole forward passes, ours and PyTorch's measured in turns."""
+        head = {"what": FORWARD, "class": FP32, "edition": trials.MAIN}
+        head |= {"model": MODEL, "images": images, "swept": False}
+        for row in against(list(found)):
+            yield {**head, "quick": False, **row, **self._circumstances()}
+
+    def _told(self, trial: Trial, variant: Variant, found: Mapping[str, Any]) -> Row:
+        """Put a row together."""
+        layer = trial.layer
+        return {
+            "what": CONVOLUTION,
+            "variant": variant.name,
+            "class": variant.accuracy,
+            "edition": layer.edition,
+            "model": layer.model,
+            "layer": layer.name,
+            "images": trial.images,
+            "shape": asdict(trial.shape),
+            "swept": trial.swept,
+            "quick": self._rule != FULL,
+            "seed": self._seed,
+            **found,
+            **self._circumstances(),
+        }
+
+    def _circumstances(self) -> Row:
+        """Say where and when it was."""
+        return {
+            "rates": asdict(self._rates),
+            "machine": self._lab.facts(),
+            **self._shared,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+
+def fits_not(error: GpuError) -> bool:
+    """Whether only memory was missing."""
+    return str(error).startswith(FULL_MEMORY)
+
+
+def figures(times: Spread) -> Row:
+    """Name a way's times."""
+    return {name: short(value) for name, value in asdict(times).items()}
+
+
+def beside(
+    ours: Spread, peers: Mapping[str, Spread], errors: Mapping[str, float]
+) -> Row:
+    """Compare with the vendor's faster layout, measured in turns with ours."""
+    if not peers:
+        return {"peer": None, "times_peer": None}
+    layout = min(peers, key=lambda name: peers[name].median_ms)
+    best = peers[layout]
+    medians = {name: short(times.median_ms) for name, times in peers.items()}
+    return {
+        "peer": {
+            "layout": layout,
+            **figures(best),
+            "error": short(errors[layout]),
+            "medians_ms": medians,
+        },
+        "times_peer": short(best.median_ms / ours.median_ms),
+    }
+
+
+def against(found: Sequence[Row]) -> Iterator[Row]:
+    """Put each of our forward passes beside PyTorch's faster ways.
+
+    A colon in a name stands before a step of a pass, which is timed by itself.
+    """
+    peers = {}
+    for kind in ("eager", "compiled"):
+        ways = [row for row in found if row["name"].startswith(f"PyTorch, {kind}")]
+        if ways:
+            peers[kind] = min(ways, key=lambda row: row["median_ms"])
+    times = [field.name for field in fields(Spread)]
+    for row in found:
+        name = row["name"]
+        if ":" in name or name.startswith("PyTorch"):
+            continue
+        steps = {r["name"]: r for r in found if r["name"].startswith(f"{name}: ")}
+        yield {
+            "variant": name,
+            "ok": row["ok"],
+            "why": None if row["ok"] else "it is not what float64 gives",
+            **{key: value for key, value in row.items() if key not in {"name", *times}},
+            **({key: short(row[key]) for key in times} if row["ok"] else {}),
+            "peers": {
+                kind: {
+                    "way": peer["name"],
+                    **{key: short(peer[key]) for key in times},
+                    "times": short(peer["median_ms"] / row["median_ms"]),
+                }
+                for kind, peer in peers.items()
+            },
+            "steps_ms": {
+                step.removeprefix(f"{name}: "): short(r["median_ms"])
+                for step, r in steps.items()
+            },
+        }
+
+
+def short(value: float) -> float:
+    """Keep five digits."""
+    return value if isinstance(value, int) else float(f"{value:.5g}")
+
+
+def line(row: Row) -> str:
+    """Say a row in a line for people."""
+    layer = row.get("layer", FORWARD)
+    name = f"{row['variant']:16} {row['class']:5} {row['edition']} {layer}"
+    name += f" {row['images']:6}"
+    if not row["ok"]:
+        return f"{name}  {row['why']}"
+    if row["what"] == FORWARD:
+        ratios = (f"{peer['times']:.2f} x {n}" for n, peer in row["peers"].items())
+        return f"{name}  {row['median_ms']:9.4f} ms  {', '.join(ratios)}"
+    ratio = row["times_peer"]
+    against = f"{ratio:6.2f} x cuDNN" if ratio else "no peer"
+    share = max(row["floor_bytes_ms"], row["floor_flops_ms"]) / row["median_ms"]
+    return (
+        f"{name}  {row['median_ms']:9.4f} ms  n {row['n']:3}  error {row['error']:.1e}"
+        f"  {against}  {share:4.0%} of floor  {row['params'] or ''}"
+    )
+
+
+def read() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add = parser.add_argument
+    add(
+        "--variant", action="append", default=[], metavar="NAME", help="may be repeated"
+    )
+    add("--class", dest="accuracy", metavar="NAME", help="fp32, tf32 or half")
+    add("--edition", metavar="NAME", help=f"of the course (default: {trials.MAIN})")
+    add("--layer", choices=trials.LAYERS)
+    add("--images", action="append", default=[], type=asked.count, metavar="N")
+    add("--forward", action="store_true", help="the whole forward pass, nothing else")
+    add("--sweep", action="store_true", help="try the values that a variant names")
+    add("--quick", action="store_true", help="fewer samples; results.py ignores them")
+    add("--seed", type=int, default=None, help="(default: another one in each run)")
+    add("--out", type=Path, help="(default: by the GPU, in measurements/)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure what is asked for; each row is kept as soon as it is there."""
+    words = read()
+    names = (words.variant, words.accuracy, words.edition, words.layer, words.images)
+    narrowed = trials.Asked(*names, sweep=words.sweep)
+    wanted = [] if words.forward else trials.programme(narrowed)
+    from bench_gpu import Lab
+    from device import Device
+
+    with Device() as device:
+        lab = Lab(device)
+        milestone.say(None if lab.torch else "no PyTorch here, so no peer is measured")
+        lab.warm(wanted)
+        rule = QUICK if words.quick else FULL
+        seed = secrets.randbits(32) if words.seed is None else words.seed
+        bench = Bench(lab, lab.rates(), rule, seed)
+        out = words.out or FOLDER / f"{device.name.lower().replace(' ', '-')}.jsonl"
+        for trial in wanted:
+            for row in bench.rows(trial):
+                keep(row, out)
+        if words.forward or not narrowed.narrowed:
+            from forward_bench import forward_rows
+
+            for images in words.images or (trials.IMAGES,):
+                found = forward_rows(device, images)
+                for row in bench.forward(found, images):
+                    keep(row, out)
+
+
+def keep(row: Row, out: Path) -> None:
+    """Show a row and add it to a file; after a fault there is nothing more to do."""
+    print(line(row), flush=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    if row.get("fatal"):
+        raise GpuError(row["why"])
+
+
+if __name__ == "__main__":
+    milestone.run(main)

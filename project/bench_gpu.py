@@ -1,0 +1,232 @@
+"""The GPU that the benchmark measures on: images, weights, launches, a stopwatch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import compiler
+import gpu_facts
+import measurement
+import numpy as np
+import reference
+from compiler import Unit
+from device import Device, DeviceArray
+from device_convolution import DeviceConvolution
+from errors import ProjectError
+from measurement import Rates, Way
+from shapes import ConvShape
+from trials import Trial
+from variants import Launch, Variant
+
+if TYPE_CHECKING:
+    import bench_torch
+
+FLUSH_TIMES = 8  # the size of the second cache that is written before each sample
+COPIED = 1 << 30  # bytes
+PIECE = 1000  # images
+PARTS = 16  # of random numbers, each with a seed of its own
+CEILINGS = Unit("ceilings", (("CHAINS", 32),), Path(__file__).parent / "probes")
+CHAINS = dict(CEILINGS.defines)["CHAINS"]
+STEPS = 16_384
+HALF_TFLOPS = 636.0
+HALF_SOURCE = "constant: mma.sync of halves on an H200, as there is no PyTorch here"
+
+
+class Lab:
+    """An open GPU; a stopwatch too."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.toolkit = compiler.find()
+        self.torch = _torch()
+        self._junk = device.empty((FLUSH_TIMES * device.l2_bytes,), "uint8")
+        self._cubins: dict[Unit, bytes] = {}
+
+    def ms(self, way: Way) -> float:
+        """Time a call after the second cache was overwritten.
+
+        The GPU is busy with that while the call's launches are queued, so what counts
+        is the GPU's own time, and the gaps between the launches of one call.
+        """
+        self.device.fill(self._junk, 0)
+        return self.device.elapsed_ms(way)
+
+    def facts(self) -> dict[str, Any]:
+        """Say what a row must tell beside its times."""
+        facts: dict[str, Any] = dict(gpu_facts.machine(self.device.bus_id))
+        facts["gpu"] = facts.get("gpu") or self.device.name
+        facts["architecture"] = self.device.architecture
+        kind = type(self.toolkit).__name__.lower()
+        facts["compiler"] = f"{kind} {self.toolkit.version}"
+        facts["peer"] = self.torch.version() if self.torch else None
+        return facts
+
+    def rates(self) -> Rates:
+        """Measure what bounds every convolution here."""
+        x, y = (self.device.empty((COPIED,), "uint8") for _ in range(2))
+        copy_ms = self._median(lambda: self.device.copy(y, x))
+        sources = {"copy": "a copy of 1 GiB", "fma": "independent sums in registers"}
+        half, sources["half"] = HALF_TFLOPS, HALF_SOURCE
+        if self.torch:
+            product, count = self.torch.product()
+            half = 1e-9 * count / self._median(product)
+            sources["half"] = "a product of large matrices by PyTorch"
+        return Rates(2e-6 * COPIED / copy_ms, self._fma_tflops(), half, sources)
+
+    def _fma_tflops(self) -> float:
+        blocks, threads = 2 * self.device.multiprocessors, 512
+        y = self.device.empty((threads,))
+        launch = Launch(
+            "ceiling_fma", (blocks, 1, 1), (threads, 1, 1), ("y",), (STEPS,)
+        )
+        module = self.device.load(self._compiled(CEILINGS))
+        ms = self._median(lambda: module.launch(launch, {"y": y}))
+        return 2e-9 * CHAINS * STEPS * blocks * threads / ms
+
+    def _median(self, way: Way, least: int = 20) -> float:
+        return statistics.median([self.ms(way) for _ in range(2 * least)][least:])
+
+    def warm(self, trials: Iterable[Trial]) -> None:
+        """Compile all at once what the trials want; what fails is told by its row."""
+        units: dict[Unit, None] = {CEILINGS: None}
+        for trial in trials:
+            for variant in trial.variants:
+                with suppress(ProjectError):
+                    part = variant.serve(trial.shape, self.device.architecture)
+                    units[compiler.unit_of(part, trial.shape)] = None
+
+        def compile_it(unit: Unit) -> None:
+            with suppress(ProjectError):
+                self._compiled(unit)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(compile_it, units))
+
+    def _compiled(self, unit: Unit) -> bytes:
+        if unit not in self._cubins:
+            target = unit.target(self.device.architecture)
+            self._cubins[unit] = compiler.cached(unit, target, self.toolkit)
+        return self._cubins[unit]
+
+    def load(self, part: Variant, shape: ConvShape) -> DeviceConvolution:
+        """Compile and load a variant, up to the last of what a launch needs."""
+        module = self.device.load(self._compiled(compiler.unit_of(part, shape)))
+        return DeviceConvolution(self.device, part, shape, module)
+
+    @contextmanager
+    def case(self, shape: ConvShape, seed: int) -> Iterator[Case]:
+        """Make images and weights, and what a sample of the images must become."""
+        try:
+            yield Case(self, shape, seed)
+        finally:
+            if self.torch:
+                self.torch.free()
+
+
+class Case:
+    """Images and weights of chance, the same for every variant tried on them."""
+
+    def __init__(self, lab: Lab, shape: ConvShape, seed: int) -> None:
+        s = self.shape = shape
+        self._lab, self._device = lab, lab.device
+        self._x = normal((s.B, s.C, s.H, s.W), seed)
+        self._k = normal((s.M, s.C, s.K, s.K), seed + 1)
+        self._sample = measurement.sampled(s.B)
+        self._right = np.empty((len(self._sample), s.M, s.H_out, s.W_out))
+        reference.convolve(
+            self._right,
+            self._x[self._sample].astype(np.float64),
+            self._k.astype(np.float64),
+        )
+        self._y = self._device.empty((s.B, s.M, s.H_out, s.W_out))
+        self._stored: dict[str, tuple[DeviceArray, DeviceArray]] = {}
+
+    def part(self, variant: Variant) -> Variant:
+        """Give what computes this shape here; what serves it not says so."""
+        return variant.serve(self.shape, self._device.architecture)
+
+    def ours(self, part: Variant) -> Way:
+        """Load a variant; give what launches it, as planned, on arrays that are there.
+
+        Scratch memory is allocated now, as libraries keep theirs.
+        """
+        convolution = self._lab.load(part, self.shape)
+        x, k = self._inputs(part.storage)
+        scratch = convolution.scratch()
+        return lambda: convolution.start(self._y, x, k, scratch)
+
+    def check(self, way: Way) -> tuple[float, int]:
+        """Run on NaN; give the error of a sample, and how many numbers are missing."""
+        self._device.fill(self._y, 255)
+        way()
+        self._device.wait()
+        images = (_images(self._y, n, 1) for n in self._sample)
+        found = np.concatenate([self._device.download(image) for image in images])
+        error = measurement.relative_error(found.astype(np.float64), self._right)
+        return error, self._unwritten()
+
+    def peer_error(self, way: Way) -> float:
+        """Give the error of what a way of the vendor's returns."""
+        assert self._lab.torch is not None
+        found = self._lab.torch.images(way(), self._sample)
+        return measurement.relative_error(found, self._right)
+
+    def _unwritten(self) -> int:
+        if self._lab.torch:
+            return self._lab.torch.not_finite(self._y)
+        missing = 0
+        for first in range(0, self.shape.B, PIECE):
+            count = min(PIECE, self.shape.B - first)
+            piece = self._device.download(_images(self._y, first, count))
+            missing += piece.size - int(np.isfinite(piece).sum())
+        return missing
+
+    def peers(self, part: Variant) -> dict[str, Way]:
+        """Give the vendor's ways to compute the same in the same class."""
+        if self._lab.torch is None:
+            return {}
+        return self._lab.torch.peers(*self._inputs(part.storage), part.accuracy)
+
+    def _inputs(self, storage: str) -> tuple[DeviceArray, DeviceArray]:
+        """Upload images and weights in a type, once."""
+        if storage not in self._stored:
+            arrays = (a.astype(storage, copy=False) for a in (self._x, self._k))
+            x, k = map(self._device.upload, arrays)
+            self._stored[storage] = x, k
+        return self._stored[storage]
+
+
+def _images(array: DeviceArray, first: int, count: int) -> DeviceArray:
+    """Point into an array, which must live on."""
+    images, *rest = array.shape
+    address = array.address + first * (array.nbytes // images)
+    return DeviceArray((count, *rest), array.dtype, address)
+
+
+def normal(shape: Sequence[int], seed: int) -> np.ndarray:
+    """Draw from N(0, 1), on all cores."""
+    numbers = np.empty(int(np.prod(shape)), np.float32)
+    parts = np.array_split(numbers, PARTS)  # views
+    seeds = np.random.SeedSequence(seed).spawn(PARTS)
+
+    def draw(part: np.ndarray, seed: np.random.SeedSequence) -> None:
+        np.random.default_rng(seed).standard_normal(dtype=np.float32, out=part)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(draw, parts, seeds))
+    return numbers.reshape(shape)
+
+
+def _torch() -> bench_torch.Torch | None:
+    """Load PyTorch, where it is and sees the GPU."""
+    try:
+        import bench_torch
+
+        return bench_torch.Torch()
+    except (ImportError, RuntimeError, AssertionError):
+        return None

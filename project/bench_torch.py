@@ -1,0 +1,106 @@
+"""The vendor's convolution, cuDNN's, as PyTorch calls it on arrays of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from device import DeviceArray
+from measurement import Way
+from torch import Tensor
+from variants import TF32
+
+SIDE = 8192  # of the matrices whose product is a ceiling
+LAYOUTS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
+
+
+class Torch:
+    """PyTorch in the same CUDA context, on the same stream as our launches."""
+
+    def __init__(self) -> None:
+        torch.cuda.init()
+        torch.set_grad_enabled(False)
+
+    def version(self) -> str:
+        """Name cuDNN and PyTorch."""
+        number = torch.backends.cudnn.version() or 0
+        major, rest = divmod(number, 10_000)
+        return f"cuDNN {major}.{rest // 100}.{rest % 100}, PyTorch {torch.__version__}"
+
+    def peers(self, x: DeviceArray, k: DeviceArray, accuracy: str) -> dict[str, Way]:
+        """Give cuDNN's fastest algorithm in each layout, in a class of accuracy.
+
+        Its algorithms are tried in the first call. The layout is the caller's, and no
+        time is lost on changing it.
+        """
+        return {
+            name: _cudnn(_laid(x, layout), _laid(k, layout), accuracy == TF32)
+            for name, layout in LAYOUTS.items()
+        }
+
+    def images(self, y: Tensor, chosen: Sequence[int]) -> np.ndarray:
+        """Bring some images back, in float64."""
+        found: np.ndarray = y[list(chosen)].double().contiguous().cpu().numpy()
+        return found
+
+    def not_finite(self, y: DeviceArray) -> int:
+        """Count infinities and NaN."""
+        return y.nbytes // y.dtype.itemsize - int(torch.isfinite(tensor(y)).sum())
+
+    def product(self) -> tuple[Way, int]:
+        """Give a product of matrices of halves, and its operations."""
+        a, b = (
+            torch.randn(SIDE, SIDE, device="cuda", dtype=torch.half) for _ in range(2)
+        )
+        return lambda: torch.mm(a, b), 2 * SIDE**3
+
+    def free(self) -> None:
+        """Give memory back that is kept for later."""
+        torch.cuda.empty_cache()
+
+
+def _laid(array: DeviceArray, layout: torch.memory_format) -> Tensor:
+    """Copy into a layout, also where one channel makes two layouts the same bytes."""
+    shown = tensor(array)
+    return torch.empty_like(shown, memory_format=layout).copy_(shown)
+
+
+def _cudnn(x: Tensor, k: Tensor, tf32: bool) -> Callable[[], Tensor]:
+    def way() -> Tensor:
+        y: Tensor = torch.cudnn_convolution(
+            x,
+            k,
+            padding=(0, 0),
+            stride=(1, 1),
+            dilation=(1, 1),
+            groups=1,
+            benchmark=True,
+            deterministic=False,
+            allow_tf32=tf32,
+        )
+        return y
+
+    return way
+
+
+class _Shown:
+    """An array of ours as other libraries want to be told of it."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self._array = array  # lives as long as this
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self._array.shape,
+            "typestr": self._array.dtype.str,
+            "data": (self._array.address, False),
+            "version": 3,
+        }
+
+
+def tensor(array: DeviceArray) -> Tensor:
+    """Show PyTorch an array, without a copy."""
+    return torch.as_tensor(_Shown(array), device="cuda")

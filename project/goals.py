@@ -1,0 +1,269 @@
+"""What rows amount to: both layers together, and whether the goals are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import trials
+from editions import EDITIONS
+from ledger import CONVOLUTION, FORWARD, Row
+from measurement import FMA
+from trials import IMAGES, LAYERS, MAIN, SIZES
+from variants import FP32, HALF, TF32
+
+MODEL = "ece408"
+FLAT = 1.1  # times per image that are at most so far apart are the same
+REACHED = "reached"
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The convolutions of an edition's model by one variant."""
+
+    variant: str
+    accuracy: str
+    images: int
+    rows: tuple[Row, ...]  # in the order of the layers
+
+    @property
+    def why(self) -> str | None:
+        """Say what is wrong with it; None where every layer is right."""
+        told = [f"{r['layer']}: {r['why']}" for r in self.rows if not r["ok"]]
+        missing = [name for name in LAYERS if name not in self.by_layer]
+        told += [f"{name}: {NOT_MEASURED}" for name in missing]
+        return "; ".join(told) or None
+
+    @property
+    def by_layer(self) -> dict[str, Row]:
+        """Find a row by its layer."""
+        return {row["layer"]: row for row in self.rows}
+
+    @property
+    def ms(self) -> float:
+        """Add up the medians."""
+        return sum(row["median_ms"] for row in self.rows)
+
+    @property
+    def floor_ms(self) -> float:
+        """Add up what each layer cannot be faster than."""
+        return sum(floor_ms(row) for row in self.rows)
+
+    @property
+    def peer_ms(self) -> float | None:
+        """Add up the vendor's medians, each measured in turns with ours."""
+        peers = [row["peer"] for row in self.rows]
+        return sum(peer["median_ms"] for peer in peers) if all(peers) else None
+
+    @property
+    def times(self) -> float | None:
+        """Say how many times faster than the vendor's it is."""
+        return self.peer_ms / self.ms if self.peer_ms else None
+
+    @property
+    def error(self) -> float:
+        """Give the worse error."""
+        return max(row["error"] for row in self.rows)
+
+    @property
+    def fma_only(self) -> bool:
+        """Whether no tensor core takes part."""
+        return all(row["arithmetic"] == FMA for row in self.rows)
+
+
+def floor_ms(row: Row) -> float:
+    """Give the higher of a row's floors."""
+    return max(row["floor_bytes_ms"], row["floor_flops_ms"])
+
+
+def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
+    """Put the layers of an edition together."""
+
+    def which(row: Row) -> tuple[str, str, int]:
+        return row["variant"], row["class"], row["images"]
+
+    chosen = [
+        row
+        for row in rows
+        if (row["what"], row["edition"], row.get("model"))
+        == (CONVOLUTION, edition, MODEL)
+    ]
+    chosen.sort(key=lambda row: (*which(row), row["layer"]))
+    return [Result(*key, tuple(group)) for key, group in groupby(chosen, key=which)]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a class is to reach: both layers together, with the error of the class."""
+
+    name: str
+    accuracy: str
+    ms: float
+    times: float  # cuDNN's in the same class and run
+    images: int = IMAGES
+    fma_only: bool = False
+
+    @property
+    def said(self) -> str:
+        """Put it into words."""
+        times = f"{self.times:g} times as fast as" if self.times > 1 else "ahead of"
+        return f"at most {duration(self.ms)}, {times} cuDNN"
+
+
+GOALS = (
+    Goal("fp32", FP32, 1.2, 8.9),
+    Goal("fp32, FMA only", FP32, 2.9, 3.7, fma_only=True),
+    Goal("tf32", TF32, 0.95, 7.3),
+    Goal("half", HALF, 0.85, 8),
+    Goal("fp32, 100 images", FP32, 0.025, 1, images=100),
+)
+FORWARD_TIMES = 8  # PyTorch's, eager and compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal in words, what came of it, and whether that is enough."""
+
+    name: str
+    goal: str
+    reached: str
+    verdict: str
+
+
+def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
+    """Find the fastest right one of a goal's class."""
+    fitting = [
+        result
+        for result in found
+        if (result.accuracy, result.images) == (goal.accuracy, goal.images)
+        and result.why is None
+        and (result.fma_only or not goal.fma_only)
+    ]
+    return min(fitting, key=lambda result: result.ms, default=None)
+
+
+def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
+    """Hold a goal against the fastest right result."""
+    best = fastest(found, goal)
+    if best is None:
+        return Verdict(goal.name, goal.said, "–", NOT_MEASURED)
+    times = best.times
+    said = f"{duration(best.ms)}, {ratio(times)}, by `{best.variant}`"
+    missed = []
+    if best.ms > goal.ms:
+        missed.append(f"{best.ms / goal.ms - 1:.0%} over the time")
+    if times is None:
+        missed.append("cuDNN is not measured")
+    elif times < goal.times:
+        missed.append(f"{times:.2f} of {goal.times:g} times")
+    return Verdict(goal.name, goal.said, said, _verdict(missed))
+
+
+def judge_editions(rows: Sequence[Row]) -> Verdict:
+    """Hold the fastest of fp32 against cuDNN on every layer of every edition."""
+    name, goal = "fp32, every edition", "ahead of cuDNN on every layer"
+    ahead = {
+        (row["edition"], row["model"], row["layer"]): row["times_peer"]
+        for row in per_layer(rows)
+        if row["class"] == FP32 and row["times_peer"]
+    }
+    wanted = [layer for e in EDITIONS.values() for layer in trials.layers(e)]
+    missing = [
+        layer
+        for layer in wanted
+        if (layer.edition, layer.model, layer.name) not in ahead
+    ]
+    if not ahead:
+        return Verdict(name, goal, "–", NOT_MEASURED)
+    least = min(ahead, key=lambda key: ahead[key])
+    said = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
+    missed = [f"behind on {' '.join(key)}" for key, n in ahead.items() if n <= 1]
+    missed += [f"{len(missing)} layers are not measured"] * bool(missing)
+    return Verdict(name, goal, said, _verdict(missed))
+
+
+def judge_sizes(found: Sequence[Result]) -> list[Verdict]:
+    """Hold small batches against cuDNN, and the times per image against each other."""
+    verdicts = []
+    best = {
+        images: fastest(found, Goal("", FP32, 0, 0, images))
+        for images in sorted({IMAGES, *SIZES})
+    }
+    small = best[1000]
+    if small:
+        slower = ["behind"] * bool(small.times and small.times <= 1)
+        slower += ["cuDNN is not measured"] * (small.times is None)
+        said = f"{duration(small.ms)}, {ratio(small.times)}, by `{small.variant}`"
+        verdict = _verdict(slower)
+    else:
+        said, verdict = "–", NOT_MEASURED
+    verdicts.append(Verdict("fp32, 1000 images", "ahead of cuDNN", said, verdict))
+    each = {n: 1000 * r.ms / n for n, r in best.items() if r and n >= 1000}
+    goal = f"the same time per image from 1000 on, within {FLAT - 1:.0%}"
+    if len(each) < 3:
+        return [*verdicts, Verdict("fp32, batch sizes", goal, "–", NOT_MEASURED)]
+    apart = max(each.values()) / min(each.values())
+    said = ", ".join(f"{us:.4f} us at {n}" for n, us in each.items())
+    uneven = [f"{apart - 1:.0%} apart"] * (apart > FLAT)
+    return [*verdicts, Verdict("fp32, batch sizes", goal, said, _verdict(uneven))]
+
+
+def judge_forward(rows: Iterable[Row]) -> Verdict:
+    """Hold the whole forward pass against PyTorch's."""
+    name = "forward pass, fp32"
+    goal = f"{FORWARD_TIMES} times as fast as PyTorch, eager and compiled"
+    fitting = [
+        row
+        for row in rows
+        if (row["what"], row["edition"], row["images"]) == (FORWARD, MAIN, IMAGES)
+        and row["ok"]
+        and row["class"] == FP32
+    ]
+    best = min(fitting, key=lambda row: row["median_ms"], default=None)
+    if best is None or not best["peers"]:
+        return Verdict(name, goal, "–", NOT_MEASURED)
+    times = {peer: ms["times"] for peer, ms in best["peers"].items()}
+    said = f"{duration(best['median_ms'])}, " + ", ".join(
+        f"{value:.2f} times {peer}" for peer, value in times.items()
+    )
+    short = [f"{p}: {v:.2f}" for p, v in times.items() if v < FORWARD_TIMES]
+    return Verdict(name, goal, said, _verdict(short))
+
+
+def verdicts(rows: Sequence[Row]) -> list[Verdict]:
+    """Judge everything."""
+    found = results(rows)
+    return [
+        *(judge(goal, found) for goal in GOALS),
+        *judge_sizes(found),
+        judge_editions(rows),
+        judge_forward(rows),
+    ]
+
+
+def per_layer(rows: Iterable[Row], images: int = IMAGES) -> list[Row]:
+    """Find the fastest right row of each class for each layer of each edition."""
+    best: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        if row["what"] != CONVOLUTION or row["images"] != images or not row["ok"]:
+            continue
+        key = (row["class"], row["edition"], row["model"], row["layer"])
+        if key not in best or row["median_ms"] < best[key]["median_ms"]:
+            best[key] = row
+    return list(best.values())
+
+
+def _verdict(missed: Sequence[str]) -> str:
+    return f"missed: {', '.join(missed)}" if missed else REACHED
+
+
+def duration(ms: float) -> str:
+    """Give a time in the unit that suits it."""
+    return f"{ms:.3g} ms" if ms >= 0.1 else f"{1000 * ms:.3g} us"
+
+
+def ratio(times: float | None) -> str:
+    """Give a ratio to cuDNN's time."""
+    return "–" if times is None else f"{times:.2f} times cuDNN"

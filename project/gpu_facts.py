@@ -1,0 +1,115 @@
+"""What is to be known of a machine beside a time that was measured on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMIT, IMAGE = "RAI_COMMIT", "RAI_IMAGE"  # where there is no repository, or no engine
+GENERATED = ("measurements", "RESULTS.md", "README.md", "docs/kernels/results.svg")
+ANSWER_S = 10.0
+
+FIELDS = {
+    "gpu": "name",
+    "uuid": "uuid",
+    "driver": "driver_version",
+    "sm_mhz": "clocks.sm",
+    "sm_mhz_max": "clocks.max.sm",
+    "memory_mhz": "clocks.mem",
+    "memory_mhz_max": "clocks.max.mem",
+    "celsius": "temperature.gpu",
+    "watts": "power.draw",
+    "watts_max": "power.limit",
+}
+REASONS = (
+    "clocks_event_reasons.active",
+    "clocks_throttle_reasons.active",
+)  # newer, older
+THROTTLES = (
+    "idle",
+    "clocks set by an application",
+    "power cap",
+    "hardware slowdown",
+    "sync boost",
+    "software thermal slowdown",
+    "hardware thermal slowdown",
+    "power brake",
+    "display clocks",
+)
+"""What the bits of the reasons mean, from the lowest (NVIDIA's NVML reference)."""
+
+Fact = str | float | int | list[str] | None
+
+
+def machine(bus_id: str) -> dict[str, Fact]:
+    """Ask the driver's nvidia-smi about one GPU; what it does not say is None."""
+    for reasons in REASONS:
+        line = _smi(bus_id, f"--query-gpu={','.join([*FIELDS.values(), reasons])}")
+        if facts := parsed(line):
+            break
+    apps = _smi(bus_id, "--query-compute-apps=pid").split()
+    facts["others"] = len({pid for pid in apps if pid != str(os.getpid())})
+    facts["image"] = os.environ.get(IMAGE)
+    return facts
+
+
+def parsed(line: str) -> dict[str, Fact]:
+    """Read what nvidia-smi says of one GPU; empty where it refuses the question."""
+    *values, reasons = (word.strip() for word in line.split(","))
+    if len(values) != len(FIELDS):
+        return {}
+    facts: dict[str, Fact] = {}
+    for name, value in zip(FIELDS, values, strict=True):
+        facts[name] = value if name in {"gpu", "uuid", "driver"} else _number(value)
+    facts["throttled"] = throttles(reasons)
+    return facts
+
+
+def throttles(mask: str) -> list[str] | None:
+    """Name the bits of a mask in hexadecimal; to be idle is no throttling."""
+    try:
+        bits = int(mask, 16)
+    except ValueError:
+        return None
+    return [word for n, word in enumerate(THROTTLES) if n and bits >> n & 1]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None  # such as [N/A]
+
+
+def _smi(bus_id: str, *question: str) -> str:
+    return _said(
+        ["nvidia-smi", f"--id={bus_id}", *question, "--format=csv,noheader,nounits"]
+    )
+
+
+def commit() -> str:
+    """Name the commit, and whether anything but what is generated differs from it."""
+    if told := os.environ.get(COMMIT):
+        return told
+    found = _git("rev-parse", "--short=12", "HEAD")
+    others = (f":!{path}" for path in GENERATED)
+    changed = _git("status", "--porcelain", "--", ".", *others)
+    return f"{found}-dirty" if found and changed else found or "unknown"
+
+
+def _git(*words: str) -> str:
+    return _said(["git", "-C", str(ROOT), *words])
+
+
+def _said(command: Sequence[str]) -> str:
+    """Give what a program prints; nothing where it fails or is missing."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=ANSWER_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

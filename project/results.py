@@ -1,0 +1,287 @@
+"""Write RESULTS.md, the README's block and the plot from the kept rows.
+
+python results.py [--gpu NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import chart
+import goals
+import ledger
+from goals import Result, floor_ms
+from kernels import VARIANTS
+from ledger import FORWARD, Row
+from trials import IMAGES, LAYERS, MAIN
+from variants import RTOL, Variant
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, README = ROOT / "RESULTS.md", ROOT / "README.md"
+PLOT = ROOT / "docs" / "kernels" / "results.svg"
+BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
+GPU = "NVIDIA H200"  # which the goals are for
+NONE = "–"
+
+Table = list[Sequence[str]]
+
+
+def table(rows: Table) -> str:
+    """Lay out a table whose first row is its head."""
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def page(rows: Sequence[Row], variants: Mapping[str, Variant]) -> str:
+    """Make RESULTS.md."""
+    found = goals.results(rows)
+    parts = [
+        "# Results\n",
+        "`make results` writes this page from the lines of JSON in "
+        "[measurements/](measurements); `make gpu` measures. How: "
+        "[docs/benchmark.md](docs/benchmark.md).\n",
+        f"## The variants, {IMAGES:,} images of {MAIN}\n",
+        "Medians. Error: ||y - reference|| / ||reference|| against float64, the worse "
+        "of both layers. Times cuDNN: its sum over ours, in the same class, measured "
+        "in turns with ours. Floor: for each layer the higher of its bytes over the "
+        "rate of a copy, and its multiplications over the rate of the unit that does "
+        "them.\n",
+        table(ladder_table(found, variants)),
+        slower(found, variants),
+        f"![The variants against their floors]({_link(PLOT)})\n",
+        "## The goals\n",
+        table(goal_table(rows)),
+        "## Every edition\n",
+        f"The fastest of each class, {IMAGES:,} images.\n",
+        table(edition_table(rows)),
+        "## Batch sizes\n",
+        table(size_table(found)),
+        "## The forward pass\n",
+        "All layers, the images on the GPU already.\n",
+        table(forward_table(rows)),
+        "## The machine\n",
+        *machine_lines(rows),
+    ]
+    return "\n".join(filter(None, parts))
+
+
+def ladder_table(found: Iterable[Result], variants: Mapping[str, Variant]) -> Table:
+    """Show every variant, also the wrong and the slow ones."""
+    heads = "step,variant,class,idea,conv1 ms,conv2 ms,sum ms,error,times cuDNN"
+    rows: Table = [[*heads.split(","), "share of floor", "correct"]]
+    main = {r.variant: r for r in found if r.images == IMAGES}
+    for step, variant in enumerate(variants.values(), 1):
+        head = [str(step), _named(variant.name), variant.accuracy, variant.idea]
+        rows.append([*head, *_measured(main.get(variant.name))])
+    return rows
+
+
+def _measured(result: Result | None) -> list[str]:
+    """Say what is known of a variant."""
+    if result is None:
+        return [NONE] * 6 + [goals.NOT_MEASURED]
+    layers = [_ms(result.by_layer.get(name)) for name in LAYERS]
+    if result.why:
+        return [*layers, NONE, NONE, NONE, NONE, f"no: {result.why}"]
+    times = f"{result.times:.2f}" if result.times else NONE
+    share = f"{result.floor_ms / result.ms:.0%}"
+    return [*layers, f"{result.ms:.3f}", f"{result.error:.1e}", times, share, "yes"]
+
+
+def _ms(row: Row | None) -> str:
+    return f"{row['median_ms']:.3f}" if row and row["ok"] else NONE
+
+
+def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
+    """Name the variants that lose to what they build on."""
+    ms = {r.variant: r.ms for r in found if r.images == IMAGES and not r.why}
+    told = [
+        f"`{v.name}` is slower than `{v.after}`, which it builds on: "
+        f"{ms[v.name]:.3f} ms after {ms[v.after]:.3f} ms."
+        for v in variants.values()
+        if v.after and v.name in ms and v.after in ms and ms[v.name] > ms[v.after]
+    ]
+    return "".join(f"* {line}\n" for line in told)
+
+
+def goal_table(rows: Sequence[Row]) -> Table:
+    """Show each goal with its verdict."""
+    judged = ([v.name, v.goal, v.reached, v.verdict] for v in goals.verdicts(rows))
+    return [["class", "goal", "reached", "verdict"], *judged]
+
+
+def edition_table(rows: Iterable[Row]) -> Table:
+    """Show the fastest of each class on each layer of each edition."""
+    heads = "class,edition,model,layer,C x H x W,M x K x K,variant,ms,error"
+    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of floor"]]
+    best = goals.per_layer(rows)
+    order = list(RTOL)
+    best.sort(
+        key=lambda r: (order.index(r["class"]), r["edition"], r["model"], r["layer"])
+    )
+    for row in best:
+        s, peer = row["shape"], row["peer"]
+        shown.append(
+            [
+                *(row["class"], row["edition"], row["model"], row["layer"]),
+                f"{s['C']} x {s['H']} x {s['W']}",
+                f"{s['M']} x {s['K']} x {s['K']}",
+                f"`{row['variant']}`",
+                f"{row['median_ms']:.3f}",
+                f"{row['error']:.1e}",
+                f"{peer['median_ms']:.3f}" if peer else NONE,
+                f"{row['times_peer']:.2f}" if peer else NONE,
+                f"{floor_ms(row) / row['median_ms']:.0%}",
+            ]
+        )
+    return shown
+
+
+def size_table(found: Iterable[Result]) -> Table:
+    """Show the fastest of each class at each number of images."""
+    heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
+    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN"]]
+    found = [result for result in found if result.why is None]
+    for accuracy in RTOL:
+        for images in sorted({r.images for r in found if r.accuracy == accuracy}):
+            fitting = [r for r in found if (r.accuracy, r.images) == (accuracy, images)]
+            best = min(fitting, key=lambda r: r.ms)
+            shown.append(
+                [
+                    *(accuracy, f"{images:,}", f"`{best.variant}`"),
+                    *(f"{row['median_ms']:.4g}" for row in best.rows),
+                    f"{best.ms:.4g}",
+                    f"{1000 * best.ms / images:.4f}",
+                    f"{best.peer_ms:.4g}" if best.peer_ms else NONE,
+                    f"{best.times:.2f}" if best.times else NONE,
+                ]
+            )
+    return shown
+
+
+def forward_table(rows: Iterable[Row]) -> Table:
+    """Show the whole network beside PyTorch's."""
+    heads = "class,edition,images,variant,ms,error,PyTorch eager ms,times"
+    shown: Table = [[*heads.split(","), "PyTorch compiled ms", "times", "correct"]]
+    for row in rows:
+        if row["what"] != FORWARD:
+            continue
+        head = [row["class"], row["edition"], f"{row['images']:,}"]
+        head.append(f"`{row['variant']}`")
+        if not row["ok"]:
+            shown.append([*head, *[NONE] * 6, f"no: {row['why']}"])
+            continue
+        cells = [f"{row['median_ms']:.3f}", f"{row['error']:.1e}"]
+        for name in ("eager", "compiled"):
+            peer = row["peers"].get(name)
+            cells += (
+                [f"{peer['median_ms']:.3f}", f"{peer['times']:.2f}"]
+                if peer
+                else [NONE, NONE]
+            )
+        shown.append([*head, *cells, "yes"])
+    return shown
+
+
+def machine_lines(rows: Iterable[Row]) -> list[str]:
+    """Say once what machines, programs and commits the rows come from."""
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        runs.setdefault(row["run"], []).append(row)
+    return [_machine(run) for run in runs.values()]
+
+
+def _machine(rows: Sequence[Row]) -> str:
+    """Describe one run."""
+    machine, rates = rows[-1]["machine"], rows[-1]["rates"]
+    clocks = [r["machine"]["sm_mhz"] for r in rows if r["machine"].get("sm_mhz")]
+    heat = [r["machine"]["celsius"] for r in rows if r["machine"].get("celsius")]
+    throttled = {why for r in rows for why in r["machine"].get("throttled") or ()}
+    others = max(r["machine"].get("others", 0) for r in rows)
+    said = [
+        f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows",
+        f"{machine['gpu']} {machine.get('uuid') or ''}".rstrip(),
+        f"driver {machine.get('driver')}, {machine['compiler']}, {machine['peer']}",
+    ]
+    if clocks:
+        said.append(
+            f"{min(clocks):.0f} to {max(clocks):.0f} of {machine['sm_mhz_max']:.0f} MHz"
+        )
+    if heat:
+        said.append(f"{min(heat):.0f} to {max(heat):.0f} °C")
+    said.append("throttled: " + (", ".join(sorted(throttled)) or "never seen"))
+    said.append(f"other processes on the GPU: {others or 'none'}")
+    if machine.get("image"):
+        said.append(f"image {machine['image']}")
+    said.append(
+        f"copy {rates['copy_gbps'] / 1000:.2f} TB/s, FMA {rates['fma_tflops']:.1f} and "
+        f"halves on tensor cores {rates['half_tflops']:.0f} TFLOP/s"
+    )
+    return "* " + "; ".join(said) + ".\n"
+
+
+def block(rows: Sequence[Row]) -> str:
+    """Make the README's part."""
+    return (
+        f"\n{table(goal_table(rows))}\n"
+        f"![The variants against their floors]({_link(PLOT)})\n\n"
+        "Every variant, edition and batch size, and the machine: "
+        "[RESULTS.md](RESULTS.md).\n"
+    )
+
+
+def replaced(text: str, made: str) -> str:
+    """Put the block between its marks."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{made}{END}{after}"
+
+
+def plot(rows: Iterable[Row], variants: Mapping[str, Variant]) -> str:
+    """Draw the right variants of the main edition, a group for each class."""
+    found = {r.variant: r for r in goals.results(rows) if r.images == IMAGES}
+    groups = {accuracy: [] for accuracy in RTOL}
+    for name, variant in variants.items():
+        result = found.get(name)
+        if result and result.why is None:
+            layers = tuple(row["median_ms"] for row in result.rows)
+            groups[variant.accuracy].append(
+                chart.Bar(name, layers, result.floor_ms, result.peer_ms)
+            )
+    title = f"Both convolutions of {MAIN}, {IMAGES:,} images, ms (median)"
+    return chart.draw(title, {name: bars for name, bars in groups.items() if bars})
+
+
+def _named(name: str) -> str:
+    """Link a variant to its page, where it has one."""
+    path = ROOT / "docs" / "kernels" / f"{name}.md"
+    return f"[`{name}`]({_link(path)})" if path.exists() else f"`{name}`"
+
+
+def _link(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def made(rows: Sequence[Row]) -> dict[Path, str]:
+    """Give every file that is generated, as it must be."""
+    return {
+        PAGE: page(rows, VARIANTS),
+        README: replaced(README.read_text(encoding="utf-8"), block(rows)),
+        PLOT: plot(rows, VARIANTS),
+    }
+
+
+def main() -> None:
+    """Write them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--gpu", default=GPU, help=f"whose rows (default: {GPU})")
+    rows = ledger.latest(ledger.read(), parser.parse_args().gpu)
+    for path, text in made(rows).items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

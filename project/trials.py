@@ -1,0 +1,139 @@
+"""What the benchmark measures: variants, layers, numbers of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import editions
+import graph
+import kernels
+from editions import Edition
+from errors import UsageError
+from kernels import VARIANTS
+from measurement import FMA, HALF, SPLIT
+from shapes import ConvShape
+from variants import FP32, LADDER_TARGETS, RTOL, Params, Variant
+
+MAIN = "2019fa"
+IMAGES = 10_000
+SIZES = (100, 1000, 40_000)  # beside IMAGES
+LAYERS = ("conv1", "conv2")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution of an edition; its shape is that of one image."""
+
+    edition: str
+    model: str
+    name: str
+    shape: ConvShape
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Variants to time on the same images and weights."""
+
+    layer: Layer
+    images: int
+    variants: tuple[Variant, ...]
+    swept: bool = False  # they stand for values that were tried, not for the ladder
+
+    @property
+    def shape(self) -> ConvShape:
+        """Give the whole shape."""
+        return replace(self.layer.shape, B=self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line narrows the programme to; empty is everything."""
+
+    variants: Sequence[str] = ()
+    accuracy: str | None = None
+    edition: str | None = None
+    layer: str | None = None
+    images: Sequence[int] = ()
+    sweep: bool = False
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether anything is asked for in particular."""
+        names = (self.variants, self.accuracy, self.edition, self.layer, self.images)
+        return self.sweep or any(names)
+
+
+def layers(edition: Edition) -> Iterator[Layer]:
+    """Give an edition's convolutions, ours to write first, and no shape twice."""
+    seen = set()
+    own_first = sorted(edition.models, key=lambda model: not model.own)
+    for model in own_first:
+        shapes = graph.convolutions(model.layers, 1, edition.size)
+        if tuple(shapes) in seen:
+            continue
+        seen.add(tuple(shapes))
+        for name, shape in zip(LAYERS, shapes, strict=False):
+            yield Layer(edition.name, model.name, name, shape)
+
+
+def programme(asked: Asked) -> list[Trial]:
+    """Choose what to measure; with nothing narrowed, all that RESULTS.md shows."""
+    chosen = selected(asked.variants, asked.accuracy)
+    if asked.narrowed:
+        edition = editions.edition(asked.edition or MAIN)
+        tried = tuple(v for one in chosen for v in swept(one)) if asked.sweep else None
+        return [
+            Trial(layer, images, tried or tuple(chosen), swept=asked.sweep)
+            for images in asked.images or (IMAGES,)
+            for layer in layers(edition)
+            if asked.layer in {None, layer.name}
+        ]
+    fastest = tuple(kernels.best(accuracy) for accuracy in kernels.BEST)
+    main = list(layers(editions.EDITIONS[MAIN]))
+    others = [
+        layer
+        for edition in editions.EDITIONS.values()
+        if edition.name != MAIN
+        for layer in layers(edition)
+    ]
+    return [
+        *(Trial(layer, IMAGES, tuple(chosen)) for layer in main),
+        *(Trial(layer, images, fastest) for images in SIZES for layer in main),
+        *(Trial(layer, IMAGES, fastest) for layer in others),
+    ]
+
+
+def selected(names: Sequence[str], accuracy: str | None) -> list[Variant]:
+    """Find variants by name or class; all of them, with neither."""
+    if accuracy not in {None, *RTOL}:
+        known = ", ".join(RTOL)
+        raise UsageError(f"there is no class `{accuracy}`; there are {known}")
+    named = kernels.select(names) if names else list(VARIANTS.values())
+    found = [v for v in named if accuracy in {None, v.accuracy}]
+    if not found:
+        raise UsageError(f"none of the variants is of class {accuracy}")
+    return found
+
+
+def swept(variant: Variant) -> Iterator[Variant]:
+    """Give a variant with every combination of the values worth a try."""
+    for values in product(*variant.sweep.values()):
+        tried = dict(zip(variant.sweep, values, strict=True))
+        yield replace(variant, tune=_instead(variant.tune, tried))
+
+
+def _instead(
+    tune: Callable[[ConvShape], Params], tried: Params
+) -> Callable[[ConvShape], Params]:
+    """Tune as before but for what is tried."""
+    return lambda shape: {**tune(shape), **tried}
+
+
+def arithmetic(part: Variant) -> str:
+    """Say what a variant multiplies with: what every GPU has, or tensor cores."""
+    if part.accuracy != FP32:
+        return HALF
+    # What runs on the oldest GPU of the ladder does without tensor cores.
+    return FMA if LADDER_TARGETS[0] in part.targets else SPLIT

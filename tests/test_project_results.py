@@ -1,0 +1,294 @@
+"""RESULTS.md, the README's block and the plot, made of the benchmark's rows."""
+
+import itertools
+from xml.etree import ElementTree
+
+import bench
+import chart
+import editions
+import goals
+import ledger
+import pytest
+import results
+import trials
+from chart import Bar
+from kernels import VARIANTS
+from variants import Launch, Variant
+
+MINUTES = itertools.count()
+HOPPER = "NVIDIA H200"
+
+
+def row(variant="tiled", layer="conv1", ms=1.0, **more):
+    """A right row of fp32; what is given replaces what it says."""
+    minute = f"{next(MINUTES):06}"
+    known = {
+        "what": "convolution",
+        "variant": variant,
+        "class": "fp32",
+        "edition": "2019fa",
+        "model": "ece408",
+        "layer": layer,
+        "images": 10_000,
+        "shape": {"B": 1, "C": 2, "H": 7, "W": 8, "M": 3, "K": 5},
+        "swept": False,
+        "quick": False,
+        "ok": True,
+        "why": None,
+        "arithmetic": "split",
+        "error": 1e-7,
+        "median_ms": ms,
+        "floor_bytes_ms": 0.25,
+        "floor_flops_ms": 0.5,
+        "peer": {"median_ms": 4 * ms},
+        "times_peer": 4.0,
+        "machine": {
+            "gpu": HOPPER,
+            "uuid": "GPU-1",
+            "driver": "580",
+            "compiler": "nvcc 13",
+            "peer": "cuDNN 9",
+            "sm_mhz": 1980.0,
+            "sm_mhz_max": 1980.0,
+            "celsius": 45.0,
+            "throttled": [],
+            "others": 0,
+        },
+        "rates": {"copy_gbps": 4200.0, "fma_tflops": 65.0, "half_tflops": 700.0},
+        "commit": "abc",
+        "run": "r",
+        "at": f"2026-01-01T{minute}",
+    }
+    return {**known, **more}
+
+
+def wrong(variant="tiled", layer="conv1", why="the error is 1, over 1e-06", **more):
+    """A row without a time."""
+    timeless = row(variant, layer, ok=False, why=why, **more)
+    timed = ("median_ms", "peer", "times_peer", "floor_bytes_ms", "floor_flops_ms")
+    return {key: value for key, value in timeless.items() if key not in timed}
+
+
+def both(variant="tiled", ms=(1.0, 2.0), **more):
+    return [
+        row(variant, layer, t, **more)
+        for layer, t in zip(trials.LAYERS, ms, strict=True)
+    ]
+
+
+def plan(shape, params):
+    return (Launch("conv", (1, 1, 1), (1, 1, 1), ("y", "x", "k")),)
+
+
+LADDER = {
+    "naive": Variant("naive", "plain", plan),
+    "tiled": Variant("tiled", "shared tiles", plan, after="naive"),
+}
+
+
+def ladder_cells(rows):
+    _, *lines = results.ladder_table(goals.results(rows), LADDER)
+    return {line[1].strip("`"): line[4:] for line in lines}
+
+
+def test_the_last_row_of_each_kind_counts():
+    rows = [row(ms=1.0), row(ms=2.0), row(ms=3.0, layer="conv2"), row(ms=4, images=7)]
+    assert [r["median_ms"] for r in ledger.latest(rows, HOPPER)] == [2, 3, 4]
+
+
+def test_the_time_of_a_row_counts_not_its_place_in_a_file():
+    early, late = row(ms=1.0), row(ms=2.0)
+    assert ledger.latest([late, early], HOPPER) == [late]
+
+
+@pytest.mark.parametrize(
+    "more", [{"swept": True}, {"quick": True}, {"machine": {"gpu": "another"}}]
+)
+def test_what_was_tried_or_hasty_or_measured_elsewhere_does_not_count(more):
+    kept = row()
+    assert ledger.latest([kept, row(ms=9.0, **more)], HOPPER) == [kept]
+
+
+def test_rows_are_read_from_every_file(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
+    (tmp_path / "b.jsonl").write_text('{"n": 3}\n')
+    assert [r["n"] for r in ledger.read(tmp_path)] == [1, 2, 3]
+
+
+def test_a_variants_line_adds_up_its_layers():
+    rows = both("tiled", (1.0, 2.0))
+    rows[1] |= {"error": 3e-7}
+
+    assert ladder_cells(rows)["tiled"] == [
+        *("1.000", "2.000", "3.000", "3.0e-07", "4.00", "33%", "yes")
+    ]
+
+
+def test_a_wrong_variant_stays_with_its_reason_and_a_missing_one_without():
+    cells = ladder_cells([row("tiled"), wrong("tiled", "conv2", "too odd")])
+    assert cells["tiled"] == [*("1.000", *("–",) * 5, "no: conv2: too odd")]
+    assert cells["naive"] == [*("–",) * 6, "not measured"]
+    assert ladder_cells([row("tiled")])["tiled"][-1] == "no: conv2: not measured"
+
+
+def test_a_slower_step_is_named():
+    rows = [*both("naive", (1, 1)), *both("tiled", (2, 2))]
+    assert results.slower(goals.results(rows), LADDER) == (
+        "* `tiled` is slower than `naive`, which it builds on: "
+        "4.000 ms after 2.000 ms.\n"
+    )
+    assert results.slower(goals.results(both("tiled")), LADDER) == ""
+
+
+def verdict(name, rows):
+    (found,) = (v for v in goals.verdicts(rows) if v.name == name)
+    return found.verdict
+
+
+@pytest.mark.parametrize(
+    ("ms", "peer", "said"),
+    [
+        (0.6, 5.4, "reached"),
+        (0.66, 6.0, "missed: 10% over the time"),
+        (0.5, 4.0, "missed: 8.00 of 8.9 times"),
+    ],
+)
+def test_a_goal_is_a_time_and_a_ratio(ms, peer, said):
+    rows = both(ms=(ms, ms), peer={"median_ms": peer})
+    assert verdict("fp32", rows) == said
+
+
+def test_a_goal_takes_the_fastest_right_result_of_its_own_class():
+    rows = both("naive", (0.6, 0.6), peer={"median_ms": 9})
+    rows += both("tiled", (0.4, 0.4), peer={"median_ms": 9}, **{"class": "tf32"})
+    rows += [row("x", ms=0.1), wrong("x", "conv2")]
+    fp32, fma, tf32, half, small = (
+        goals.judge(g, goals.results(rows)) for g in goals.GOALS
+    )
+    assert "`naive`" in fp32.reached and fp32.verdict == "reached"
+    assert "`tiled`" in tf32.reached
+    assert {half.verdict, fma.verdict, small.verdict} == {"not measured"}
+
+
+def test_a_kernel_without_tensor_cores_has_a_goal_of_its_own():
+    rows = [*both("a", (0.5, 0.5)), *both("b", (1, 1), arithmetic="fma")]
+    rows[-1]["arithmetic"] = "split"
+    assert verdict("fp32, FMA only", rows) == "not measured"
+    rows[-1]["arithmetic"] = "fma"
+    assert verdict("fp32, FMA only", rows) == "reached"
+
+
+def test_a_goal_without_a_peer_is_missed():
+    rows = both(ms=(0.1, 0.1), peer=None, times_peer=None)
+    assert verdict("fp32", rows) == "missed: cuDNN is not measured"
+    assert verdict("fp32, every edition", rows) == "not measured"
+
+
+def test_small_batches_must_be_ahead_of_the_vendor():
+    rows = both(ms=(0.010, 0.012), images=100)
+    assert verdict("fp32, 100 images", rows) == "reached"
+    rows = both(ms=(0.010, 0.012), images=1000, peer={"median_ms": 0.011})
+    assert verdict("fp32, 1000 images", rows) == "missed: behind"
+
+
+def test_the_time_per_image_must_stay():
+    def rows(last):
+        each = {1000: 0.01, 10_000: 0.1, 40_000: last}
+        return [r for n, ms in each.items() for r in both(ms=(ms, ms), images=n)]
+
+    assert verdict("fp32, batch sizes", rows(0.41)) == "reached"
+    assert verdict("fp32, batch sizes", rows(0.48)) == "missed: 20% apart"
+    assert verdict("fp32, batch sizes", rows(0.4)[:-2]) == "not measured"
+
+
+def every_edition(**more):
+    return [
+        row(layer=la.name, edition=la.edition, model=la.model, **more)
+        for edition in editions.EDITIONS.values()
+        for la in trials.layers(edition)
+    ]
+
+
+def test_every_layer_of_every_edition_must_be_ahead():
+    rows = every_edition()
+    assert verdict("fp32, every edition", rows) == "reached"
+    assert "not measured" in verdict("fp32, every edition", rows[:-1])
+    rows[0]["times_peer"] = 0.9
+    assert verdict("fp32, every edition", rows).startswith("missed: behind on 2017fa")
+    assert len(results.edition_table(rows)) == 1 + len(rows)
+
+
+def forward(eager=9.0, compiled=8.5, **more):
+    found = [
+        {"name": "ours", "ok": True, "error": 1e-7, **timed(1.0)},
+        {"name": "ours: conv1", **timed(0.4)},
+        {"name": "PyTorch, eager", **timed(eager)},
+        {"name": "PyTorch, eager, NHWC", **timed(2 * eager)},
+        {"name": "PyTorch, compiled", **timed(compiled)},
+    ]
+    found[0] |= more
+    (made,) = bench.against(found)
+    base = row(what="forward", layer=None)
+    return {key: base[key] for key in base if key not in {"peer", "shape"}} | made
+
+
+def timed(ms):
+    names = ("median_ms", "min_ms", "max_ms", "err_ms")
+    return {**dict.fromkeys(names, ms), "n": 20, "discarded": 5}
+
+
+def test_the_forward_pass_is_held_against_pytorchs_better_ways():
+    made = forward()
+    assert made["peers"]["eager"]["times"] == 9
+    assert made["peers"]["eager"]["way"] == "PyTorch, eager"
+    assert made["steps_ms"] == {"conv1": 0.4}
+    assert verdict("forward pass, fp32", [made]) == "reached"
+    missed = verdict("forward pass, fp32", [forward(compiled=7.5)])
+    assert missed == "missed: compiled: 7.50"
+    assert results.forward_table([made])[1][-1] == "yes"
+
+
+def test_a_wrong_forward_pass_has_no_time():
+    made = forward(ok=False)
+    assert verdict("forward pass, fp32", [made]) == "not measured"
+    assert results.forward_table([made])[1][-1].startswith("no: ")
+
+
+def test_a_page_says_where_the_rows_come_from():
+    rows = [*both(), row("naive", run="s", commit="def-dirty")]
+    rows[0]["machine"] = {**rows[0]["machine"], "throttled": ["power cap"]}
+
+    first, second = results.machine_lines(rows)
+
+    assert "commit abc: 2 rows" in first and "power cap" in first
+    assert "commit def-dirty: 1 rows" in second and "never seen" in second
+
+
+def test_a_page_of_no_rows_can_be_made():
+    assert "not measured" in results.page([], VARIANTS)
+    ElementTree.fromstring(results.plot([], VARIANTS))
+
+
+def test_the_plot_has_a_bar_for_each_part_and_marks_for_floor_and_vendor():
+    picture = chart.draw("a < b", {"fp32": [Bar("one", (1.0, 3.0), 0.5, 8.0)]})
+
+    root = ElementTree.fromstring(picture)
+    names = [text.text for text in root.iter() if text.tag.endswith("text")]
+    assert {"a < b", "one", "fp32", "4"} <= set(names)
+    scale = chart.Scale([0.5, 4.0, 8.0])
+    assert (scale.low, scale.high) == (0.5, 10)
+    assert scale.ticks() == [0.5, 1, 2, 5, 10]
+    assert scale.x(0.5) == chart.LEFT
+
+
+def test_a_block_goes_between_its_marks():
+    text = f"a\n{results.BEGIN}old{results.END}\nb"
+    once = results.replaced(text, "\nnew\n")
+    assert once == f"a\n{results.BEGIN}\n\nnew\n{results.END}\nb"
+    assert results.replaced(once, "\nnew\n") == once
+
+
+def test_what_is_shown_is_what_was_measured():
+    rows = ledger.latest(ledger.read(), results.GPU)
+    for path, text in results.made(rows).items():
+        assert path.read_text() == text, f"{path.name}: run make results"
