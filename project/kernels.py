@@ -1,21 +1,22 @@
 """The registry of the convolutions on the GPU.
 
 A variant is a file ``cuda/<name>.cu``, a plan and an entry beside it: the rungs that
-teach in ``ladder.py``.
+teach in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ladder
+import tensor_rungs
 import variants
 from errors import UsageError
-from ladder import RUNGS
-from variants import FP32, Variant
+from variants import FP32, HALF, TF32, Variant
 
-VARIANTS = variants.ladder(*RUNGS)
+VARIANTS = variants.ladder(*ladder.RUNGS, *tensor_rungs.RUNGS)
 
-BEST = {FP32: "restrict_unroll"}
+BEST = {FP32: "tensor_split", TF32: "tensor_tf32", HALF: "tensor_half"}
 """The fastest variant of each class of accuracy, as measured on the largest GPU."""
 
 

@@ -1,11 +1,11 @@
 """The registry of convolutions and the plans of all launches, without a GPU."""
 
 import re
-from math import prod
 
 import editions
 import graph
 import kernels
+import ladder
 import layers
 import pytest
 import variants
@@ -14,15 +14,15 @@ from errors import UsageError
 from hypothesis import given
 from hypothesis import strategies as st
 from kernels import VARIANTS
-from ladder import plan_naive
 from shapes import ConvShape, between
 from variants import (
+    FP32,
     MOST_CONSTANT,
     MOST_GRID,
-    MOST_THREADS,
     Variant,
-    most_shared,
 )
+
+from tests.covered import COVERAGE, by_threads, check_limits, check_plan, covers
 
 REAL = [
     shape
@@ -36,32 +36,12 @@ ODD = st.builds(
     *(st.integers(1, most) for most in (70_000, 40, 20, 11)),
     *2 * (st.integers(0, 90),),
 )
+EVERY_RUNG = pytest.mark.parametrize(
+    "variant", [VARIANTS[name] for name in COVERAGE], ids=list(COVERAGE)
+)
 
 
-def covers(launches, tile, length):
-    """Whether tiles reach the end of a length, and none lies wholly beyond it."""
-    return length <= launches * tile < length + tile
-
-
-def check_limits(launch):
-    assert prod(launch.block) <= MOST_THREADS
-    assert launch.shared_bytes <= most_shared(variants.NEWEST)
-    assert all(1 <= n <= most for n, most in zip(launch.grid, MOST_GRID, strict=True))
-
-
-def check_plan(variant, shape):
-    (launch,) = variant.launches(shape)
-    check_limits(launch)
-    maps, per_map, images = launch.grid
-    width, height, depth = launch.block
-    across = variants.tiles(shape.W_out, width)
-    assert (maps, images, depth) == (shape.M, shape.B, 1)
-    assert per_map % across == 0
-    assert covers(across, width, shape.W_out)
-    assert covers(per_map // across, height, shape.H_out)
-
-
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+@EVERY_RUNG
 @pytest.mark.parametrize("shape", dict.fromkeys(REAL), ids=str)
 def test_every_variant_covers_each_layer_of_each_edition_once(variant, shape):
     if shape.weights > MOST_CONSTANT and variant.constants:
@@ -71,13 +51,14 @@ def test_every_variant_covers_each_layer_of_each_edition_once(variant, shape):
         check_plan(variant, shape)
 
 
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+@EVERY_RUNG
 @given(shape=ODD)
 def test_a_variant_covers_any_shape_once_or_refuses_it(variant, shape):
     if variant.refusal(shape) is None:
         check_plan(variant, shape)
     else:
-        assert MOST_GRID[2] < shape.B or (
+        a_block_per_image = COVERAGE[variant.name] is by_threads
+        assert (a_block_per_image and MOST_GRID[2] < shape.B) or (
             variant.constants and shape.weights > MOST_CONSTANT
         )
 
@@ -98,6 +79,32 @@ def test_a_refusal_says_what_is_too_large():
     assert naive.refusal(ConvShape(1, 1, 1, 9, 4, 5)) == (
         "5 x 5 weights do not fit the image"
     )
+
+
+def test_a_rung_refuses_weights_and_images_of_which_no_piece_fits_a_block():
+    implicit, tensor = VARIANTS["implicit_gemm"], VARIANTS["tensor_tf32"]
+
+    assert implicit.refusal(ConvShape(1, 24, 1, 20, 20, 19)) == (
+        "8664 weights of a channel exceed the 8192 of a block"
+    )
+    assert tensor.refusal(ConvShape(1, 1, 1, 11, 4000, 11)) == (
+        "a row of output needs 308708 bytes of shared memory, over 101376"
+    )
+    assert tensor.refusal(ConvShape(1, 1, 1, 9, 9, 3), "sm_75") == (
+        "a GPU of sm_75 has not what it needs"
+    )
+
+
+def test_a_large_convolution_goes_in_chunks_whose_matrix_fits():
+    gemm = VARIANTS["unroll_gemm"]
+    shape = ConvShape(10_000, 24, 12, 33, 33, 5)
+    (matrix,) = gemm.scratch(shape).values()
+
+    assert matrix <= ladder.MOST_MATRIX
+    assert len(gemm.launches(shape)) == 2 * 19
+    assert gemm.scratch(ConvShape(1, 1, 1, 5000, 5000, 5)) == {
+        "matrix": 4 * 25 * 4996 * 4996  # an image at least
+    }
 
 
 def test_constant_memory_may_be_full():
@@ -135,8 +142,8 @@ def test_the_folder_of_kernels_is_no_package():
 
 
 def test_a_ladder_knows_each_step_before_what_builds_on_it():
-    first = Variant("first", "an idea", plan_naive)
-    second = Variant("second", "another", plan_naive, after="first")
+    first = Variant("first", "an idea", ladder.plan_naive)
+    second = Variant("second", "another", ladder.plan_naive, after="first")
 
     assert list(variants.ladder(first, second)) == ["first", "second"]
     with pytest.raises(ValueError, match="second is out of order"):
@@ -150,7 +157,7 @@ def test_variants_are_chosen_by_name_and_without_names_all_that_are_optimised():
 
     assert chosen == ["tiled", "naive"]
     assert [variant.name for variant in kernels.select([])] == [
-        name for name in VARIANTS if name != "naive"
+        step.name for step in VARIANTS.values() if step.after and step.accuracy == FP32
     ]
     with pytest.raises(UsageError, match="no variant `fast`; there are naive, "):
         kernels.select(["tiled", "fast"])
