@@ -1,7 +1,8 @@
 """Time our convolutions on the GPU, each in turns with cuDNN's; keep lines of JSON.
 
 python bench.py [--variant NAME ...] [--class NAME] [--edition NAME] [--layer NAME]
-                [--images N ...] [--sweep] [--forward] [--quick] [--out FILE]
+                [--images N ...] [--sweep] [--forward] [--script] [--quick]
+                [--out FILE]
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ import asked
 import gpu_facts
 import measurement
 import milestone
+import script_time
 import trials
-from errors import GpuError, ProjectError
+from errors import GpuError, ProjectError, UsageError
 from goals import MODEL
-from ledger import CONVOLUTION, FOLDER, FORWARD, Row
+from ledger import CONVOLUTION, FOLDER, FORWARD, SCRIPT, Row
 from measurement import FULL, QUICK, Rates, Rule, Spread, Stopwatch, Way
 from shapes import ConvShape
 from trials import Trial
 from variants import FP32, Variant
 
 OURS = "ours"
+FINAL = "final.py"
 FULL_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
@@ -132,6 +135,24 @@ class Bench:
         head |= {"model": MODEL, "images": images, "swept": False}
         for row in against(list(found)):
             yield {**head, "quick": False, **row, **self._circumstances()}
+
+    def script(self, name: str, times: Spread, last: str) -> Row:
+        """Make a row of a script's time, from its start to its last line."""
+        return {
+            "what": SCRIPT,
+            "variant": name,
+            "class": FP32,
+            "edition": trials.MAIN,
+            "model": MODEL,
+            "images": trials.IMAGES,
+            "swept": False,
+            "quick": False,
+            "ok": bool(last),
+            "why": None if last else "it fails",
+            "said": last,
+            **(figures(times) if last else {}),
+            **self._circumstances(),
+        }
 
     def _told(self, trial: Trial, variant: Variant, found: Mapping[str, Any]) -> Row:
         """Put a row together."""
@@ -236,7 +257,7 @@ def short(value: float) -> float:
 
 def line(row: Row) -> str:
     """Say a row in a line for people."""
-    layer = row.get("layer", FORWARD)
+    layer = row.get("layer", row["what"])
     name = f"{row['variant']:16} {row['class']:5} {row['edition']} {layer}"
     name += f" {row['images']:6}"
     if not row["ok"]:
@@ -244,6 +265,8 @@ def line(row: Row) -> str:
     if row["what"] == FORWARD:
         ratios = (f"{peer['times']:.2f} x {n}" for n, peer in row["peers"].items())
         return f"{name}  {row['median_ms']:9.4f} ms  {', '.join(ratios)}"
+    if row["what"] == SCRIPT:
+        return f"{name}  {row['median_ms']:9.1f} ms  {row['said']}"
     ratio = row["times_peer"]
     against = f"{ratio:6.2f} x cuDNN" if ratio else "no peer"
     share = max(row["floor_bytes_ms"], row["floor_flops_ms"]) / row["median_ms"]
@@ -265,6 +288,7 @@ def read() -> argparse.Namespace:
     add("--layer", choices=trials.LAYERS)
     add("--images", action="append", default=[], type=asked.count, metavar="N")
     add("--forward", action="store_true", help="the whole forward pass, nothing else")
+    add("--script", action="store_true", help=f"{FINAL} as a whole, nothing else")
     add("--sweep", action="store_true", help="try the values that a variant names")
     add("--quick", action="store_true", help="fewer samples; results.py ignores them")
     add("--seed", type=int, default=None, help="(default: another one in each run)")
@@ -277,26 +301,38 @@ def main() -> None:
     words = read()
     names = (words.variant, words.accuracy, words.edition, words.layer, words.images)
     narrowed = trials.Asked(*names, sweep=words.sweep)
-    wanted = [] if words.forward else trials.programme(narrowed)
+    only = words.forward or words.script
+    wanted = [] if only else trials.programme(narrowed)
+    whole = not (only or narrowed.narrowed)
     from bench_gpu import Lab
     from device import Device
 
+    scripts = None
+    if words.script or whole:
+        # While this process does not use the GPU yet.
+        scripts = script_time.script_time(FINAL, str(trials.IMAGES))
     with Device() as device:
         lab = Lab(device)
         milestone.say(None if lab.torch else "no PyTorch here, so no peer is measured")
         lab.warm(wanted)
         rule = QUICK if words.quick else FULL
         seed = secrets.randbits(32) if words.seed is None else words.seed
-        bench = Bench(lab, lab.rates(), rule, seed)
         out = words.out or FOLDER / f"{device.name.lower().replace(' ', '-')}.jsonl"
+        bench = Bench(lab, lab.rates(), rule, seed)
+        if scripts:
+            keep(bench.script(FINAL, *scripts), out)
         for trial in wanted:
             for row in bench.rows(trial):
                 keep(row, out)
-        if words.forward or not narrowed.narrowed:
+        if words.forward or whole:
             from forward_bench import forward_rows
 
             for images in words.images or (trials.IMAGES,):
-                found = forward_rows(device, images)
+                try:
+                    found = forward_rows(device, images)
+                except UsageError as error:  # such as a GPU that it does not serve
+                    milestone.say(str(error))
+                    continue
                 for row in bench.forward(found, images):
                     keep(row, out)
 

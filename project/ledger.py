@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "measurements"
 Row = dict[str, Any]
 Key = tuple[str, ...]
 
-CONVOLUTION, FORWARD = "convolution", "forward"
+CONVOLUTION, FORWARD, SCRIPT = "convolution", "forward", "script"
 _KEYS = ("what", "variant", "class", "edition", "model", "layer", "images")
 
 
@@ -23,13 +23,25 @@ def read(folder: Path = FOLDER) -> Iterator[Row]:
             yield json.loads(line)
 
 
+def tried(rows: Iterable[Row], gpu: str) -> list[Row]:
+    """Give the right rows of each variant's last sweep."""
+    swept = [row for row in rows if row["swept"] and row["machine"]["gpu"] == gpu]
+    last = {row["variant"]: row["run"] for row in sorted(swept, key=_at)}
+    return [row for row in swept if row["ok"] and last[row["variant"]] == row["run"]]
+
+
+def _at(row: Row) -> str:
+    at: str = row["at"]
+    return at
+
+
 def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
     """Give the last row of each variant, class, layer and number of images.
 
     What was only tried, or measured in haste or on another GPU, does not count.
     """
     found: dict[Key, Row] = {}
-    for row in sorted(rows, key=lambda row: row["at"]):
-        if row["machine"]["gpu"] == gpu and not (row.get("swept") or row["quick"]):
+    for row in sorted(rows, key=_at):
+        if row["machine"]["gpu"] == gpu and not (row["swept"] or row["quick"]):
             found[tuple(str(row.get(key)) for key in _KEYS)] = row
     return list(found.values())

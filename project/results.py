@@ -24,6 +24,7 @@ PLOT = ROOT / "docs" / "kernels" / "results.svg"
 BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
 GPU = "NVIDIA H200"  # which the goals are for
 NONE = "–"
+SWEEPS = f"What `bench.py --sweep` tried, {IMAGES:,} images of {MAIN}.\n"
 
 Table = list[Sequence[str]]
 
@@ -35,7 +36,9 @@ def table(rows: Table) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def page(rows: Sequence[Row], variants: Mapping[str, Variant]) -> str:
+def page(
+    rows: Sequence[Row], variants: Mapping[str, Variant], tried: Sequence[Row] = ()
+) -> str:
     """Make RESULTS.md."""
     found = goals.results(rows)
     parts = [
@@ -62,6 +65,7 @@ def page(rows: Sequence[Row], variants: Mapping[str, Variant]) -> str:
         "## The forward pass\n",
         "All layers, the images on the GPU already.\n",
         table(forward_table(rows)),
+        *(("## Sweeps\n", SWEEPS, table(sweep_table(tried))) if tried else ()),
         "## The machine\n",
         *machine_lines(rows),
     ]
@@ -186,6 +190,33 @@ def forward_table(rows: Iterable[Row]) -> Table:
     return shown
 
 
+def sweep_table(tried: Iterable[Row]) -> Table:
+    """Show what values of a variant's parameters were best and worst on each layer."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(tried, key=lambda row: row["median_ms"]):
+        groups.setdefault((row["variant"], row["layer"]), []).append(row)
+    shown: Table = [["variant", "layer", "tried", "best", "ms", "worst", "ms"]]
+    for (variant, layer), found in sorted(groups.items()):
+        best, worst = found[0], found[-1]
+        several = [
+            key
+            for key in best["params"]
+            if len({row["params"].get(key) for row in found}) > 1
+        ]
+        shown.append(
+            [
+                *(f"`{variant}`", layer, str(len(found))),
+                *(_values(best, several), f"{best['median_ms']:.3f}"),
+                *(_values(worst, several), f"{worst['median_ms']:.3f}"),
+            ]
+        )
+    return shown
+
+
+def _values(row: Row, names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {row['params'].get(name)}" for name in names) or NONE
+
+
 def machine_lines(rows: Iterable[Row]) -> list[str]:
     """Say once what machines, programs and commits the rows come from."""
     runs: dict[str, list[Row]] = {}
@@ -265,10 +296,11 @@ def _link(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def made(rows: Sequence[Row]) -> dict[Path, str]:
+def made(kept: Sequence[Row], gpu: str = GPU) -> dict[Path, str]:
     """Give every file that is generated, as it must be."""
+    rows = ledger.latest(kept, gpu)
     return {
-        PAGE: page(rows, VARIANTS),
+        PAGE: page(rows, VARIANTS, ledger.tried(kept, gpu)),
         README: replaced(README.read_text(encoding="utf-8"), block(rows)),
         PLOT: plot(rows, VARIANTS),
     }
@@ -278,8 +310,8 @@ def main() -> None:
     """Write them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--gpu", default=GPU, help=f"whose rows (default: {GPU})")
-    rows = ledger.latest(ledger.read(), parser.parse_args().gpu)
-    for path, text in made(rows).items():
+    gpu = parser.parse_args().gpu
+    for path, text in made(list(ledger.read()), gpu).items():
         path.write_text(text, encoding="utf-8")
 
 

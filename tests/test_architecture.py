@@ -75,6 +75,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "project/compiler.py",
         "project/gpu_facts.py",
         "project/native.py",
+        "project/script_time.py",
     ),
     "zstandard": ("runner/pack",),
     "pathspec": ("runner/pack",),

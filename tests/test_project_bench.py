@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from contextlib import contextmanager
 
 import bench
@@ -10,6 +11,7 @@ import gpu_facts
 import measurement
 import numpy as np
 import pytest
+import script_time
 import trials
 from bench import Bench
 from errors import GpuError, ProjectError, UsageError
@@ -352,6 +354,17 @@ def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
     assert len(clean) == 12
     (tmp_path / "b").write_text("1")
     assert gpu_facts.commit() == f"{clean}-dirty"
+
+
+def test_a_scripts_time_ends_with_its_last_line():
+    times = itertools.count(5.0).__next__
+    line = "import time; print(1); print(2, flush=True); time.sleep(0.1)"
+    assert script_time.run([sys.executable, "-c", line], times) == ("2", 3000)
+
+
+def test_a_script_that_fails_has_no_last_line():
+    assert script_time.run([sys.executable, "-c", "print(1); exit(4)"])[0] == ""
+    assert script_time.last_line([], lambda: 7.0) == ("", 7)
 
 
 @pytest.mark.parametrize("arguments", [["--class", "no"], ["--images", "0"]])

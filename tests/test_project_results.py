@@ -8,9 +8,11 @@ import chart
 import editions
 import goals
 import ledger
+import measurement
 import pytest
 import results
 import trials
+from bench import Bench
 from chart import Bar
 from kernels import VARIANTS
 from variants import Launch, Variant
@@ -254,6 +256,40 @@ def test_a_wrong_forward_pass_has_no_time():
     assert results.forward_table([made])[1][-1].startswith("no: ")
 
 
+def test_the_last_sweep_of_a_variant_is_shown_by_its_best_and_worst_values():
+    def tried(ms, run="r", **params):
+        return row("tiled", ms=ms, params=params, swept=True, run=run)
+
+    rows = [tried(9.0, "old", TILE=4, N=1), tried(2.0, TILE=8, N=1)]
+    rows += [tried(1.0, TILE=16, N=1), tried(3.0, TILE=32, N=1), row(ms=0.1)]
+
+    head, *lines = results.sweep_table(ledger.tried(rows, HOPPER))
+
+    assert lines == [["`tiled`", "conv1", "3", "TILE 16", "1.000", "TILE 32", "3.000"]]
+    assert len(head) == len(lines[0])
+
+
+class Nowhere:
+    """A laboratory in which nothing is measured."""
+
+    def facts(self):
+        return {"gpu": HOPPER}
+
+
+def script(ms, last="Correctness: 0.8898 Model: ece408"):
+    run = Bench(Nowhere(), measurement.Rates(1, 1, 1, {}), measurement.FULL, 1)
+    return run.script("final.py", measurement.spread([ms] * 5, discarded=1), last)
+
+
+def test_a_scripts_whole_time_is_a_goal():
+    assert verdict("final.py 10000", [script(1900.0)]) == "reached"
+    assert verdict("final.py 10000", [script(2200.0)]) == "missed: 10% over the time"
+    failed = script(1.0, last="")
+    assert "median_ms" not in failed
+    assert verdict("final.py 10000", [failed]) == "not measured"
+    assert "Correctness" in bench.line(script(5.0)) and "fails" in bench.line(failed)
+
+
 def test_a_page_says_where_the_rows_come_from():
     rows = [*both(), row("naive", run="s", commit="def-dirty")]
     rows[0]["machine"] = {**rows[0]["machine"], "throttled": ["power cap"]}
@@ -289,6 +325,5 @@ def test_a_block_goes_between_its_marks():
 
 
 def test_what_is_shown_is_what_was_measured():
-    rows = ledger.latest(ledger.read(), results.GPU)
-    for path, text in results.made(rows).items():
+    for path, text in results.made(list(ledger.read())).items():
         assert path.read_text() == text, f"{path.name}: run make results"

@@ -1,0 +1,49 @@
+"""How long a milestone's script takes, from its start to its last line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import IO
+
+import measurement
+from measurement import Spread
+
+FOLDER = Path(__file__).resolve().parent
+RUNS = 5  # that count, after one that fills the caches
+
+
+def script_time(name: str, *words: str, runs: int = RUNS) -> tuple[Spread, str]:
+    """Run a script again and again; give its times and its last line."""
+    samples, last = [], ""
+    for _ in range(runs + 1):
+        last, ms = run([sys.executable, str(FOLDER / name), *words])
+        samples.append(ms)
+    return measurement.spread(samples[1:], discarded=1), last
+
+
+def run(
+    command: Sequence[str], now: Callable[[], float] = perf_counter
+) -> tuple[str, float]:
+    """Give the last line of a command, and after how many milliseconds it came.
+
+    A command that fails has no such line.
+    """
+    began = now()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        last, at = last_line(process.stdout, now)
+    return ("" if process.returncode else last), 1000 * (at - began)
+
+
+def last_line(
+    lines: IO[str] | Iterable[str], now: Callable[[], float]
+) -> tuple[str, float]:
+    """Read to the end; give the last line, and when it came."""
+    last, at = "", now()
+    for line in lines:
+        last, at = line.strip(), now()
+    return last, at
