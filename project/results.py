@@ -100,14 +100,18 @@ def _ms(row: Row | None) -> str:
 
 
 def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
-    """Name the variants that lose to what they build on."""
+    """Name the variants that lose to what they build on, in the same class."""
     ms = {r.variant: r.ms for r in found if r.images == IMAGES and not r.why}
-    told = [
-        f"`{v.name}` is slower than `{v.after}`, which it builds on: "
-        f"{ms[v.name]:.3f} ms after {ms[v.after]:.3f} ms."
-        for v in variants.values()
-        if v.after and v.name in ms and v.after in ms and ms[v.name] > ms[v.after]
-    ]
+    told = []
+    for v in variants.values():
+        before = variants.get(v.after or "")
+        if before is None or before.accuracy != v.accuracy or v.name not in ms:
+            continue
+        if ms[v.name] > ms.get(before.name, ms[v.name]):
+            told.append(
+                f"`{v.name}` is slower than `{before.name}`, which it builds on: "
+                f"{ms[v.name]:.3f} ms after {ms[before.name]:.3f} ms."
+            )
     return "".join(f"* {line}\n" for line in told)
 
 

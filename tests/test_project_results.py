@@ -160,6 +160,15 @@ def test_a_goal_is_a_time_and_a_ratio(ms, peer, said):
     assert verdict("fp32", rows) == said
 
 
+def test_a_vendor_that_is_faster_in_another_layout_is_told_of_both():
+    peer = {"median_ms": 2.0, "medians_ms": {"NHWC": 2.0, "NCHW": 4.5}}
+    rows = both(ms=(0.5, 0.5), peer=peer)
+    assert "4.00 times cuDNN (9.00 in NCHW)" in goals.verdicts(rows)[0].reached
+    assert verdict("fp32", rows) == "missed: 4.00 of 8.9 times"
+    peer["medians_ms"]["NCHW"] = 2.1
+    assert "NCHW" not in goals.verdicts(rows)[0].reached
+
+
 def test_a_goal_takes_the_fastest_right_result_of_its_own_class():
     rows = both("naive", (0.6, 0.6), peer={"median_ms": 9})
     rows += both("tiled", (0.4, 0.4), peer={"median_ms": 9}, **{"class": "tf32"})

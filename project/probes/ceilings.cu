@@ -9,14 +9,14 @@
 #endif
 
 extern "C" __global__ void ceiling_fma(float *y, int steps) {
-    const float a = 1.0f - 1e-7f * threadIdx.x, b = 1e-3f * (blockIdx.x + 1);
+    const float a = 1e-7f * threadIdx.x;
     float sums[CHAINS];
 #pragma unroll
-    for (int n = 0; n < CHAINS; n++) sums[n] = n;
+    for (int n = 0; n < CHAINS; n++) sums[n] = n * (blockIdx.x + 1);
 #pragma unroll 8
     for (int step = 0; step < steps; step++)
 #pragma unroll
-        for (int n = 0; n < CHAINS; n++) sums[n] = sums[n] * a + b;
+        for (int n = 0; n < CHAINS; n++) sums[n] += sums[n] * a;
     float total = 0;
 #pragma unroll
     for (int n = 0; n < CHAINS; n++) total += sums[n];

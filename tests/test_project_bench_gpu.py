@@ -1,0 +1,102 @@
+"""The benchmark on a GPU: what it calls right, what wrong, and what it measures."""
+
+from dataclasses import replace
+
+import editions
+import measurement
+import pytest
+import trials
+from bench import Bench
+from bench_gpu import Lab
+from device import Device
+from kernels import VARIANTS
+from measurement import QUICK
+from trials import Trial
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("compiled_once")]
+
+LAYER = next(trials.layers(editions.EDITIONS["2019fa"]))
+NAIVE = VARIANTS["naive"]
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with Device() as device:
+        yield device
+
+
+@pytest.fixture
+def lab(opened, compiled_once):
+    return Lab(opened)
+
+
+def rows(lab, *variants, images=70):
+    return list(
+        Bench(lab, lab.rates(), QUICK, 408).rows(Trial(LAYER, images, variants))
+    )
+
+
+def leaving_out(**launched):
+    """Plan as the naive kernel, for another shape than what is asked for."""
+    return replace(NAIVE, plan=lambda s, p: NAIVE.plan(replace(s, **launched), p))
+
+
+def test_a_right_kernel_has_a_time_above_its_floor(lab):
+    (row,) = rows(lab, NAIVE)
+
+    assert row["ok"], row["why"]
+    assert 0 < row["error"] < 1e-6
+    assert row["min_ms"] <= row["median_ms"] <= row["max_ms"]
+    assert row["median_ms"] > row["floor_flops_ms"]
+    assert row["machine"]["gpu"] == lab.device.name
+
+
+def test_the_vendors_result_is_right_too(lab):
+    if lab.torch is None:
+        pytest.skip("gpu: PyTorch is not installed, or does not see the GPU")
+    (row,) = rows(lab, NAIVE)
+    assert row["peer"]["error"] < 1e-6
+    assert row["times_peer"] > 0
+
+
+def test_an_image_that_is_left_out_is_seen_wherever_it_is(lab):
+    last, map_ = rows(lab, leaving_out(B=69), leaving_out(M=11))
+    assert not last["ok"] and not map_["ok"]
+    one = LAYER.shape.floats_out
+    assert last["why"] == f"{one} numbers are not written, or not finite"
+    assert "median_ms" not in last
+
+
+def test_other_sums_are_seen(lab):
+    (row,) = rows(lab, replace(NAIVE, plan=_fewer_columns))
+    assert not row["ok"]
+    assert "error is" in row["why"]
+
+
+def _fewer_columns(shape, params):
+    """Tell the kernel of weights that are smaller than they are."""
+    (launch,) = NAIVE.plan(shape, params)
+    channels, height, width, kernel = launch.numbers
+    wrong = (channels, height - 1, width - 1, kernel - 1)
+    return (replace(launch, numbers=wrong),)
+
+
+def test_without_pytorch_what_is_missing_is_counted_all_the_same(lab):
+    lab.torch = None
+    (row,) = rows(lab, leaving_out(B=69))
+    assert row["why"].startswith(f"{LAYER.shape.floats_out} numbers")
+    (row,) = rows(lab, NAIVE)
+    assert row["ok"] and row["peer"] is None
+
+
+def test_random_numbers_are_those_of_their_seed(lab):
+    errors = [rows(lab, NAIVE)[0]["error"] for _ in range(2)]
+    assert errors[0] == errors[1]
+
+
+def test_a_gpus_rates_are_what_a_gpu_can_do(lab):
+    rates = lab.rates()
+    assert 10 < rates.copy_gbps < 100_000
+    assert 0.1 < rates.fma_tflops < 1000
+    assert rates.half_tflops > rates.fma_tflops
+    assert measurement.floors(LAYER.shape, "fma", 4, rates).ms > 0
