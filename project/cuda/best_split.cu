@@ -1,0 +1,743 @@
+// best_split: fp32 accuracy on Hopper's tensor cores, from operands split into fp16 halves
+//
+// After tensor_split: wgmma instead of mma, and a ring of output rows. x = high + low and
+// k = high + low, both fp16 behind a power of two; high high + (high low + low high) in two
+// accumulators misses fp32's product by 2^-22. An input row of two images side by side is
+// 64 rows of M; K is (column of the filter, channel); N is all K output rows that the input
+// row serves, times maps, so that a row is read once for all of them. A converted row lies
+// as [channels / 8][pixel][16 bytes]: a column of the filter is an offset of 16 bytes.
+// warps 0-3, 4-7: products of a pair of images each; 8-11: an image's rows to fp16; 12-15:
+// an image's outputs from shared memory to y in whole sectors, and any exotic image anew.
+// Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
+
+#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H || !defined SHAPE_W
+#error "SHAPE_C, SHAPE_M, SHAPE_K, SHAPE_H, SHAPE_W are set by project/kernels.py"
+#endif
+#if !defined ROWS_IN || !defined ROWS_OUT
+#error "ROWS_IN and ROWS_OUT are set by project/kernels.py"
+#endif
+#ifndef MODE
+#define MODE 0
+#endif
+#ifndef DEPTH
+#define DEPTH 3
+#endif
+#ifndef PINGPONG
+#define PINGPONG 0
+#endif
+#ifndef SKIP
+#define SKIP 0
+#endif
+
+#include <cuda_fp16.h>
+
+typedef unsigned long long u64;
+
+namespace
+{
+
+constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
+constexpr int HO = H - K + 1, WO = W - K + 1, PLANE = HO * WO;
+static_assert(W + WO <= 64 && W <= 33 && M % 8 == 0 && (C <= 8 || C == 12), "refused");
+
+// A row in fp16: channels 0-7 of each pixel are a unit of 16 bytes; of 12 channels the other
+// four share a unit with those of the next pixel, so that no half of a product is wasted.
+constexpr int GROUPS = C > 8 ? 2 : 1;
+constexpr int PIXELS = 64 + K - 1, GROUP_BYTES = PIXELS * 16, HALF_BYTES = GROUPS * GROUP_BYTES;
+constexpr int ROW_BYTES = 2 * HALF_BYTES; // high, low
+constexpr int UNITS = GROUPS == 1 ? K : K + (K + 1) / 2, STEPS = (UNITS + 1) / 2;
+
+__host__ __device__ constexpr int unit_group(int u) { return u >= K && GROUPS == 2; }
+__host__ __device__ constexpr int unit_column(int u)
+{
+    return unit_group(u) ? 2 * ((u < UNITS ? u : UNITS - 1) - K) : u < K ? u : K - 1;
+}
+__host__ __device__ constexpr int unit_bytes(int u)
+{
+    return unit_group(u) * GROUP_BYTES + unit_column(u) * 16;
+}
+
+// Weights: a row of the ring of outputs sees the filter's rows in an order that turns with
+// the input row; twice round in memory, each order is a window.
+constexpr int TURNS = 2 * K - 1, COLUMNS = TURNS * M, UNIT_BYTES = COLUMNS * 16;
+constexpr int WEIGHT_BYTES = 2 * STEPS * UNIT_BYTES; // of one half
+
+// Output rows in shared memory: per image and map a ring of ROWS_OUT rows. The stride of a
+// map, 4 or 12 floats after a multiple of 16, spreads a fragment over all banks.
+constexpr int RING = ROWS_OUT * WO;
+constexpr int STRIDE = (RING + 3) / 4 * 4 + ((RING + 3) / 4 % 4 == 1 || (RING + 3) / 4 % 4 == 3 ? 0 : 4);
+constexpr int OUT_FLOATS = 2 * M * STRIDE; // of a pair
+
+constexpr int SLOT = M / 2;                       // registers of an output row
+constexpr int PERIODS = (HO - (K - 1) + K - 1) / K; // of K input rows, after the first K - 1
+constexpr int STREAM = PERIODS * K + 2 * (K - 1);   // input rows, those below the image too
+constexpr float LOW = 2048, LARGEST = 60000, SMALLEST = 1.f / 4096;
+
+// Shared memory, from its start
+constexpr int AT_ROWS = 2 * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
+constexpr int AT_BARRIERS = AT_OUT + 2 * OUT_FLOATS * 4;
+constexpr int BARRIERS = 2 * (2 * ROWS_IN + 2 * ROWS_OUT) + 2;
+constexpr int AT_NOTES = AT_BARRIERS + BARRIERS * 8;
+constexpr int MEMO = 4; // pairs of images whose notes are kept
+
+struct Notes
+{
+    float scale[2][MEMO][2];   // per group, pair, image: the power of two
+    unsigned most[2][MEMO][2]; // the largest |x|, as bits; beyond Inf's if NaN
+    unsigned weight;           // the largest |k|
+};
+static_assert(C * M * K * K * 4 <= 2 * OUT_FLOATS * 4, "weights pass through the outputs' room");
+
+__device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+__device__ __forceinline__ void init(unsigned bar, int count)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
+}
+__device__ __forceinline__ void arrive(unsigned bar)
+{
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+__device__ __forceinline__ void await(unsigned bar, unsigned parity)
+{
+    asm volatile("{\n.reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n"
+                 "@!p bra WAIT;\n}" ::"r"(bar), "r"(parity) : "memory");
+}
+template <int ID, int THREADS> __device__ __forceinline__ void meet()
+{
+    asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+__device__ __forceinline__ void publish() // stores, to the tensor cores' reads
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+#define N8 "%0,%1,%2,%3"
+#define N16 N8 ",%4,%5,%6,%7"
+#define N24 N16 ",%8,%9,%10,%11"
+#define N32 N24 ",%12,%13,%14,%15"
+#define N40 N32 ",%16,%17,%18,%19"
+#define N48 N40 ",%20,%21,%22,%23"
+#define N56 N48 ",%24,%25,%26,%27"
+#define N64 N56 ",%28,%29,%30,%31"
+#define N72 N64 ",%32,%33,%34,%35"
+#define N80 N72 ",%36,%37,%38,%39"
+#define N88 N80 ",%40,%41,%42,%43"
+#define N96 N88 ",%44,%45,%46,%47"
+#define N104 N96 ",%48,%49,%50,%51"
+#define N112 N104 ",%52,%53,%54,%55"
+#define N120 N112 ",%56,%57,%58,%59"
+#define N128 N120 ",%60,%61,%62,%63"
+#define N136 N128 ",%64,%65,%66,%67"
+#define N144 N136 ",%68,%69,%70,%71"
+#define N152 N144 ",%72,%73,%74,%75"
+#define N160 N152 ",%76,%77,%78,%79"
+#define N168 N160 ",%80,%81,%82,%83"
+#define D8 D4(0)
+#define D16 D8, D4(4)
+#define D24 D16, D4(8)
+#define D32 D24, D4(12)
+#define D40 D32, D4(16)
+#define D48 D40, D4(20)
+#define D56 D48, D4(24)
+#define D64 D56, D4(28)
+#define D72 D64, D4(32)
+#define D80 D72, D4(36)
+#define D88 D80, D4(40)
+#define D96 D88, D4(44)
+#define D104 D96, D4(48)
+#define D112 D104, D4(52)
+#define D120 D112, D4(56)
+#define D128 D120, D4(60)
+#define D136 D128, D4(64)
+#define D144 D136, D4(68)
+#define D152 D144, D4(72)
+#define D160 D152, D4(76)
+#define D168 D160, D4(80)
+#define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+
+template <int N> struct Product;
+// 64 x 16 by 16 x N: A by descriptor or from registers, whose operand numbers follow D's.
+#define PRODUCT(n, A0, A1, A2, A3, A4)                                                             \
+    template <> struct Product<n> {                                                                \
+        static __device__ __forceinline__ void run(float *d, u64 a, u64 b)                         \
+        {                                                                                          \
+            asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                                \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, %" #A0 \
+                         ", %" #A1 ", p, 1, 1, 0, 0;\n}" : D##n : "l"(a), "l"(b));                 \
+        }                                                                                          \
+        static __device__ __forceinline__ void run(float *d, const unsigned *a, u64 b)             \
+        {                                                                                          \
+            asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                                \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, {%" #A0 \
+                         ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", p, 1, 1, 0;\n}"               \
+                         : D##n : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));             \
+        }                                                                                          \
+    };
+#if SHAPE_M % 24 == 0
+PRODUCT(24, 12, 13, 14, 15, 16)
+PRODUCT(48, 24, 25, 26, 27, 28)
+PRODUCT(72, 36, 37, 38, 39, 40)
+PRODUCT(96, 48, 49, 50, 51, 52)
+PRODUCT(120, 60, 61, 62, 63, 64)
+PRODUCT(144, 72, 73, 74, 75, 76)
+PRODUCT(168, 84, 85, 86, 87, 88)
+#else
+PRODUCT(16, 8, 9, 10, 11, 12)
+PRODUCT(32, 16, 17, 18, 19, 20)
+PRODUCT(48, 24, 25, 26, 27, 28)
+PRODUCT(64, 32, 33, 34, 35, 36)
+PRODUCT(80, 40, 41, 42, 43, 44)
+#endif
+
+// Unswizzled, K innermost: 8 rows of 16 bytes lie together; `next` is the way to the other
+// half of k16, 128 bytes the way to the next 8 rows.
+__device__ __forceinline__ u64 descriptor(unsigned address, unsigned next)
+{
+    return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(128 >> 4) << 32;
+}
+
+__device__ __forceinline__ void load_fragment(unsigned *a, unsigned address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address) : "memory");
+}
+
+struct Place // in a ring
+{
+    int at = 0;
+    unsigned turn = 0;
+    __device__ __forceinline__ void next(int size)
+    {
+        if (++at == size) {
+            at = 0;
+            turn ^= 1;
+        }
+    }
+};
+
+__device__ __forceinline__ float power_of_two(int e) { return __int_as_float((e + 127) << 23); }
+
+// The power of two that takes a number to [4, 8).
+__device__ __forceinline__ float scale_for(unsigned bits)
+{
+    const int e = bits == 0 || bits >= 0x7f800000 ? 0 : 129 - (int)(bits >> 23);
+    return power_of_two(min(max(e, -126), 126));
+}
+
+// ---- products
+
+__device__ __forceinline__ void zero(float &f) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(f)); }
+
+struct Math
+{
+    float one[K * SLOT], two[K * SLOT]; // high high; the rest, LOW times
+    float done[SLOT];                   // an output row on its way out
+    unsigned weights, rows, full, empty, out_full, out_empty, turn_mine, turn_other;
+    float *out;
+    Place in, put;
+    int lane_row; // of the fragment of A
+    bool waiting, paired;
+    unsigned turn_phase;
+
+    // One input row into COUNT output rows from FIRST on; ROTATION is the row's number mod K.
+    template <int ROTATION, int FIRST, int COUNT> __device__ __forceinline__ void row()
+    {
+        await(full + in.at * 8, in.turn);
+        const unsigned a = rows + in.at * ROW_BYTES;
+        const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16;
+#if MODE == 1
+        unsigned high[STEPS][4];
+#pragma unroll
+        for (int s = 0; s < STEPS; s++)
+            load_fragment(high[s], a + lane_row + (lane_half() ? unit_bytes(2 * s + 1) : unit_bytes(2 * s)));
+#endif
+#if PINGPONG
+        if (paired) {
+            await(turn_mine, turn_phase);
+            turn_phase ^= 1;
+        }
+#endif
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+        for (int s = 0; s < STEPS; s++) {
+            const unsigned left = unit_bytes(2 * s), way = unit_bytes(2 * s + 1) - left;
+            const u64 bh = descriptor(b + 2 * s * UNIT_BYTES, UNIT_BYTES);
+            const u64 bl = descriptor(b + 2 * s * UNIT_BYTES + WEIGHT_BYTES, UNIT_BYTES);
+            const u64 ah = descriptor(a + left, way), al = descriptor(a + left + HALF_BYTES, way);
+#if !(SKIP & 1)
+#if MODE == 1
+            Product<COUNT * M>::run(one, high[s], bh);
+            Product<COUNT * M>::run(two, high[s], bl);
+#else
+            Product<COUNT * M>::run(one, ah, bh);
+            Product<COUNT * M>::run(two, ah, bl);
+#endif
+            Product<COUNT * M>::run(two, al, bh);
+#endif
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#if PINGPONG
+        if (paired && threadIdx.x % 128 == 0)
+            arrive(turn_other);
+#endif
+        if (waiting)
+            hand_out();
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        if (threadIdx.x % 32 == 0)
+            arrive(empty + in.at * 8);
+        in.next(ROWS_IN);
+    }
+
+    __device__ __forceinline__ bool lane_half() { return threadIdx.x % 32 / 16; }
+
+    // An output row is complete: keep it, and make its room fresh.
+    template <int INDEX> __device__ __forceinline__ void finish(bool real)
+    {
+#pragma unroll
+        for (int i = 0; i < SLOT; i++) {
+            done[i] = fmaf(two[INDEX * SLOT + i], 1 / LOW, one[INDEX * SLOT + i]);
+            // Here and now, lest the next products wait for what could have been done before.
+            asm volatile("" : "+f"(done[i]));
+            zero(one[INDEX * SLOT + i]);
+            zero(two[INDEX * SLOT + i]);
+        }
+        waiting = real;
+    }
+
+    // Of COUNT output rows in progress the first is done: move the others down.
+    template <int COUNT> __device__ __forceinline__ void shift()
+    {
+#pragma unroll
+        for (int i = 0; i < (COUNT - 1) * SLOT; i++) {
+            asm volatile("mov.f32 %0, %1;" : "=f"(one[i]) : "f"(one[i + SLOT]));
+            asm volatile("mov.f32 %0, %1;" : "=f"(two[i]) : "f"(two[i + SLOT]));
+        }
+#pragma unroll
+        for (int i = (COUNT - 1) * SLOT; COUNT > 1 && i < COUNT * SLOT; i++) {
+            zero(one[i]);
+            zero(two[i]);
+        }
+    }
+
+    __device__ __forceinline__ void hand_out()
+    {
+        await(out_empty + put.at * 8, put.turn ^ 1);
+        const int lane = threadIdx.x % 32, top = threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int r = top + 8 * half, image = r >= W, column = image ? r - W : r;
+            float *to = out + image * M * STRIDE + lane % 4 * 2 * STRIDE + put.at * WO + column;
+            if (column < WO) {
+#pragma unroll
+                for (int i = 0; i < M / 8; i++) {
+                    to[(8 * i) * STRIDE] = done[4 * i + 2 * half];
+                    to[(8 * i + 1) * STRIDE] = done[4 * i + 2 * half + 1];
+                }
+            }
+        }
+        __syncwarp();
+        if (lane == 0)
+            arrive(out_full + put.at * 8);
+        put.next(ROWS_OUT);
+        waiting = false;
+    }
+
+    template <int I> __device__ __forceinline__ void head()
+    {
+        if constexpr (I < K - 1) {
+            row<I, 0, I + 1>();
+            head<I + 1>();
+        }
+    }
+    // All in one loop: of products after a loop the compiler makes copies of the registers.
+    template <int I> __device__ __forceinline__ void body(int y)
+    {
+        if constexpr (I < K) {
+            if (y < PERIODS * K) {
+                row<(I + K - 1) % K, 0, K>();
+                finish<I>(y + I < HO);
+            } else if constexpr (I < K - 1) {
+                row<(I + K - 1) % K, I, K - 1 - I>();
+                finish<0>(y + I < HO);
+                shift<K - 1 - I>();
+            }
+            body<I + 1>(y);
+        }
+    }
+
+    __device__ __forceinline__ void begin()
+    {
+#pragma unroll
+        for (int i = 0; i < K * SLOT; i++) {
+            zero(one[i]);
+            zero(two[i]);
+        }
+        waiting = false;
+    }
+
+    __device__ __forceinline__ void pair() // which leaves zeros as it found them
+    {
+        head<0>();
+#pragma unroll 1
+        for (int y = 0; y <= PERIODS * K; y += K)
+            body<0>(y);
+        if (waiting)
+            hand_out();
+    }
+};
+
+// ---- rows of an image to fp16
+
+struct Reader // of the rows of all images that a warp converts
+{
+    const float *x;
+    int pair, y, step, B, image;
+
+    __device__ __forceinline__ void load(float *v, float &extra)
+    {
+        const int lane = threadIdx.x % 32, b = 2 * pair + image;
+        const bool there = b < B && y < H;
+        const float *from = x + (size_t)b * C * H * W + y * W;
+#pragma unroll
+        for (int c = 0; c < C; c++)
+            v[c] = there && lane < W ? __ldg(from + c * H * W + lane) : 0.f;
+        extra = 0;
+        if (W > 32)
+            extra = there && lane < C ? __ldg(from + lane * H * W + 32) : 0.f;
+        if (++y == STREAM) {
+            y = 0;
+            pair += step;
+        }
+    }
+    // The largest of numbers from all over an image.
+    __device__ __forceinline__ unsigned sample(int p)
+    {
+        const int lane = threadIdx.x % 32, b = 2 * p + image;
+        if (b >= B)
+            return 0;
+        const float *from = x + (size_t)b * C * H * W;
+        const unsigned u = __float_as_uint(__ldg(from + (2 * lane + 0) * (C * H * W / 64))) << 1;
+        const unsigned v = __float_as_uint(__ldg(from + (2 * lane + 1) * (C * H * W / 64))) << 1;
+        return max(u, v) >> 1;
+    }
+};
+
+__device__ __forceinline__ float larger(float a, float b) // or NaN
+{
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(fabsf(b)));
+    return r;
+}
+
+__device__ __forceinline__ unsigned split(float a, float b, float scale, unsigned &low)
+{
+    a *= scale;
+    b *= scale;
+    const __half2 high = __floats2half2_rn(a, b);
+    const float2 back = __half22float2(high);
+    const __half2 rest = __floats2half2_rn((a - back.x) * LOW, (b - back.y) * LOW);
+    low = *(const unsigned *)&rest;
+    return *(const unsigned *)&high;
+}
+
+__device__ __forceinline__ void convert_row(char *row, const float *v, float extra, float scale, int image)
+{
+    const int lane = threadIdx.x % 32, pixel = image * W + lane;
+    unsigned h[GROUPS == 2 ? 6 : 4], l[GROUPS == 2 ? 6 : 4];
+#pragma unroll
+    for (int i = 0; i < (GROUPS == 2 ? 6 : 4); i++)
+        h[i] = split(2 * i < C ? v[2 * i] : 0.f, 2 * i + 1 < C ? v[2 * i + 1] : 0.f, scale, l[i]);
+    if (lane < W) {
+        char *to = row + pixel * 16;
+        *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
+        *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
+        if constexpr (GROUPS == 2) {
+            to += GROUP_BYTES;
+            *(uint2 *)to = make_uint2(h[4], h[5]);
+            *(uint2 *)(to + HALF_BYTES) = make_uint2(l[4], l[5]);
+            if (pixel > 0) {
+                *(uint2 *)(to - 8) = make_uint2(h[4], h[5]);
+                *(uint2 *)(to - 8 + HALF_BYTES) = make_uint2(l[4], l[5]);
+            }
+        }
+    }
+    if (W > 32 && lane < C) {
+        unsigned low;
+        const unsigned high = split(extra, 0.f, scale, low);
+        const int p = image * W + 32, c = lane;
+        char *to = row + (c < 8 ? p * 16 + 2 * c : GROUP_BYTES + p * 16 + 2 * (c - 8));
+        *(unsigned short *)to = high;
+        *(unsigned short *)(to + HALF_BYTES) = low;
+        if (c >= 8) {
+            *(unsigned short *)(to - 8) = high;
+            *(unsigned short *)(to - 8 + HALF_BYTES) = low;
+        }
+    }
+}
+
+__device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, unsigned empty,
+                                        Notes *notes, int group, int pairs)
+{
+    float v[DEPTH][C], extra[DEPTH];
+    Place put;
+    int pair = r.pair, y = 0, memo = 0;
+    float most = 0, scale = 1;
+    unsigned sampled = r.sample(pair);
+#pragma unroll
+    for (int i = 0; i < DEPTH; i++)
+        if (r.pair < pairs)
+            r.load(v[i], extra[i]);
+    while (pair < pairs) {
+#pragma unroll
+        for (int i = 0; i < DEPTH; i++) {
+            if (pair >= pairs)
+                break;
+            if (y == 0) {
+                sampled = __reduce_max_sync(~0u, sampled);
+                scale = scale_for(sampled);
+                if (threadIdx.x % 32 == 0)
+                    notes->scale[group][memo][r.image] = scale;
+                sampled = r.sample(pair + r.step);
+                most = 0;
+            }
+#pragma unroll
+            for (int c = 0; c < C; c++)
+                most = larger(most, v[i][c]);
+            if (W > 32)
+                most = larger(most, extra[i]);
+            await(empty + put.at * 8, put.turn ^ 1);
+#if !(SKIP & 2)
+            convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image);
+#endif
+            if (y == STREAM - 1) {
+                const unsigned all = __reduce_max_sync(~0u, __float_as_uint(most));
+                if (threadIdx.x % 32 == 0)
+                    notes->most[group][memo][r.image] = all;
+                memo = (memo + 1) % MEMO;
+            }
+            publish();
+            __syncwarp();
+            if (threadIdx.x % 32 == 0)
+                arrive(full + put.at * 8);
+            put.next(ROWS_IN);
+            if (r.pair < pairs)
+                r.load(v[i], extra[i]);
+            if (++y == STREAM) {
+                y = 0;
+                pair += r.step;
+            }
+        }
+    }
+}
+
+// ---- outputs to y
+
+// An output of an image that has no place in fp16: Inf and NaN spread as in any sum.
+__device__ __forceinline__ void directly(float *y, const float *x, const float *k)
+{
+#pragma unroll 1
+    for (int o = threadIdx.x % 32; o < M * PLANE; o += 32) {
+        const int m = o / PLANE, row = o % PLANE / WO, column = o % PLANE % WO;
+        float sum = 0;
+#pragma unroll 1
+        for (int c = 0; c < C; c++)
+#pragma unroll 1
+            for (int u = 0; u < K; u++)
+#pragma unroll
+                for (int v = 0; v < K; v++)
+                    sum = fmaf(x[(c * H + row + u) * W + column + v], k[((m * C + c) * K + u) * K + v], sum);
+        y[o] = sum;
+    }
+}
+
+// Writes what is complete of the sectors (of 8 floats) that a row of each map reaches, with
+// the last floats of the row before; the last row to the end.
+__device__ __forceinline__ void store_row(float *to, const float *out, int row, int slot, float factor, float back)
+{
+    const int lane = threadIdx.x % 32, from = row * WO + (int)((size_t)to >> 2 & 7);
+    const bool last = row == HO - 1;
+    to += row * WO + lane;
+    out += slot * WO + lane;
+    float v[8][M / 8];
+    bool mine[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) { // and all maps that begin at the same place of a sector
+        const int before = from + i * PLANE & 7, end = last ? before + WO : before + WO & ~7;
+        const float *at = out + i * STRIDE - before + (slot * WO + lane < before ? RING : 0);
+        mine[i] = lane < end && (row > 0 || lane >= before);
+#if SKIP & 8
+        mine[i] = lane < (before + WO & ~7) && (row > 0 || (lane & ~7) >= before);
+#endif
+#pragma unroll
+        for (int j = 0; j < M / 8; j++)
+            v[i][j] = mine[i] ? at[8 * j * STRIDE] : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        float *there = to + i * PLANE - (from + i * PLANE & 7);
+#pragma unroll
+        for (int j = 0; j < M / 8; j++)
+            if (mine[i])
+                there[8 * j * PLANE] = v[i][j] * factor * back;
+    }
+#if !(SKIP & 8)
+    if (WO > 25 && last) // more than 32 floats
+        for (int m = lane / 8; m < M; m += 4) {
+            const int i = 32 - (from + m * PLANE & 7) + lane % 8;
+            if (i < WO)
+                to[m * PLANE + i - lane] = out[m * STRIDE + i - lane] * factor * back;
+        }
+#endif
+}
+
+__device__ __forceinline__ void store(float *y, const float *x, const float *k, const float *out,
+                                      unsigned out_full, unsigned out_empty, const Notes *notes,
+                                      int group, int image, int first, int step, int pairs, int B)
+{
+    const int lane = threadIdx.x % 32;
+    const float back = 1 / scale_for(notes->weight);
+    Place get;
+    int memo = 0;
+    out += image * M * STRIDE;
+    for (int pair = first; pair < pairs; pair += step, memo = (memo + 1) % MEMO) {
+        const int b = 2 * pair + image;
+        float *to = y + (size_t)b * M * PLANE;
+        float factor = 0;
+        unsigned before = 0;
+#pragma unroll 1
+        for (int row = 0; row < HO; row++) {
+            await(out_full + get.at * 8, get.turn);
+            if (row == 0)
+                factor = 1 / notes->scale[group][memo][image];
+#if !(SKIP & 4)
+            if (b < B)
+                store_row(to, out, row, get.at, factor, back);
+#endif
+            __syncwarp();
+            if (lane == 0) {
+                if (row > 0)
+                    arrive(before);
+                if (row == HO - 1)
+                    arrive(out_empty + get.at * 8);
+            }
+            before = out_empty + get.at * 8;
+            get.next(ROWS_OUT);
+        }
+        bool exotic = notes->weight >= 0x7f800000;
+        for (int j = 0; j < 2; j++) {
+            const unsigned bits = notes->most[group][memo][j];
+            const float most = __uint_as_float(bits), scaled = most * notes->scale[group][memo][j];
+            exotic |= bits >= 0x7f800000 || scaled > LARGEST || (bits && scaled < SMALLEST) ||
+                      most * __uint_as_float(notes->weight) > 1e35f;
+        }
+        if (exotic && b < B) {
+            __syncwarp();
+            directly(to, x + (size_t)b * C * H * W, k);
+        }
+    }
+}
+
+// ---- weights
+
+__device__ __forceinline__ void prepare_weights(char *weights, float *room, const float *k, Notes *notes, int t)
+{
+    constexpr int THREADS = 384, ALL = C * M * K * K;
+    unsigned most = 0;
+    for (int i = t; i < ALL; i += THREADS) {
+        const float w = k[i];
+        room[i] = w;
+        most = max(most, __float_as_uint(w) << 1);
+    }
+    most = __reduce_max_sync(~0u, most >> 1);
+    if (t % 32 == 0)
+        atomicMax(&notes->weight, most);
+    meet<1, THREADS>();
+    const float scale = scale_for(notes->weight);
+    for (int i = t; i < 2 * STEPS * K * M; i += THREADS) {
+        const int m = i % M, turn = i / M % K, u = i / M / K, ky = K - 1 - turn;
+        unsigned h[4], l[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float w[2];
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int n = 2 * j + e, c = unit_group(u) ? 8 + n % 4 : n;
+                const int kx = unit_column(u) + (unit_group(u) ? n / 4 : 0);
+                w[e] = u < UNITS && c < C && kx < K ? room[((m * C + c) * K + ky) * K + kx] : 0.f;
+            }
+            h[j] = split(w[0], w[1], scale, l[j]);
+        }
+        char *to = weights + u * UNIT_BYTES + (turn * M + m) * 16;
+        for (int again = 0; again < (turn < K - 1 ? 2 : 1); again++, to += K * M * 16) {
+            *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
+            *(uint4 *)(to + WEIGHT_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
+        }
+    }
+    publish();
+    meet<1, THREADS>();
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(512, 1)
+    conv_best_split(float *__restrict__ y, const float *__restrict__ x, const float *__restrict__ k, int B)
+{
+    extern __shared__ __align__(128) char memory[];
+    Notes *notes = (Notes *)(memory + AT_NOTES);
+    float *out = (float *)(memory + AT_OUT);
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), role = warp / 4;
+    const int group = role < 2 ? role : warp % 4 / 2;
+    const unsigned barriers = shared_address(memory + AT_BARRIERS) + group * 16 * (ROWS_IN + ROWS_OUT);
+    const unsigned full = barriers, empty = full + 8 * ROWS_IN, out_full = empty + 8 * ROWS_IN,
+                   out_empty = out_full + 8 * ROWS_OUT,
+                   turns = shared_address(memory + AT_BARRIERS) + 32 * (ROWS_IN + ROWS_OUT);
+    const int pairs = (B + 1) / 2, step = 2 * gridDim.x, first = blockIdx.x + group * gridDim.x;
+    if (role < 2 && threadIdx.x % 128 == 0) {
+        for (int i = 0; i < ROWS_IN; i++) {
+            init(full + 8 * i, 2);
+            init(empty + 8 * i, 4);
+        }
+        for (int i = 0; i < ROWS_OUT; i++) {
+            init(out_full + 8 * i, 4);
+            init(out_empty + 8 * i, 2);
+        }
+        init(turns + 8 * group, 1);
+        if (group == 0) {
+            notes->weight = 0;
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    for (int i = threadIdx.x * 16; i < 2 * ROWS_IN * ROW_BYTES; i += 512 * 16)
+        *(uint4 *)(memory + AT_ROWS + i) = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+
+    if (role < 2) {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
+        prepare_weights(memory, out, k, notes, threadIdx.x);
+        Math math;
+        math.weights = shared_address(memory);
+        math.rows = shared_address(memory + AT_ROWS) + group * ROWS_IN * ROW_BYTES;
+        math.full = full, math.empty = empty, math.out_full = out_full, math.out_empty = out_empty;
+        math.out = out + group * OUT_FLOATS;
+        math.lane_row = (threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16) * 16;
+        math.begin();
+        math.turn_mine = turns + 8 * group, math.turn_other = turns + 8 - 8 * group;
+        math.turn_phase = group == 0;
+        for (int pair = first; pair < pairs; pair += step) {
+            math.paired = pair - group * (int)gridDim.x + (int)gridDim.x < pairs;
+            math.pair();
+        }
+    } else if (role == 2) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 96;");
+        Reader reader{x, first, 0, step, B, warp % 2};
+        convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group, pairs);
+    } else {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
+        prepare_weights(memory, out, k, notes, threadIdx.x - 128);
+        store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, group, warp % 2, first,
+              step, pairs, B);
+    }
+}
