@@ -111,7 +111,7 @@ class Bench:
 
     def _timed(self, trial: Trial, part: Variant, case: Case, way: Way) -> Row:
         """Time a right one, in turns with what there is of the vendor's."""
-        peers = case.peers(part)
+        peers = {} if trial.swept else case.peers(part)
         times = measurement.alternate({OURS: way, **peers}, self._lab, self._rule)
         ours = times.pop(OURS)
         shape, stored = trial.shape, measurement.STORED[part.storage]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -83,9 +83,9 @@ def programme(asked: Asked) -> list[Trial]:
     chosen = selected(asked.variants, asked.accuracy)
     if asked.narrowed:
         edition = editions.edition(asked.edition or MAIN)
-        tried = tuple(v for one in chosen for v in swept(one)) if asked.sweep else None
+        tried = tuple(to_try(chosen) if asked.sweep else chosen)
         return [
-            Trial(layer, images, tried or tuple(chosen), swept=asked.sweep)
+            Trial(layer, images, tried, swept=asked.sweep)
             for images in asked.images or (IMAGES,)
             for layer in layers(edition)
             if asked.layer in {None, layer.name}
@@ -115,6 +115,14 @@ def selected(names: Sequence[str], accuracy: str | None) -> list[Variant]:
     if not found:
         raise UsageError(f"none of the variants is of class {accuracy}")
     return found
+
+
+def to_try(chosen: Iterable[Variant]) -> list[Variant]:
+    """Give all that a sweep of some variants tries."""
+    tried = [v for variant in chosen if variant.sweep for v in swept(variant)]
+    if not tried:
+        raise UsageError("these variants name no values to try")
+    return tried
 
 
 def swept(variant: Variant) -> Iterator[Variant]:

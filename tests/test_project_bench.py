@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 
 import bench
 import editions
@@ -187,6 +188,15 @@ def test_a_sweep_tries_every_combination_also_over_what_a_shape_would_tune():
     assert variant.told(CONV2) == {"A": 1, "B": 5, "C": 9}
 
 
+def test_a_sweep_is_of_what_names_values():
+    plain = Variant("plain", "", plan, params={"A": 1})
+    assert len(trials.to_try([plain, replace(plain, sweep={"A": (1, 2)})])) == 2
+    with pytest.raises(UsageError, match="name no values to try"):
+        trials.to_try([plain])
+    (trial, _) = trials.programme(Asked(["unroll_gemm"], sweep=True))
+    assert trial.swept and len(trial.variants) > 1
+
+
 def test_what_multiplies_is_known_by_class_and_oldest_gpu():
     kinds = [
         trials.arithmetic(Variant("v", "", plan, **of))
@@ -309,7 +319,9 @@ def test_where_memory_is_too_small_the_next_ones_are_tried_and_a_fault_ends_it()
 def test_rows_in_haste_and_of_a_sweep_say_so():
     lab = Lab(ours=[1.0], peers=())
     assert rows_of(lab, "a", rule=QUICK)[0]["quick"]
-    assert rows_of(lab, "a", swept=True)[0]["swept"]
+    lab = Lab(ours=[1.0], NCHW=[1.0], NHWC=[1.0])
+    (tried,) = rows_of(lab, "a", swept=True)
+    assert tried["swept"] and tried["peer"] is None
     (row,) = rows_of(lab, "a")
     assert not row["quick"] and not row["swept"]
 
