@@ -229,10 +229,10 @@ def test_every_layer_of_every_edition_must_be_ahead():
     assert len(results.edition_table(rows)) == 1 + len(rows)
 
 
-def forward(eager=9.0, compiled=8.5, **more):
+def forward(eager=9.0, compiled=8.5, name="ours", **more):
     found = [
-        {"name": "ours", "ok": True, "error": 1e-7, **timed(1.0)},
-        {"name": "ours: conv1", **timed(0.4)},
+        {"name": name, "ok": True, "error": 1e-7, **timed(1.0)},
+        {"name": f"{name}: conv1", **timed(0.4)},
         {"name": "PyTorch, eager", **timed(eager)},
         {"name": "PyTorch, eager, NHWC", **timed(2 * eager)},
         {"name": "PyTorch, compiled", **timed(compiled)},
@@ -257,6 +257,14 @@ def test_the_forward_pass_is_held_against_pytorchs_better_ways():
     missed = verdict("forward pass, fp32", [forward(compiled=7.5)])
     assert missed == "missed: compiled: 7.50"
     assert results.forward_table([made])[1][-1] == "yes"
+
+
+def test_layers_folded_into_one_are_told_but_do_not_reach_the_goal():
+    folded = forward(eager=90.0, compiled=90.0, name="ours, folded")
+    assert verdict("forward pass, fp32", [folded]) == "not measured"
+    assert "7.00" in verdict("forward pass, fp32", [folded, forward(eager=7.0)])
+    both = goals.judge_forward([folded, forward()]).reached
+    assert both.startswith("`ours` 1 ms, 9.00 times eager") and "90.00" in both
 
 
 def test_a_wrong_forward_pass_has_no_time():
