@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 weights[d][m] = k[((top + m) * C + from) * K * K + d];
         }
         __syncthreads();
-#pragma unroll 1
+#pragma unroll 2
         for (int row = 0; row < channels * K; row++) {
             const int offset = ((from + row / K) * H + row % K) * W;
 #pragma unroll
