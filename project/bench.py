@@ -97,10 +97,12 @@ class Bench:
             found["part"], found["arithmetic"] = part.name, trials.arithmetic(part)
             found["params"] = part.told(trial.shape)
             way = case.ours(part)
-            error, missing = case.check(way)
-            found["error"] = short(error) if isfinite(error) else None
-            why = measurement.fault(error, part.rtol, missing)
-            found |= {"why": why} if why else self._timed(trial, part, case, way)
+            found |= checked(case, way, part.rtol)
+            if found["why"] is None:
+                timed = self._timed(trial, part, case, way)
+                # Once more: what races may be right at first.
+                again = checked(case, way, part.rtol)
+                found |= again if again["why"] else {**timed, "ok": True}
         except GpuError as error:
             found["why"] = str(error)
             if not fits_not(error):  # nothing can be computed after a fault
@@ -117,8 +119,6 @@ class Bench:
         shape, stored = trial.shape, measurement.STORED[part.storage]
         floors = measurement.floors(shape, trials.arithmetic(part), stored, self._rates)
         return {
-            "ok": True,
-            "why": None,
             **figures(ours),
             "gflops": round(1e-6 * measurement.flops(shape) / ours.median_ms, 1),
             "gbps": round(
@@ -181,6 +181,15 @@ class Bench:
             **self._shared,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+
+def checked(case: Case, way: Way, tolerance: float) -> Row:
+    """Run a way once; give its error and in what it is wrong, if it is."""
+    error, missing = case.check(way)
+    return {
+        "error": short(error) if isfinite(error) else None,
+        "why": measurement.fault(error, tolerance, missing),
+    }
 
 
 def fits_not(error: GpuError) -> bool:
