@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import compiler
 import editions
+import forward
 import graph
 import milestone
 from compiler import Compiled, Toolkit, Unit, defines
@@ -38,7 +39,7 @@ class Usage:
 
 def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
     """Name every file, as every edition needs it, with its targets."""
-    known = [*LAYERS, *VARIANTS]
+    known = [*LAYERS, *VARIANTS, *forward.FILES]
     for name in names or known:
         if name not in known:
             raise UsageError(
@@ -46,6 +47,11 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
             )
         if name in LAYERS:
             yield Unit(name, defines(LAYERS[name])), LADDER_TARGETS
+            continue
+        if name in forward.FILES:
+            for unit in forward.units_of_editions():
+                if unit.name == name:
+                    yield unit, (unit.target(forward.ARCHITECTURE),)
             continue
         variant = VARIANTS[name]
         units = {
@@ -91,7 +97,9 @@ def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
 def main() -> None:
     """Compile all, or what is named."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", help=", ".join([*LAYERS, *VARIANTS]))
+    parser.add_argument(
+        "names", nargs="*", help=", ".join([*LAYERS, *VARIANTS, *forward.FILES])
+    )
     names = parser.parse_args().names
     toolkit = compiler.find()
     jobs = [

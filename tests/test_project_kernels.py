@@ -3,6 +3,7 @@
 import re
 
 import editions
+import forward
 import graph
 import kernels
 import ladder
@@ -134,7 +135,7 @@ def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(na
 def test_every_file_of_kernels_is_in_the_registry_or_a_layer():
     files = {path.stem for path in FOLDER.glob("*.cu")}
 
-    assert files == {*VARIANTS, *layers.LAYERS}
+    assert files == {*VARIANTS, *layers.LAYERS, *forward.FILES}
 
 
 def test_the_folder_of_kernels_is_no_package():

@@ -1,0 +1,66 @@
+// fused_last: the parts of the hidden numbers added, bias, tanh, the last sums and softmax
+//
+// warp -> images warp, + warps, ...; a lane has every 32nd hidden number and its weights.
+// Parts are added in the order of the inputs. The largest score is taken off the scores, so
+// that no exponential overflows.
+// Per image: its parts read once, CLASSES floats written.
+
+#if !defined(HIDDEN) || !defined(PITCH) || !defined(CLASSES)
+#error "HIDDEN, PITCH and CLASSES are set by project/forward.py"
+#endif
+
+constexpr int EACH = (HIDDEN + 31) / 32;
+
+extern "C" __global__ void __launch_bounds__(256)
+    fused_last(float *__restrict__ y, const float *__restrict__ parts,
+               const float *__restrict__ hidden_bias, const float *__restrict__ weights,
+               const float *__restrict__ bias, int images, int tile, int chunks, int pieces_of)
+{
+    const int lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
+    float w[EACH][CLASSES], shift[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int at = lane + 32 * i;
+        shift[i] = at < HIDDEN ? hidden_bias[at] : 0;
+#pragma unroll
+        for (int c = 0; c < CLASSES; c++)
+            w[i][c] = at < HIDDEN ? weights[c * HIDDEN + at] : 0;
+    }
+    for (int n = (blockIdx.x * blockDim.x + threadIdx.x) / 32; n < images; n += warps) {
+        const long long from = (long long)(n / tile) * chunks;
+        const int count = (int)((from + chunks - 1) / pieces_of - from / pieces_of) + 1;
+        float hidden[EACH] = {};
+        for (int part = 0; part < count; part++) {
+            const float *row = parts + ((size_t)part * images + n) * PITCH;
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                if (lane + 32 * i < HIDDEN)
+                    hidden[i] += row[lane + 32 * i];
+        }
+        float scores[CLASSES] = {};
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            hidden[i] = tanhf(hidden[i] + shift[i]);
+#pragma unroll
+            for (int c = 0; c < CLASSES; c++)
+                scores[c] = fmaf(hidden[i], w[i][c], scores[c]);
+        }
+        float largest = -INFINITY, mine = 0, sum = 0;
+#pragma unroll
+        for (int c = 0; c < CLASSES; c++) {
+#pragma unroll
+            for (int i = 16; i; i /= 2)
+                scores[c] += __shfl_xor_sync(~0u, scores[c], i);
+            scores[c] += bias[c];
+            largest = fmaxf(largest, scores[c]);
+        }
+#pragma unroll
+        for (int c = 0; c < CLASSES; c++) {
+            const float share = expf(scores[c] - largest);
+            mine = c == lane ? share : mine;
+            sum += share;
+        }
+        if (lane < CLASSES)
+            y[(size_t)n * CLASSES + lane] = mine / sum;
+    }
+}

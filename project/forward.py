@@ -1,0 +1,229 @@
+"""The forward pass in fused kernels: what they compute, and how they are launched.
+
+Four steps: a convolution with tanh and pooling, the second convolution, the first dense
+layer on tensor cores, and all that is left. Or three, folded: nothing stands between
+the second convolution and the dense layer, so their product is one dense layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import graph
+import numpy as np
+from compiler import Unit, defines
+from editions import CLASSES, EDITIONS
+from errors import UsageError
+from graph import Convolution, Dense, Flatten, Layers, Pooling, Softmax, Tanh
+from shapes import ConvShape
+from variants import Launch, Params, most_shared, tiles
+
+FIRST: Params = {"WARPS_PER_GROUP": 4, "AT_ONCE": 6}
+DENSE: Params = {"STAGES": 6, "OUTPUTS": 160, "DEPTH": 32}
+LAST: Params = {"PITCH": DENSE["OUTPUTS"], "CLASSES": CLASSES}
+
+MAPS = 4  # that a warp of the first kernel computes
+MOST_FIRST = 512  # threads of a multiprocessor, that each may have enough registers
+TABLES = 6 << 10  # bytes of its places, and what the system takes
+ROWS = 128  # images of a tile of the dense kernel
+DENSE_THREADS = 384
+LAST_THREADS, LAST_BLOCKS = 256, 4  # of a block; blocks of a multiprocessor
+ROOM = 14  # halves hold up to 2^16; sums of two of them are exact far below
+MOST_EXPONENT = 60
+
+ARCHITECTURE = "sm_90"  # wgmma; the others want its bulk copies
+FILES = ("fused_first", "dense_split", "fused_last")
+ORDER = (Convolution, Tanh, Pooling, Convolution, Flatten, Dense, Tanh, Dense, Softmax)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The sizes of a network that the fused pass serves, and its arrays' names."""
+
+    first: ConvShape
+    second: ConvShape
+    hidden: int
+    arrays: tuple[str, ...]  # two convolutions'; twice a dense layer's and its bias's
+
+    @property
+    def pooled(self) -> int:
+        """Count the numbers of an image after the first kernel."""
+        return self.second.floats_in
+
+    @property
+    def flat(self) -> int:
+        """Count the numbers of an image that come into the dense layer."""
+        return self.second.floats_out
+
+
+def chain(layers: Layers, images: int, size: int) -> Chain:
+    """Read the sizes off a network; raise UsageError where it is not served."""
+    if tuple(map(type, layers)) != ORDER:
+        raise UsageError(
+            "the fused forward pass serves networks of two convolutions, tanh and "
+            "pooling after the first, and two dense layers; 2019fa has one"
+        )
+    first, second = graph.convolutions(layers, images, size)
+    shapes = graph.array_shapes(layers, size)
+    hidden = next(layer.outputs for layer in layers if isinstance(layer, Dense))
+    served = Chain(first, second, hidden, tuple(shapes))
+    if why := refusal(served):
+        raise UsageError(f"the fused forward pass does not serve {first}: {why}")
+    return served
+
+
+def refusal(c: Chain) -> str | None:
+    """Say why sizes are not served; None where they are."""
+    s = c.first
+    if s.K % 2 == 0 or s.W % 2 or s.H * s.W % 4:
+        return "it wants odd weights and images of even sides"
+    if c.pooled % 4 or c.flat % 4:
+        return "an image must be a multiple of four numbers after every layer"
+    if c.hidden > DENSE["OUTPUTS"]:
+        return f"{c.hidden} hidden numbers are over {DENSE['OUTPUTS']}"
+    return None
+
+
+def units(c: Chain) -> tuple[Unit, Unit, Unit]:
+    """Name the files of the first kernel, the dense one, and the last."""
+    sizes = {f"SHAPE_{n}": getattr(c.first, n) for n in "HWMK"}
+    return (
+        Unit("fused_first", defines({**FIRST, "BLOCKS": first_blocks(c), **sizes})),
+        Unit("dense_split", defines(DENSE), own=True),
+        Unit("fused_last", defines({**LAST, "HIDDEN": c.hidden})),
+    )
+
+
+def units_of_editions() -> Iterator[Unit]:
+    """Name each file in all sizes that the editions want."""
+    served = (
+        chain(model.layers, 1, edition.size)
+        for edition in EDITIONS.values()
+        for model in edition.models
+        if tuple(map(type, model.layers)) == ORDER
+    )
+    yield from dict.fromkeys(unit for c in served for unit in units(c))
+
+
+def first_shared(c: Chain) -> int:
+    """Count the bytes for pixels as halves and for pooled maps, of two images each."""
+    pixels = tiles(c.first.H * c.first.W + 16, 16) * 16
+    return 2 * (2 * pixels + 4 * c.pooled)
+
+
+def first_blocks(c: Chain) -> int:
+    """Count the blocks of the first kernel that a multiprocessor holds, two at most."""
+    room = most_shared(ARCHITECTURE) // (first_shared(c) + TABLES)
+    return max(1, min(2, room, MOST_FIRST // first_threads(c)))
+
+
+def first_threads(c: Chain) -> int:
+    """Count the threads of a block of the first kernel."""
+    return 32 * tiles(c.first.M, MAPS) * FIRST["WARPS_PER_GROUP"]
+
+
+def plan_first(c: Chain, multiprocessors: int) -> Launch:
+    """Give each block image after image."""
+    return Launch(
+        "fused_first",
+        grid=(min(c.first.B, first_blocks(c) * multiprocessors), 1, 1),
+        block=(first_threads(c), 1, 1),
+        buffers=("pooled", "images", "first"),
+        numbers=(c.first.B,),
+        shared_bytes=first_shared(c),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """How a dense layer's work is cut: tile after tile, and each by its inputs."""
+
+    tiles: int
+    chunks: int  # of a tile
+    each: int  # chunks of a block
+
+    @property
+    def parts(self) -> int:
+        """Count the blocks that a tile may be cut among."""
+        return tiles(self.chunks - 1, self.each) + 1
+
+
+def pieces(images: int, inputs: int, blocks: int) -> Pieces:
+    """Cut the work evenly among the blocks, of which one runs on a multiprocessor."""
+    count, chunks = tiles(images, ROWS), tiles(inputs, DENSE["DEPTH"])
+    return Pieces(count, chunks, tiles(count * chunks, blocks))
+
+
+def plan_dense(
+    images: int, inputs: int, multiprocessors: int, x: str, exponents: tuple[int, int]
+) -> Launch:
+    """One block on every multiprocessor; ``exponents`` are those of x and weights."""
+    p = pieces(images, inputs, multiprocessors)
+    rows = 4 * (ROWS + DENSE["OUTPUTS"])  # of floats, and of two halves each
+    return Launch(
+        "dense_split",
+        grid=(multiprocessors, 1, 1),
+        block=(DENSE_THREADS, 1, 1),
+        buffers=("parts", x, "dense"),
+        numbers=(images, inputs, p.chunks, p.each, exponents[0], -sum(exponents)),
+        shared_bytes=DENSE["STAGES"] * DENSE["DEPTH"] * rows,
+    )
+
+
+def plan_last(c: Chain, inputs: int, multiprocessors: int) -> Launch:
+    """One warp per image, and per image after it."""
+    p = pieces(c.first.B, inputs, multiprocessors)
+    most = tiles(c.first.B, LAST_THREADS // 32)
+    return Launch(
+        "fused_last",
+        grid=(min(most, LAST_BLOCKS * multiprocessors), 1, 1),
+        block=(LAST_THREADS, 1, 1),
+        buffers=("y", "parts", "dense_bias", "last", "last_bias"),
+        numbers=(c.first.B, ROWS, p.chunks, p.each),
+    )
+
+
+def exponent(largest: float) -> int:
+    """Choose the power of two that brings numbers up to a bound near 2^ROOM."""
+    above = int(np.frexp(np.float64(largest))[1]) if largest else ROOM
+    return max(-MOST_EXPONENT, min(MOST_EXPONENT, ROOM - above))
+
+
+def bound(weights: np.ndarray) -> float:
+    """Bound what a convolution makes of numbers from -1 to 1, as tanh gives them."""
+    return float(np.abs(weights).sum(axis=(1, 2, 3), dtype=np.float64).max())
+
+
+def packed(weights: np.ndarray, power: int) -> np.ndarray:
+    """Split a dense layer's weights into halves, laid out as the kernel reads them.
+
+    By chunks of inputs: the high halves, then the low ones; of each, by 16 inputs,
+    bricks of 8 outputs x 8 inputs. A thread takes four neighbours of x in one go, which
+    it has in two places of a product; so 16 inputs go in the order 0 1 4 5 8 9 12 13,
+    then the others.
+    """
+    outputs, inputs = weights.shape
+    depth, wide = DENSE["DEPTH"], DENSE["OUTPUTS"]
+    chunks = tiles(inputs, depth)
+    scaled = np.zeros((wide, chunks * depth), np.float32)
+    scaled[:outputs, :inputs] = np.ldexp(weights.astype(np.float32), power)
+    high = scaled.astype(np.float16)
+    low = (scaled - high).astype(np.float16)
+    halves = np.stack([high, low])
+    axes = halves.reshape(2, wide // 8, 8, chunks, depth // 16, 4, 2, 2)
+    return np.ascontiguousarray(axes.transpose(3, 0, 4, 6, 1, 2, 5, 7)).reshape(-1)
+
+
+def folded(dense: np.ndarray, convolution: np.ndarray, c: Chain) -> np.ndarray:
+    """Multiply a dense layer's weights by the convolution before it, in float64."""
+    s = c.second
+    rows = dense.astype(np.float64).reshape(-1, s.M, s.H_out, s.W_out)
+    k = convolution.astype(np.float64)
+    whole = np.zeros((len(rows), s.C, s.H, s.W))
+    for u in range(s.K):
+        for v in range(s.K):
+            part = np.tensordot(rows, k[:, :, u, v], axes=(1, 0))
+            whole[:, :, u : u + s.H_out, v : v + s.W_out] += part.transpose(0, 3, 1, 2)
+    return whole.reshape(len(rows), prod((s.C, s.H, s.W))).astype(np.float32)

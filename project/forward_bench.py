@@ -1,0 +1,134 @@
+"""The whole forward pass on the GPU: ours, step by step, against PyTorch's.
+
+python forward_bench.py [data size]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
+import checkpoints
+import editions
+import measurement
+import milestone
+import numpy as np
+from backends.numpy_cpu import NumpyCpu
+from device import Device
+from forward_gpu import ForwardPass
+from measurement import Spread, Way
+from network import Network
+
+IMAGES = 10_000
+CHECKED = 500  # against float64
+MOST_ERROR = 1e-5  # of a probability
+FLUSH_TIMES = 8  # the size of the second cache that is written before each sample
+
+
+class Stopwatch:
+    """Times a call after the second cache was overwritten."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._junk = device.empty((FLUSH_TIMES * device.l2_bytes,), "uint8")
+
+    def ms(self, way: Way) -> float:
+        """Say how long the GPU takes for what a call starts."""
+        self._device.fill(self._junk, 0)
+        return self._device.elapsed_ms(way)
+
+
+def forward_rows(device: Device, images: int) -> list[dict[str, object]]:
+    """Check and time every way to run the default network; one row each."""
+    edition = editions.DEFAULT
+    network = checkpoints.load(edition, edition.with_convolutions(own=True)[0])
+    pixels = milestone.load_images(edition, images).pixels
+    right = NumpyCpu(dtype=np.float64).infer(network, pixels[:CHECKED]).probabilities
+    ours, found, steps = _ours(device, network, pixels)
+    theirs, labels = _theirs(network, pixels)
+    rows = _rows(
+        measurement.alternate({**ours, **theirs}, Stopwatch(device), measurement.FULL)
+    )
+    for row in rows:
+        if row["name"] in found:
+            row |= verdict(found[str(row["name"])], right, labels)
+    return rows + _rows(
+        measurement.alternate(steps, Stopwatch(device), measurement.QUICK)
+    )
+
+
+def _ours(
+    device: Device, network: Network, pixels: np.ndarray
+) -> tuple[dict[str, Way], dict[str, np.ndarray], dict[str, Way]]:
+    ways: dict[str, Way] = {}
+    found: dict[str, np.ndarray] = {}
+    steps: dict[str, Way] = {}
+    for name, fold in (("ours", False), ("ours, folded", True)):
+        ahead = ForwardPass(device, network, len(pixels), fold=fold)
+        ahead.prepare()
+        ahead.put(pixels)
+        ahead.run()
+        found[name] = ahead.probabilities()
+        ways[name] = ahead.run
+        steps |= {f"{name}: {step}": way for step, way in ahead.steps().items()}
+    return ways, found, steps
+
+
+def _theirs(
+    network: Network, pixels: np.ndarray
+) -> tuple[Mapping[str, Way], np.ndarray | None]:
+    try:
+        from forward_torch import TorchPass
+    except ImportError:
+        return {}, None
+    ways: dict[str, Callable[[], object]] = {}
+    labels = None
+    for name, way in TorchPass(network, pixels).ways().items():
+        try:
+            labels = way().argmax(dim=1).cpu().numpy()
+        except (
+            Exception
+        ) as error:  # what a compiler lacks is told, and the rest measured
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        ways[name] = way
+    return ways, labels
+
+
+def verdict(
+    found: np.ndarray, right: np.ndarray, labels: np.ndarray | None
+) -> dict[str, object]:
+    """Compare probabilities with float64's, and all predictions with PyTorch's."""
+    few = found[: len(right)]
+    error = float(np.abs(few - right).max())
+    same = bool((few.argmax(axis=1) == right.argmax(axis=1)).all())
+    told: dict[str, object] = {"error": error, "ok": same and error <= MOST_ERROR}
+    if labels is not None:
+        told["unlike_pytorch"] = int((found.argmax(axis=1) != labels).sum())
+    return told
+
+
+def _rows(spreads: Mapping[str, Spread]) -> list[dict[str, object]]:
+    return [{"name": name, **asdict(spread)} for name, spread in spreads.items()]
+
+
+def main() -> None:
+    """Print the rows, and how many times PyTorch's best takes."""
+    images = int(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
+    with Device() as device:
+        rows = forward_rows(device, images)
+    theirs = [float(str(r["median_ms"])) for r in rows if "PyTorch" in str(r["name"])]
+    for row in rows:
+        ms = float(str(row["median_ms"]))
+        times = (
+            f"{min(theirs) / ms:6.2f} x"
+            if theirs and ":" not in str(row["name"])
+            else ""
+        )
+        rest = {k: row[k] for k in ("error", "ok", "unlike_pytorch") if k in row}
+        print(f"{row['name']:32} {ms:8.4f} ms {times} {rest or ''}")
+
+
+if __name__ == "__main__":
+    milestone.run(main)
