@@ -16,6 +16,7 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol
 
 import cores  # noqa: F401
@@ -29,15 +30,16 @@ import milestone
 import script_time
 import trials
 from errors import GpuError, ProjectError, UsageError
-from goals import MODEL
+from goals import MODEL, OURS
 from ledger import CONVOLUTION, FOLDER, FORWARD, SCRIPT, Row
 from measurement import FULL, QUICK, Rates, Rule, Spread, Stopwatch, Way
 from shapes import ConvShape
 from trials import Trial
 from variants import FP32, Variant
 
-OURS = "ours"
 FINAL = "final.py"
+FEW = 1000  # images, for which what a call costs the host counts
+CALLS = 50
 FULL_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
@@ -62,6 +64,9 @@ class Case(Protocol):
 
 class Laboratory(Stopwatch, Protocol):
     """What rows are measured in: a GPU, or in a test what stands for one."""
+
+    def call_ms(self, way: Way) -> float:
+        """Time a call by the clock of the host, from an idle GPU to an idle GPU."""
 
     def facts(self) -> dict[str, Any]:
         """Tell of the machine as it is now."""
@@ -127,6 +132,11 @@ class Bench:
             "floor_bytes_ms": short(floors.bytes_ms),
             "floor_flops_ms": short(floors.flops_ms),
             **beside(ours, times, {n: case.peer_error(w) for n, w in peers.items()}),
+            "call_ms": {
+                name: short(median(self._lab.call_ms(each) for _ in range(CALLS)))
+                for name, each in {OURS: way, **peers}.items()
+                if trial.images <= FEW
+            },
         }
 
     def forward(self, found: Iterable[Row], images: int) -> Iterator[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import compiler
@@ -17,7 +18,7 @@ import reference
 from compiler import Unit
 from device import Device, DeviceArray
 from device_convolution import DeviceConvolution
-from errors import ProjectError
+from errors import NoGpuError, ProjectError
 from measurement import Rates, Way
 from shapes import ConvShape
 from trials import Trial
@@ -43,6 +44,8 @@ class Lab:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.toolkit = compiler.find()
+        if why := compiler.too_old(device.cuda, self.toolkit.version):
+            raise NoGpuError(why)
         self.torch = _torch()
         self._junk = device.empty((FLUSH_TIMES * device.l2_bytes,), "uint8")
         self._cubins: dict[Unit, bytes] = {}
@@ -55,6 +58,14 @@ class Lab:
         """
         self.device.fill(self._junk, 0)
         return self.device.elapsed_ms(way)
+
+    def call_ms(self, way: Way) -> float:
+        """Time a call by the host's clock, on an idle GPU whose caches are warm."""
+        self.device.wait()
+        began = perf_counter()
+        way()
+        self.device.wait()
+        return 1000 * (perf_counter() - began)
 
     def facts(self) -> dict[str, Any]:
         """Say what a row must tell beside its times."""

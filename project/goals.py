@@ -18,6 +18,7 @@ FLAT = 1.1  # times per image that are at most so far apart are the same
 REACHED = "reached"
 NOT_MEASURED = "not measured"
 OUR_LAYOUT = "NCHW"
+OURS, PEER = "ours", "cuDNN"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,16 @@ class Result:
         if not all(medians):
             return None
         return sum(each[OUR_LAYOUT] for each in medians) / self.ms
+
+    def call_ms(self, who: str) -> float | None:
+        """Add up calls by the clock of the host; the vendor's layout is the faster."""
+        calls = [row.get("call_ms") or {} for row in self.rows]
+        if who != OURS:
+            layouts = [(row["peer"] or {}).get("layout") for row in self.rows]
+            found = [each.get(n) for each, n in zip(calls, layouts, strict=True)]
+        else:
+            found = [each.get(OURS) for each in calls]
+        return sum(found) if all(found) else None
 
     @property
     def error(self) -> float:

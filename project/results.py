@@ -61,6 +61,8 @@ def page(
         f"The fastest of each class, {IMAGES:,} images.\n",
         table(edition_table(rows)),
         "## Batch sizes\n",
+        "A call: by the clock of the host, from an idle GPU to an idle GPU, caches "
+        "warm; both are called from Python.\n",
         table(size_table(found)),
         "## The forward pass\n",
         "All layers, the images on the GPU already.\n",
@@ -151,7 +153,8 @@ def edition_table(rows: Iterable[Row]) -> Table:
 def size_table(found: Iterable[Result]) -> Table:
     """Show the fastest of each class at each number of images."""
     heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
-    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN"]]
+    calls = ("call us", "cuDNN's call us")
+    shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", *calls]]
     found = [result for result in found if result.why is None]
     for accuracy in RTOL:
         for images in sorted({r.images for r in found if r.accuracy == accuracy}):
@@ -165,9 +168,14 @@ def size_table(found: Iterable[Result]) -> Table:
                     f"{1000 * best.ms / images:.4f}",
                     f"{best.peer_ms:.4g}" if best.peer_ms else NONE,
                     f"{best.times:.2f}" if best.times else NONE,
+                    *(_us(best.call_ms(who)) for who in (goals.OURS, goals.PEER)),
                 ]
             )
     return shown
+
+
+def _us(ms: float | None) -> str:
+    return f"{1000 * ms:.1f}" if ms else NONE
 
 
 def forward_table(rows: Iterable[Row]) -> Table:

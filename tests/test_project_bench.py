@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import bench
+import bench_gpu
+import compiler
 import editions
 import gpu_facts
 import measurement
@@ -15,7 +17,8 @@ import pytest
 import script_time
 import trials
 from bench import Bench
-from errors import GpuError, ProjectError, UsageError
+from compile import usages
+from errors import GpuError, NoGpuError, ProjectError, UsageError
 from kernels import VARIANTS
 from measurement import FMA, FULL, HALF, QUICK, SPLIT, Rates, Rule
 from shapes import ConvShape
@@ -216,6 +219,9 @@ class Lab(Watch):
     def facts(self):
         return {"gpu": "none"}
 
+    def call_ms(self, way):
+        return 10.0 if way() == "ours" else 20.0
+
     @contextmanager
     def case(self, shape, seed):
         if error := self._broken.get("case"):
@@ -276,6 +282,14 @@ def test_a_row_holds_times_floors_and_the_vendor_in_its_better_layout():
 
 
 CONV1_OF_10 = ConvShape(10, 12, 1, 70, 70, 5)
+
+
+def test_what_a_call_costs_the_host_is_told_of_few_images():
+    lab = Lab(ours=[2.0], NCHW=[8.0], NHWC=[6.0])
+    (few,) = rows_of(lab, "good", images=1000)
+    (many,) = rows_of(lab, "good", images=1001)
+    assert few["call_ms"] == {"ours": 10, "NCHW": 20, "NHWC": 20}
+    assert many["call_ms"] == {}
 
 
 def test_without_pytorch_there_is_no_peer():
@@ -376,6 +390,16 @@ def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
     assert len(clean) == 12
     (tmp_path / "b").write_text("1")
     assert gpu_facts.commit() == f"{clean}-dirty"
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+def test_what_measures_the_ceilings_compiles_and_stays_in_registers(target):
+    try:
+        toolkit = compiler.find()
+    except NoGpuError as error:
+        pytest.skip(f"compiler: {error}")
+    made = toolkit.compile(bench_gpu.CEILINGS, target)
+    assert [usage.spilled_bytes for usage in usages(made.log)] == [0]
 
 
 def test_a_scripts_time_ends_with_its_last_line():

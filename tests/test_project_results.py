@@ -202,6 +202,16 @@ def test_small_batches_must_be_ahead_of_the_vendor():
     assert verdict("fp32, 1000 images", rows) == "missed: behind"
 
 
+def test_what_calls_cost_is_shown_with_the_vendors_faster_layout():
+    calls = {"ours": 0.02, "NCHW": 0.05, "NHWC": 0.04}
+    rows = both(images=100, call_ms=calls)
+    peer = {"median_ms": 1.0, "layout": "NHWC"}
+    told = both("tiled", (1.0, 1.0), images=100, call_ms=calls, peer=peer)
+    assert results.size_table(goals.results(told))[1][-2:] == ["40.0", "80.0"]
+    assert results.size_table(goals.results(rows))[1][-2:] == ["40.0", "–"]
+    assert results.size_table(goals.results(both()))[1][-2:] == ["–", "–"]
+
+
 def test_the_time_per_image_must_stay():
     def rows(last):
         each = {1000: 0.01, 10_000: 0.1, 40_000: last}
