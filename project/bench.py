@@ -141,7 +141,7 @@ class Bench:
 
     def forward(self, found: Iterable[Row], images: int) -> Iterator[Row]:
         """Make rows of whole forward passes, ours and PyTorch's measured in turns."""
-        head = {"what": FORWARD, "class": FP32, "edition": trials.MAIN}
+        head: Row = {"what": FORWARD, "class": FP32, "edition": trials.MAIN}
         head |= {"model": MODEL, "images": images, "swept": False}
         for row in against(list(found)):
             yield {**head, "quick": False, **row, **self._circumstances()}

@@ -46,7 +46,7 @@ class Result:
     @property
     def ms(self) -> float:
         """Add up the medians."""
-        return sum(row["median_ms"] for row in self.rows)
+        return float(sum(row["median_ms"] for row in self.rows))
 
     @property
     def floor_ms(self) -> float:
@@ -67,25 +67,29 @@ class Result:
     @property
     def times_own(self) -> float | None:
         """Say the same of the vendor's in our own layout."""
-        medians = [(row["peer"] or {}).get("medians_ms") for row in self.rows]
-        if not all(medians):
-            return None
-        return sum(each[OUR_LAYOUT] for each in medians) / self.ms
+        found = 0.0
+        for row in self.rows:
+            medians = (row["peer"] or {}).get("medians_ms")
+            if not medians:
+                return None
+            found += medians[OUR_LAYOUT]
+        return found / self.ms
 
     def call_ms(self, who: str) -> float | None:
         """Add up calls by the clock of the host; the vendor's layout is the faster."""
-        calls = [row.get("call_ms") or {} for row in self.rows]
-        if who != OURS:
-            layouts = [(row["peer"] or {}).get("layout") for row in self.rows]
-            found = [each.get(n) for each, n in zip(calls, layouts, strict=True)]
-        else:
-            found = [each.get(OURS) for each in calls]
-        return sum(found) if all(found) else None
+        found = 0.0
+        for row in self.rows:
+            name = OURS if who == OURS else (row["peer"] or {}).get("layout")
+            ms = (row.get("call_ms") or {}).get(name)
+            if ms is None:
+                return None
+            found += ms
+        return found
 
     @property
     def error(self) -> float:
         """Give the worse error."""
-        return max(row["error"] for row in self.rows)
+        return float(max(row["error"] for row in self.rows))
 
     @property
     def fma_only(self) -> bool:
@@ -95,7 +99,7 @@ class Result:
 
 def floor_ms(row: Row) -> float:
     """Give the higher of a row's floors."""
-    return max(row["floor_bytes_ms"], row["floor_flops_ms"])
+    return float(max(row["floor_bytes_ms"], row["floor_flops_ms"]))
 
 
 def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:

@@ -286,7 +286,7 @@ def replaced(text: str, made: str) -> str:
 def plot(rows: Iterable[Row], variants: Mapping[str, Variant]) -> str:
     """Draw the right variants of the main edition, a group for each class."""
     found = {r.variant: r for r in goals.results(rows) if r.images == IMAGES}
-    groups = {accuracy: [] for accuracy in RTOL}
+    groups: dict[str, list[chart.Bar]] = {accuracy: [] for accuracy in RTOL}
     for name, variant in variants.items():
         result = found.get(name)
         if result and result.why is None:
