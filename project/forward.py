@@ -21,7 +21,7 @@ from shapes import ConvShape
 from variants import Launch, Params, most_shared, tiles
 
 FIRST: Params = {"WARPS_PER_GROUP": 4, "AT_ONCE": 6}
-DENSE: Params = {"STAGES": 6, "OUTPUTS": 160, "DEPTH": 32}
+DENSE: Params = {"STAGES": 5, "OUTPUTS": 160, "DEPTH": 32, "CHAIN": 4}
 LAST: Params = {"PITCH": DENSE["OUTPUTS"], "CLASSES": CLASSES}
 
 MAPS = 4  # that a warp of the first kernel computes

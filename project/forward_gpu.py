@@ -40,7 +40,7 @@ class ForwardPass:
         units = [first, dense, last] if self._fold else [first, second, dense, last]
         modules = device_convolution.load(self._device, units)
         arrays, launches = self._arranged()
-        self._arrays = arrays
+        self.arrays = arrays
         self._steps = [self._step(modules[first], launches[0], arrays)]
         if not self._fold:
             self._steps += self._convolution(modules[second], arrays)
@@ -106,7 +106,7 @@ class ForwardPass:
 
     def put(self, images: np.ndarray) -> None:
         """Upload the images, of bytes."""
-        self._device.copy(self._arrays["images"], self._device.upload(images))
+        self._device.copy(self.arrays["images"], self._device.upload(images))
 
     def run(self) -> None:
         """Start the whole pass; nothing waits."""
@@ -122,4 +122,4 @@ class ForwardPass:
 
     def probabilities(self) -> np.ndarray:
         """Wait for the pass, and download what it found."""
-        return self._device.download(self._arrays["y"])
+        return self._device.download(self.arrays["y"])

@@ -6,11 +6,11 @@
 // lie in shared memory as wgmma reads them. A third warpgroup copies both there.
 // All inputs of a tile of images, tile after tile, are one line of work that is cut evenly among
 // the blocks; what a block has of a tile is written apart, to be added in a fixed order.
-// Per multiply-add: three of half precision. Chains of 6 products end in a sum in registers:
-// the tensor cores' own sums are cut, not rounded.
+// Per multiply-add: three of half precision. A chain of products ends after CHAIN pieces in a
+// sum in registers: the tensor cores' own sums are cut, not rounded.
 
-#if !defined(STAGES) || !defined(OUTPUTS) || !defined(DEPTH)
-#error "STAGES, OUTPUTS and DEPTH are set by project/forward.py"
+#if !defined(STAGES) || !defined(OUTPUTS) || !defined(DEPTH) || !defined(CHAIN)
+#error "STAGES, OUTPUTS, DEPTH and CHAIN are set by project/forward.py"
 #endif
 
 #include <cuda_fp16.h>
@@ -26,7 +26,7 @@ constexpr int STEPS = DEPTH / 16;
 constexpr int WARPGROUP = 128, CONSUMERS = 2, THREADS = (CONSUMERS + 1) * WARPGROUP;
 constexpr int UNITS = DEPTH / 4;  // of 16 bytes, which a thread copies
 constexpr int STRIDE = WARPGROUP / UNITS, LINES = TILE / STRIDE;
-static_assert(OUTPUTS == 160 && DEPTH == 32);
+static_assert(OUTPUTS == 160 && DEPTH == 32 && CHAIN % 2 == 0);
 
 __device__ unsigned shared_address(const void *p)
 {
@@ -184,28 +184,30 @@ struct Multiplier {
     {
         wait(line.filled(n), n / STAGES & 1);
         const unsigned char *from = memory + n % STAGES * STAGE_BYTES + row * PITCH;
-        const int left = line.inputs - chunk * DEPTH - 4 * t;
+        // Behind the last input there is something else, or nothing.
+        const int left = chunk + 1 < line.chunks ? DEPTH : line.inputs - chunk * DEPTH - 4 * t;
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
 #pragma unroll
             for (int lower = 0; lower < 2; lower++) {
                 float4 v = *reinterpret_cast<const float4 *>(from + 8 * lower * PITCH +
                                                              placed(4 * s + t, row));
-                if (left <= 16 * s)  // behind the last input
+                if (left <= 16 * s)
                     v = make_float4(0, 0, 0, 0);
                 split(a.high[s][lower], a.low[s][lower], v.x * up, v.y * up);
                 split(a.high[s][lower + 2], a.low[s][lower + 2], v.z * up, v.w * up);
             }
     }
 
-    __device__ void begin(const Split &a, int n)
+    // Begin to multiply piece n: a chain of its own, or `add` to the one that is there.
+    __device__ void begin(const Split &a, int n, int add)
     {
         const unsigned w = line.stage(n) + X_BYTES;
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             const unsigned at = w + s * OUTPUTS * 32;
-            multiply(chain, a.low[s], described(at), s > 0);
+            multiply(chain, a.low[s], described(at), s > 0 ? 1 : add);
             multiply(chain, a.high[s], described(at + HALF_BYTES), 1);
         }
 #pragma unroll
@@ -214,27 +216,49 @@ struct Multiplier {
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     }
 
-    __device__ void end(int n)
+    template <int LEFT> __device__ void wait_for_products()
     {
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+    }
+
+    __device__ void free_stage(int n)
+    {
         if (threadIdx.x % 32 == 0)
             arrive(line.freed(n));
+    }
+
+    // Multiply COUNT pieces from n on, of which the first is in `a`; leave there what follows.
+    // While a piece is multiplied, the next one is split.
+    template <int COUNT> __device__ void run(Split &a, Split &b, int n)
+    {
+        begin(a, n, 0);
+#pragma unroll
+        for (int i = 1; i < COUNT; i++) {
+            Split &next = i % 2 ? b : a;
+            take(next, n + i, line.chunk + i);
+            begin(next, n + i, 1);
+            wait_for_products<1>();
+            free_stage(n + i - 1);
+        }
+        const int end = n + COUNT;
+        const bool last = end == line.work;
+        line.chunk += COUNT;
+        const bool tile_ends = line.chunk == line.chunks;
+        if (COUNT > 1 && !last)
+            take(a, end, tile_ends ? 0 : line.chunk);
+        wait_for_products<0>();
+        free_stage(end - 1);
+        if (COUNT == 1 && !last)
+            take(a, end, tile_ends ? 0 : line.chunk);
 #pragma unroll
         for (int i = 0; i < 80; i++)
             sums[i] += chain[i];
-    }
-
-    // Multiply piece n, which is split; split the next one meanwhile.
-    __device__ void turn(const Split &now, Split &next, int n)
-    {
-        begin(now, n);
-        const int following = line.chunk + 1 == line.chunks ? 0 : line.chunk + 1;
-        if (n + 1 < line.work)
-            take(next, n + 1, following);
-        end(n);
-        if (following == 0 || n + 1 == line.work)
+        if (tile_ends || last)
             write();
-        line.next();
+        if (tile_ends) {
+            line.chunk = 0;
+            line.tile++;
+        }
     }
 
     __device__ void write()
@@ -303,10 +327,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         Split a, b;
         if (line.work > 0)
             m.take(a, 0, line.chunk);
-        for (int n = 0; n < line.work; n += 2) {
-            m.turn(a, b, n);
-            if (n + 1 < line.work)
-                m.turn(b, a, n + 1);
-        }
+        for (int n = 0; n < line.work;)
+            if (n + CHAIN <= line.work && m.line.chunk + CHAIN <= line.chunks) {
+                m.run<CHAIN>(a, b, n);
+                n += CHAIN;
+            } else {
+                m.run<1>(a, b, n);
+                n++;
+            }
     }
 }
