@@ -13,7 +13,7 @@ from variants import MOST_CONSTANT, MOST_GRID, Dim, Launch, Params, Variant, til
 MOST_MATRIX = 512 << 20  # bytes of the unrolled images of a chunk
 MOST_MAPS = 24  # whose sums a thread keeps in registers
 MOST_WEIGHTS = 8192  # floats that a block of implicit_gemm stages
-MOST_COLUMNS = 2**31 - 1  # of a matrix, which kernels count in ints
+MOST_COLUMNS = 2**31 - 2**16  # of a matrix: ints count them, and a block beyond
 MOST_LANES = 8  # threads that share an output
 ZEROS_A_THREAD = 16
 

@@ -52,6 +52,7 @@ def by_columns(variant, shape, prepare, compute):
         first, columns = launch.numbers[:2]
         assert first == image
         assert columns % pixels == 0
+        assert launch.grid[0] * columns_of_a_block < 2**31  # ints count them
         assert covers(launch.grid[0], columns_of_a_block, columns)
         assert covers(launch.grid[1], maps, shape.M)
         image += columns // pixels

@@ -108,6 +108,14 @@ def test_a_large_convolution_goes_in_chunks_whose_matrix_fits():
     }
 
 
+def test_more_pixels_than_an_int_counts_go_in_several_launches():
+    implicit = VARIANTS["implicit_gemm"]
+    shape = ConvShape(500_000, 1, 1, 70, 70, 5)
+
+    assert len(implicit.launches(shape)) == 2
+    check_plan(implicit, shape)
+
+
 def test_constant_memory_may_be_full():
     assert VARIANTS["constant"].refusal(ConvShape(1, 64, 16, 9, 9, 4)) is None
 
