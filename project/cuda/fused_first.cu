@@ -30,12 +30,13 @@ constexpr int STEPS = (DEPTH + 7) / 8;
 constexpr bool HALF_STEP = DEPTH % 8 > 0 && DEPTH % 8 <= 4;  // the last one is
 constexpr int PIXELS = SHAPE_H * SHAPE_W, WORDS = (PIXELS + 3) / 4;
 constexpr int HELD = (WORDS + THREADS - 1) / THREADS;
-constexpr int IMAGE = (PIXELS + 16 + 15) / 16 * 16;  // with zeros behind, which are read
+constexpr int IMAGE = 2 * ((PIXELS + 16 + 15) / 16 * 16);  // bytes; behind are zeros, read too
 constexpr int TURNS = (PLACES + 8 * AT_ONCE - 1) / (8 * AT_ONCE);
 constexpr int LISTED = 8 * AT_ONCE * TURNS;
 constexpr int MAP = ROWS * COLUMNS, OUTPUTS = SHAPE_M * MAP;
 constexpr unsigned NONE = 0xFFFF;
-static_assert(MAP < NONE && SHAPE_K % 2 == 1 && SHAPE_W % 2 == 0 && PIXELS % 4 == 0 && OUTPUTS % 4 == 0);
+static_assert(MAP < NONE && PIXELS % 4 == 0 && OUTPUTS % 4 == 0);
+static_assert(SHAPE_K % 2 == 1 && SHAPE_W % 2 == 0);
 
 // Right to 2e-7 of the largest, and near zero to two last bits: there a polynomial.
 __device__ float hyperbolic_tangent(float sum, float down)
@@ -52,14 +53,6 @@ __device__ float hyperbolic_tangent(float sum, float down)
 __device__ float power_of_two(int exponent)
 {
     return __int_as_float((exponent + 127) << 23);
-}
-
-// The weight at pixel pair `pair` (its first or second pixel) for a place in the window.
-__device__ float weight(const float *k, int map, int right, int pair, int second)
-{
-    const int row = pair / PAIRS, column = pair % PAIRS * 2 + second - right;
-    const bool inside = pair < DEPTH && map < SHAPE_M && column >= 0 && column < SHAPE_K;
-    return inside ? k[(map * SHAPE_K + row) * SHAPE_K + column] : 0;
 }
 
 __device__ unsigned packed(float a, float b)
@@ -89,137 +82,176 @@ __device__ unsigned shared_address(const void *p)
     return (unsigned)__cvta_generic_to_shared(p);
 }
 
+// The power of two that brings the largest weight just under 2^15.
+__device__ int exponent_of(const float *k)
+{
+    __shared__ float largest[THREADS / 32];
+    float most = 0;
+    for (int i = threadIdx.x; i < SHAPE_M * SHAPE_K * SHAPE_K; i += THREADS)
+        most = fmaxf(most, fabsf(k[i]));
+    for (int i = 16; i; i /= 2)
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
+    if (threadIdx.x % 32 == 0)
+        largest[threadIdx.x / 32] = most;
+    __syncthreads();
+    for (int i = 0; i < THREADS / 32; i++)
+        most = fmaxf(most, largest[i]);
+    return max(-126, min(126, 14 + 127 - (__float_as_int(most) >> 23)));
+}
+
+// Say of each place where its pixels begin, in bytes, and where its two outputs in a map are.
+__device__ void list_places(int *sources, unsigned *targets)
+{
+    for (int place = threadIdx.x; place < LISTED; place += THREADS) {
+        const int row = min(place, PLACES - 1) / FOURS, four = min(place, PLACES - 1) % FOURS;
+        const unsigned left = row * COLUMNS + 2 * four;
+        const unsigned right = 2 * four + 1 < COLUMNS ? left + 1 : NONE;
+        sources[place] = 2 * (2 * row * SHAPE_W + 4 * four);
+        targets[place] = place < PLACES ? right << 16 | left : NONE << 16 | NONE;
+    }
+}
+
+struct Weights {  // of a thread: rows g and g + 8 are two neighbours' outputs
+    unsigned high[STEPS][4], low[STEPS][4];
+    int at[STEPS][2];  // where the pixels are that they meet, in bytes
+
+    // The weight at a pair of pixels, its first or second one, for an output `right` of the place.
+    static __device__ float weight(const float *k, int map, int right, int pair, int second)
+    {
+        const int row = pair / PAIRS, column = pair % PAIRS * 2 + second - right;
+        const bool inside = pair < DEPTH && map < SHAPE_M && column >= 0 && column < SHAPE_K;
+        return inside ? k[(map * SHAPE_K + row) * SHAPE_K + column] : 0;
+    }
+
+    __device__ void split(const float *k, int map, int column, int t, float up)
+    {
+#pragma unroll
+        for (int s = 0; s < STEPS; s++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int pair = 8 * s + 4 * half + t;
+                at[s][half] = pair < DEPTH ? 2 * (pair / PAIRS * SHAPE_W + pair % PAIRS * 2) : 0;
+#pragma unroll
+                for (int next = 0; next < 2; next++) {
+                    const float a = weight(k, map, column + next, pair, 0) * up;
+                    const float b = weight(k, map, column + next, pair, 1) * up;
+                    const float a_high = __half2float(__float2half_rn(a));
+                    const float b_high = __half2float(__float2half_rn(b));
+                    high[s][2 * half + next] = packed(a, b);
+                    low[s][2 * half + next] = packed(a - a_high, b - b_high);
+                }
+            }
+    }
+
+    // Add step s of 8 places, whose pixels are at `seen`, to an output row's sums.
+    __device__ void add(float (&sums)[4], int s, const char *seen) const
+    {
+        const bool half = HALF_STEP && s == STEPS - 1;
+        const unsigned b[2] = {
+            *reinterpret_cast<const unsigned *>(seen + at[s][0]),
+            half ? 0 : *reinterpret_cast<const unsigned *>(seen + at[s][1])};
+        if (half) {
+            multiply_half(sums, low[s], b);
+            multiply_half(sums, high[s], b);
+        } else {
+            multiply(sums, low[s], b);
+            multiply(sums, high[s], b);
+        }
+    }
+};
+
+struct Pixels {  // a thread's share of an image on its way
+    unsigned held[HELD];
+
+    __device__ void fetch(const unsigned char *x, int image, int images)
+    {
+        const unsigned *words = reinterpret_cast<const unsigned *>(x) + (size_t)image * WORDS;
+#pragma unroll
+        for (int i = 0; i < HELD; i++)
+            if (const int word = threadIdx.x + THREADS * i; word < WORDS && image < images)
+                held[i] = words[word];
+    }
+
+    // As halves: a byte under 0x64 is 1024 more than the byte.
+    __device__ void store(char *to) const
+    {
+        const __half2 base = __half2half2(__ushort_as_half(0x6400));
+#pragma unroll
+        for (int i = 0; i < HELD; i++)
+            if (const int word = threadIdx.x + THREADS * i; word < WORDS) {
+                const unsigned low = __byte_perm(held[i], 0x64646464, 0x4140);
+                const unsigned high = __byte_perm(held[i], 0x64646464, 0x4342);
+                __half2 *four = reinterpret_cast<__half2 *>(to + 8 * word);
+                four[0] = __hsub2(reinterpret_cast<const __half2 &>(low), base);
+                four[1] = __hsub2(reinterpret_cast<const __half2 &>(high), base);
+            }
+    }
+};
+
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     fused_first(float *__restrict__ y, const unsigned char *__restrict__ x,
                 const float *__restrict__ k, int images)
 {
-    extern __shared__ __align__(128) float pooled[];  // OUTPUTS, then the image
-    char *image = reinterpret_cast<char *>(pooled + 2 * OUTPUTS);
-    __shared__ float largest[32];
-    __shared__ int sources[LISTED];              // where a place's pixels begin, in bytes
-    __shared__ __align__(8) unsigned targets[LISTED];  // its two outputs in a map, or NONE
+    extern __shared__ __align__(128) float pooled[];  // of two images, then their pixels
+    __shared__ int sources[LISTED];
+    __shared__ __align__(8) unsigned targets[LISTED];
+    char *const image = reinterpret_cast<char *>(pooled + 2 * OUTPUTS);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int g = lane / 4, t = lane % 4;
-    const int group = warp % GROUPS, first = warp / GROUPS;
+    const int group = warp % GROUPS, first = warp / GROUPS, map = 4 * group + g / 2;
 
-    // The power of two that brings the largest weight just under 2^15.
-    float most = 0;
-    for (int i = threadIdx.x; i < SHAPE_M * SHAPE_K * SHAPE_K; i += THREADS)
-        most = fmaxf(most, fabsf(k[i]));
-    for (int i = 16; i; i /= 2)
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
-    if (lane == 0)
-        largest[warp] = most;
-    for (int i = threadIdx.x; i < 4 * (IMAGE - PIXELS); i += THREADS)
-        image[i % 2 * 2 * IMAGE + 2 * PIXELS + i / 2] = 0;
-    for (int place = threadIdx.x; place < LISTED; place += THREADS) {
-        const int row = min(place, PLACES - 1) / FOURS, four = min(place, PLACES - 1) % FOURS;
-        const int at = row * COLUMNS + 2 * four;
-        sources[place] = 2 * (2 * row * SHAPE_W + 4 * four);
-        targets[place] = place >= PLACES            ? NONE << 16 | NONE
-                         : 2 * four + 1 < COLUMNS ? (at + 1) << 16 | at
-                                                    : NONE << 16 | at;
-    }
-    __syncthreads();
-    for (int i = 0; i < THREADS / 32; i++)
-        most = fmaxf(most, largest[i]);
-    const int exponent = max(-126, min(126, 14 + 127 - (__float_as_int(most) >> 23)));
-    const float up = power_of_two(exponent), down = power_of_two(-exponent);
-
-    const int map = 4 * group + g / 2;
-    unsigned high[STEPS][4], low[STEPS][4];
-    int at[STEPS][2];
-#pragma unroll
-    for (int s = 0; s < STEPS; s++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const int pair = 8 * s + 4 * half + t;
-            at[s][half] =
-                pair < DEPTH ? 2 * (pair / PAIRS * SHAPE_W + pair % PAIRS * 2) : 0;
-#pragma unroll
-            for (int right = 0; right < 2; right++) {
-                const float a = weight(k, map, 2 * (g % 2) + right, pair, 0) * up;
-                const float b = weight(k, map, 2 * (g % 2) + right, pair, 1) * up;
-                const float a_high = __half2float(__float2half_rn(a));
-                const float b_high = __half2float(__float2half_rn(b));
-                high[s][2 * half + right] = packed(a, b);
-                low[s][2 * half + right] = packed(a - a_high, b - b_high);
-            }
-        }
+    for (int i = 2 * PIXELS + threadIdx.x; i < IMAGE; i += THREADS)
+        image[i] = image[IMAGE + i] = 0;
+    list_places(sources, targets);
+    const int exponent = exponent_of(k);
+    const float down = power_of_two(-exponent);
+    Weights weights;
+    weights.split(k, map, g % 2 * 2, t, power_of_two(exponent));
     unsigned mine = shared_address(pooled + map * MAP);
     asm("" : "+r"(mine));  // else it is computed again for every store
     const unsigned limit = map < SHAPE_M ? NONE : 0, which = g % 2 ? 0x4432 : 0x4410;
-    unsigned held[HELD];
-    auto fetch = [&](int from) {
-#pragma unroll
-        for (int i = 0; i < HELD; i++)
-            if (const int word = threadIdx.x + THREADS * i; word < WORDS && from < images)
-                held[i] = reinterpret_cast<const unsigned *>(x)[(size_t)from * WORDS + word];
-    };
-    auto store = [&](char *to) {
-#pragma unroll
-        for (int i = 0; i < HELD; i++)
-            if (const int word = threadIdx.x + THREADS * i; word < WORDS) {
-                // A byte under 0x64 is 1024 + byte in half precision.
-                const __half2 base = __half2half2(__ushort_as_half(0x6400));
-                unsigned two[2] = {__byte_perm(held[i], 0x64646464, 0x4140),
-                                   __byte_perm(held[i], 0x64646464, 0x4342)};
-                __half2 *four = reinterpret_cast<__half2 *>(to + 8 * word);
-                four[0] = __hsub2(reinterpret_cast<__half2 &>(two[0]), base);
-                four[1] = __hsub2(reinterpret_cast<__half2 &>(two[1]), base);
-            }
-    };
-    fetch(blockIdx.x);
-    store(image);
-    fetch(blockIdx.x + gridDim.x);
+
+    Pixels next;
+    next.fetch(x, blockIdx.x, images);
+    next.store(image);
+    next.fetch(x, blockIdx.x + gridDim.x, images);
     __syncthreads();
     bool odd = false;
     for (int n = blockIdx.x; n < images; n += gridDim.x) {
         const unsigned ahead = odd ? 4 * OUTPUTS : 0;
-        const char *pixels = image + (odd ? 2 * IMAGE : 0);
-        store(image + (odd ? 0 : 2 * IMAGE));
-        fetch(n + 2 * gridDim.x);
+        const char *pixels = image + (odd ? IMAGE : 0);
+        next.store(image + (odd ? 0 : IMAGE));
+        next.fetch(x, n + 2 * gridDim.x, images);
         for (int turn = first; turn < TURNS; turn += WARPS_PER_GROUP) {
             float sums[AT_ONCE][2][4] = {};
 #pragma unroll
             for (int s = 0; s < STEPS; s++)
 #pragma unroll
                 for (int i = 0; i < AT_ONCE; i++) {
-                    const char *seen = pixels + sources[8 * AT_ONCE * turn + 8 * i + g];
-#pragma unroll
-                    for (int below = 0; below < 2; below++) {
-                        const char *row = seen + 2 * SHAPE_W * below;
-                        const bool half = HALF_STEP && s == STEPS - 1;
-                        const unsigned b[2] = {
-                            *reinterpret_cast<const unsigned *>(row + at[s][0]),
-                            half ? 0 : *reinterpret_cast<const unsigned *>(row + at[s][1])};
-                        if (half) {
-                            multiply_half(sums[i][below], low[s], b);
-                            multiply_half(sums[i][below], high[s], b);
-                        } else {
-                            multiply(sums[i][below], low[s], b);
-                            multiply(sums[i][below], high[s], b);
-                        }
-                    }
+                    const char *seen = pixels + sources[8 * (AT_ONCE * turn + i) + g];
+                    weights.add(sums[i][0], s, seen);
+                    weights.add(sums[i][1], s, seen + 2 * SHAPE_W);
                 }
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
                 const uint2 two =
-                    reinterpret_cast<const uint2 *>(targets)[4 * AT_ONCE * turn + 4 * i + t];
+                    reinterpret_cast<const uint2 *>(targets)[4 * (AT_ONCE * turn + i) + t];
 #pragma unroll
                 for (int j = 0; j < 2; j++) {
                     const unsigned to = __byte_perm(j ? two.y : two.x, 0, which);
                     const float most = fmaxf(fmaxf(sums[i][0][j], sums[i][0][j + 2]),
                                              fmaxf(sums[i][1][j], sums[i][1][j + 2]));
-                    const float y = hyperbolic_tangent(most, down);
+                    const float value = hyperbolic_tangent(most, down);
                     if (to < limit)
-                        asm volatile("st.shared.f32 [%0], %1;" ::"r"(mine + ahead + 4 * to), "f"(y)
+                        asm volatile("st.shared.f32 [%0], %1;" ::"r"(mine + ahead + 4 * to),
+                                     "f"(value)
                                      : "memory");
                 }
             }
         }
+        // The other buffer has left before anyone writes there again.
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         if (threadIdx.x == 0)
             asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");

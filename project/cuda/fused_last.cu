@@ -30,6 +30,8 @@ extern "C" __global__ void __launch_bounds__(256)
         const long long from = (long long)(n / tile) * chunks;
         const int count = (int)((from + chunks - 1) / pieces_of - from / pieces_of) + 1;
         float hidden[EACH] = {};
+        // Few images have many parts; several are on their way at a time.
+#pragma unroll 8
         for (int part = 0; part < count; part++) {
             const float *row = parts + ((size_t)part * images + n) * PITCH;
 #pragma unroll
