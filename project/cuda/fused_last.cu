@@ -47,14 +47,14 @@ extern "C" __global__ void __launch_bounds__(256)
             for (int c = 0; c < CLASSES; c++)
                 scores[c] = fmaf(hidden[i], w[i][c], scores[c]);
         }
-        float largest = -INFINITY, mine = 0, sum = 0;
+        float largest = 0, mine = 0, sum = 0;
 #pragma unroll
         for (int c = 0; c < CLASSES; c++) {
 #pragma unroll
             for (int i = 16; i; i /= 2)
                 scores[c] += __shfl_xor_sync(~0u, scores[c], i);
             scores[c] += bias[c];
-            largest = fmaxf(largest, scores[c]);
+            largest = c ? fmaxf(largest, scores[c]) : scores[c];
         }
 #pragma unroll
         for (int c = 0; c < CLASSES; c++) {
