@@ -1,0 +1,393 @@
+// best_one: one input channel as a Toeplitz product; planes of 4 maps stored in one piece
+//
+// After tensor_split: the image is an operand as it lies (toeplitz.cuh), so products are
+// free beside the bytes, and the rest is about those. Warps have roles: HOLDERS load images
+// and write them as halves into one of SLOTS; one has the copy engine store planes; the
+// others multiply, in TEAMS that take a group of 4 maps each into one of STAGES. All blocks
+// read at the same time, since memory is slow to turn between reading and writing.
+// What halves cannot hold (infinities, NaN, the ends of fp32) is computed directly.
+// block j: part j % parts of the groups of maps, of every (grid / parts)-th image
+// Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K to K = 5).
+
+#if !defined SHAPE_H || !defined SHAPE_W || !defined SHAPE_M || !defined SHAPE_K
+#error "SHAPE_H, SHAPE_W, SHAPE_M and SHAPE_K are set by project/best_one.py"
+#endif
+#if !defined PRODUCTS || !defined STORED_HALF || !defined THREADS || !defined ROWS
+#error "PRODUCTS, STORED_HALF, THREADS and ROWS are set by project/best_one.py"
+#endif
+#if !defined HOLDERS || !defined TEAMS || !defined STAGES || !defined SLOTS
+#error "HOLDERS, TEAMS, STAGES and SLOTS are set by project/best_one.py"
+#endif
+#ifndef APART
+#error "APART is set by project/best_one.py"
+#endif
+
+#include "toeplitz.cuh"
+
+namespace
+{
+
+constexpr int WARPS = THREADS / 32 - HOLDERS - 1;  // that multiply
+constexpr int TEAM = WARPS / TEAMS;
+constexpr int PENDING = STAGES < 8 ? 0 : 2;  // stores under way before one waits for them
+constexpr long long PATIENCE = 20000;        // clocks that a block waits for the others
+
+// Pixels that a holder loads at once, and how often for an image.
+constexpr int AT_ONCE = PIXELS % 4 == 0 && W % 2 == 0 ? 4 : 1;
+constexpr int EACH = over(PIXELS / AT_ONCE, HOLDERS * 32);
+constexpr bool WHOLE_PIECES = PLANE % 4 == 0 || M % 4 == 0;  // of 16 bytes, in y
+
+using Barrier = unsigned long long;
+
+struct Shared {
+    float *stages;    // STAGES x MAPS planes of the output
+    char *slots;      // SLOTS images
+    uint4 *operands;  // of the weights
+    int *exponents;   // of each map
+    Number *weights;
+    Barrier *converted, *released;  // of slots
+    Barrier *filled, *stored;       // of stages
+    unsigned (*sizes)[HOLDERS];     // the largest in each slot, by warp
+};
+
+// What a block does: groups of maps of every so many images.
+struct Work {
+    int block, blocks, images, first, groups;
+
+    __device__ int all() const { return (images - block + blocks - 1) / blocks; }
+    __device__ size_t image(int n) const { return (size_t)n * blocks + block; }
+};
+
+__device__ unsigned address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+__device__ void expect(Barrier *barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(barrier)),
+                 "r"(arrivals)
+                 : "memory");
+}
+
+// A warp arrives once all its lanes did what it is to tell.
+__device__ void arrive(Barrier *barrier)
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier))
+                     : "memory");
+}
+
+__device__ void wait(Barrier *barrier, unsigned phase)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again%=:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again%=;\n"
+                 "}\n" ::"r"(address(barrier)),
+                 "r"(phase)
+                 : "memory");
+}
+
+__device__ void holders_wait()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(HOLDERS * 32) : "memory");
+}
+
+// Blocks wait for each other, but not for long: it is no error where one is not running.
+__device__ unsigned arrivals, departures;
+
+__device__ void meet()
+{
+    const unsigned all = (atomicAdd(&arrivals, 1) / gridDim.x + 1) * gridDim.x;
+    const long long start = clock64();
+    while ((int)(*(volatile unsigned *)&arrivals - all) < 0 && clock64() - start < PATIENCE)
+        ;
+}
+
+__device__ void part()
+{
+    if (atomicInc(&departures, gridDim.x - 1) == gridDim.x - 1)
+        arrivals = 0;
+}
+
+#if STORED_HALF
+struct Pixels {
+    unsigned word[AT_ONCE == 4 ? 2 : 1];
+};
+
+__device__ Pixels load(const Number *image, int i)
+{
+    Pixels p = {};
+    if (i >= PIXELS / AT_ONCE)
+        return p;
+    if (AT_ONCE == 4) {
+        const uint2 both = __ldg((const uint2 *)image + i);
+        p.word[0] = both.x;
+        p.word[AT_ONCE / 4] = both.y;
+    } else {
+        p.word[0] = __ldg((const unsigned short *)image + i);
+    }
+    return p;
+}
+
+__device__ unsigned largest(const Pixels &p)
+{
+    const unsigned a = p.word[0], b = p.word[AT_ONCE / 4];
+    return max(max(a & 0x7fff, a >> 16 & 0x7fff), max(b & 0x7fff, b >> 16 & 0x7fff));
+}
+
+__device__ void store(char *slot, const Pixels &p, int i, float)
+{
+    if (AT_ONCE == 4)
+        ((uint2 *)slot)[i] = {p.word[0], p.word[AT_ONCE / 4]};
+    else
+        ((unsigned short *)slot)[i / W * PITCH * 2 + i % W] = p.word[0];
+}
+#else
+struct Pixels {
+    float at[AT_ONCE];
+};
+
+__device__ Pixels load(const Number *image, int i)
+{
+    Pixels p = {};
+    if (i >= PIXELS / AT_ONCE)
+        return p;
+    if (AT_ONCE == 4)
+        *(float4 *)&p = __ldg((const float4 *)image + i);
+    else
+        p.at[0] = __ldg(image + i);
+    return p;
+}
+
+__device__ unsigned largest(const Pixels &p)
+{
+    unsigned size = 0;
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++)
+        size = max(size, size_of(p.at[j]));
+    return size;
+}
+
+__device__ void store(char *slot, const Pixels &p, int i, float scale)
+{
+    if (AT_ONCE == 4) {
+        const Pair a = split(p.at[0], p.at[1 % AT_ONCE], scale);
+        const Pair b = split(p.at[2 % AT_ONCE], p.at[3 % AT_ONCE], scale);
+        if (PRECISIONS == 2)
+            ((uint4 *)slot)[i] = {a.high, a.low, b.high, b.low};
+        else
+            ((uint2 *)slot)[i] = {a.high, b.high};
+    } else {
+        const Pair a = split(p.at[0], 0, scale);
+        unsigned short *const at =
+            (unsigned short *)(slot + (i / W * PITCH + i % W / 2) * PAIR) + i % W % 2;
+        at[0] = a.high;
+        if (PRECISIONS == 2)
+            at[2] = a.low;
+    }
+}
+#endif
+
+// Images in turn: find the largest number, then write halves scaled by that.
+__device__ void hold(const Shared &s, const Number *x, const Work &w)
+{
+    const int thread = threadIdx.x - WARPS * 32, all = w.all();
+    const bool together = w.images > 2 * w.blocks;
+    for (int n = 0; n < all; n++) {
+        const int slot = n % SLOTS;
+        const Number *const image = x + w.image(n) * PIXELS;
+        if (together && n && n % APART == 0 && (n + 1) * w.blocks <= w.images) {
+            if (thread == 0)
+                meet();
+            holders_wait();
+        }
+        Pixels held[EACH];
+        unsigned size = 0;
+#pragma unroll
+        for (int j = 0; j < EACH; j++)
+            held[j] = load(image, thread + j * HOLDERS * 32);
+#pragma unroll
+        for (int j = 0; j < EACH; j++)
+            size = max(size, largest(held[j]));
+        size = __reduce_max_sync(~0u, size);
+        if (n >= SLOTS)
+            wait(&s.released[slot], (n / SLOTS + 1) % 2);
+        if (thread % 32 == 0)
+            s.sizes[slot][thread / 32] = size;
+        holders_wait();
+#pragma unroll
+        for (int j = 0; j < HOLDERS; j++)
+            size = max(size, s.sizes[slot][j]);
+        const float scale = power_of_two(shift_for(exponent_of(size)));
+#pragma unroll
+        for (int j = 0; j < EACH; j++) {
+            const int i = thread + j * HOLDERS * 32;
+            if (i < PIXELS / AT_ONCE)
+                store(s.slots + slot * SLOT, held[j], i, scale);
+        }
+        arrive(&s.converted[slot]);
+    }
+    if (together && thread == 0)
+        part();
+}
+
+// Planes of 4 maps in turn, from stages to y: by the copy engine where it can.
+__device__ void store_planes(const Shared &s, float *y, const Work &w)
+{
+    const int lane = threadIdx.x % 32, items = w.all() * w.groups;
+    for (int i = 0; i < items; i++) {
+        const int map = (w.first + i % w.groups) * MAPS, size = min(MAPS, M - map) * PLANE;
+        const int stage = i % STAGES;
+        float *const to = y + (w.image(i / w.groups) * M + map) * PLANE;
+        const float *const from = s.stages + stage * MAPS * PLANE;
+        wait(&s.filled[stage], i / STAGES % 2);
+        if (WHOLE_PIECES) {
+            if (lane == 0) {
+                asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+                             "cp.async.bulk.commit_group;\n"
+                             "cp.async.bulk.wait_group.read %3;" ::"l"(to),
+                             "r"(address(from)), "r"(size * 4), "n"(PENDING)
+                             : "memory");
+            }
+            if (i >= PENDING)
+                arrive(&s.stored[(i - PENDING) % STAGES]);
+        } else {
+#pragma unroll 4
+            for (int j = lane; j < size; j += 32)
+                to[j] = from[j];
+            arrive(&s.stored[stage]);
+        }
+    }
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// Sum directly what the products cannot hold.
+__device__ void sum_directly(float *planes, const Number *image, const Number *k, int maps)
+{
+    for (int i = threadIdx.x % (TEAM * 32); i < maps * PLANE; i += TEAM * 32) {
+        const int row = i % PLANE / W_OUT, column = i % PLANE % W_OUT;
+        const Number *const window = image + row * W + column;
+        const Number *const map = k + i / PLANE * K * K;
+        float sum = 0;
+        for (int u = 0; u < K; u++)
+            for (int v = 0; v < K; v++)
+                sum += (float)window[u * W + v] * (float)map[u * K + v];
+        planes[i] = sum;
+    }
+}
+
+// Planes of 4 maps of an image: those of group g of the block.
+__device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
+                                int first_tile, const Number *image, const Number *k,
+                                int maps)
+{
+    const int lane = threadIdx.x % 32;
+    unsigned size = 0;
+#pragma unroll
+    for (int j = 0; j < HOLDERS; j++)
+        size = max(size, s.sizes[slot][j]);
+    const int exponent = exponent_of(size), shift = shift_for(exponent);
+    bool exotic = exponent == 255;
+    float scale = 1;
+#pragma unroll
+    for (int m = 0; m < MAPS; m++) {
+        const int e = s.exponents[g * MAPS + m], power = -shift - shift_for(e);
+        exotic |= e == 255;
+        if (!STORED_HALF && e >= 0 && size)  // sums may not overflow, nor scales underflow
+            exotic |= e + exponent > 254 + 118 || power < -126;
+        if (!STORED_HALF && m == lane / 8)
+            scale = power_of_two(min(max(power, -126), 127));
+    }
+    if (exotic) {
+        sum_directly(planes, image, k, maps);
+        return;
+    }
+    uint4 a[STEPS][PRECISIONS];
+#pragma unroll
+    for (int j = 0; j < STEPS * PRECISIONS; j++)
+        a[j / PRECISIONS][j % PRECISIONS] =
+            s.operands[(g * STEPS * PRECISIONS + j) * 32 + lane];
+#pragma unroll 1
+    for (int i = first_tile; i < TILES; i += TEAM)
+        multiply_tile(planes, s.slots + slot * SLOT, a, i, scale);
+}
+
+__device__ void multiply_all(const Shared &s, const Number *x, const Number *k, const Work &w)
+{
+    const int warp = threadIdx.x / 32, team = warp / TEAM, all = w.all();
+    int item = 0, first_tile = warp % TEAM;  // tiles go round, so that no warp has more
+    for (int n = 0; n < all; n++) {
+        const int slot = n % SLOTS;
+        wait(&s.converted[slot], n / SLOTS % 2);
+        for (int g = 0; g < w.groups; g++, item++) {
+            if (TEAMS > 1 && item % TEAMS != team)
+                continue;
+            const int stage = item % STAGES, map = (w.first + g) * MAPS;
+            if (item >= STAGES)
+                wait(&s.stored[stage], (item / STAGES + 1) % 2);
+            multiply_planes(s, s.stages + stage * MAPS * PLANE, slot, g, first_tile,
+                            x + w.image(n) * PIXELS, k + map * K * K,
+                            min(MAPS, M - map));
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            arrive(&s.filled[stage]);
+            first_tile = (first_tile + TEAM - TILES % TEAM) % TEAM;
+        }
+        arrive(&s.released[slot]);
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    conv_best_one(float *__restrict__ y, const Number *__restrict__ x,
+                  const Number *__restrict__ k, int images, int parts)
+{
+    extern __shared__ __align__(128) char memory[];
+    __shared__ Barrier converted[SLOTS], released[SLOTS], filled[STAGES], stored[STAGES];
+    __shared__ unsigned sizes[SLOTS][HOLDERS];
+    const int most = (GROUPS + parts - 1) / parts, first = blockIdx.x % parts * most;
+    const Work w = {(int)blockIdx.x / parts, (int)gridDim.x / parts, images, first,
+                    min(most, GROUPS - first)};
+    const int weights = w.groups * MAPS * K * K;
+    const int there = min(weights, (M - first * MAPS) * K * K);
+    Shared s;
+    s.stages = (float *)memory;
+    s.slots = (char *)(s.stages + STAGES * MAPS * PLANE);
+    s.operands = (uint4 *)(s.slots + SLOTS * SLOT);
+    s.exponents = (int *)(s.operands + most * STEPS * PRECISIONS * 32);
+    s.weights = (Number *)(s.exponents + most * MAPS);
+    s.converted = converted;
+    s.released = released;
+    s.filled = filled;
+    s.stored = stored;
+    s.sizes = sizes;
+
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < SLOTS; i++) {
+            expect(&converted[i], HOLDERS);
+            expect(&released[i], WARPS);
+        }
+        for (int i = 0; i < STAGES; i++) {
+            expect(&filled[i], TEAM);
+            expect(&stored[i], 1);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    for (int i = threadIdx.x; i < weights; i += THREADS)
+        s.weights[i] = i < there ? k[first * MAPS * K * K + i] : (Number)0.0f;
+    for (int i = threadIdx.x; i < SLOTS * SLOT / 4; i += THREADS)
+        if (W % 2 || i % (SLOT / 4) >= H * PITCH * PRECISIONS)
+            ((unsigned *)s.slots)[i] = 0;
+    __syncthreads();
+    pack_weights(s.operands, s.exponents, s.weights, w.groups);
+    __syncthreads();
+
+    const int warp = threadIdx.x / 32;
+    if (warp < WARPS)
+        multiply_all(s, x, k, w);
+    else if (warp < WARPS + HOLDERS)
+        hold(s, x, w);
+    else
+        store_planes(s, y, w);
+}
