@@ -2,49 +2,43 @@
 //
 // After tensor_split: wgmma instead of mma, and a ring of output rows. x = high + low and
 // k = high + low, both fp16 behind a power of two; high high + (high low + low high) in two
-// accumulators misses fp32's product by 2^-22. An input row of two images side by side is
-// 64 rows of M; K is (column of the filter, channel); N is all K output rows that the input
-// row serves, times maps, so that a row is read once for all of them. A converted row lies
-// as [channels / 8][pixel][16 bytes]: a column of the filter is an offset of 16 bytes.
-// warps 0-3, 4-7: products of a pair of images each; 8-11: an image's rows to fp16; 12-15:
-// an image's outputs from shared memory to y in whole sectors, and any exotic image anew.
+// accumulators misses fp32's product by 2^-22 (PRODUCTS 1: high high alone, tf32's accuracy).
+// An input row of two images side by side is 64 rows of a product; its depth is (column of
+// the filter, channel); its columns are the maps of all K output rows that the input row
+// serves, so a row is read once for all of them. A row lies as [channels / 8][pixel][16
+// bytes]: a column of the filter is an offset of 16 bytes.
+// warps 0-3, 4-7: the products of a pair of images each; 8-11: the rows of an image to fp16;
+// 12-15: the outputs of an image to y in whole sectors, and those of an exotic image anew
 // Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
 
-#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H || !defined SHAPE_W
-#error "SHAPE_C, SHAPE_M, SHAPE_K, SHAPE_H, SHAPE_W are set by project/kernels.py"
-#endif
-#if !defined ROWS_IN || !defined ROWS_OUT
-#error "ROWS_IN and ROWS_OUT are set by project/kernels.py"
-#endif
-#ifndef MODE
-#define MODE 0
-#endif
-#ifndef DEPTH
-#define DEPTH 3
-#endif
-#ifndef PINGPONG
-#define PINGPONG 0
-#endif
-#ifndef SKIP
-#define SKIP 0
+#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||        \
+    !defined SHAPE_W || !defined PRODUCTS || !defined STORED_HALF || !defined ROWS_IN ||  \
+    !defined ROWS_OUT || !defined ROWS_AHEAD
+#error "SHAPE_*, PRODUCTS, STORED_HALF, ROWS_* are set by project/kernels.py"
 #endif
 
 #include <cuda_fp16.h>
 
 typedef unsigned long long u64;
+#if STORED_HALF
+typedef __half Stored;
+#else
+typedef float Stored;
+#endif
 
 namespace
 {
 
 constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
 constexpr int HO = H - K + 1, WO = W - K + 1, PLANE = HO * WO;
-static_assert(W + WO <= 64 && W <= 33 && M % 8 == 0 && (C <= 8 || C == 12), "refused");
+static_assert(W + WO <= 64 && W <= 33 && (M == 24 || M == 16) && (C <= 8 || C == 12), "refused");
 
 // A row in fp16: channels 0-7 of each pixel are a unit of 16 bytes; of 12 channels the other
 // four share a unit with those of the next pixel, so that no half of a product is wasted.
 constexpr int GROUPS = C > 8 ? 2 : 1;
 constexpr int PIXELS = 64 + K - 1, GROUP_BYTES = PIXELS * 16, HALF_BYTES = GROUPS * GROUP_BYTES;
-constexpr int ROW_BYTES = 2 * HALF_BYTES; // high, low
+constexpr int PARTS = PRODUCTS == 3 ? 2 : 1; // high, low
+constexpr int ROW_BYTES = PARTS * HALF_BYTES;
 constexpr int UNITS = GROUPS == 1 ? K : K + (K + 1) / 2, STEPS = (UNITS + 1) / 2;
 
 __host__ __device__ constexpr int unit_group(int u) { return u >= K && GROUPS == 2; }
@@ -65,28 +59,30 @@ constexpr int WEIGHT_BYTES = 2 * STEPS * UNIT_BYTES; // of one half
 // Output rows in shared memory: per image and map a ring of ROWS_OUT rows. The stride of a
 // map, 4 or 12 floats after a multiple of 16, spreads a fragment over all banks.
 constexpr int RING = ROWS_OUT * WO;
-constexpr int STRIDE = (RING + 3) / 4 * 4 + ((RING + 3) / 4 % 4 == 1 || (RING + 3) / 4 % 4 == 3 ? 0 : 4);
+constexpr int QUADS = (RING + 3) / 4, STRIDE = 4 * (QUADS % 2 ? QUADS : QUADS + 1);
 constexpr int OUT_FLOATS = 2 * M * STRIDE; // of a pair
 
-constexpr int SLOT = M / 2;                       // registers of an output row
-constexpr int PERIODS = (HO - (K - 1) + K - 1) / K; // of K input rows, after the first K - 1
-constexpr int STREAM = PERIODS * K + 2 * (K - 1);   // input rows, those below the image too
-constexpr float LOW = 2048, LARGEST = 60000, SMALLEST = 1.f / 4096;
+constexpr int SLOT = M / 2; // registers of an output row
+
+// Scaled, the largest number of a sample of an image reaches 2^6, so that only an image with
+// others 2^9 times larger, or of which just zeros were seen, may have no place in fp16.
+constexpr int IMAGE_TO = 6, WEIGHT_TO = 10;
+constexpr float LARGEST = STORED_HALF ? 65504 : 60000, SMALLEST = STORED_HALF ? 0 : 8;
 
 // Shared memory, from its start
-constexpr int AT_ROWS = 2 * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
-constexpr int AT_BARRIERS = AT_OUT + 2 * OUT_FLOATS * 4;
+constexpr int AT_ROWS = PARTS * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
+constexpr int WEIGHTS = C * M * K * K, ROOM = 2 * OUT_FLOATS > WEIGHTS ? 2 * OUT_FLOATS : WEIGHTS;
+constexpr int AT_BARRIERS = AT_OUT + (ROOM + 1) / 2 * 8; // the weights pass through there
 constexpr int BARRIERS = 2 * (2 * ROWS_IN + 2 * ROWS_OUT) + 2;
 constexpr int AT_NOTES = AT_BARRIERS + BARRIERS * 8;
-constexpr int MEMO = 4; // pairs of images whose notes are kept
+constexpr int MEMO = 8; // parts whose notes are kept
 
 struct Notes
 {
-    float scale[2][MEMO][2];   // per group, pair, image: the power of two
-    unsigned most[2][MEMO][2]; // the largest |x|, as bits; beyond Inf's if NaN
+    float scale[2][MEMO][2]; // per group, pair, image: the power of two
+    float most[2][MEMO][2];  // the largest |x|, scaled
     unsigned weight;           // the largest |k|
 };
-static_assert(C * M * K * K * 4 <= 2 * OUT_FLOATS * 4, "weights pass through the outputs' room");
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -205,6 +201,33 @@ __device__ __forceinline__ void load_fragment(unsigned *a, unsigned address)
                  : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address) : "memory");
 }
 
+// A piece of work: some output rows of a pair of images.
+struct Part
+{
+    int pair, top, periods, rows, outputs; // input rows read, output rows that there are
+};
+struct Plan
+{
+    int B, periods, parts, items, step;
+
+    __device__ __forceinline__ Plan(int B, int periods) : B(B), periods(periods)
+    {
+        parts = (HO + periods * K + K - 2) / (periods * K + K - 1);
+        items = (B + 1) / 2 * parts;
+        step = 2 * gridDim.x;
+    }
+    __device__ __forceinline__ Part part(int item) const
+    {
+        Part p;
+        p.pair = item / parts;
+        p.top = (item - p.pair * parts) * (periods * K + K - 1);
+        p.periods = min(periods, (max(HO - p.top - (K - 1), 0) + K - 1) / K);
+        p.rows = p.periods * K + 2 * (K - 1);
+        p.outputs = min(p.periods * K + K - 1, HO - p.top);
+        return p;
+    }
+};
+
 struct Place // in a ring
 {
     int at = 0;
@@ -220,20 +243,27 @@ struct Place // in a ring
 
 __device__ __forceinline__ float power_of_two(int e) { return __int_as_float((e + 127) << 23); }
 
-// The power of two that takes a number to [4, 8).
-__device__ __forceinline__ float scale_for(unsigned bits)
+// The power of two that takes a number to [2^to, 2^(to + 1)); the largest for zero.
+__device__ __forceinline__ float scale_for(unsigned bits, int to)
 {
-    const int e = bits == 0 || bits >= 0x7f800000 ? 0 : 129 - (int)(bits >> 23);
-    return power_of_two(min(max(e, -126), 126));
+    return power_of_two(min(max(127 + to - (int)(bits >> 23), -126), 126));
+}
+
+__device__ __forceinline__ float weight_scale(const Notes *notes)
+{
+    return STORED_HALF ? 1 : scale_for(notes->weight, WEIGHT_TO);
 }
 
 // ---- products
 
-__device__ __forceinline__ void zero(float &f) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(f)); }
+__device__ __forceinline__ void zero(float &f)
+{
+    asm volatile("mov.f32 %0, 0f00000000;" : "=f"(f));
+}
 
 struct Math
 {
-    float one[K * SLOT], two[K * SLOT]; // high high; the rest, LOW times
+    float one[K * SLOT], two[K * SLOT]; // high high; the rest, or every other high high
     float done[SLOT];                   // an output row on its way out
     unsigned weights, rows, full, empty, out_full, out_empty, turn_mine, turn_other;
     float *out;
@@ -246,43 +276,32 @@ struct Math
     template <int ROTATION, int FIRST, int COUNT> __device__ __forceinline__ void row()
     {
         await(full + in.at * 8, in.turn);
+        publish(); // here, for where the rows are written it would wait for reads in flight
         const unsigned a = rows + in.at * ROW_BYTES;
         const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16;
-#if MODE == 1
         unsigned high[STEPS][4];
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
-            load_fragment(high[s], a + lane_row + (lane_half() ? unit_bytes(2 * s + 1) : unit_bytes(2 * s)));
-#endif
-#if PINGPONG
+            load_fragment(high[s], a + lane_row + unit_bytes(threadIdx.x % 32 / 16 ? 2 * s + 1 : 2 * s));
         if (paired) {
             await(turn_mine, turn_phase);
             turn_phase ^= 1;
         }
-#endif
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             const unsigned left = unit_bytes(2 * s), way = unit_bytes(2 * s + 1) - left;
             const u64 bh = descriptor(b + 2 * s * UNIT_BYTES, UNIT_BYTES);
-            const u64 bl = descriptor(b + 2 * s * UNIT_BYTES + WEIGHT_BYTES, UNIT_BYTES);
-            const u64 ah = descriptor(a + left, way), al = descriptor(a + left + HALF_BYTES, way);
-#if !(SKIP & 1)
-#if MODE == 1
-            Product<COUNT * M>::run(one, high[s], bh);
-            Product<COUNT * M>::run(two, high[s], bl);
-#else
-            Product<COUNT * M>::run(one, ah, bh);
-            Product<COUNT * M>::run(two, ah, bl);
-#endif
-            Product<COUNT * M>::run(two, al, bh);
-#endif
+            Product<COUNT * M>::run(PRODUCTS == 1 && s % 2 ? two : one, high[s], bh);
+            if constexpr (PRODUCTS == 3) {
+                const u64 bl = descriptor(b + 2 * s * UNIT_BYTES + WEIGHT_BYTES, UNIT_BYTES);
+                Product<COUNT * M>::run(two, high[s], bl);
+                Product<COUNT * M>::run(two, descriptor(a + left + HALF_BYTES, way), bh);
+            }
         }
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-#if PINGPONG
         if (paired && threadIdx.x % 128 == 0)
             arrive(turn_other);
-#endif
         if (waiting)
             hand_out();
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -291,20 +310,18 @@ struct Math
         in.next(ROWS_IN);
     }
 
-    __device__ __forceinline__ bool lane_half() { return threadIdx.x % 32 / 16; }
-
     // An output row is complete: keep it, and make its room fresh.
-    template <int INDEX> __device__ __forceinline__ void finish(bool real)
+    template <int INDEX> __device__ __forceinline__ void finish()
     {
 #pragma unroll
         for (int i = 0; i < SLOT; i++) {
-            done[i] = fmaf(two[INDEX * SLOT + i], 1 / LOW, one[INDEX * SLOT + i]);
+            done[i] = one[INDEX * SLOT + i] + two[INDEX * SLOT + i];
             // Here and now, lest the next products wait for what could have been done before.
             asm volatile("" : "+f"(done[i]));
             zero(one[INDEX * SLOT + i]);
             zero(two[INDEX * SLOT + i]);
         }
-        waiting = real;
+        waiting = true;
     }
 
     // Of COUNT output rows in progress the first is done: move the others down.
@@ -353,18 +370,18 @@ struct Math
         }
     }
     // All in one loop: of products after a loop the compiler makes copies of the registers.
-    template <int I> __device__ __forceinline__ void body(int y)
+    template <int I> __device__ __forceinline__ void body(const Part &part, int y)
     {
         if constexpr (I < K) {
-            if (y < PERIODS * K) {
+            if (y < part.periods * K) {
                 row<(I + K - 1) % K, 0, K>();
-                finish<I>(y + I < HO);
+                finish<I>();
             } else if constexpr (I < K - 1) {
                 row<(I + K - 1) % K, I, K - 1 - I>();
-                finish<0>(y + I < HO);
+                finish<0>();
                 shift<K - 1 - I>();
             }
-            body<I + 1>(y);
+            body<I + 1>(part, y);
         }
     }
 
@@ -378,12 +395,12 @@ struct Math
         waiting = false;
     }
 
-    __device__ __forceinline__ void pair() // which leaves zeros as it found them
+    __device__ __forceinline__ void run(const Part &part) // which leaves zeros as it found them
     {
         head<0>();
 #pragma unroll 1
-        for (int y = 0; y <= PERIODS * K; y += K)
-            body<0>(y);
+        for (int y = 0; y <= part.periods * K; y += K)
+            body<0>(part, y);
         if (waiting)
             hand_out();
     }
@@ -393,172 +410,211 @@ struct Math
 
 struct Reader // of the rows of all images that a warp converts
 {
-    const float *x;
-    int pair, y, step, B, image;
+    const Stored *x;
+    Plan plan;
+    int item, image, y, end;
+    const Stored *from; // null for an image that is not there
 
-    __device__ __forceinline__ void load(float *v, float &extra)
+    __device__ __forceinline__ void open()
     {
-        const int lane = threadIdx.x % 32, b = 2 * pair + image;
-        const bool there = b < B && y < H;
-        const float *from = x + (size_t)b * C * H * W + y * W;
+        if (item < plan.items) {
+            const Part p = plan.part(item);
+            const int b = 2 * p.pair + image;
+            y = p.top;
+            end = p.top + p.rows;
+            from = b < plan.B ? x + (size_t)b * C * H * W : nullptr;
+        }
+    }
+    __device__ __forceinline__ void load(Stored *v, Stored &extra)
+    {
+        const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int c = 0; c < C; c++)
-            v[c] = there && lane < W ? __ldg(from + c * H * W + lane) : 0.f;
-        extra = 0;
-        if (W > 32)
-            extra = there && lane < C ? __ldg(from + lane * H * W + 32) : 0.f;
-        if (++y == STREAM) {
-            y = 0;
-            pair += step;
+            v[c] = Stored(0);
+        extra = Stored(0);
+        if (item >= plan.items)
+            return;
+        if (from && y < H) {
+            const Stored *there = from + y * W + lane;
+            asm volatile("" : "+l"(there)); // one address for all channels
+            if (W >= 32 || lane < W) {
+#pragma unroll
+                for (int c = 0; c < C; c++)
+                    v[c] = __ldg(there + c * H * W);
+            }
+            if (W > 32 && lane < C)
+                extra = __ldg(there + lane * (H * W - 1) + 32);
+        }
+        if (++y == end) {
+            item += plan.step;
+            open();
         }
     }
     // The largest of numbers from all over an image.
-    __device__ __forceinline__ unsigned sample(int p)
+    __device__ __forceinline__ unsigned sample(int i)
     {
-        const int lane = threadIdx.x % 32, b = 2 * p + image;
-        if (b >= B)
+        const int lane = threadIdx.x % 32;
+        if (STORED_HALF || i >= plan.items)
             return 0;
-        const float *from = x + (size_t)b * C * H * W;
-        const unsigned u = __float_as_uint(__ldg(from + (2 * lane + 0) * (C * H * W / 64))) << 1;
-        const unsigned v = __float_as_uint(__ldg(from + (2 * lane + 1) * (C * H * W / 64))) << 1;
-        return max(u, v) >> 1;
+        const int b = 2 * plan.part(i).pair + image;
+        if (b >= plan.B)
+            return 0;
+        const Stored *from = x + (size_t)b * C * H * W;
+        constexpr int APART = C * H * W / 64;
+        const float u = __ldg(from + 2 * lane * APART), v = __ldg(from + (2 * lane + 1) * APART);
+        return max(__float_as_uint(u) << 1, __float_as_uint(v) << 1) >> 1;
     }
 };
 
-__device__ __forceinline__ float larger(float a, float b) // or NaN
-{
-    float r;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(fabsf(b)));
-    return r;
-}
+__device__ __forceinline__ unsigned bits(__half2 pair) { return *(const unsigned *)&pair; }
 
-__device__ __forceinline__ unsigned split(float a, float b, float scale, unsigned &low)
+// Two numbers in fp16, and what is left of them.
+__device__ __forceinline__ unsigned split(Stored a, Stored b, float scale, unsigned &low)
 {
+#if STORED_HALF
+    low = 0;
+    return bits(__halves2half2(a, b));
+#else
     a *= scale;
     b *= scale;
     const __half2 high = __floats2half2_rn(a, b);
     const float2 back = __half22float2(high);
-    const __half2 rest = __floats2half2_rn((a - back.x) * LOW, (b - back.y) * LOW);
-    low = *(const unsigned *)&rest;
-    return *(const unsigned *)&high;
+    low = bits(__floats2half2_rn(a - back.x, b - back.y));
+    return bits(high);
+#endif
 }
 
-__device__ __forceinline__ void convert_row(char *row, const float *v, float extra, float scale, int image)
+// The larger of each half, in absolute value; NaN if one is.
+__device__ __forceinline__ unsigned larger(unsigned a, unsigned b)
+{
+    unsigned r;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b & 0x7fff7fff));
+    return r;
+}
+
+__device__ __forceinline__ void convert_row(char *row, const Stored *v, Stored extra,
+                                            float scale, int image, unsigned &most)
 {
     const int lane = threadIdx.x % 32, pixel = image * W + lane;
     unsigned h[GROUPS == 2 ? 6 : 4], l[GROUPS == 2 ? 6 : 4];
 #pragma unroll
-    for (int i = 0; i < (GROUPS == 2 ? 6 : 4); i++)
-        h[i] = split(2 * i < C ? v[2 * i] : 0.f, 2 * i + 1 < C ? v[2 * i + 1] : 0.f, scale, l[i]);
+    for (int i = 0; i < (GROUPS == 2 ? 6 : 4); i++) {
+        const Stored none = Stored(0);
+        h[i] = split(2 * i < C ? v[2 * i] : none, 2 * i + 1 < C ? v[2 * i + 1] : none, scale, l[i]);
+        most = larger(most, h[i]);
+    }
     if (lane < W) {
         char *to = row + pixel * 16;
         *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
-        *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
+        if constexpr (PARTS == 2)
+            *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
         if constexpr (GROUPS == 2) {
             to += GROUP_BYTES;
             *(uint2 *)to = make_uint2(h[4], h[5]);
-            *(uint2 *)(to + HALF_BYTES) = make_uint2(l[4], l[5]);
+            if constexpr (PARTS == 2)
+                *(uint2 *)(to + HALF_BYTES) = make_uint2(l[4], l[5]);
             if (pixel > 0) {
                 *(uint2 *)(to - 8) = make_uint2(h[4], h[5]);
-                *(uint2 *)(to - 8 + HALF_BYTES) = make_uint2(l[4], l[5]);
+                if constexpr (PARTS == 2)
+                    *(uint2 *)(to - 8 + HALF_BYTES) = make_uint2(l[4], l[5]);
             }
         }
     }
     if (W > 32 && lane < C) {
         unsigned low;
-        const unsigned high = split(extra, 0.f, scale, low);
+        const unsigned high = split(extra, Stored(0), scale, low);
+        most = larger(most, high);
         const int p = image * W + 32, c = lane;
         char *to = row + (c < 8 ? p * 16 + 2 * c : GROUP_BYTES + p * 16 + 2 * (c - 8));
         *(unsigned short *)to = high;
-        *(unsigned short *)(to + HALF_BYTES) = low;
+        if constexpr (PARTS == 2)
+            *(unsigned short *)(to + HALF_BYTES) = low;
         if (c >= 8) {
             *(unsigned short *)(to - 8) = high;
-            *(unsigned short *)(to - 8 + HALF_BYTES) = low;
+            if constexpr (PARTS == 2)
+                *(unsigned short *)(to - 8 + HALF_BYTES) = low;
         }
     }
 }
 
 __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, unsigned empty,
-                                        Notes *notes, int group, int pairs)
+                                        Notes *notes, int group)
 {
-    float v[DEPTH][C], extra[DEPTH];
+    const int lane = threadIdx.x % 32;
+    Stored v[ROWS_AHEAD][C], extra[ROWS_AHEAD];
     Place put;
-    int pair = r.pair, y = 0, memo = 0;
-    float most = 0, scale = 1;
-    unsigned sampled = r.sample(pair);
+    int item = r.item, y = 0, end = 0, memo = 0;
+    unsigned most = 0, sampled = r.sample(item);
+    float scale = 1;
+    r.open();
 #pragma unroll
-    for (int i = 0; i < DEPTH; i++)
-        if (r.pair < pairs)
-            r.load(v[i], extra[i]);
-    while (pair < pairs) {
+    for (int i = 0; i < ROWS_AHEAD; i++)
+        r.load(v[i], extra[i]);
+    while (item < r.plan.items) {
 #pragma unroll
-        for (int i = 0; i < DEPTH; i++) {
-            if (pair >= pairs)
+        for (int i = 0; i < ROWS_AHEAD; i++) {
+            if (item >= r.plan.items)
                 break;
             if (y == 0) {
-                sampled = __reduce_max_sync(~0u, sampled);
-                scale = scale_for(sampled);
-                if (threadIdx.x % 32 == 0)
+                end = r.plan.part(item).rows;
+                if constexpr (!STORED_HALF)
+                    scale = scale_for(__reduce_max_sync(~0u, sampled), IMAGE_TO);
+                if (lane == 0)
                     notes->scale[group][memo][r.image] = scale;
-                sampled = r.sample(pair + r.step);
+                sampled = r.sample(item + r.plan.step);
                 most = 0;
             }
-#pragma unroll
-            for (int c = 0; c < C; c++)
-                most = larger(most, v[i][c]);
-            if (W > 32)
-                most = larger(most, extra[i]);
             await(empty + put.at * 8, put.turn ^ 1);
-#if !(SKIP & 2)
-            convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image);
-#endif
-            if (y == STREAM - 1) {
-                const unsigned all = __reduce_max_sync(~0u, __float_as_uint(most));
-                if (threadIdx.x % 32 == 0)
-                    notes->most[group][memo][r.image] = all;
+            convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image, most);
+            if (++y == end) {
+                // As whole numbers, halves are in order, and NaN above all.
+                const unsigned all = __reduce_max_sync(~0u, max(most & 0xffff, most >> 16));
+                if (lane == 0)
+                    notes->most[group][memo][r.image] = __half2float(__ushort_as_half(all));
                 memo = (memo + 1) % MEMO;
+                item += r.plan.step;
+                y = 0;
             }
-            publish();
             __syncwarp();
-            if (threadIdx.x % 32 == 0)
+            if (lane == 0)
                 arrive(full + put.at * 8);
             put.next(ROWS_IN);
-            if (r.pair < pairs)
-                r.load(v[i], extra[i]);
-            if (++y == STREAM) {
-                y = 0;
-                pair += r.step;
-            }
+            r.load(v[i], extra[i]);
         }
     }
 }
 
 // ---- outputs to y
 
-// An output of an image that has no place in fp16: Inf and NaN spread as in any sum.
-__device__ __forceinline__ void directly(float *y, const float *x, const float *k)
+// Outputs of an image that has no place in fp16: Inf and NaN spread as in any sum.
+__device__ __forceinline__ void directly(float *y, const Stored *x, const Stored *k, int top,
+                                         int rows)
 {
 #pragma unroll 1
-    for (int o = threadIdx.x % 32; o < M * PLANE; o += 32) {
-        const int m = o / PLANE, row = o % PLANE / WO, column = o % PLANE % WO;
+    for (int o = threadIdx.x % 32; o < M * rows * WO; o += 32) {
+        const int m = o / (rows * WO), p = o - m * rows * WO + top * WO;
+        const Stored *from = x + p / WO * W + p % WO, *weight = k + m * C * K * K;
         float sum = 0;
 #pragma unroll 1
-        for (int c = 0; c < C; c++)
+        for (int c = 0; c < C; c++, from += H * W)
 #pragma unroll 1
             for (int u = 0; u < K; u++)
 #pragma unroll
                 for (int v = 0; v < K; v++)
-                    sum = fmaf(x[(c * H + row + u) * W + column + v], k[((m * C + c) * K + u) * K + v], sum);
-        y[o] = sum;
+                    sum = fmaf((float)from[u * W + v], (float)*weight++, sum);
+        y[m * PLANE + p] = sum;
     }
 }
 
 // Writes what is complete of the sectors (of 8 floats) that a row of each map reaches, with
-// the last floats of the row before; the last row to the end.
-__device__ __forceinline__ void store_row(float *to, const float *out, int row, int slot, float factor, float back)
+// the last floats of the row before; EDGE: from the first float, or to the last.
+template <bool EDGE>
+__device__ __forceinline__ void store_row(float *to, const float *out, int row, bool first,
+                                          bool last, int slot, float factor)
 {
     const int lane = threadIdx.x % 32, from = row * WO + (int)((size_t)to >> 2 & 7);
-    const bool last = row == HO - 1;
+    first &= EDGE;
+    last &= EDGE;
     to += row * WO + lane;
     out += slot * WO + lane;
     float v[8][M / 8];
@@ -567,10 +623,7 @@ __device__ __forceinline__ void store_row(float *to, const float *out, int row, 
     for (int i = 0; i < 8; i++) { // and all maps that begin at the same place of a sector
         const int before = from + i * PLANE & 7, end = last ? before + WO : before + WO & ~7;
         const float *at = out + i * STRIDE - before + (slot * WO + lane < before ? RING : 0);
-        mine[i] = lane < end && (row > 0 || lane >= before);
-#if SKIP & 8
-        mine[i] = lane < (before + WO & ~7) && (row > 0 || (lane & ~7) >= before);
-#endif
+        mine[i] = lane < end && (!first || lane >= before);
 #pragma unroll
         for (int j = 0; j < M / 8; j++)
             v[i][j] = mine[i] ? at[8 * j * STRIDE] : 0;
@@ -578,123 +631,135 @@ __device__ __forceinline__ void store_row(float *to, const float *out, int row, 
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         float *there = to + i * PLANE - (from + i * PLANE & 7);
+        if (mine[i]) {
 #pragma unroll
-        for (int j = 0; j < M / 8; j++)
-            if (mine[i])
-                there[8 * j * PLANE] = v[i][j] * factor * back;
+            for (int j = 0; j < M / 8; j++)
+                there[8 * j * PLANE] = v[i][j] * factor;
+        }
     }
-#if !(SKIP & 8)
-    if (WO > 25 && last) // more than 32 floats
+    if (EDGE && WO > 25 && last) // more than 32 floats
         for (int m = lane / 8; m < M; m += 4) {
             const int i = 32 - (from + m * PLANE & 7) + lane % 8;
             if (i < WO)
-                to[m * PLANE + i - lane] = out[m * STRIDE + i - lane] * factor * back;
+                to[m * PLANE + i - lane] = out[m * STRIDE + i - lane] * factor;
         }
-#endif
 }
 
-__device__ __forceinline__ void store(float *y, const float *x, const float *k, const float *out,
+__device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k, const float *out,
                                       unsigned out_full, unsigned out_empty, const Notes *notes,
-                                      int group, int image, int first, int step, int pairs, int B)
+                                      const Plan &plan, int group, int image)
 {
     const int lane = threadIdx.x % 32;
-    const float back = 1 / scale_for(notes->weight);
+    const float back = 1 / weight_scale(notes);
     Place get;
     int memo = 0;
     out += image * M * STRIDE;
-    for (int pair = first; pair < pairs; pair += step, memo = (memo + 1) % MEMO) {
-        const int b = 2 * pair + image;
+    for (int item = blockIdx.x + group * gridDim.x; item < plan.items; item += plan.step) {
+        const Part part = plan.part(item);
+        const int b = 2 * part.pair + image, bottom = part.top + part.outputs - 1;
         float *to = y + (size_t)b * M * PLANE;
         float factor = 0;
         unsigned before = 0;
 #pragma unroll 1
-        for (int row = 0; row < HO; row++) {
+        for (int row = part.top; row < part.top + part.rows - (K - 1); row++) {
+            const bool first = row == part.top, last = row == bottom;
             await(out_full + get.at * 8, get.turn);
-            if (row == 0)
-                factor = 1 / notes->scale[group][memo][image];
-#if !(SKIP & 4)
-            if (b < B)
-                store_row(to, out, row, get.at, factor, back);
-#endif
+            if (first)
+                factor = STORED_HALF ? 1 : 1 / notes->scale[group][memo][image] * back;
+            if (b < plan.B && row <= bottom) {
+                if (first || last)
+                    store_row<true>(to, out, row, first, last, get.at, factor);
+                else
+                    store_row<false>(to, out, row, false, false, get.at, factor);
+            }
             __syncwarp();
             if (lane == 0) {
-                if (row > 0)
+                if (!first)
                     arrive(before);
-                if (row == HO - 1)
+                if (row == part.top + part.rows - K)
                     arrive(out_empty + get.at * 8);
             }
             before = out_empty + get.at * 8;
             get.next(ROWS_OUT);
         }
-        bool exotic = notes->weight >= 0x7f800000;
+        bool exotic = notes->weight >= 0x7f800000 || factor == 0;
         for (int j = 0; j < 2; j++) {
-            const unsigned bits = notes->most[group][memo][j];
-            const float most = __uint_as_float(bits), scaled = most * notes->scale[group][memo][j];
-            exotic |= bits >= 0x7f800000 || scaled > LARGEST || (bits && scaled < SMALLEST) ||
-                      most * __uint_as_float(notes->weight) > 1e35f;
+            const float most = notes->most[group][memo][j]; // Inf or NaN if it was too large
+            const float product = most / notes->scale[group][memo][j] * __uint_as_float(notes->weight);
+            exotic |= !(most <= LARGEST) || (most && most < SMALLEST) || (!STORED_HALF && product > 1e35f);
         }
-        if (exotic && b < B) {
+        if (exotic && b < plan.B) {
             __syncwarp();
-            directly(to, x + (size_t)b * C * H * W, k);
+            directly(to, x + (size_t)b * C * H * W, k, part.top, part.outputs);
         }
+        memo = (memo + 1) % MEMO;
     }
 }
 
 // ---- weights
 
-__device__ __forceinline__ void prepare_weights(char *weights, float *room, const float *k, Notes *notes, int t)
+__device__ __forceinline__ void prepare_weights(char *weights, Stored *room, const Stored *k, Notes *notes, int t)
 {
-    constexpr int THREADS = 384, ALL = C * M * K * K;
+    constexpr int THREADS = 384, EACH = (WEIGHTS + THREADS - 1) / THREADS;
+    Stored w[EACH];
     unsigned most = 0;
-    for (int i = t; i < ALL; i += THREADS) {
-        const float w = k[i];
-        room[i] = w;
-        most = max(most, __float_as_uint(w) << 1);
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        w[i] = i * THREADS + t < WEIGHTS ? __ldg(k + i * THREADS + t) : Stored(0);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        if (i * THREADS + t < WEIGHTS)
+            room[i * THREADS + t] = w[i];
+        most = max(most, __float_as_uint((float)w[i]) << 1);
     }
     most = __reduce_max_sync(~0u, most >> 1);
     if (t % 32 == 0)
         atomicMax(&notes->weight, most);
     meet<1, THREADS>();
-    const float scale = scale_for(notes->weight);
+    const float scale = weight_scale(notes);
     for (int i = t; i < 2 * STEPS * K * M; i += THREADS) {
         const int m = i % M, turn = i / M % K, u = i / M / K, ky = K - 1 - turn;
         unsigned h[4], l[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            float w[2];
+            Stored w[2];
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 const int n = 2 * j + e, c = unit_group(u) ? 8 + n % 4 : n;
                 const int kx = unit_column(u) + (unit_group(u) ? n / 4 : 0);
-                w[e] = u < UNITS && c < C && kx < K ? room[((m * C + c) * K + ky) * K + kx] : 0.f;
+                w[e] = u < UNITS && c < C && kx < K ? room[((m * C + c) * K + ky) * K + kx] : Stored(0);
             }
             h[j] = split(w[0], w[1], scale, l[j]);
         }
         char *to = weights + u * UNIT_BYTES + (turn * M + m) * 16;
         for (int again = 0; again < (turn < K - 1 ? 2 : 1); again++, to += K * M * 16) {
             *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
-            *(uint4 *)(to + WEIGHT_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
+            if constexpr (PARTS == 2)
+                *(uint4 *)(to + WEIGHT_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
         }
     }
     publish();
     meet<1, THREADS>();
 }
 
+
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-    conv_best_split(float *__restrict__ y, const float *__restrict__ x, const float *__restrict__ k, int B)
+    conv_best_split(float *__restrict__ y, const Stored *__restrict__ x, const Stored *__restrict__ k, int B,
+                    int periods)
 {
     extern __shared__ __align__(128) char memory[];
     Notes *notes = (Notes *)(memory + AT_NOTES);
     float *out = (float *)(memory + AT_OUT);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), role = warp / 4;
-    const int group = role < 2 ? role : warp % 4 / 2;
+    const int group = role < 2 ? role : warp / 2 % 2, image = warp % 2;
     const unsigned barriers = shared_address(memory + AT_BARRIERS) + group * 16 * (ROWS_IN + ROWS_OUT);
     const unsigned full = barriers, empty = full + 8 * ROWS_IN, out_full = empty + 8 * ROWS_IN,
                    out_empty = out_full + 8 * ROWS_OUT,
                    turns = shared_address(memory + AT_BARRIERS) + 32 * (ROWS_IN + ROWS_OUT);
-    const int pairs = (B + 1) / 2, step = 2 * gridDim.x, first = blockIdx.x + group * gridDim.x;
+    const Plan plan(B, periods);
+    const int first = blockIdx.x + group * gridDim.x;
     if (role < 2 && threadIdx.x % 128 == 0) {
         for (int i = 0; i < ROWS_IN; i++) {
             init(full + 8 * i, 2);
@@ -716,7 +781,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
 
     if (role < 2) {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
-        prepare_weights(memory, out, k, notes, threadIdx.x);
+        prepare_weights(memory, (Stored *)out, k, notes, threadIdx.x);
         Math math;
         math.weights = shared_address(memory);
         math.rows = shared_address(memory + AT_ROWS) + group * ROWS_IN * ROW_BYTES;
@@ -726,18 +791,17 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         math.begin();
         math.turn_mine = turns + 8 * group, math.turn_other = turns + 8 - 8 * group;
         math.turn_phase = group == 0;
-        for (int pair = first; pair < pairs; pair += step) {
-            math.paired = pair - group * (int)gridDim.x + (int)gridDim.x < pairs;
-            math.pair();
+        for (int item = first; item < plan.items; item += plan.step) {
+            math.paired = plan.parts == 1 && item - group * (int)gridDim.x + (int)gridDim.x < plan.items;
+            math.run(plan.part(item));
         }
     } else if (role == 2) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 96;");
-        Reader reader{x, first, 0, step, B, warp % 2};
-        convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group, pairs);
+        Reader reader{x, plan, first, image};
+        convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group);
     } else {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
-        prepare_weights(memory, out, k, notes, threadIdx.x - 128);
-        store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, group, warp % 2, first,
-              step, pairs, B);
+        prepare_weights(memory, (Stored *)out, k, notes, threadIdx.x - 128);
+        store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
     }
 }

@@ -1,0 +1,97 @@
+"""The best of two-dimensional convolutions with several channels, on Hopper's wgmma.
+
+One file of three classes: fp32 by three products of operands in two halves, tf32 by one
+product, half by one of what is stored as halves.
+"""
+
+from __future__ import annotations
+
+from shapes import ConvShape
+from variants import FP32, Launch, Params, Variant, tiles
+
+BLOCKS = 132  # persistent, one on each multiprocessor of an H200; any number would do
+GROUPS = 2  # of warps in a block, that each work at a pair of images
+ROW = 64  # pixels of two images side by side that one product takes
+MEMO = 8
+BARRIER = 8  # bytes
+
+
+def units(s: ConvShape) -> int:
+    """Count the 16-byte units of channels and columns of the filter, in pairs."""
+    columns = s.K if s.C <= 8 else s.K + tiles(s.K, 2)
+    return 2 * tiles(columns, 2)
+
+
+def shared_bytes(s: ConvShape, p: Params) -> int:
+    """Add up the weights, two rings of input and of output rows, and the rest."""
+    parts = 2 if p["PRODUCTS"] == 3 else 1
+    weights = parts * units(s) * (2 * s.K - 1) * s.M * 16
+    row = parts * tiles(s.C, 8) * (ROW + s.K - 1) * 16
+    ring = 4 * tiles(p["ROWS_OUT"] * s.W_out, 4)
+    stride = ring if ring // 4 % 2 else ring + 4
+    outputs = 2 * s.M * stride * 4
+    barriers = BARRIER * (GROUPS * 2 * (p["ROWS_IN"] + p["ROWS_OUT"]) + GROUPS)
+    notes = 4 * (GROUPS * MEMO * 2 * 2 + 1)
+    room = 8 * tiles(max(GROUPS * outputs // 4, s.weights), 2)  # weights pass there
+    return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes
+
+
+def periods(s: ConvShape) -> int:
+    """Cut images into parts of few rows, where whole ones leave blocks without work.
+
+    A part of n periods has (n + 1) K - 1 output rows, and reads K - 1 more.
+    """
+    whole = tiles(max(s.H_out - (s.K - 1), 0), s.K)
+    pairs = tiles(s.B, 2)
+    return min(whole, 1) if 2 * pairs <= BLOCKS else whole
+
+
+def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
+    """Start a block for each multiprocessor that there is work for."""
+    of_each = periods(s)
+    parts = tiles(s.H_out, (of_each + 1) * s.K - 1)
+    grid = (min(BLOCKS, tiles(s.B, 2) * parts), 1, 1)
+    numbers = (s.B, of_each)
+    shared = shared_bytes(s, p)
+    return (
+        Launch("conv_best_split", grid, (512, 1, 1), ("y", "x", "k"), numbers, shared),
+    )
+
+
+def refuses(s: ConvShape) -> str | None:
+    """Say what does not fit the products' 64 x 16 by 16 x N."""
+    if s.C > 8 and s.C != 12:
+        return "of channels it takes up to 8, or 12"
+    if s.M not in {16, 24}:
+        return "of maps it takes 16 or 24"
+    if s.W + s.W_out > ROW or s.W > 33:
+        return "two of its images do not fit side by side into 64 pixels"
+    if s.K not in {3, 5}:
+        return "of filters it takes those of 3 x 3 and 5 x 5"
+    return None
+
+
+def _best(name: str, idea: str, after: str, accuracy: str, **params: int) -> Variant:
+    return Variant(
+        name,
+        idea,
+        plan,
+        after=after,
+        params={"ROWS_AHEAD": 3, "ROWS_IN": 6, "ROWS_OUT": 4, **params},
+        sweep={"ROWS_AHEAD": (2, 3, 4), "ROWS_IN": (4, 6, 8), "ROWS_OUT": (4, 8)},
+        fixed=("M", "C", "H", "W", "K"),
+        refuses=refuses,
+        targets=("sm_90a",),
+        accuracy=accuracy,
+        file="best_split",
+    )
+
+
+SPLIT = _best(
+    "best_split",
+    "fp32's accuracy on Hopper's tensor cores, a ring of output rows",
+    "tensor_split",
+    FP32,
+    PRODUCTS=3,
+    STORED_HALF=0,
+)
