@@ -53,7 +53,7 @@ static_assert(MAP_TILES <= 4, "more than 32 maps");
 // Two warpgroups multiply, seven warps convert, one stores.
 constexpr int WARPS = 16, MULTIPLIERS = 8, CONVERTERS = 7;
 constexpr int MULTIPLYING = 32 * MULTIPLIERS, CONVERTING = 32 * CONVERTERS;
-constexpr int AT_ONCE = 3; // units whose loads a thread waits for together
+constexpr int AT_ONCE = 2; // units whose loads a thread waits for together
 constexpr int AHEAD = 2;   // images that are asked for before they are read
 
 // Shared memory, in bytes: two images out, two in, the weights. The weights come in through the
