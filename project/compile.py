@@ -59,7 +59,7 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
             for edition in editions.EDITIONS.values()
             for model in edition.models
             for shape in graph.convolutions(model.layers, 1, edition.size)
-            for part in variant.choices or (variant,)
+            for part in variant.parts
             if part.refusal(shape) is None
         }
         yield from units.items()

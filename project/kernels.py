@@ -1,23 +1,57 @@
 """The registry of the convolutions on the GPU.
 
 A variant is a file ``cuda/<name>.cu``, a plan and an entry beside it: the rungs that
-teach in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``.
+teach in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``, the fastest in
+``per_layer.py`` and in ``best_*.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import best_one
+import best_single
+import best_split
 import ladder
+import per_layer
 import tensor_rungs
 import variants
 from errors import UsageError
-from variants import FP32, HALF, TF32, Variant
+from variants import FP32, HALF, TF32, Variant, first_of
 
-VARIANTS = variants.ladder(*ladder.RUNGS, *tensor_rungs.RUNGS)
+_RUNGS = variants.ladder(*ladder.RUNGS, *tensor_rungs.RUNGS, per_layer.RUNG)
+# The choices stand in the order of their speed, as RESULTS.md has it.
+VARIANTS = variants.ladder(
+    *_RUNGS.values(),
+    first_of(
+        "best",
+        "the fastest of fp32 for each shape and GPU",
+        "tensor_split",
+        best_one.ONE_FP32,
+        best_split.SPLIT,
+        _RUNGS["per_layer"],
+        _RUNGS["tensor_split"],
+    ),
+    first_of(
+        "best_tf32",
+        "the fastest of tf32 for each shape and GPU",
+        "tensor_tf32",
+        best_one.ONE_TF32,
+        best_single.SINGLE_TF32,
+        _RUNGS["tensor_tf32"],
+    ),
+    first_of(
+        "best_half",
+        "the fastest of half for each shape and GPU",
+        "tensor_half",
+        best_one.ONE_HALF,
+        best_single.SINGLE_HALF,
+        _RUNGS["tensor_half"],
+    ),
+)
 
-BEST = {FP32: "tensor_split", TF32: "tensor_tf32", HALF: "tensor_half"}
-"""The fastest variant of each class of accuracy, as measured on the largest GPU."""
+BEST = {FP32: "best", TF32: "best_tf32", HALF: "best_half"}
+"""The variant of each class that has its fastest kernels."""
 
 
 def best(accuracy: str) -> Variant:

@@ -123,10 +123,18 @@ class Variant:
         """Plan one convolution."""
         return self.plan(shape, self.told(shape))
 
+    @property
+    def parts(self) -> tuple[Variant, ...]:
+        """Give all that may compute for it: itself, or its choices and theirs."""
+        if not self.choices:
+            return (self,)
+        return tuple(part for choice in self.choices for part in choice.parts)
+
     def of(self, shape: ConvShape, architecture: str = NEWEST) -> Variant:
         """Give the one of its choices that computes a shape: itself, or the first."""
         serving = (v for v in self.choices if not v.refusal(shape, architecture))
-        return next(serving, self)
+        first = next(serving, self)
+        return first if first is self else first.of(shape, architecture)
 
     def serve(self, shape: ConvShape, architecture: str = NEWEST) -> Variant:
         """Give what computes a shape; raise UsageError, which says why, for none."""

@@ -120,13 +120,18 @@ def test_constant_memory_may_be_full():
     assert VARIANTS["constant"].refusal(ConvShape(1, 64, 16, 9, 9, 4)) is None
 
 
-@pytest.mark.parametrize("name", [*VARIANTS, *layers.LAYERS])
+FILES = {part.stem: part for whole in VARIANTS.values() for part in whole.parts}
+TEACHING = {rung.stem for rung in ladder.RUNGS}
+
+
+@pytest.mark.parametrize("name", [*FILES, *layers.LAYERS])
 def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(name):
     text = Unit(name).path.read_text()
     lines = text.splitlines()
-    if name in VARIANTS:
-        told = VARIANTS[name].defines(REAL[0])
-        home = "project/kernels.py"
+    if name in FILES:
+        served = (s for s in REAL if FILES[name].refusal(s) is None)
+        told = FILES[name].defines(next(served))
+        home = r"project/\w+\.py"
         kernel = f"conv_{name}"
     else:
         told, home, kernel = layers.LAYERS[name], "project/layers.py", ""
@@ -134,16 +139,48 @@ def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(na
     header = [line for line in lines if line.startswith("// ")]
     assert lines[0].startswith(f"// {name}: ")
     assert len(header) + lines.count("//") >= 4 or name in layers.LAYERS
-    assert all(re.search(rf"(ifndef |defined\(){word}\b", text) for word in told)
-    assert f"set by {home}" in text or f"are set by {home}" in text
+    assert all(re.search(rf"(ifndef |defined[ (]){word}\b", text) for word in told)
+    assert re.search(rf'#error "[\w, ]+ (is|are) set by {home}"', text)
     assert kernel in text
-    assert len(lines) <= 120
+    assert len(lines) <= 120 or name in {*FILES} - TEACHING
 
 
 def test_every_file_of_kernels_is_in_the_registry_or_a_layer():
     files = {path.stem for path in FOLDER.glob("*.cu")}
 
-    assert files == {*VARIANTS, *layers.LAYERS, *forward.FILES}
+    assert files == {*FILES, *layers.LAYERS, *forward.FILES}
+
+
+@pytest.mark.parametrize("accuracy", kernels.BEST)
+@pytest.mark.parametrize("shape", dict.fromkeys(REAL), ids=str)
+def test_the_best_serve_each_layer_of_each_edition_within_a_gpus_limits(
+    accuracy, shape
+):
+    part = kernels.best(accuracy).serve(shape)
+
+    assert part.accuracy == accuracy
+    for launch in part.launches(shape):
+        check_limits(launch)
+
+
+@given(shape=ODD)
+def test_the_best_serve_any_shape_by_what_keeps_to_the_limits(shape):
+    for accuracy in kernels.BEST:
+        whole = kernels.best(accuracy)
+        if whole.refusal(shape) is None:
+            for launch in whole.serve(shape).launches(shape):
+                check_limits(launch)
+        else:
+            assert all(part.refusal(shape) for part in whole.parts)
+
+
+def test_an_older_gpu_gets_the_best_of_what_it_can_run():
+    shape = ConvShape(100, 24, 12, 33, 33, 5)
+    best = kernels.best(FP32)
+
+    assert best.serve(shape, "sm_90").stem == "best_split"
+    assert best.serve(shape, "sm_86").stem == "per_layer_strips"
+    assert best.serve(shape, "sm_75").stem == "per_layer_strips"
 
 
 def test_the_folder_of_kernels_is_no_package():
