@@ -70,9 +70,10 @@ def tune(s: ConvShape, products: int, stored_half: int) -> Params:
     slots = max(1, min((room - stages * stage) // slot, MOST_SLOTS))
     threads, holders = roles(s)
     warps = threads // 32 - holders - 1
-    teams = max(
-        n for n in range(1, warps + 1) if warps % n == 0 and 2 * n <= stages + 1
-    )
+    # Where a group's planes are no work for all warps, each team has one of its own.
+    small = tiles(tiles(s.W_out, 4) * tiles(s.H_out, deep), 8) < warps / 2
+    most = stages - 4 if small else 1
+    teams = max(n for n in range(1, warps + 1) if warps % n == 0 and n <= max(1, most))
     return {
         "THREADS": threads,
         "ROWS": deep,

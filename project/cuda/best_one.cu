@@ -1,10 +1,10 @@
 // best_one: one input channel as a Toeplitz product; planes of 4 maps stored in one piece
 //
 // After tensor_split: the image is an operand as it lies (toeplitz.cuh), so products are
-// free beside the bytes, and the rest is about those. Warps have roles: HOLDERS load images
-// and write them as halves into one of SLOTS; one has the copy engine store planes; the
-// others multiply, in TEAMS that take a group of 4 maps each into one of STAGES. All blocks
-// read at the same time, since memory is slow to turn between reading and writing.
+// free beside the bytes, and the rest is about those. Warps have roles: HOLDERS load
+// images and write them as halves into one of SLOTS; one has the copy engine store planes;
+// the others multiply, in TEAMS that take a group of 4 maps each into one of STAGES. All
+// blocks read at the same time: memory is slow to turn between reading and writing.
 // What halves cannot hold (infinities, NaN, the ends of fp32) is computed directly.
 // block j: part j % parts of the groups of maps, of every (grid / parts)-th image
 // Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K to K = 5).
@@ -30,6 +30,7 @@ namespace
 constexpr int WARPS = THREADS / 32 - HOLDERS - 1;  // that multiply
 constexpr int TEAM = WARPS / TEAMS;
 constexpr int PENDING = STAGES < 8 ? 0 : 2;  // stores under way before one waits for them
+static_assert(PENDING < STAGES && SLOTS > 0 && WARPS % TEAMS == 0);
 constexpr long long PATIENCE = 20000;        // clocks that a block waits for the others
 
 // Pixels that a holder loads at once, and how often for an image.
@@ -58,7 +59,10 @@ struct Work {
     __device__ size_t image(int n) const { return (size_t)n * blocks + block; }
 };
 
-__device__ unsigned address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ unsigned address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
 
 __device__ void expect(Barrier *barrier, int arrivals)
 {
@@ -100,7 +104,8 @@ __device__ void meet()
 {
     const unsigned all = (atomicAdd(&arrivals, 1) / gridDim.x + 1) * gridDim.x;
     const long long start = clock64();
-    while ((int)(*(volatile unsigned *)&arrivals - all) < 0 && clock64() - start < PATIENCE)
+    volatile unsigned *const now = &arrivals;
+    while ((int)(*now - all) < 0 && clock64() - start < PATIENCE)
         ;
 }
 
@@ -237,18 +242,19 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
 {
     const int lane = threadIdx.x % 32, items = w.all() * w.groups;
     for (int i = 0; i < items; i++) {
-        const int map = (w.first + i % w.groups) * MAPS, size = min(MAPS, M - map) * PLANE;
-        const int stage = i % STAGES;
+        const int map = (w.first + i % w.groups) * MAPS, stage = i % STAGES;
+        const int size = min(MAPS, M - map) * PLANE;
         float *const to = y + (w.image(i / w.groups) * M + map) * PLANE;
         const float *const from = s.stages + stage * MAPS * PLANE;
         wait(&s.filled[stage], i / STAGES % 2);
         if (WHOLE_PIECES) {
             if (lane == 0) {
-                asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
-                             "cp.async.bulk.commit_group;\n"
-                             "cp.async.bulk.wait_group.read %3;" ::"l"(to),
-                             "r"(address(from)), "r"(size * 4), "n"(PENDING)
-                             : "memory");
+                asm volatile(
+                    "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+                    "cp.async.bulk.commit_group;\n"
+                    "cp.async.bulk.wait_group.read %3;" ::"l"(to),
+                    "r"(address(from)), "r"(size * 4), "n"(PENDING)
+                    : "memory");
             }
             if (i >= PENDING)
                 arrive(&s.stored[(i - PENDING) % STAGES]);
@@ -262,18 +268,27 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// Sum directly what the products cannot hold.
-__device__ void sum_directly(float *planes, const Number *image, const Number *k, int maps)
+// Say whether the scale of what images and weights of two ranges give is no normal number.
+__device__ bool underflows(int shift, int exponent)
+{
+    return !STORED_HALF && shift + shift_for(exponent) > 126;
+}
+
+// Sum directly what the products cannot hold; small products only after a scale of x.
+__device__ void sum_directly(float *planes, const Number *image, const Number *k, int maps,
+                             const int *exponents, int shift)
 {
     for (int i = threadIdx.x % (TEAM * 32); i < maps * PLANE; i += TEAM * 32) {
         const int row = i % PLANE / W_OUT, column = i % PLANE % W_OUT;
         const Number *const window = image + row * W + column;
         const Number *const map = k + i / PLANE * K * K;
+        const int up = underflows(shift, exponents[i / PLANE]) ? shift : 0;
+        const float scale = power_of_two(up);
         float sum = 0;
         for (int u = 0; u < K; u++)
             for (int v = 0; v < K; v++)
-                sum += (float)window[u * W + v] * (float)map[u * K + v];
-        planes[i] = sum;
+                sum += (float)window[u * W + v] * scale * (float)map[u * K + v];
+        planes[i] = ldexpf(sum, -up);
     }
 }
 
@@ -292,15 +307,15 @@ __device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
     float scale = 1;
 #pragma unroll
     for (int m = 0; m < MAPS; m++) {
-        const int e = s.exponents[g * MAPS + m], power = -shift - shift_for(e);
+        const int e = s.exponents[g * MAPS + m];
         exotic |= e == 255;
-        if (!STORED_HALF && e >= 0 && size)  // sums may not overflow, nor scales underflow
-            exotic |= e + exponent > 254 + 118 || power < -126;
+        if (!STORED_HALF && e >= 0 && size)
+            exotic |= e + exponent > 254 + 118 || underflows(shift, e);
         if (!STORED_HALF && m == lane / 8)
-            scale = power_of_two(min(max(power, -126), 127));
+            scale = power_of_two(min(max(-shift - shift_for(e), -126), 127));
     }
     if (exotic) {
-        sum_directly(planes, image, k, maps);
+        sum_directly(planes, image, k, maps, s.exponents + g * MAPS, shift);
         return;
     }
     uint4 a[STEPS][PRECISIONS];
@@ -313,7 +328,8 @@ __device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
         multiply_tile(planes, s.slots + slot * SLOT, a, i, scale);
 }
 
-__device__ void multiply_all(const Shared &s, const Number *x, const Number *k, const Work &w)
+__device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
+                             const Work &w)
 {
     const int warp = threadIdx.x / 32, team = warp / TEAM, all = w.all();
     int item = 0, first_tile = warp % TEAM;  // tiles go round, so that no warp has more

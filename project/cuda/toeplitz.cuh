@@ -1,10 +1,10 @@
 // One input channel as a Toeplitz product on tensor cores: sizes, operands, one tile.
 //
 // A product is 16 x 16 by 16 x 8. Its 16 rows are 4 maps x 4 horizontal shifts, its 8
-// columns are pixels at a distance of 4, so the image itself is the other operand: 8 pixels
-// of one of its rows are 8 values of depth, and no window is copied. Numbers of fp32 are
-// split into halves, x = high + low behind a power of two; PRODUCTS is 3 (high high,
-// high low, low high) or 1. With STORED_HALF they are halves already.
+// columns are pixels at a distance of 4, so the image itself is the other operand: 8
+// pixels of one of its rows are 8 values of depth, and no window is copied. Numbers of
+// fp32 are split into halves, x = high + low behind a power of two; PRODUCTS is 3 (high
+// high, high low, low high) or 1. With STORED_HALF they are halves already.
 
 #include <cuda_fp16.h>
 
@@ -26,8 +26,8 @@ constexpr int PIXELS = H * W, PLANE = H_OUT * W_OUT;
 constexpr int MAPS = 4, SHIFTS = 4, GROUPS = over(M, MAPS);
 constexpr int PRECISIONS = PRODUCTS == 1 ? 1 : 2;
 
-// Depth, in parts of 8 values of which a step takes two. A row of the window gives one, its
-// pixels 0 to 7. What it has beyond, EXTRA pairs, is gathered from four rows at a time.
+// Depth, in parts of 8 values of which a step takes two. A row of the window gives one,
+// its pixels 0 to 7. What it has beyond, EXTRA pairs, is gathered from four rows at a time.
 constexpr int EXTRA = larger(0, over(K + SHIFTS - 1, 2) - 4);
 constexpr int QUADS = over(K, 4);
 constexpr int PARTS = K + EXTRA * QUADS;
@@ -97,7 +97,10 @@ __device__ Pair split(__half a, __half b, float)
     return {word_of(__halves2half2(a, b)), 0};
 }
 #else
-__device__ Pair split(float a, float b, float scale) { return split(a * scale, b * scale); }
+__device__ Pair split(float a, float b, float scale)
+{
+    return split(a * scale, b * scale);
+}
 #endif
 
 // What meets part p of the window in lane t: two weights, for outputs at a shift.
