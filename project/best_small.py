@@ -1,0 +1,94 @@
+"""The best convolution of few images of several channels: ``cuda/best_small.cu``.
+
+Each multiprocessor gets one block, all of as many rows.
+"""
+
+from __future__ import annotations
+
+from shapes import ConvShape
+from variants import FP32, MOST_GRID, Launch, Params, Variant, tiles
+
+MULTIPROCESSORS = 132  # of the GPU that it is tuned for
+WARPS = 8  # two for each scheduler, with as many registers as a thread may have
+MOST_SUMS = 120  # of a thread's registers: two of each 4 outputs of its tiles
+MOST_LOADS = 132  # numbers that a thread asks for at once
+MOST_STEPS = 40  # of 16 products that are added up inside: 9e-7 there
+
+
+def rows(s: ConvShape) -> int:
+    """Deal out the rows of all images' outputs."""
+    return tiles(s.B * s.H_out, MULTIPROCESSORS)
+
+
+def tune(s: ConvShape) -> Params:
+    """Share a block's pixels out among its warps, 16 a tile."""
+    return {"ROWS": rows(s), "TILES": tiles(rows(s) * s.W_out, 16 * WARPS)}
+
+
+def slots(s: ConvShape) -> int:
+    """Count the rows of input of a block, whose rows may lie on several images."""
+    images = (rows(s) + s.H_out - 2) // s.H_out + 1
+    return rows(s) + (s.K - 1) * images
+
+
+def loads(s: ConvShape) -> int:
+    """Count the numbers of the images and of the weights that a thread loads."""
+    threads = 32 * WARPS
+    channels = 4 * tiles(s.C, 4)
+    pixels = tiles(slots(s) * s.W, threads) * channels
+    weights = tiles(8 * tiles(s.M, 8), WARPS) * 4 * tiles(channels // 4 * s.K**2, 32)
+    return pixels + weights
+
+
+def shared_bytes(s: ConvShape) -> int:
+    """Add up struct Shared."""
+    columns, quads = tiles(s.M, 8), tiles(s.C, 4)
+    steps = tiles(quads * s.K**2, 4)
+    pitch = 8 + 32 * max(0, tiles(s.W - 8, 32))
+    plane = 8 + 32 * tiles(slots(s) * pitch - 8, 32)
+    images = (rows(s) + s.H_out - 2) // s.H_out + 1
+    words = 4 * quads * plane + 128 * columns * (steps + 1)
+    words += WARPS * 8 * (16 * tune(s)["TILES"] + 4)
+    words += 4 * (steps + 2) + 8 * columns + WARPS * (1 + images)
+    return 16 * tiles(words, 4)
+
+
+def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
+    """Launch all blocks at once."""
+    grid = (tiles(s.B * s.H_out, p["ROWS"]), 1, 1)
+    buffers = ("y", "x", "k")
+    block = (32 * p["WARPS"], 1, 1)
+    return (Launch("conv_best_small", grid, block, buffers, (s.B,), shared_bytes(s)),)
+
+
+def refuses(s: ConvShape) -> str | None:
+    """Refuse one channel, and what one round of blocks cannot hold."""
+    if s.C < 3:
+        return (
+            f"it multiplies 4 channels at a time, of which {s.C} would leave most idle"
+        )
+    if s.B * s.H_out > MOST_GRID[0]:
+        return f"{s.B} images have too many rows"
+    steps = tiles(tiles(s.C, 4) * s.K**2, 4)
+    if steps > MOST_STEPS:
+        return f"sums of {s.C * s.K**2} products are too long to be exact enough"
+    sums = tune(s)["TILES"] * tiles(s.M, 8) * 8
+    if sums > MOST_SUMS:
+        return f"{s.B} images give a thread {sums} sums, over {MOST_SUMS}"
+    if loads(s) > MOST_LOADS:
+        return f"{s.B} images give a thread {loads(s)} loads, over {MOST_LOADS}"
+    return None
+
+
+SMALL = Variant(
+    "best_small",
+    "few images cut into bands, all loads at once, operands in two halves",
+    plan,
+    after="tensor_split",
+    params={"WARPS": WARPS},
+    tune=tune,
+    fixed=("M", "C", "H", "W", "K"),
+    refuses=refuses,
+    targets=("sm_80", "sm_86", "sm_90"),
+    accuracy=FP32,
+)
