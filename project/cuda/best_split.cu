@@ -19,6 +19,8 @@
 
 #include <cuda_fp16.h>
 
+#pragma nv_diag_suppress 177 // a shape needs but some of the products
+
 typedef unsigned long long u64;
 #if STORED_HALF
 typedef __half Stored;
@@ -125,12 +127,6 @@ __device__ __forceinline__ void publish() // stores, to the tensor cores' reads
 #define N104 N96 ",%48,%49,%50,%51"
 #define N112 N104 ",%52,%53,%54,%55"
 #define N120 N112 ",%56,%57,%58,%59"
-#define N128 N120 ",%60,%61,%62,%63"
-#define N136 N128 ",%64,%65,%66,%67"
-#define N144 N136 ",%68,%69,%70,%71"
-#define N152 N144 ",%72,%73,%74,%75"
-#define N160 N152 ",%76,%77,%78,%79"
-#define N168 N160 ",%80,%81,%82,%83"
 #define D8 D4(0)
 #define D16 D8, D4(4)
 #define D24 D16, D4(8)
@@ -146,12 +142,6 @@ __device__ __forceinline__ void publish() // stores, to the tensor cores' reads
 #define D104 D96, D4(48)
 #define D112 D104, D4(52)
 #define D120 D112, D4(56)
-#define D128 D120, D4(60)
-#define D136 D128, D4(64)
-#define D144 D136, D4(68)
-#define D152 D144, D4(72)
-#define D160 D152, D4(76)
-#define D168 D160, D4(80)
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 
 template <int N> struct Product;
@@ -161,14 +151,15 @@ template <int N> struct Product;
         static __device__ __forceinline__ void run(float *d, u64 a, u64 b)                         \
         {                                                                                          \
             asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                                \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, %" #A0 \
-                         ", %" #A1 ", p, 1, 1, 0, 0;\n}" : D##n : "l"(a), "l"(b));                 \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, "      \
+                         "%" #A0 ", %" #A1 ", p, 1, 1, 0, 0;\n}"                                   \
+                         : D##n : "l"(a), "l"(b));                                                 \
         }                                                                                          \
         static __device__ __forceinline__ void run(float *d, const unsigned *a, u64 b)             \
         {                                                                                          \
             asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                                \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, {%" #A0 \
-                         ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", p, 1, 1, 0;\n}"               \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, "      \
+                         "{%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", p, 1, 1, 0;\n}"               \
                          : D##n : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));             \
         }                                                                                          \
     };
@@ -178,8 +169,6 @@ PRODUCT(48, 24, 25, 26, 27, 28)
 PRODUCT(72, 36, 37, 38, 39, 40)
 PRODUCT(96, 48, 49, 50, 51, 52)
 PRODUCT(120, 60, 61, 62, 63, 64)
-PRODUCT(144, 72, 73, 74, 75, 76)
-PRODUCT(168, 84, 85, 86, 87, 88)
 #else
 PRODUCT(16, 8, 9, 10, 11, 12)
 PRODUCT(32, 16, 17, 18, 19, 20)
@@ -282,7 +271,8 @@ struct Math
         unsigned high[STEPS][4];
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
-            load_fragment(high[s], a + lane_row + unit_bytes(threadIdx.x % 32 / 16 ? 2 * s + 1 : 2 * s));
+            load_fragment(high[s], a + lane_row +
+                                       unit_bytes(threadIdx.x % 32 / 16 ? 2 * s + 1 : 2 * s));
         if (paired) {
             await(turn_mine, turn_phase);
             turn_phase ^= 1;
@@ -685,8 +675,10 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
         bool exotic = notes->weight >= 0x7f800000 || factor == 0;
         for (int j = 0; j < 2; j++) {
             const float most = notes->most[group][memo][j]; // Inf or NaN if it was too large
-            const float product = most / notes->scale[group][memo][j] * __uint_as_float(notes->weight);
-            exotic |= !(most <= LARGEST) || (most && most < SMALLEST) || (!STORED_HALF && product > 1e35f);
+            const float product =
+                most / notes->scale[group][memo][j] * __uint_as_float(notes->weight);
+            exotic |= !(most <= LARGEST) || (most && most < SMALLEST) ||
+                      (!STORED_HALF && product > 1e35f);
         }
         if (exotic && b < plan.B) {
             __syncwarp();
@@ -698,7 +690,8 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
 
 // ---- weights
 
-__device__ __forceinline__ void prepare_weights(char *weights, Stored *room, const Stored *k, Notes *notes, int t)
+__device__ __forceinline__ void prepare_weights(char *weights, Stored *room, const Stored *k,
+                                                Notes *notes, int t)
 {
     constexpr int THREADS = 384, EACH = (WEIGHTS + THREADS - 1) / THREADS;
     Stored w[EACH];
@@ -727,7 +720,8 @@ __device__ __forceinline__ void prepare_weights(char *weights, Stored *room, con
             for (int e = 0; e < 2; e++) {
                 const int n = 2 * j + e, c = unit_group(u) ? 8 + n % 4 : n;
                 const int kx = unit_column(u) + (unit_group(u) ? n / 4 : 0);
-                w[e] = u < UNITS && c < C && kx < K ? room[((m * C + c) * K + ky) * K + kx] : Stored(0);
+                const bool there = u < UNITS && c < C && kx < K;
+                w[e] = there ? room[((m * C + c) * K + ky) * K + kx] : Stored(0);
             }
             h[j] = split(w[0], w[1], scale, l[j]);
         }
@@ -746,18 +740,19 @@ __device__ __forceinline__ void prepare_weights(char *weights, Stored *room, con
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-    conv_best_split(float *__restrict__ y, const Stored *__restrict__ x, const Stored *__restrict__ k, int B,
-                    int periods)
+    conv_best_split(float *__restrict__ y, const Stored *__restrict__ x,
+                    const Stored *__restrict__ k, int B, int periods)
 {
     extern __shared__ __align__(128) char memory[];
     Notes *notes = (Notes *)(memory + AT_NOTES);
     float *out = (float *)(memory + AT_OUT);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), role = warp / 4;
     const int group = role < 2 ? role : warp / 2 % 2, image = warp % 2;
-    const unsigned barriers = shared_address(memory + AT_BARRIERS) + group * 16 * (ROWS_IN + ROWS_OUT);
+    constexpr int OF_GROUP = 16 * (ROWS_IN + ROWS_OUT);
+    const unsigned barriers = shared_address(memory + AT_BARRIERS) + group * OF_GROUP;
     const unsigned full = barriers, empty = full + 8 * ROWS_IN, out_full = empty + 8 * ROWS_IN,
                    out_empty = out_full + 8 * ROWS_OUT,
-                   turns = shared_address(memory + AT_BARRIERS) + 32 * (ROWS_IN + ROWS_OUT);
+                   turns = shared_address(memory + AT_BARRIERS) + 2 * OF_GROUP;
     const Plan plan(B, periods);
     const int first = blockIdx.x + group * gridDim.x;
     if (role < 2 && threadIdx.x % 128 == 0) {
@@ -792,7 +787,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         math.turn_mine = turns + 8 * group, math.turn_other = turns + 8 - 8 * group;
         math.turn_phase = group == 0;
         for (int item = first; item < plan.items; item += plan.step) {
-            math.paired = plan.parts == 1 && item - group * (int)gridDim.x + (int)gridDim.x < plan.items;
+            const int of_second = item - group * (int)gridDim.x + (int)gridDim.x;
+            math.paired = plan.parts == 1 && of_second < plan.items;
             math.run(plan.part(item));
         }
     } else if (role == 2) {
