@@ -71,13 +71,11 @@ __device__ void expect(Barrier *barrier, int arrivals)
                  : "memory");
 }
 
-// A warp arrives once all its lanes did what it is to tell.
+// Every thread arrives for itself, so that what it did is seen by those who wait.
 __device__ void arrive(Barrier *barrier)
 {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier))
-                     : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier))
+                 : "memory");
 }
 
 __device__ void wait(Barrier *barrier, unsigned phase)
@@ -238,9 +236,13 @@ __device__ void hold(const Shared &s, const Number *x, const Work &w)
 }
 
 // Planes of 4 maps in turn, from stages to y: by the copy engine where it can.
+constexpr int STORERS = WHOLE_PIECES ? 1 : 32;
+
 __device__ void store_planes(const Shared &s, float *y, const Work &w)
 {
     const int lane = threadIdx.x % 32, items = w.all() * w.groups;
+    if (lane >= STORERS)
+        return;
     for (int i = 0; i < items; i++) {
         const int map = (w.first + i % w.groups) * MAPS, stage = i % STAGES;
         const int size = min(MAPS, M - map) * PLANE;
@@ -248,14 +250,11 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
         const float *const from = s.stages + stage * MAPS * PLANE;
         wait(&s.filled[stage], i / STAGES % 2);
         if (WHOLE_PIECES) {
-            if (lane == 0) {
-                asm volatile(
-                    "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
-                    "cp.async.bulk.commit_group;\n"
-                    "cp.async.bulk.wait_group.read %3;" ::"l"(to),
-                    "r"(address(from)), "r"(size * 4), "n"(PENDING)
-                    : "memory");
-            }
+            asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+                         "cp.async.bulk.commit_group;\n"
+                         "cp.async.bulk.wait_group.read %3;" ::"l"(to),
+                         "r"(address(from)), "r"(size * 4), "n"(PENDING)
+                         : "memory");
             if (i >= PENDING)
                 arrive(&s.stored[(i - PENDING) % STAGES]);
         } else {
@@ -381,12 +380,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     if (threadIdx.x == 0) {
         for (int i = 0; i < SLOTS; i++) {
-            expect(&converted[i], HOLDERS);
-            expect(&released[i], WARPS);
+            expect(&converted[i], HOLDERS * 32);
+            expect(&released[i], WARPS * 32);
         }
         for (int i = 0; i < STAGES; i++) {
-            expect(&filled[i], TEAM);
-            expect(&stored[i], 1);
+            expect(&filled[i], TEAM * 32);
+            expect(&stored[i], STORERS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
