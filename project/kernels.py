@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import best_one
 import best_single
+import best_small
 import best_split
 import ladder
 import per_layer
@@ -28,6 +29,7 @@ VARIANTS = variants.ladder(
         "the fastest of fp32 for each shape and GPU",
         "tensor_split",
         best_one.ONE_FP32,
+        best_small.SMALL,
         best_split.SPLIT,
         _RUNGS["per_layer"],
         _RUNGS["tensor_split"],
