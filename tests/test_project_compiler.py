@@ -7,10 +7,13 @@ from importlib.util import find_spec
 
 import compile as table
 import compiler
+import forward
+import ladder
 import pytest
+import tensor_rungs
 from compiler import Compiled, Unit
 from errors import NoGpuError, ProjectError
-from kernels import VARIANTS
+from kernels import BEST, VARIANTS
 from layers import LAYERS
 
 
@@ -33,6 +36,12 @@ def toolkit():
         return compiler.find()
     except NoGpuError as error:
         pytest.skip(f"compiler: {error}")
+
+
+FAST = {part.stem for name in BEST.values() for part in VARIANTS[name].parts}
+FAST -= {rung.stem for rung in (*ladder.RUNGS, *tensor_rungs.RUNGS)}
+FAST |= {*forward.FILES}
+LEAST = 64  # bytes that a rung may spill in some size of an old edition
 
 
 def jobs():
@@ -73,7 +82,9 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("job", JOBS, ids=NAMED)
-def test_every_file_compiles_for_each_of_its_targets_and_spills_nothing(job, compiled):
+def test_every_file_compiles_for_each_of_its_targets_and_a_fast_one_spills_nothing(
+    job, compiled
+):
     made = compiled[job]
 
     usages = table.usages(made.log)
@@ -82,7 +93,7 @@ def test_every_file_compiles_for_each_of_its_targets_and_spills_nothing(job, com
     for usage in usages:
         assert usage.kernel.encode() in made.cubin
         assert 0 < usage.registers <= 255
-        assert usage.spilled_bytes == 0
+        assert usage.spilled_bytes <= (0 if job[0].name in FAST else LEAST)
 
 
 def test_a_row_of_the_table_holds_what_a_kernel_takes(compiled):
@@ -110,7 +121,9 @@ def test_every_size_that_an_edition_needs_is_compiled():
     ]
 
     assert sorted(sizes) == [5, 7]
-    assert {unit.name for unit, _ in table.wanted()} == {*VARIANTS, *LAYERS}
+    files = {part.stem for variant in VARIANTS.values() for part in variant.parts}
+    compiled = {unit.name for unit, _ in table.wanted()}
+    assert compiled == {*files, *LAYERS, *forward.FILES}
 
 
 def test_a_name_that_no_kernels_have_is_refused_with_those_there_are():
