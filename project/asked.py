@@ -94,7 +94,7 @@ def _parser(accepts: Accepts) -> _Parser:
             action="append",
             default=[],
             metavar="NAME",
-            help="a kernel; may stand more than once (default: all optimised ones)",
+            help="a kernel; may stand more than once (default: all that teach)",
         )
     if accepts.classes:
         parser.add_argument(

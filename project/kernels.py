@@ -62,10 +62,14 @@ def best(accuracy: str) -> Variant:
 
 
 def select(names: Sequence[str]) -> list[Variant]:
-    """Find variants by name; with none named, all of fp32 that build on another."""
+    """Find variants by name; with none named, all that teach and are optimised.
+
+    Those of tensor cores and the fastest want half a minute to be compiled, which who
+    asks for none of them need not wait for.
+    """
     unknown = [name for name in names if name not in VARIANTS]
     if unknown:
         known = ", ".join(VARIANTS)
         raise UsageError(f"there is no variant `{unknown[0]}`; there are {known}")
-    optimised = [v.name for v in VARIANTS.values() if v.after and v.accuracy == FP32]
+    optimised = [rung.name for rung in ladder.RUNGS if rung.after]
     return [VARIANTS[name] for name in names or optimised]

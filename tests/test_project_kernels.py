@@ -200,13 +200,12 @@ def test_a_ladder_knows_each_step_before_what_builds_on_it():
         variants.ladder(first, first)
 
 
-def test_variants_are_chosen_by_name_and_without_names_all_that_are_optimised():
+def test_variants_are_chosen_by_name_and_without_names_the_rungs_after_the_first():
     chosen = [variant.name for variant in kernels.select(["tiled", "naive"])]
 
     assert chosen == ["tiled", "naive"]
-    assert [variant.name for variant in kernels.select([])] == [
-        step.name for step in VARIANTS.values() if step.after and step.accuracy == FP32
-    ]
+    taught = [rung.name for rung in ladder.RUNGS]
+    assert [variant.name for variant in kernels.select([])] == taught[1:]
     with pytest.raises(UsageError, match="no variant `fast`; there are naive, "):
         kernels.select(["tiled", "fast"])
 
@@ -265,3 +264,14 @@ def test_every_variant_is_in_the_documents_table_with_what_it_builds_on():
 
     for step, variant in enumerate(VARIANTS.values(), 1):
         assert f"| {step} | `{variant.name}` | {variant.after or ''}".rstrip() in page
+
+
+@pytest.mark.parametrize("name", COVERAGE)
+def test_a_rung_has_a_page_of_three_paragraphs_the_last_of_which_cites_its_row(name):
+    page = FOLDER.parents[1] / "docs" / "kernels" / f"{name}.md"
+
+    title, _, limit, gain = page.read_text().split("\n\n")
+
+    assert title == f"# {name}"
+    assert "ncu" in limit
+    assert gain.startswith(f"Row `{name}` of [RESULTS.md](../../RESULTS.md): ")
