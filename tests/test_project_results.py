@@ -90,7 +90,8 @@ LADDER = {
 
 def ladder_cells(rows):
     _, *lines = results.ladder_table(goals.results(rows), LADDER)
-    return {line[1].strip("`"): line[4:] for line in lines}
+    # A variant that has a page is a link to it.
+    return {line[1].split("`")[1]: line[4:] for line in lines}
 
 
 def test_the_last_row_of_each_kind_counts():

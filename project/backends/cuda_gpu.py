@@ -36,6 +36,7 @@ class CudaLayers(Layerwise[DeviceArray]):
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
         """Count the images that fit the memory; compile and load all kernels."""
         room = int(SHARE_OF_MEMORY * self.device.free_bytes())
+        room -= self.scratch_bytes(convolutions)
         self.batch = images_that_fit(room, convolutions)
         self._modules = device_convolution.load(self.device, self.units(convolutions))
         if self.batch >= convolutions[0].B:
@@ -45,6 +46,10 @@ class CudaLayers(Layerwise[DeviceArray]):
     def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
         """Name the files of kernels that the network needs."""
         return list(LAYER_UNITS.values())
+
+    def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
+        """Count the memory that a convolution takes beside its arrays."""
+        return 0
 
     def put(self, array: np.ndarray) -> DeviceArray:
         """Upload an array; bytes become floats there, a quarter of the way."""
@@ -129,6 +134,12 @@ class CudaGpu(CudaLayers):
             compiler.unit_of(part, piece) for piece, part in self._parts(convolutions)
         )
         return [*super().units(convolutions), *dict.fromkeys(wanted)]
+
+    def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
+        """Count the variant's own arrays, which fewer images do not make larger."""
+        architecture = self.device.architecture
+        own = (self.variant.of(s, architecture).scratch(s) for s in convolutions)
+        return max(sum(arrays.values()) for arrays in own)
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch what the variant plans for these sizes."""
