@@ -12,6 +12,7 @@ MULTIPROCESSORS = 132  # of the GPU that it is tuned for
 WARPS = 8  # two for each scheduler, with as many registers as a thread may have
 MOST_SUMS = 120  # of a thread's registers: two of each 4 outputs of its tiles
 MOST_LOADS = 132  # numbers that a thread asks for at once
+MOST_IMAGES = 8  # whose rows a block may have
 MOST_STEPS = 40  # of 16 products that are added up inside: 9e-7 there
 
 
@@ -25,10 +26,14 @@ def tune(s: ConvShape) -> Params:
     return {"ROWS": rows(s), "TILES": tiles(rows(s) * s.W_out, 16 * WARPS)}
 
 
+def images(s: ConvShape) -> int:
+    """Count the images that the rows of a block may lie on."""
+    return (rows(s) + s.H_out - 2) // s.H_out + 1
+
+
 def slots(s: ConvShape) -> int:
-    """Count the rows of input of a block, whose rows may lie on several images."""
-    images = (rows(s) + s.H_out - 2) // s.H_out + 1
-    return rows(s) + (s.K - 1) * images
+    """Count the rows of input of a block."""
+    return rows(s) + (s.K - 1) * images(s)
 
 
 def loads(s: ConvShape) -> int:
@@ -46,10 +51,9 @@ def shared_bytes(s: ConvShape) -> int:
     steps = tiles(quads * s.K**2, 4)
     pitch = 8 + 32 * max(0, tiles(s.W - 8, 32))
     plane = 8 + 32 * tiles(slots(s) * pitch - 8, 32)
-    images = (rows(s) + s.H_out - 2) // s.H_out + 1
     words = 4 * quads * plane + 128 * columns * (steps + 1)
     words += WARPS * 8 * (16 * tune(s)["TILES"] + 4)
-    words += 4 * (steps + 2) + 8 * columns + WARPS * (1 + images)
+    words += 4 * (steps + 2) + 8 * columns + WARPS * (1 + images(s))
     return 16 * tiles(words, 4)
 
 
@@ -69,6 +73,8 @@ def refuses(s: ConvShape) -> str | None:
         )
     if s.B * s.H_out > MOST_GRID[0]:
         return f"{s.B} images have too many rows"
+    if images(s) > MOST_IMAGES:
+        return f"a block's rows would lie on {images(s)} images, over {MOST_IMAGES}"
     steps = tiles(tiles(s.C, 4) * s.K**2, 4)
     if steps > MOST_STEPS:
         return f"sums of {s.C * s.K**2} products are too long to be exact enough"

@@ -1,6 +1,6 @@
 """Compile every kernel for every target, which needs no GPU, and print a table.
 
-python compile.py [variant or layer ...]
+python compile.py [variant or layer ...] [--edition NAME]
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ class Usage:
     spilled_bytes: int
 
 
-def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
-    """Name every file, as every edition needs it, with its targets."""
+def wanted(
+    names: Sequence[str] = (), only: str | None = None
+) -> Iterator[tuple[Unit, tuple[str, ...]]]:
+    """Name every file, as every edition needs it or only one, with its targets."""
+    chosen = [editions.edition(only)] if only else editions.EDITIONS.values()
     known = [*LAYERS, *VARIANTS, *forward.FILES]
     for name in names or known:
         if name not in known:
@@ -56,7 +59,7 @@ def wanted(names: Sequence[str] = ()) -> Iterator[tuple[Unit, tuple[str, ...]]]:
         variant = VARIANTS[name]
         units = {
             compiler.unit_of(part, shape): part.targets
-            for edition in editions.EDITIONS.values()
+            for edition in chosen
             for model in edition.models
             for shape in graph.convolutions(model.layers, 1, edition.size)
             for part in variant.parts
@@ -100,11 +103,12 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", help=", ".join([*LAYERS, *VARIANTS, *forward.FILES])
     )
-    names = parser.parse_args().names
+    parser.add_argument("--edition", help="compile what this edition needs, no more")
+    asked = parser.parse_args()
     toolkit = compiler.find()
     jobs = [
         (unit, architecture)
-        for unit, named in wanted(names)
+        for unit, named in wanted(asked.names, asked.edition)
         for architecture in targets(named, toolkit)
     ]
     print(f"CUDA {toolkit.version}")

@@ -136,7 +136,8 @@ class Nvrtc:
             name=str(unit.path),
             arch=architecture,
             std=STANDARD,
-            include_path=str(unit.folder),
+            include_path=[str(unit.folder), *map(str, _headers())],
+            device_as_default_execution_space=True,  # as constexpr is to nvcc
             define_macro=[(name, str(n)) for name, n in unit.defines] or None,
             ptxas_options="-v",
         )
@@ -163,14 +164,31 @@ def find(nvccs: Iterable[Path] | None = None) -> Toolkit:
 
 
 def _nvccs() -> Iterator[Path]:
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        if home := os.environ.get(name):
-            yield Path(home) / "bin" / "nvcc"
+    yield from (root / "bin" / "nvcc" for root in _named())
     if on_path := shutil.which("nvcc"):
         yield Path(on_path)
-    yield Path("/usr/local/cuda/bin/nvcc")
+    yield from (root / "bin" / "nvcc" for root in _roots())
+
+
+def _named() -> Iterator[Path]:
+    """Name the toolkits that the environment names."""
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(name):
+            yield Path(home)
+
+
+def _roots() -> Iterator[Path]:
+    """Name the folders that may be a toolkit, or a part of one, the likeliest first."""
+    yield from _named()
+    yield Path("/usr/local/cuda")
     for folder in sys.path:
-        yield from sorted(Path(folder, "nvidia").glob("cu*/bin/nvcc"), reverse=True)
+        yield from sorted(Path(folder, "nvidia").glob("cu*"), reverse=True)
+
+
+def _headers() -> list[Path]:
+    """Find CUDA's own headers, such as that of half precision, for NVRTC."""
+    folders = (root / "include" for root in _roots())
+    return [folder for folder in folders if (folder / "cuda_fp16.h").is_file()][:1]
 
 
 def _nvrtc_version() -> str | None:

@@ -1,11 +1,7 @@
-"""The whole forward pass on the GPU: ours, step by step, against PyTorch's.
-
-python forward_bench.py [data size]
-"""
+"""The whole forward pass on the GPU: ours, step by step, against PyTorch's."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
@@ -20,7 +16,6 @@ from forward_gpu import ForwardPass
 from measurement import Spread, Way
 from network import Network
 
-IMAGES = 10_000
 CHECKED = 500  # against float64
 MOST_ERROR = 1e-5  # of a probability
 FLUSH_TIMES = 8  # the size of the second cache that is written before each sample
@@ -80,17 +75,17 @@ def _theirs(
 ) -> tuple[Mapping[str, Way], np.ndarray | None]:
     try:
         from forward_torch import TorchPass
-    except ImportError:
-        return {}, None
+
+        peer = TorchPass(network, pixels)
+    except (ImportError, RuntimeError, AssertionError):
+        return {}, None  # there is none, or one without CUDA
     ways: dict[str, Callable[[], object]] = {}
     labels = None
-    for name, way in TorchPass(network, pixels).ways().items():
+    for name, way in peer.ways().items():
         try:
             labels = way().argmax(dim=1).cpu().numpy()
-        except (
-            Exception
-        ) as error:  # what a compiler lacks is told, and the rest measured
-            print(f"{name}: {error}", file=sys.stderr)
+        except Exception as error:  # what a compiler lacks is told; the rest counts
+            milestone.say(f"{name}: {error}")
             continue
         ways[name] = way
     return ways, labels
@@ -111,24 +106,3 @@ def verdict(
 
 def _rows(spreads: Mapping[str, Spread]) -> list[dict[str, object]]:
     return [{"name": name, **asdict(spread)} for name, spread in spreads.items()]
-
-
-def main() -> None:
-    """Print the rows, and how many times PyTorch's best takes."""
-    images = int(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
-    with Device() as device:
-        rows = forward_rows(device, images)
-    theirs = [float(str(r["median_ms"])) for r in rows if "PyTorch" in str(r["name"])]
-    for row in rows:
-        ms = float(str(row["median_ms"]))
-        times = (
-            f"{min(theirs) / ms:6.2f} x"
-            if theirs and ":" not in str(row["name"])
-            else ""
-        )
-        rest = {k: row[k] for k in ("error", "ok", "unlike_pytorch") if k in row}
-        print(f"{row['name']:32} {ms:8.4f} ms {times} {rest or ''}")
-
-
-if __name__ == "__main__":
-    milestone.run(main)

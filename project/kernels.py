@@ -33,6 +33,8 @@ VARIANTS = variants.ladder(
         best_split.SPLIT,
         _RUNGS["per_layer"],
         _RUNGS["tensor_split"],
+        _RUNGS["implicit_gemm"],
+        _RUNGS["restrict_unroll"],
     ),
     first_of(
         "best_tf32",

@@ -12,6 +12,8 @@ from pathlib import Path
 import chart
 import goals
 import ledger
+import milestone
+from errors import UsageError
 from goals import Result, floor_ms
 from kernels import VARIANTS
 from ledger import FORWARD, Row
@@ -51,7 +53,7 @@ def page(
         "of both layers. Times cuDNN: its sum over ours, in the same class, measured "
         "in turns with ours. Floor: for each layer the higher of its bytes over the "
         "rate of a copy, and its multiplications over the rate of the unit that does "
-        "them.\n",
+        "them; who needs fewer than the formula may get over 100%.\n",
         table(ladder_table(found, variants)),
         slower(found, variants),
         f"![The variants against their floors]({_link(PLOT)})\n",
@@ -125,7 +127,7 @@ def goal_table(rows: Sequence[Row]) -> Table:
 
 def edition_table(rows: Iterable[Row]) -> Table:
     """Show the fastest of each class on each layer of each edition."""
-    heads = "class,edition,model,layer,C x H x W,M x K x K,variant,ms,error"
+    heads = "class,edition,model,layer,C x H x W,M x K x K,kernel,ms,error"
     shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of floor"]]
     best = goals.per_layer(rows)
     order = list(RTOL)
@@ -139,7 +141,7 @@ def edition_table(rows: Iterable[Row]) -> Table:
                 *(row["class"], row["edition"], row["model"], row["layer"]),
                 f"{s['C']} x {s['H']} x {s['W']}",
                 f"{s['M']} x {s['K']} x {s['K']}",
-                f"`{row['variant']}`",
+                f"`{row.get('part', row['variant'])}`",
                 f"{row['median_ms']:.3f}",
                 f"{row['error']:.1e}",
                 f"{peer['median_ms']:.3f}" if peer else NONE,
@@ -323,9 +325,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--gpu", default=GPU, help=f"whose rows (default: {GPU})")
     gpu = parser.parse_args().gpu
-    for path, text in made(list(ledger.read()), gpu).items():
+    kept = list(ledger.read())
+    if not ledger.latest(kept, gpu):
+        known = ", ".join(sorted({row["machine"]["gpu"] for row in kept})) or "none"
+        raise UsageError(f"there are no rows of {gpu}; there are of: {known}")
+    for path, text in made(kept, gpu).items():
         path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    milestone.run(main)

@@ -150,7 +150,10 @@ class Variant:
             said = [choice.refusal(shape, architecture) for choice in self.choices]
             return said[-1] if all(said) else None
         if self.target(architecture) is None:
-            return f"a GPU of {architecture} has not what it needs"
+            needs = min(self.targets, key=number)
+            only = needs.endswith("a")
+            wanted = f"{needs[:-1]} alone" if only else f"{needs} or newer"
+            return f"it needs {wanted}, and this GPU is {architecture}"
         if why := self.refuses(shape):
             return why
         over = (launch.over(architecture) for launch in self.launches(shape))

@@ -8,10 +8,19 @@ import numpy as np
 import reference
 from device import DeviceArray
 from device_convolution import DeviceConvolution
+from kernels import VARIANTS
 from variants import HALF
 
 GUARD = 4096  # bytes on either side, all ones: NaN to who reads them as numbers
 FILL = 255
+
+
+# Every variant, and all that may compute for one: the first choice hides the others.
+SERVING = {
+    f"{part.name}-{part.accuracy}": part
+    for whole in VARIANTS.values()
+    for part in (whole, *whole.parts)
+}
 
 
 class Guarded:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 from device import Device
-from kernels import VARIANTS
 from shapes import ConvShape
 
-from tests.guarded import prepared, stored
+from tests.guarded import SERVING, prepared, stored
 
 SHAPES = (
     ConvShape(3, 12, 1, 70, 70, 5),
@@ -26,7 +25,7 @@ def main(folder: str, *names: str) -> None:
     rng = np.random.default_rng(5)
     with Device() as device:
         for name in names:
-            variant = VARIANTS[name]
+            variant = SERVING[name]
             serves = [s for s in SHAPES if not variant.refusal(s, device.architecture)]
             ready = prepared(device, variant, serves, Path(folder))
             for shape, convolution in zip(serves, ready, strict=True):

@@ -11,13 +11,13 @@ from kernels import VARIANTS
 from shapes import ConvShape
 from variants import HALF
 
-from tests.guarded import bound, convolved, error, gold, prepared, stored
+from tests.guarded import SERVING, bound, convolved, error, gold, prepared, stored
 
 pytestmark = pytest.mark.gpu
 
-EVERY = pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
-WIDE = [variant for variant in VARIANTS.values() if variant.accuracy != HALF]
-ANY_RANGE = pytest.mark.parametrize("variant", WIDE, ids=[v.name for v in WIDE])
+EVERY = pytest.mark.parametrize("variant", SERVING.values(), ids=list(SERVING))
+WIDE = {name: part for name, part in SERVING.items() if part.accuracy != HALF}
+ANY_RANGE = pytest.mark.parametrize("variant", WIDE.values(), ids=list(WIDE))
 LAYERS = (ConvShape(7, 12, 1, 70, 70, 5), ConvShape(7, 24, 12, 33, 33, 5))
 EDITIONS = (
     *(ConvShape(3, 50, 1, 28, 28, 5), ConvShape(3, 6, 1, 64, 64, 5)),

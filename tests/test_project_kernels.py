@@ -1,7 +1,9 @@
 """The registry of convolutions and the plans of all launches, without a GPU."""
 
+import inspect
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import editions
 import forward
@@ -93,7 +95,7 @@ def test_a_rung_refuses_weights_and_images_of_which_no_piece_fits_a_block():
         "a row of output needs 308708 bytes of shared memory, over 101376"
     )
     assert tensor.refusal(ConvShape(1, 1, 1, 9, 9, 3), "sm_75") == (
-        "a GPU of sm_75 has not what it needs"
+        "it needs sm_80 or newer, and this GPU is sm_75"
     )
 
 
@@ -125,6 +127,11 @@ FILES = {part.stem: part for whole in VARIANTS.values() for part in whole.parts}
 TEACHING = {rung.stem for rung in ladder.RUNGS}
 
 
+def planned(part):
+    """Give the function that plans a part."""
+    return getattr(part.plan, "func", part.plan)
+
+
 @pytest.mark.parametrize("name", [*FILES, *layers.LAYERS])
 def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(name):
     text = Unit(name).path.read_text()
@@ -132,7 +139,7 @@ def test_the_first_line_of_a_file_names_it_and_its_guards_all_that_it_is_told(na
     if name in FILES:
         served = (s for s in REAL if FILES[name].refusal(s) is None)
         told = FILES[name].defines(next(served))
-        home = r"project/\w+\.py"
+        home = f"project/{Path(inspect.getfile(planned(FILES[name]))).name}"
         kernel = f"conv_{name}"
     else:
         told, home, kernel = layers.LAYERS[name], "project/layers.py", ""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import reference
 from backends import cuda_gpu
-from backends.cuda_gpu import images_that_fit
+from backends.cuda_gpu import images_that_fit, most_bytes
 from backends.numpy_cpu import NumpyCpu
 from device import Device
 from errors import NoGpuError
@@ -132,7 +132,7 @@ def test_what_is_left_over_of_a_batch_has_a_plan_of_its_own(
     images = milestone.load_images(editions.DEFAULT, 300).pixels
     baseline = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("baseline"))
     convolutions = graph.convolutions(baseline.model.layers, *images.shape[:2])
-    room = 128 * GIB // images_that_fit(GIB, convolutions)
+    room = 128 * GIB // images_that_fit(GIB, most_bytes(convolutions))
     share = room / by_the_binding.device.free_bytes()
     monkeypatch.setattr(cuda_gpu, "SHARE_OF_MEMORY", share)
 

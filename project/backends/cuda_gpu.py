@@ -37,7 +37,7 @@ class CudaLayers(Layerwise[DeviceArray]):
         """Count the images that fit the memory; compile and load all kernels."""
         room = int(SHARE_OF_MEMORY * self.device.free_bytes())
         room -= self.scratch_bytes(convolutions)
-        self.batch = images_that_fit(room, convolutions)
+        self.batch = images_that_fit(room, self.bytes_of_an_image(convolutions))
         self._modules = device_convolution.load(self.device, self.units(convolutions))
         if self.batch >= convolutions[0].B:
             return None
@@ -50,6 +50,10 @@ class CudaLayers(Layerwise[DeviceArray]):
     def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
         """Count the memory that a convolution takes beside its arrays."""
         return 0
+
+    def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
+        """Bound the memory that one image needs at a time."""
+        return most_bytes(convolutions)
 
     def put(self, array: np.ndarray) -> DeviceArray:
         """Upload an array; bytes become floats there, a quarter of the way."""
@@ -141,6 +145,12 @@ class CudaGpu(CudaLayers):
         own = (self.variant.of(s, architecture).scratch(s) for s in convolutions)
         return max(sum(arrays.values()) for arrays in own)
 
+    def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
+        """Count the halves that a convolution may read beside the floats."""
+        halves = 2 * max(s.floats_in for s in convolutions)
+        floats = super().bytes_of_an_image(convolutions)
+        return floats + (halves if self.variant.storage == "float16" else 0)
+
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch what the variant plans for these sizes."""
         shape = shapes.between(y.shape, x.shape, weights.shape)
@@ -176,9 +186,9 @@ def pieces(images: int, most: int) -> set[int]:
     return {min(images, most), images % most} - {0}
 
 
-def images_that_fit(room: int, convolutions: Sequence[ConvShape]) -> int:
-    """Count the images whose layers fit some bytes, and a grid: one at least."""
-    return max(1, min(room // most_bytes(convolutions), MOST_GRID[2]))
+def images_that_fit(room: int, each: int) -> int:
+    """Count the images of so many bytes that fit, and a grid: one at least."""
+    return max(1, min(room // each, MOST_GRID[2]))
 
 
 def most_bytes(convolutions: Sequence[ConvShape]) -> int:

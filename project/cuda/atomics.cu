@@ -9,7 +9,7 @@
 // Per output: 2 C K K loads, C K K multiply-adds, C / CHANNELS atomic additions.
 
 #if !defined(THREADS) || !defined(CHANNELS) || !defined(SHAPE_K)
-#error "THREADS, CHANNELS and SHAPE_K are set by project/kernels.py"
+#error "THREADS, CHANNELS and SHAPE_K are set by project/ladder.py"
 #endif
 
 constexpr int K = SHAPE_K;

@@ -14,7 +14,7 @@
 #if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||        \
     !defined SHAPE_W || !defined PRODUCTS || !defined STORED_HALF || !defined ROWS_IN ||  \
     !defined ROWS_OUT || !defined ROWS_AHEAD
-#error "SHAPE_*, PRODUCTS, STORED_HALF, ROWS_* are set by project/kernels.py"
+#error "SHAPE_*, PRODUCTS, STORED_HALF, ROWS_* are set by project/best_split.py"
 #endif
 
 #include <cuda_fp16.h>

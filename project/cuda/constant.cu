@@ -6,10 +6,10 @@
 // Per output: as tiled, without a load from global memory per weight.
 
 #ifndef TILE
-#error "TILE is set by project/kernels.py"
+#error "TILE is set by project/ladder.py"
 #endif
 #ifndef WEIGHTS
-#error "WEIGHTS is set by project/kernels.py"
+#error "WEIGHTS is set by project/ladder.py"
 #endif
 
 extern "C" __constant__ float weights[WEIGHTS];

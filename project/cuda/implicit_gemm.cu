@@ -7,11 +7,11 @@
 // Per output: C K K (1 / MAPS + 1 / PIXELS) loads, C K K multiply-adds; no scratch.
 
 #if !defined(THREADS) || !defined(PIXELS) || !defined(MAPS) || !defined(CHANNELS)
-#error "THREADS, PIXELS, MAPS and CHANNELS are set by project/kernels.py"
+#error "THREADS, PIXELS, MAPS and CHANNELS are set by project/ladder.py"
 #endif
 #if !defined(SHAPE_M) || !defined(SHAPE_C) || !defined(SHAPE_H) || !defined(SHAPE_W) || \
     !defined(SHAPE_K)
-#error "the shape but its images is set by project/kernels.py"
+#error "the shape but its images is set by project/ladder.py"
 #endif
 
 constexpr int M = SHAPE_M, C = SHAPE_C, H = SHAPE_H, W = SHAPE_W, K = SHAPE_K;

@@ -5,7 +5,7 @@
 // Per output: 2 C K K loads from global memory (caches serve most), C K K multiply-adds.
 
 #ifndef TILE
-#error "TILE is set by project/kernels.py"
+#error "TILE is set by project/ladder.py"
 #endif
 
 extern "C" __global__ void conv_naive(float *y, const float *x, const float *k, int C,

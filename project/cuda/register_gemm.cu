@@ -7,7 +7,7 @@
 // Per output: C K K (1 / MAPS + 1 / PIXELS) loads, C K K multiply-adds.
 
 #if !defined(THREADS) || !defined(PIXELS) || !defined(MAPS)
-#error "THREADS, PIXELS and MAPS are set by project/kernels.py"
+#error "THREADS, PIXELS and MAPS are set by project/ladder.py"
 #endif
 
 #include "unroll.cuh"

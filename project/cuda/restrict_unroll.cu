@@ -6,10 +6,10 @@
 // Per output: the same loads and multiply-adds, a fraction of the address arithmetic.
 
 #ifndef TILE
-#error "TILE is set by project/kernels.py"
+#error "TILE is set by project/ladder.py"
 #endif
 #ifndef SHAPE_K
-#error "SHAPE_K is set by project/kernels.py"
+#error "SHAPE_K is set by project/ladder.py"
 #endif
 
 constexpr int K = SHAPE_K;

@@ -8,11 +8,11 @@
 
 #if !defined(WARPS) || !defined(TILES) || !defined(COLUMNS) || !defined(ROWS) || \
     !defined(UNITS)
-#error "WARPS, TILES, COLUMNS, ROWS and UNITS are set by project/kernels.py"
+#error "WARPS, TILES, COLUMNS, ROWS and UNITS are set by project/tensor_rungs.py"
 #endif
 #if !defined(SHAPE_M) || !defined(SHAPE_C) || !defined(SHAPE_H) || !defined(SHAPE_W) || \
     !defined(SHAPE_K)
-#error "the shape but its images is set by project/kernels.py"
+#error "the shape but its images is set by project/tensor_rungs.py"
 #endif
 
 #include "tensor.cuh"

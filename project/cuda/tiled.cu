@@ -6,7 +6,7 @@
 // Per output: C (1 + (K - 1) / TILE)^2 pixels from global memory instead of C K K.
 
 #ifndef TILE
-#error "TILE is set by project/kernels.py"
+#error "TILE is set by project/ladder.py"
 #endif
 
 extern "C" __global__ void conv_tiled(float *__restrict__ y, const float *__restrict__ x,

@@ -8,7 +8,7 @@
 // threads to spare; lanes stores and loads in shared memory, log2(lanes) barriers.
 
 #if !defined(PIXELS) || !defined(SHAPE_K)
-#error "PIXELS and SHAPE_K are set by project/kernels.py"
+#error "PIXELS and SHAPE_K are set by project/ladder.py"
 #endif
 
 constexpr int K = SHAPE_K;

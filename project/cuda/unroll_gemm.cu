@@ -8,7 +8,7 @@
 // matrix, K K times the input, is written once and read M / TILE times.
 
 #if !defined(TILE) || !defined(THREADS)
-#error "TILE and THREADS are set by project/kernels.py"
+#error "TILE and THREADS are set by project/ladder.py"
 #endif
 
 #include "unroll.cuh"

@@ -46,7 +46,7 @@ def test_cuda_12_compiles_without_nvcc_for_volta_and_newer(built, confined, insp
     result = confined(
         image,
         f'python -c "{IMPORTS}"',
-        "python /src/project/compile.py",
+        "python /src/project/compile.py --edition 2019fa",
         files=project(),
         time_s=600,
     )
