@@ -1,13 +1,13 @@
 """The best of two-dimensional convolutions with several channels, on Hopper's wgmma.
 
-One file of three classes: fp32 by three products of operands in two halves, tf32 by one
-product, half by one of what is stored as halves.
+The file also compiles to one product, of floats (PRODUCTS 1) or of what is stored as
+halves (STORED_HALF 1); `best_single` is faster there, so no variant asks for it.
 """
 
 from __future__ import annotations
 
 from shapes import ConvShape
-from variants import FP32, Launch, Params, Variant, tiles
+from variants import Launch, Params, Variant, tiles
 
 BLOCKS = 132  # persistent, one on each multiprocessor of an H200; any number would do
 GROUPS = 2  # of warps in a block, that each work at a pair of images
@@ -71,27 +71,19 @@ def refuses(s: ConvShape) -> str | None:
     return None
 
 
-def _best(name: str, idea: str, after: str, accuracy: str, **params: int) -> Variant:
-    return Variant(
-        name,
-        idea,
-        plan,
-        after=after,
-        params={"ROWS_AHEAD": 3, "ROWS_IN": 6, "ROWS_OUT": 4, **params},
-        sweep={"ROWS_AHEAD": (2, 3, 4), "ROWS_IN": (4, 6, 8), "ROWS_OUT": (4, 8)},
-        fixed=("M", "C", "H", "W", "K"),
-        refuses=refuses,
-        targets=("sm_90a",),
-        accuracy=accuracy,
-        file="best_split",
-    )
-
-
-SPLIT = _best(
+SPLIT = Variant(
     "best_split",
     "fp32's accuracy on Hopper's tensor cores, a ring of output rows",
-    "tensor_split",
-    FP32,
-    PRODUCTS=3,
-    STORED_HALF=0,
+    plan,
+    after="tensor_split",
+    params={
+        "ROWS_AHEAD": 3,
+        "ROWS_IN": 6,
+        "ROWS_OUT": 4,
+        "PRODUCTS": 3,
+        "STORED_HALF": 0,
+    },
+    fixed=("M", "C", "H", "W", "K"),
+    refuses=refuses,
+    targets=("sm_90a",),
 )

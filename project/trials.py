@@ -84,11 +84,13 @@ def programme(asked: Asked) -> list[Trial]:
     if asked.narrowed:
         edition = editions.edition(asked.edition or MAIN)
         tried = tuple(to_try(chosen) if asked.sweep else chosen)
+        wanted = [la for la in layers(edition) if asked.layer in {None, la.name}]
+        if not wanted:
+            raise UsageError(f"edition {edition.name} has no layer {asked.layer}")
         return [
             Trial(layer, images, tried, swept=asked.sweep)
             for images in asked.images or (IMAGES,)
-            for layer in layers(edition)
-            if asked.layer in {None, layer.name}
+            for layer in wanted
         ]
     fastest = tuple(kernels.best(accuracy) for accuracy in kernels.BEST)
     main = list(layers(editions.EDITIONS[MAIN]))

@@ -5,6 +5,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import best_one
+import best_small
+import best_split
 import editions
 import forward
 import graph
@@ -180,6 +183,40 @@ def test_the_best_serve_any_shape_by_what_keeps_to_the_limits(shape):
                 check_limits(launch)
         else:
             assert all(part.refusal(shape) for part in whole.parts)
+
+
+@pytest.mark.parametrize("images", [1, 37, 100, 132, 133, 10_000, 60_000])
+@pytest.mark.parametrize("shape", dict.fromkeys(replace(s, B=1) for s in REAL), ids=str)
+def test_the_parts_of_a_best_kernel_cover_all_rows_and_maps_once(shape, images):
+    shape = replace(shape, B=images)
+    if not best_small.SMALL.refusal(shape):
+        (launch,) = best_small.SMALL.launches(shape)
+        rows = best_small.SMALL.told(shape)["ROWS"]
+        assert covers(launch.grid[0], rows, shape.B * shape.H_out)
+    if not best_split.SPLIT.refusal(shape):
+        (launch,) = best_split.SPLIT.launches(shape)
+        images, periods = launch.numbers
+        rows = (periods + 1) * shape.K - 1
+        parts = variants.tiles(shape.H_out, rows)
+        assert images == shape.B
+        assert covers(parts, rows, shape.H_out)
+        assert 1 <= launch.grid[0] <= variants.tiles(shape.B, 2) * parts
+    if not best_one.ONE_FP32.refusal(shape):
+        (launch,) = best_one.ONE_FP32.launches(shape)
+        images, parts = launch.numbers
+        groups = variants.tiles(shape.M, best_one.MAPS)
+        assert images == shape.B
+        assert covers(parts, variants.tiles(groups, parts), groups)
+        assert launch.grid[0] % parts == 0
+        assert launch.grid[0] // parts <= shape.B
+
+
+def test_a_band_of_few_images_lies_on_few():
+    shape = ConvShape(10_000, 8, 4, 5, 5, 5)
+
+    assert best_small.SMALL.refusal(shape) == (
+        "a block's rows would lie on 76 images, over 8"
+    )
 
 
 def test_an_older_gpu_gets_the_best_of_what_it_can_run():
