@@ -1,6 +1,7 @@
 """MXNet's operator New: our convolution in C++, and kernels on a pretended GPU."""
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 import editions
@@ -117,7 +118,7 @@ def expected(shape, seed=0):
 
 def planned(name, *shapes):
     variant = VARIANTS[name]
-    return [Plan(s, b"code", variant.constants, variant.launches(s)) for s in shapes]
+    return [Plan(s, b"code", variant) for s in shapes]
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,32 @@ def test_constants_are_filled_while_the_clock_runs(mx, operator, gpu, libcuda):
     ]
 
 
+def test_a_kernel_gets_the_memory_that_it_asks_for(mx, operator, gpu, libcuda):
+    def plan(shape, told):
+        (launch,) = VARIANTS["naive"].plan(shape, told)
+        return (replace(launch, shared_bytes=100_000),)
+
+    greedy = replace(VARIANTS["naive"], plan=plan, scratch=lambda _: {"matrix": 4321})
+    operator.use_gpu([Plan(ODD, b"code", greedy)])
+    loading = asked(libcuda)
+    y = convolved(mx, ODD)
+
+    np.testing.assert_allclose(y, expected(ODD), rtol=1e-4, atol=1e-4)
+    assert loading[-1] == "cuFuncSetAttribute conv_naive 8 100000"
+    timed = "\n".join(asked(libcuda)).split("cuCtxSynchronize\n")[1].splitlines()
+    assert timed == [
+        "cuMemAlloc 4321",
+        "cuLaunchKernel conv_naive 5 1 3 16 16 1 100000",
+    ]
+
+
+def test_a_kernel_of_halves_is_refused_for_mxnets_floats():
+    half = VARIANTS["tensor_half"]
+
+    with pytest.raises(UsageError, match="tensor_half reads float16, and MXNet's"):
+        operator_library.plans(half, [ODD], Gpu("sm_90", (13, 2)))
+
+
 def test_shapes_share_machine_code_and_memory(mx, operator, gpu, libcuda):
     operator.use_gpu(planned("naive", ODD, OTHER))
     convolved(mx, ODD)
@@ -382,7 +409,8 @@ def test_kernels_are_compiled_once_for_shapes_alike(nvcc):
 
     assert [plan.shape for plan in made] == [small, large, deep]
     assert made[0].cubin == made[1].cubin != made[2].cubin
-    assert [plan.launches[0].grid[2] for plan in made] == [4, 100, 100]
+    grids = [plan.part.launches(plan.shape)[0].grid for plan in made]
+    assert [images for _, _, images in grids] == [4, 100, 100]
     assert sorted(nvcc.read_text().split()) == [
         "-DSHAPE_K=5",
         "-DSHAPE_K=7",
