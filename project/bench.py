@@ -348,7 +348,7 @@ def main() -> None:
 
             for images in words.images or (trials.IMAGES,):
                 try:
-                    found = forward_rows(device, images)
+                    found = forward_rows(lab, images)
                 except UsageError as error:  # such as a GPU that it does not serve
                     milestone.say(str(error))
                     continue

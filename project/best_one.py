@@ -9,9 +9,18 @@ from __future__ import annotations
 from functools import partial
 
 from shapes import ConvShape
-from variants import FP32, HALF, SHARED, TF32, Launch, Params, Variant, tiles
+from variants import (
+    FP32,
+    HALF,
+    MULTIPROCESSORS,
+    SHARED,
+    TF32,
+    Launch,
+    Params,
+    Variant,
+    tiles,
+)
 
-MULTIPROCESSORS = 132  # of the GPU that it is tuned for
 ROOM = SHARED["sm_90"] - 1024  # bytes; barriers take the rest
 MAPS = 4  # of a group, whose planes are stored in one piece
 MOST_GROUPS = 16  # whose weights a block keeps

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from shapes import ConvShape
-from variants import HALF, TF32, Launch, Params, Variant, tiles
+from variants import HALF, MULTIPROCESSORS, TF32, Launch, Params, Variant, tiles
 
-MULTIPROCESSORS = 132  # of the GPU that the last rungs are tuned for
 THREADS = 512
 MOST_MAPS, MOST_TAPS = 32, 7
 BARRIERS = 264  # bytes: struct Small

@@ -6,9 +6,8 @@ Each multiprocessor gets one block, all of as many rows.
 from __future__ import annotations
 
 from shapes import ConvShape
-from variants import FP32, MOST_GRID, Launch, Params, Variant, tiles
+from variants import FP32, MOST_GRID, MULTIPROCESSORS, Launch, Params, Variant, tiles
 
-MULTIPROCESSORS = 132  # of the GPU that it is tuned for
 WARPS = 8  # two for each scheduler, with as many registers as a thread may have
 MOST_SUMS = 120  # of a thread's registers: two of each 4 outputs of its tiles
 MOST_LOADS = 132  # numbers that a thread asks for at once

@@ -7,9 +7,8 @@ halves (STORED_HALF 1); `best_single` is faster there, so no variant asks for it
 from __future__ import annotations
 
 from shapes import ConvShape
-from variants import Launch, Params, Variant, tiles
+from variants import MULTIPROCESSORS, Launch, Params, Variant, tiles
 
-BLOCKS = 132  # persistent, one on each multiprocessor of an H200; any number would do
 GROUPS = 2  # of warps in a block, that each work at a pair of images
 ROW = 64  # pixels of two images side by side that one product takes
 MEMO = 8
@@ -43,14 +42,14 @@ def periods(s: ConvShape) -> int:
     """
     whole = tiles(max(s.H_out - (s.K - 1), 0), s.K)
     pairs = tiles(s.B, 2)
-    return min(whole, 1) if 2 * pairs <= BLOCKS else whole
+    return min(whole, 1) if 2 * pairs <= MULTIPROCESSORS else whole
 
 
 def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
     """Start a block for each multiprocessor that there is work for."""
     of_each = periods(s)
     parts = tiles(s.H_out, (of_each + 1) * s.K - 1)
-    grid = (min(BLOCKS, tiles(s.B, 2) * parts), 1, 1)
+    grid = (min(MULTIPROCESSORS, tiles(s.B, 2) * parts), 1, 1)
     numbers = (s.B, of_each)
     shared = shared_bytes(s, p)
     return (

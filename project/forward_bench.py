@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import checkpoints
@@ -11,6 +11,7 @@ import measurement
 import milestone
 import numpy as np
 from backends.numpy_cpu import NumpyCpu
+from bench_gpu import Lab
 from device import Device
 from forward_gpu import ForwardPass
 from measurement import Spread, Way
@@ -18,39 +19,21 @@ from network import Network
 
 CHECKED = 500  # against float64
 MOST_ERROR = 1e-5  # of a probability
-FLUSH_TIMES = 8  # the size of the second cache that is written before each sample
 
 
-class Stopwatch:
-    """Times a call after the second cache was overwritten."""
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._junk = device.empty((FLUSH_TIMES * device.l2_bytes,), "uint8")
-
-    def ms(self, way: Way) -> float:
-        """Say how long the GPU takes for what a call starts."""
-        self._device.fill(self._junk, 0)
-        return self._device.elapsed_ms(way)
-
-
-def forward_rows(device: Device, images: int) -> list[dict[str, object]]:
+def forward_rows(lab: Lab, images: int) -> list[dict[str, object]]:
     """Check and time every way to run the default network; one row each."""
     edition = editions.DEFAULT
     network = checkpoints.load(edition, edition.with_convolutions(own=True)[0])
     pixels = milestone.load_images(edition, images).pixels
     right = NumpyCpu(dtype=np.float64).infer(network, pixels[:CHECKED]).probabilities
-    ours, found, steps = _ours(device, network, pixels)
-    theirs, labels = _theirs(network, pixels)
-    rows = _rows(
-        measurement.alternate({**ours, **theirs}, Stopwatch(device), measurement.FULL)
-    )
+    ours, found, steps = _ours(lab.device, network, pixels)
+    theirs, labels = _theirs(network, pixels) if lab.torch else ({}, None)
+    rows = _rows(measurement.alternate({**ours, **theirs}, lab, measurement.FULL))
     for row in rows:
         if row["name"] in found:
             row |= verdict(found[str(row["name"])], right, labels)
-    return rows + _rows(
-        measurement.alternate(steps, Stopwatch(device), measurement.QUICK)
-    )
+    return rows + _rows(measurement.alternate(steps, lab, measurement.QUICK))
 
 
 def _ours(
@@ -72,14 +55,11 @@ def _ours(
 
 def _theirs(
     network: Network, pixels: np.ndarray
-) -> tuple[Mapping[str, Way], np.ndarray | None]:
-    try:
-        from forward_torch import TorchPass
+) -> tuple[dict[str, Way], np.ndarray | None]:
+    from forward_torch import TorchPass
 
-        peer = TorchPass(network, pixels)
-    except (ImportError, RuntimeError, AssertionError):
-        return {}, None  # there is none, or one without CUDA
-    ways: dict[str, Callable[[], object]] = {}
+    peer = TorchPass(network, pixels)
+    ways: dict[str, Way] = {}
     labels = None
     for name, way in peer.ways().items():
         try:

@@ -28,6 +28,7 @@ SHARED = {
 }
 """Bytes a block may ask for (CUDA C++ Programming Guide, compute capabilities)."""
 
+MULTIPROCESSORS = 132  # of the GPU that the fastest kernels are tuned for, an H200
 NEWEST = "sm_90"  # whose limits count where no GPU is named
 LADDER_TARGETS = ("sm_75", "sm_80", "sm_86", "sm_90")
 FP32, TF32, HALF = "fp32", "tf32", "half"

@@ -20,6 +20,8 @@ import pytest
 
 if TYPE_CHECKING:
     import docker
+    import numpy as np
+    from device import Device
 
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 30.0
@@ -149,6 +151,31 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def compiled_once(home: Path, builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Share what is compiled: for tests that use the project, not its cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(builds))
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Device]:
+    """Open the GPU once for a file of tests."""
+    from device import Device
+
+    with Device() as device:
+        yield device
+
+
+@pytest.fixture
+def device(opened: Device, compiled_once: None) -> Device:
+    """Give the open GPU, for which kernels are compiled once."""
+    return opened
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Give numbers that are others in each run; a failure says which."""
+    import numpy as np
+
+    seed = np.random.SeedSequence().entropy
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ import pytest
 import trials
 from bench import Bench
 from bench_gpu import Lab
-from device import Device
 from kernels import VARIANTS
 from measurement import QUICK
 from trials import Trial
@@ -19,15 +18,9 @@ LAYER = next(trials.layers(editions.EDITIONS["2019fa"]))
 NAIVE = VARIANTS["naive"]
 
 
-@pytest.fixture(scope="module")
-def opened():
-    with Device() as device:
-        yield device
-
-
 @pytest.fixture
-def lab(opened, compiled_once):
-    return Lab(opened)
+def lab(device):
+    return Lab(device)
 
 
 def rows(lab, *variants, images=70):

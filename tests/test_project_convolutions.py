@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiler import FOLDER
-from device import Device
 from errors import GpuError
 from kernels import VARIANTS
 from shapes import ConvShape
@@ -34,25 +33,6 @@ ODD = (
 )
 RANDOM = 8
 SCALES = (1e-20, 1e-10, 1e10, 1e20)
-
-
-@pytest.fixture(scope="module")
-def opened():
-    with Device() as device:
-        yield device
-
-
-@pytest.fixture
-def device(opened, compiled_once):
-    return opened
-
-
-@pytest.fixture
-def rng():
-    """Give numbers that are others in each run; a failure says which."""
-    seed = np.random.SeedSequence().entropy
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def numbers(rng, shape):

@@ -6,7 +6,6 @@ import network
 import numpy as np
 import pytest
 from backends.numpy_cpu import NumpyCpu
-from device import Device
 from forward_gpu import ForwardPass
 from milestone import load_images
 
@@ -20,25 +19,6 @@ SERVED = [
     if model.own and edition.name != "2017fa"
 ]
 FOLD = pytest.mark.parametrize("fold", [False, True], ids=["", "folded"])
-
-
-@pytest.fixture(scope="module")
-def opened():
-    with Device() as device:
-        yield device
-
-
-@pytest.fixture
-def device(opened, compiled_once):
-    return opened
-
-
-@pytest.fixture
-def rng():
-    """Give numbers that are others in each run; a failure says which."""
-    seed = np.random.SeedSequence().entropy
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def of_chance(rng, edition, model, scales=(1, 1, 1)):

@@ -8,7 +8,6 @@ import pytest
 from backends import cuda_gpu
 from backends.cuda_gpu import CudaGpu
 from backends.numpy_cpu import NumpyCpu
-from device import Device
 from errors import GpuError, UsageError
 from kernels import VARIANTS
 from milestone import load_images
@@ -22,31 +21,12 @@ PROBABILITY = {FP32: 1e-3, TF32: 2e-2, HALF: 2e-2}  # by how much one may be off
 MOST_WRONG = 1e-5  # of probabilities and of layers beside the convolutions
 
 
-@pytest.fixture(scope="module")
-def opened():
-    with Device() as device:
-        yield device
-
-
-@pytest.fixture
-def device(opened, compiled_once):
-    return opened
-
-
 @pytest.fixture
 def gpu(device):
     """Give a backend whose layers are loaded."""
     backend = CudaGpu(device, VARIANTS["naive"])
     backend.prepare([ConvShape(1, 1, 1, 5, 5, 5)])
     return backend
-
-
-@pytest.fixture
-def rng():
-    """Give numbers that are others in each run; a failure says which."""
-    seed = np.random.SeedSequence().entropy
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
