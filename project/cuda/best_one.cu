@@ -22,6 +22,7 @@
 #error "APART is set by project/best_one.py"
 #endif
 
+#include "mbarrier.cuh"
 #include "toeplitz.cuh"
 
 namespace
@@ -37,8 +38,6 @@ constexpr long long PATIENCE = 20000;        // clocks that a block waits for th
 constexpr int AT_ONCE = PIXELS % 4 == 0 && W % 2 == 0 ? 4 : 1;
 constexpr int EACH = over(PIXELS / AT_ONCE, HOLDERS * 32);
 constexpr bool WHOLE_PIECES = PLANE % 4 == 0 || M % 4 == 0;  // of 16 bytes, in y
-
-using Barrier = unsigned long long;
 
 struct Shared {
     float *stages;    // STAGES x MAPS planes of the output
@@ -58,37 +57,6 @@ struct Work {
     __device__ int all() const { return (images - block + blocks - 1) / blocks; }
     __device__ size_t image(int n) const { return (size_t)n * blocks + block; }
 };
-
-__device__ unsigned address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
-__device__ void expect(Barrier *barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(barrier)),
-                 "r"(arrivals)
-                 : "memory");
-}
-
-// Every thread arrives for itself, so that what it did is seen by those who wait.
-__device__ void arrive(Barrier *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier))
-                 : "memory");
-}
-
-__device__ void wait(Barrier *barrier, unsigned phase)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again%=:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again%=;\n"
-                 "}\n" ::"r"(address(barrier)),
-                 "r"(phase)
-                 : "memory");
-}
 
 __device__ void holders_wait()
 {
@@ -253,7 +221,7 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
             asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
                          "cp.async.bulk.commit_group;\n"
                          "cp.async.bulk.wait_group.read %3;" ::"l"(to),
-                         "r"(address(from)), "r"(size * 4), "n"(PENDING)
+                         "r"(shared_address(from)), "r"(size * 4), "n"(PENDING)
                          : "memory");
             if (i >= PENDING)
                 arrive(&s.stored[(i - PENDING) % STAGES]);
@@ -387,7 +355,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             expect(&filled[i], TEAM * 32);
             expect(&stored[i], STORERS);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        expected();
     }
     for (int i = threadIdx.x; i < weights; i += THREADS)
         s.weights[i] = i < there ? k[first * MAPS * K * K + i] : (Number)0.0f;

@@ -11,6 +11,7 @@
 // a warp of a block -> 16 TILES pixels of its band, all maps
 // Per output: C K K products, times 3, of which 2048 are one instruction.
 
+#include "mbarrier.cuh"
 #include <cuda_fp16.h>
 
 #if !defined(SHAPE_M) || !defined(SHAPE_C) || !defined(SHAPE_H) || !defined(SHAPE_W) || \
@@ -106,11 +107,6 @@ __device__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned b0, u
         "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
 }
 
 __device__ uint4 load(unsigned from)

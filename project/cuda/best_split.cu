@@ -17,6 +17,7 @@
 #error "SHAPE_*, PRODUCTS, STORED_HALF, ROWS_* are set by project/best_split.py"
 #endif
 
+#include "mbarrier.cuh"
 #include <cuda_fp16.h>
 
 #pragma nv_diag_suppress 177 // a shape needs but some of the products
@@ -86,23 +87,6 @@ struct Notes
     unsigned weight;           // the largest |k|
 };
 
-__device__ __forceinline__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-__device__ __forceinline__ void init(unsigned bar, int count)
-{
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
-}
-__device__ __forceinline__ void arrive(unsigned bar)
-{
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-__device__ __forceinline__ void await(unsigned bar, unsigned parity)
-{
-    asm volatile("{\n.reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n"
-                 "@!p bra WAIT;\n}" ::"r"(bar), "r"(parity) : "memory");
-}
 template <int ID, int THREADS> __device__ __forceinline__ void meet()
 {
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
@@ -264,7 +248,7 @@ struct Math
     // One input row into COUNT output rows from FIRST on; ROTATION is the row's number mod K.
     template <int ROTATION, int FIRST, int COUNT> __device__ __forceinline__ void row()
     {
-        await(full + in.at * 8, in.turn);
+        wait(full + in.at * 8, in.turn);
         publish(); // here, for where the rows are written it would wait for reads in flight
         const unsigned a = rows + in.at * ROW_BYTES;
         const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16;
@@ -274,7 +258,7 @@ struct Math
             load_fragment(high[s], a + lane_row +
                                        unit_bytes(threadIdx.x % 32 / 16 ? 2 * s + 1 : 2 * s));
         if (paired) {
-            await(turn_mine, turn_phase);
+            wait(turn_mine, turn_phase);
             turn_phase ^= 1;
         }
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -331,7 +315,7 @@ struct Math
 
     __device__ __forceinline__ void hand_out()
     {
-        await(out_empty + put.at * 8, put.turn ^ 1);
+        wait(out_empty + put.at * 8, put.turn ^ 1);
         const int lane = threadIdx.x % 32, top = threadIdx.x % 128 / 32 * 16 + lane / 4;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -554,7 +538,7 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
                 sampled = r.sample(item + r.plan.step);
                 most = 0;
             }
-            await(empty + put.at * 8, put.turn ^ 1);
+            wait(empty + put.at * 8, put.turn ^ 1);
             convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image, most);
             if (++y == end) {
                 // As whole numbers, halves are in order, and NaN above all.
@@ -653,7 +637,7 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
 #pragma unroll 1
         for (int row = part.top; row < part.top + part.rows - (K - 1); row++) {
             const bool first = row == part.top, last = row == bottom;
-            await(out_full + get.at * 8, get.turn);
+            wait(out_full + get.at * 8, get.turn);
             if (first)
                 factor = STORED_HALF ? 1 : 1 / notes->scale[group][memo][image] * back;
             if (b < plan.B && row <= bottom) {
@@ -757,18 +741,18 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     const int first = blockIdx.x + group * gridDim.x;
     if (role < 2 && threadIdx.x % 128 == 0) {
         for (int i = 0; i < ROWS_IN; i++) {
-            init(full + 8 * i, 2);
-            init(empty + 8 * i, 4);
+            expect(full + 8 * i, 2);
+            expect(empty + 8 * i, 4);
         }
         for (int i = 0; i < ROWS_OUT; i++) {
-            init(out_full + 8 * i, 4);
-            init(out_empty + 8 * i, 2);
+            expect(out_full + 8 * i, 4);
+            expect(out_empty + 8 * i, 2);
         }
-        init(turns + 8 * group, 1);
+        expect(turns + 8 * group, 1);
         if (group == 0) {
             notes->weight = 0;
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        expected();
     }
     for (int i = threadIdx.x * 16; i < 2 * ROWS_IN * ROW_BYTES; i += 512 * 16)
         *(uint4 *)(memory + AT_ROWS + i) = make_uint4(0, 0, 0, 0);

@@ -13,6 +13,7 @@
 #error "STAGES, OUTPUTS, DEPTH and CHAIN are set by project/forward.py"
 #endif
 
+#include "mbarrier.cuh"
 #include <cuda_fp16.h>
 
 namespace {
@@ -27,30 +28,6 @@ constexpr int WARPGROUP = 128, CONSUMERS = 2, THREADS = (CONSUMERS + 1) * WARPGR
 constexpr int UNITS = DEPTH / 4;  // of 16 bytes, which a thread copies
 constexpr int STRIDE = WARPGROUP / UNITS, LINES = TILE / STRIDE;
 static_assert(OUTPUTS == 160 && DEPTH == 32 && CHAIN % 2 == 0);
-
-__device__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
-__device__ void start(unsigned barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-__device__ void arrive(unsigned barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-__device__ void wait(unsigned barrier, unsigned parity)
-{
-    asm volatile("{\n.reg .pred done;\nAGAIN:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra AGAIN;\n}" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-}
 
 // Copy weights, and arrive with as many bytes.
 __device__ void copy(unsigned to, const void *from, unsigned bytes, unsigned barrier)
@@ -305,10 +282,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
-            start(line.filled(i), 1 + WARPGROUP);
-            start(line.freed(i), CONSUMERS * WARPGROUP / 32);
+            expect(line.filled(i), 1 + WARPGROUP);
+            expect(line.freed(i), CONSUMERS * WARPGROUP / 32);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        expected();
     }
     __syncthreads();
 

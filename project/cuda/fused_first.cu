@@ -15,6 +15,7 @@
 #error "WARPS_PER_GROUP, BLOCKS and AT_ONCE are set by project/forward.py"
 #endif
 
+#include "mbarrier.cuh"
 #include <cuda_fp16.h>
 
 namespace {
@@ -75,11 +76,6 @@ __device__ void multiply_half(float (&d)[4], const unsigned (&a)[4], const unsig
         "{%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(b[0]));
-}
-
-__device__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
 }
 
 // The power of two that brings the largest weight just under 2^15.
