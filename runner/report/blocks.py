@@ -1,0 +1,25 @@
+"""What a report is made of; each face renders the blocks its own way."""
+
+from __future__ import annotations
+
+from runner.model.noun import noun
+
+
+@noun
+class Pairs:
+    """Named values, one a line."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@noun
+class Table:
+    """Rows under heads; ``right`` names the columns that hold numbers."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()
+
+
+Block = Pairs | Table

@@ -1,0 +1,50 @@
+"""What was found in a program's output, as blocks."""
+
+from __future__ import annotations
+
+from runner.model import Findings, Inference, ProfileTable, TimeUsage
+from runner.report.blocks import Block, Table
+from runner.report.words import outcome, seconds, size
+
+
+def figures(found: Findings) -> list[Block]:
+    """Give what was found in a program's output: figures, and faults of a GPU."""
+    blocks: list[Block] = []
+    if found.inferences:
+        rows = tuple(_inference(i) for i in found.inferences)
+        heads = ("model", "op times", "sum", "result")
+        blocks.append(Table("Inferences", heads, rows, frozenset({1, 2})))
+    if found.time_usage:
+        rows = tuple(_usage(u) for u in found.time_usage)
+        heads = ("user", "system", "elapsed", "peak memory")
+        blocks.append(Table("Time", heads, rows, frozenset({0, 1, 2, 3})))
+    blocks += [_profile(table) for table in found.profiles]
+    if found.gpu_faults:
+        faults = tuple((f.kind.words, f.line) for f in found.gpu_faults)
+        blocks.append(Table("GPU faults", ("what", "as it was printed"), faults))
+    return blocks
+
+
+def _inference(inference: Inference) -> tuple[str, ...]:
+    times = inference.op_times_s
+    return (
+        inference.model or "",
+        " + ".join(f"{t:.6f}" for t in times),
+        f"{sum(times):.6f} s" if times else "",
+        outcome(inference),
+    )
+
+
+def _usage(usage: TimeUsage) -> tuple[str, ...]:
+    peak = None if usage.max_rss_kb is None else 1024 * usage.max_rss_kb
+    times = (usage.user_s, usage.system_s, usage.elapsed_s)
+    return (*(f"{t:.2f} s" for t in times), size(peak))
+
+
+def _profile(table: ProfileTable) -> Table:
+    rows = tuple(
+        (f"{r.percent:.2f}%", seconds(r.total_s), str(r.calls), r.name)
+        for r in table.rows
+    )
+    heads = ("time", "total", "calls", "name")
+    return Table(f"{table.tool}: {table.section}", heads, rows, frozenset({0, 1, 2}))

@@ -1,0 +1,129 @@
+"""A record as blocks, and a list of records."""
+
+from __future__ import annotations
+
+from runner.model import CommandRecord, GpuUse, Outcome, RunRecord
+from runner.report.blocks import Block, Pairs, Table
+from runner.report.figures import figures
+from runner.report.words import ago, condition, outcome, processes, seconds, size
+
+
+def of(record: RunRecord) -> list[Block]:
+    """Give the whole record, from what matters most to the details."""
+    blocks: list[Block] = [Pairs(tuple(_head(record)))]
+    if record.commands:
+        rows = tuple(_command(c) for c in record.commands)
+        heads = ("#", "command", "outcome", "exit", "wall", "CPU")
+        blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
+    return blocks + figures(record.findings)
+
+
+def listing(records: list[RunRecord], now: float) -> Table:
+    """Give one line a run, newest first."""
+    rows = tuple(_line(r, now) for r in records)
+    heads = ("run", "when", "state", "engine", "took", "op time", "result", "project")
+    return Table("", heads, rows, frozenset({4, 5}))
+
+
+def result(record: RunRecord) -> str:
+    """Say in a word or two what came of a run."""
+    if record.verdict is None:
+        return ""
+    last = next((i for i in reversed(record.findings.inferences)), None)
+    said = outcome(last) if last else ""
+    reason = "ok" if record.verdict.reason == "done" else record.verdict.reason.value
+    return f"{reason}, {said}" if said else reason
+
+
+def _line(record: RunRecord, now: float) -> tuple[str, ...]:
+    times = [t for i in record.findings.inferences[-1:] for t in i.op_times_s]
+    took = (record.ended_at or now) - record.created_at
+    return (
+        record.id,
+        ago(now - record.created_at),
+        record.state.value,
+        record.engine.name if record.engine else "",
+        seconds(took),
+        f"{sum(times):.6f} s" if times else "",
+        result(record),
+        record.project,
+    )
+
+
+def _head(record: RunRecord) -> list[tuple[str, str]]:
+    rows = [("run", record.id), ("state", record.state.value)]
+    if record.verdict is not None:
+        verdict = record.verdict
+        rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
+        rows.append(("", verdict.message))
+        rows.append(
+            ("advice", "" if verdict.served and verdict.ran else _advice(record))
+        )
+    rows.append(("project", record.project))
+    if record.git:
+        changed = ", with changes" if record.git.dirty else ""
+        rows.append(("commit", f"{record.git.commit[:12]}{changed}"))
+    if record.engine:
+        how = f"{record.engine.name} {record.engine.version}, {record.engine.how}"
+        rows.append(("engine", how.strip(", ")))
+        rows.append(("profile", str(record.profile)))
+        rows.append(("not enforced", ", ".join(record.engine.unenforced)))
+    if record.image:
+        rows.append(("image", f"{record.image.reference} ({record.image.digest[:19]})"))
+        rows.append(("", f"{record.image.action}: {record.image.why}"))
+    if record.gpu:
+        rows += _gpu_rows(record.gpu)
+    if record.machine:
+        m = record.machine
+        rows.append(("machine", f"{m.host}, {m.cpu}, {m.cores} cores"))
+    if record.ended_at is not None:
+        rows.append(("took", seconds(record.ended_at - record.created_at)))
+    rows.append(("peak memory", size(record.peak_memory_bytes)))
+    rows.append(("data", ", ".join(record.data)))
+    rows.append(("missing data", ", ".join(record.missing_data)))
+    rows += [("warning", text) for text in record.warnings]
+    if record.synthetic:
+        rows.append(("note", "ran on synthetic images: agreement is not an accuracy"))
+    return [(name, value) for name, value in rows if value]
+
+
+def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
+    rows = []
+    for gpu in use.gpus:
+        memory = size(gpu.memory_bytes or None)
+        about = (gpu.uuid, memory, f"driver {use.driver}" if use.driver else "")
+        rows.append(("GPU", ", ".join(filter(None, (gpu.name, *about)))))
+        for when, states in (("before", use.before), ("after", use.after)):
+            for state in states:
+                if state.uuid == gpu.uuid and (said := condition(state)):
+                    others = processes(state.processes or ())
+                    said += [f"others: {others}"] if others else []
+                    rows.append(("", f"{when}: {', '.join(said)}"))
+    rows.append(("GPU by", use.way.words))
+    return rows
+
+
+def _advice(record: RunRecord) -> str:
+    return record.verdict.reason.advice if record.verdict else ""
+
+
+def _command(command: CommandRecord) -> tuple[str, ...]:
+    how = command.outcome.value
+    if command.outcome is Outcome.FAILED and command.exit_code is None:
+        how = "unfinished"
+    if command.reason:
+        how = command.reason.value
+    elif command.oom_killed:
+        how += ", a process was killed for memory"
+    elif command.outcome is Outcome.FAILED and (fault := command.findings.gpu_fault):
+        how += f", {fault.kind.words}"
+    if command.why:
+        how += f": {command.why}"
+    return (
+        str(command.index + 1),
+        command.name or command.text,
+        how,
+        "" if command.exit_code is None else str(command.exit_code),
+        seconds(command.wall_s),
+        seconds(command.cpu_s),
+    )
