@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import figures
+from runner.report.names import fitted, shortened
+from runner.report.profiles import profile
 from runner.report.run import listing, of, result
 from runner.report.words import (
     ago,
     allowed,
+    brief,
     condition,
     one_line,
     outcome,
@@ -27,15 +30,19 @@ __all__ = [
     "Table",
     "ago",
     "allowed",
+    "brief",
     "condition",
     "figures",
+    "fitted",
     "listing",
     "of",
     "one_line",
     "outcome",
     "processes",
+    "profile",
     "result",
     "seconds",
+    "shortened",
     "size",
     "words",
 ]

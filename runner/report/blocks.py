@@ -14,12 +14,16 @@ class Pairs:
 
 @noun
 class Table:
-    """Rows under heads; ``right`` names the columns that hold numbers."""
+    """Rows under heads; ``right`` says which columns hold numbers.
+
+    ``names`` says which hold names of functions, which a terminal may shorten.
+    """
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right: frozenset[int] = frozenset()
+    names: frozenset[int] = frozenset()
 
 
 Block = Pairs | Table

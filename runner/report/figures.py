@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from runner.model import Findings, Inference, ProfileTable, TimeUsage
+from runner.model import Findings, Inference, TimeUsage
 from runner.report.blocks import Block, Table
-from runner.report.words import outcome, seconds, size
+from runner.report.profiles import profile
+from runner.report.words import outcome, size
 
 
 def figures(found: Findings) -> list[Block]:
     """Give what was found in a program's output: figures, and faults of a GPU."""
+    return [*printed(found), *map(profile, found.profiles), *faults(found)]
+
+
+def printed(found: Findings) -> list[Block]:
+    """Give what the networks printed, and the time that was measured."""
     blocks: list[Block] = []
     if found.inferences:
         rows = tuple(_inference(i) for i in found.inferences)
@@ -18,11 +24,13 @@ def figures(found: Findings) -> list[Block]:
         rows = tuple(_usage(u) for u in found.time_usage)
         heads = ("user", "system", "elapsed", "peak memory")
         blocks.append(Table("Time", heads, rows, frozenset({0, 1, 2, 3})))
-    blocks += [_profile(table) for table in found.profiles]
-    if found.gpu_faults:
-        faults = tuple((f.kind.words, f.line) for f in found.gpu_faults)
-        blocks.append(Table("GPU faults", ("what", "as it was printed"), faults))
     return blocks
+
+
+def faults(found: Findings) -> list[Block]:
+    """Give what was told of faults of a GPU."""
+    rows = tuple((f.kind.words, f.line) for f in found.gpu_faults)
+    return [Table("GPU faults", ("what", "as it was printed"), rows)] if rows else []
 
 
 def _inference(inference: Inference) -> tuple[str, ...]:
@@ -39,12 +47,3 @@ def _usage(usage: TimeUsage) -> tuple[str, ...]:
     peak = None if usage.max_rss_kb is None else 1024 * usage.max_rss_kb
     times = (usage.user_s, usage.system_s, usage.elapsed_s)
     return (*(f"{t:.2f} s" for t in times), size(peak))
-
-
-def _profile(table: ProfileTable) -> Table:
-    rows = tuple(
-        (f"{r.percent:.2f}%", seconds(r.total_s), str(r.calls), r.name)
-        for r in table.rows
-    )
-    heads = ("time", "total", "calls", "name")
-    return Table(f"{table.tool}: {table.section}", heads, rows, frozenset({0, 1, 2}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from runner.model import CommandRecord, GpuUse, Outcome, RunRecord
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.figures import figures
+from runner.report.figures import faults, printed
+from runner.report.profiles import profiled
 from runner.report.words import ago, condition, outcome, processes, seconds, size
 
 
@@ -15,7 +16,8 @@ def of(record: RunRecord) -> list[Block]:
         rows = tuple(_command(c) for c in record.commands)
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
-    return blocks + figures(record.findings)
+    found = record.findings
+    return [*blocks, *printed(found), *profiled(record.commands), *faults(found)]
 
 
 def listing(records: list[RunRecord], now: float) -> Table:

@@ -27,6 +27,16 @@ def seconds(value: float | None) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+def brief(value: float | None) -> str:
+    """Write a short time to four digits, as profilers do: 992.0 ns, 16.60 ms."""
+    if value is None:
+        return ""
+    for unit, scale in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
+        if value * scale < 999.95:
+            return f"{value * scale:#.4g} {unit}"
+    return f"{value:#.4g} s" if value < 999.95 else f"{value:.0f} s"
+
+
 def size(value: float | None) -> str:
     """Write a number of bytes with a binary unit."""
     if value is None:

@@ -29,21 +29,28 @@ def blocks(shown: Iterable[report.Block]) -> None:
 
 
 def _table(console: Console, block: report.Table) -> None:
-    if not sys.stdout.isatty():
-        widths = [
-            max(map(len, column))
-            for column in zip(block.heads, *block.rows, strict=True)
+    if sys.stdout.isatty():
+        _drawn(console, report.fitted(block, console.width))
+    else:
+        _plain(console, block)
+
+
+def _plain(console: Console, block: report.Table) -> None:
+    """Print for files and pipes, where nothing is shortened."""
+    widths = [
+        max(map(len, column)) for column in zip(block.heads, *block.rows, strict=True)
+    ]
+    if block.title:
+        console.print(Text(block.title))
+    for row in (block.heads, *block.rows):
+        cells = [
+            cell.rjust(width) if i in block.right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines = [(block.heads), *block.rows]
-        if block.title:
-            console.print(Text(block.title))
-        for row in lines:
-            cells = [
-                cell.rjust(width) if i in block.right else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            console.print(Text("  ".join(cells).rstrip()))
-        return
+        console.print(Text("  ".join(cells).rstrip()))
+
+
+def _drawn(console: Console, block: report.Table) -> None:
     table = Table(
         title=block.title or None, title_justify="left", box=None, pad_edge=False
     )

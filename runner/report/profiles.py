@@ -1,0 +1,75 @@
+"""A profiler's table, down to the rows that together make most of the time."""
+
+from __future__ import annotations
+
+from runner.model import CommandRecord, ProfileRow, ProfileTable
+from runner.report.blocks import Table
+from runner.report.words import brief, one_line
+
+MOST = 90.0
+"""The share of the time, in percent, that the shown rows together go over."""
+
+
+def profiled(commands: tuple[CommandRecord, ...]) -> list[Table]:
+    """Give each command's tables, under the command's number and text."""
+    return [
+        profile(table, f" of command {c.index + 1}, `{one_line(c.text)}`")
+        for c in commands
+        for table in c.findings.profiles
+    ]
+
+
+def profile(table: ProfileTable, whose: str = "") -> Table:
+    """Give the rows that take most of the time, their shares added up, and the rest.
+
+    A rest of a single row is shown as it is: to sum it up would take a line as well.
+    """
+    ordered = sorted(table.rows, key=lambda row: -row.percent)
+    count = _until(ordered)
+    if len(ordered) - count == 1:
+        count += 1
+    shown, rest = ordered[:count], ordered[count:]
+    rows, reached = [], 0.0
+    for row in shown:
+        reached += row.percent
+        rows.append(_cells(row, reached))
+    if rest:
+        rows.append(_cells(_summed(rest), reached + sum(r.percent for r in rest)))
+    heads = ("time", "sum", "total", "calls", "average", "name")
+    return Table(
+        f"{table.tool}: {table.section}{whose}",
+        heads,
+        tuple(rows),
+        frozenset(range(5)),
+        names=frozenset({5}),
+    )
+
+
+def _until(rows: list[ProfileRow]) -> int:
+    reached = 0.0
+    for count, row in enumerate(rows, 1):
+        reached += row.percent
+        # Two decimals were printed: a sum of 90 is not over it for a float's rounding.
+        if round(reached, 2) > MOST:
+            return count
+    return len(rows)
+
+
+def _summed(rest: list[ProfileRow]) -> ProfileRow:
+    return ProfileRow(
+        f"and {len(rest)} more",
+        sum(row.percent for row in rest),
+        sum(row.total_s for row in rest),
+        sum(row.calls for row in rest),
+    )
+
+
+def _cells(row: ProfileRow, reached: float) -> tuple[str, ...]:
+    return (
+        f"{row.percent:.2f}%",
+        f"{min(reached, 100.0):.2f}%",
+        brief(row.total_s),
+        str(row.calls),
+        brief(row.avg_s),
+        row.name,
+    )

@@ -1,0 +1,155 @@
+"""A record as a report shows it: profiles down to what takes the time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner import report
+from runner.model import (
+    CommandRecord,
+    Findings,
+    Outcome,
+    ProfileRow,
+    ProfileTable,
+    RunRecord,
+)
+
+SHARES = (50.0, 25.0, 15.01, 5.0, 4.99)
+TABLE = ProfileTable(
+    "nvprof",
+    "GPU activities",
+    tuple(
+        ProfileRow(f"kernel{n}", share, share * 1e-4, 2, share * 5e-5)
+        for n, share in enumerate(SHARES)
+    ),
+)
+PLAN = (
+    "void mshadow::cuda::MapPlanLargeKernel<mshadow::sv::saveto, int=8>"
+    "(mshadow::gpu, unsigned int)"
+)
+
+
+def names(table: report.Table) -> list[str]:
+    return [row[-1] for row in table.rows]
+
+
+def with_shares(*shares: float) -> ProfileTable:
+    rows = tuple(ProfileRow(f"k{n}", s, s, 1) for n, s in enumerate(shares))
+    return ProfileTable("nvprof", "API calls", rows)
+
+
+def test_a_profile_shows_what_takes_over_nine_tenths_and_sums_up_the_rest():
+    shown = report.profile(TABLE)
+
+    assert shown.title == "nvprof: GPU activities"
+    assert [row[:2] for row in shown.rows] == [
+        ("50.00%", "50.00%"),
+        ("25.00%", "75.00%"),
+        ("15.01%", "90.01%"),
+        ("9.99%", "100.00%"),
+    ]
+    assert shown.rows[0][2:] == ("5.000 ms", "2", "2.500 ms", "kernel0")
+    assert shown.rows[-1][2:] == ("999.0 us", "4", "", "and 2 more")
+
+
+def test_exactly_nine_tenths_are_not_over_it():
+    # As floats these three add up to a little more than 90.
+    assert names(report.profile(with_shares(60.1, 20.2, 9.7, 4.0, 3.0, 3.0))) == [
+        *("k0", "k1", "k2", "k3"),
+        "and 2 more",
+    ]
+
+
+def test_a_rest_of_one_row_is_shown_itself():
+    assert names(report.profile(with_shares(80.0, 15.0, 5.0))) == ["k0", "k1", "k2"]
+
+
+def test_a_table_that_a_log_has_cut_short_is_shown_whole():
+    assert names(report.profile(with_shares(40.0, 20.0))) == ["k0", "k1"]
+
+
+def test_rows_are_ordered_by_their_share():
+    assert names(report.profile(with_shares(5.0, 95.0))) == ["k1", "k0"]
+
+
+def test_each_commands_profile_stands_under_its_command():
+    one = CommandRecord(0, "python a.py", None, Outcome.OK, findings=Findings())
+    two = replace(one, index=1, findings=Findings(profiles=(TABLE,)))
+    three = replace(two, index=2, text="nvprof \\\n python b.py")
+
+    shown = report.of(RunRecord("1", "/p", "f", 0.0, commands=(one, two, three)))
+
+    titles = [block.title for block in shown if isinstance(block, report.Table)]
+    assert titles == [
+        "Commands",
+        "nvprof: GPU activities of command 2, `python a.py`",
+        "nvprof: GPU activities of command 3, `nvprof \\ ...`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (0.0, "0.000 ns"),
+        (992e-9, "992.0 ns"),
+        (1.12e-6, "1.120 us"),
+        (0.00099996, "1.000 ms"),
+        (0.016602, "16.60 ms"),
+        (1.56281, "1.563 s"),
+        (86400.0, "86400 s"),
+    ],
+)
+def test_a_short_time_keeps_four_digits(value, text):
+    assert report.brief(value) == text
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (200, PLAN),
+        (80, PLAN.partition("(")[0] + "(...)"),
+        (68, PLAN.partition("(")[0].removeprefix("void ") + "(...)"),
+        (60, "mshadow::cuda::MapPlanLargeKernel<mshadow::sv::save...>(...)"),
+        (46, "mshadow::cuda::MapPlanLargeKernel<...>(...)"),
+        (38, "MapPlanLargeKernel<mshadow::s...>(...)"),
+        (30, "MapPlanLargeKernel<...>(...)"),
+        (16, "MapPlanLargeK..."),
+    ],
+)
+def test_a_name_loses_first_what_tells_least(width, text):
+    assert report.shortened(PLAN, width) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("[CUDA memcpy HtoD and some]", "[CUDA memcpy HtoD..."),
+        ("a::b::forward_kernel(int)", "forward_kernel(...)"),
+        ("volta_scudnn_128x32_relu_interior_nn_v1", "volta_scudnn_128x..."),
+        ("void f<&(g(int))>(float const *, int)", "f<&(g(int))>(...)"),
+        ("empty_parameters_here()", "empty_parameters_..."),
+        ("std::vector<int>::size_of_it(int)", "std::vector<int>:..."),
+    ],
+)
+def test_other_names_are_cut_sensibly_too(name, text):
+    assert report.shortened(name, 20) == text
+
+
+@given(st.text("ab:<>(), [", max_size=60), st.integers(16, 50))
+def test_no_name_is_wider_than_it_may_be(name, width):
+    assert len(report.shortened(name, width)) <= width
+
+
+def test_a_table_is_fitted_by_its_names_alone():
+    shown = report.Table("t", ("calls", "name"), (("12345678", PLAN),), names={1})
+
+    (row,) = report.fitted(shown, 48).rows
+
+    assert row == ("12345678", "MapPlanLargeKernel<mshadow::s...>(...)")
+    assert report.fitted(replace(shown, names=frozenset()), 48).rows == shown.rows
+    assert len(report.fitted(shown, 5).rows[0][1]) <= 16
