@@ -81,13 +81,18 @@ def run(folder, words, **environ):
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder / "project"), **environ},
+        env={**os.environ, "PYTHONPATH": _with(folder / "project"), **environ},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _with(folder):
+    more = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(folder), *filter(None, [more])])
 
 
 def trained(folder, edition, model, words):

@@ -1,0 +1,147 @@
+#include "calls.h"
+
+#include <cupti.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace calls {
+namespace {
+
+constexpr size_t MOST = 2048;  // functions of a domain
+constexpr uint32_t UNNAMED = UINT32_MAX;
+
+Recording *recording;
+Hooks hooks;
+std::atomic<bool> recorded;
+CUpti_SubscriberHandle subscriber;
+
+// The numbers of the functions' names, found once; and what a call of each may mean.
+enum Meaning : uint8_t { PLAIN, WAITS, STARTS, STOPS, OURS };
+struct Function {
+    std::atomic<uint32_t> name{UNNAMED};
+    std::atomic<Meaning> meaning{PLAIN};
+    std::atomic<records::Total *> row{nullptr};
+};
+Function functions[2][MOST];
+
+// The outermost call of this thread; those inside it are the runtime's own affair.
+thread_local struct {
+    int depth;
+    uint64_t start;
+} call;
+
+// `cuMemcpyHtoD_v2`, `cudaLaunchKernel_ptsz_v7000`: without what tells versions apart.
+std::string_view plain(std::string_view name)
+{
+    const auto cut = [&](size_t from) { name = name.substr(0, from); };
+    const auto version = name.rfind("_v");
+    if (version != name.npos && version + 2 < name.size() &&
+        name.find_first_not_of("0123456789", version + 2) == name.npos)
+        cut(version);
+    for (const char *suffix : {"_ptsz", "_ptds"})
+        if (name.size() > 5 && name.substr(name.size() - 5) == suffix)
+            cut(name.size() - 5);
+    return name;
+}
+
+bool ends(std::string_view text, std::string_view end)
+{
+    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+Meaning meaning_of(std::string_view name)
+{
+    // CUPTI asks for the name of every kernel that is launched.
+    if (name == "cuKernelGetName")
+        return OURS;
+    if (ends(name, "ProfilerStart"))
+        return STARTS;
+    if (ends(name, "ProfilerStop"))
+        return STOPS;
+    // Of the copies, those that wait: cudaMemcpy, cuMemcpyDtoH.
+    const bool copies = name.find("Memcpy") != name.npos && !ends(name, "Async");
+    return ends(name, "Synchronize") || copies ? WAITS : PLAIN;
+}
+
+Function &function(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *symbol)
+{
+    Function &f = functions[domain == CUPTI_CB_DOMAIN_RUNTIME_API][id % MOST];
+    if (f.name.load(std::memory_order_relaxed) == UNNAMED) {
+        const std::string_view name = plain(symbol ? symbol : "[unknown]");
+        f.meaning = meaning_of(name);
+        const uint32_t id = recording->name(name);
+        if (!recording->trace() && f.meaning != OURS)
+            f.row = recording->row(records::CALLS, 0, id);
+        f.name = id;
+    }
+    return f;
+}
+
+uint64_t now()
+{
+    uint64_t ns = 0;
+    cuptiGetTimestamp(&ns);
+    return ns;
+}
+
+void finish(Function &f, const CUpti_CallbackData &data, uint64_t start)
+{
+    const uint64_t end = now();
+    if (!recording->trace())
+        return add(f.row, end - start);
+    static thread_local const uint32_t thread = syscall(SYS_gettid);
+    const uint32_t result = data.functionReturnValue ? *(uint32_t *)data.functionReturnValue : 0;
+    recording->append(records::API, records::Api{{}, start, end, thread, data.correlationId,
+                                                 f.name, result});
+}
+
+void CUPTIAPI called(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
+{
+    const auto &data = *(const CUpti_CallbackData *)info;
+    if (data.callbackSite == CUPTI_API_ENTER) {
+        if (call.depth++ == 0)
+            call.start = now();
+        return;
+    }
+    if (call.depth == 0 || --call.depth > 0)
+        return;
+    Function &f = function(domain, id, data.functionName);
+    const Meaning meaning = f.meaning;
+    if (meaning == STARTS)
+        hooks.profiling(true);
+    if (meaning != OURS && recorded.load(std::memory_order_relaxed))
+        finish(f, data, call.start);
+    if (meaning == STOPS)
+        hooks.profiling(false);
+    if (meaning == WAITS)
+        hooks.synchronized();
+}
+
+const char *failure(CUptiResult result)
+{
+    if (result == CUPTI_SUCCESS)
+        return nullptr;
+    const char *text = nullptr;
+    cuptiGetResultString(result, &text);
+    return text ? text : "CUPTI failed";
+}
+
+}  // namespace
+
+const char *count_in(Recording &to, Hooks asked)
+{
+    recording = &to;
+    hooks = asked;
+    for (const char *why : {failure(cuptiSubscribe(&subscriber, called, nullptr)),
+                            failure(cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API)),
+                            failure(cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API))})
+        if (why)
+            return why;
+    return nullptr;
+}
+
+void record(bool on) { recorded = on; }
+
+}  // namespace calls

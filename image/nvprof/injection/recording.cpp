@@ -1,0 +1,179 @@
+#include "recording.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+namespace {
+
+constexpr size_t MIB = 1 << 20;
+constexpr size_t CHUNK = 4 * MIB;             // the file grows by
+constexpr size_t ADDRESSES = (size_t)1 << 40; // only named, so that records never move
+constexpr size_t LONGEST = MIB;               // of a text that is written down
+constexpr size_t FEW_ADDRESSES = 256 * MIB;   // where a limit forbids more
+
+size_t rounded(size_t bytes) { return (bytes + 7) / 8 * 8; }
+
+uint64_t unix_ns()
+{
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+// The arguments of this process, each ended by a NUL; cut at an argument.
+size_t command_line(char *to, size_t room)
+{
+    const int fd = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    size_t size = 0;
+    for (ssize_t n; size < room && (n = read(fd, to + size, room - size)) > 0;)
+        size += n;
+    ::close(fd);
+    while (size > 0 && to[size - 1] != 0)
+        size--;
+    memset(to + size, 0, room - size);
+    return size;
+}
+
+int create(const std::string &folder, std::string &file)
+{
+    const std::string pid = std::to_string(getpid());
+    for (int n = 0; n < 1000; n++) {
+        file = pid + (n ? "." + std::to_string(n) : "") + ".prof";
+        const int fd =
+            ::open((folder + "/" + file).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+}  // namespace
+
+bool Recording::open(const std::string &folder, bool trace, uint64_t base)
+{
+    fd_ = create(folder, file_);
+    if (fd_ < 0)
+        return false;
+    trace_ = trace;
+    for (reserved_ = ADDRESSES; reserved_ >= FEW_ADDRESSES; reserved_ /= 16) {
+        void *p = mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                       -1, 0);
+        if (p != MAP_FAILED) {
+            base_ = (char *)p;
+            break;
+        }
+    }
+    if (base_ == nullptr || !grow())
+        return false;
+    header_ = (records::Header *)base_;
+    at_ = sizeof *header_;
+    memcpy(header_->magic, records::MAGIC, sizeof header_->magic);
+    header_->pid = getpid();
+    header_->parent = getppid();
+    header_->trace = trace;
+    header_->base = base;
+    header_->started_ns = unix_ns();
+    command_line(header_->command, sizeof header_->command);
+    return true;
+}
+
+// Blocks of the file are allotted before they are mapped: a full disk is then an error here,
+// and no signal at the first write.
+bool Recording::grow()
+{
+    if (mapped_ + CHUNK > reserved_ || posix_fallocate(fd_, mapped_, CHUNK) != 0)
+        return false;
+    if (mmap(base_ + mapped_, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_,
+             mapped_) == MAP_FAILED)
+        return false;
+    mapped_ += CHUNK;
+    // Of a trace, what is written is not looked at again, but for the header.
+    if (trace_ && mapped_ > 3 * CHUNK)
+        munmap(base_ + mapped_ - 3 * CHUNK, CHUNK);
+    return true;
+}
+
+char *Recording::put(records::Kind kind, const void *record, size_t size, const char *text,
+                     size_t length)
+{
+    const size_t bytes = rounded(size + length);
+    if (header_ == nullptr)
+        return nullptr;
+    full_ = full_ || (at_ + bytes > mapped_ && !grow());
+    if (full_) {
+        header_->lost += kind != records::NAME;
+        return nullptr;
+    }
+    char *to = base_ + at_;
+    memcpy(to, record, size);
+    if (length)
+        memcpy(to + size, text, length);
+    *(records::Lead *)to = {kind, (uint32_t)bytes};
+    at_ += bytes;
+    // Who reads after a crash sees whole records only.
+    __atomic_store_n(&header_->committed, at_ - sizeof *header_, __ATOMIC_RELEASE);
+    return to;
+}
+
+uint32_t Recording::name(std::string_view text)
+{
+    std::lock_guard<std::mutex> held(lock_);
+    if (const auto known = names_.find(text); known != names_.end())
+        return known->second;
+    const uint32_t id = texts_.size();
+    texts_.emplace_back(text);
+    names_.emplace(texts_.back(), id);
+    const size_t length = std::min(text.size(), LONGEST);
+    const records::Name record{{}, id, (uint32_t)length};
+    put(records::NAME, &record, sizeof record, text.data(), length);
+    return id;
+}
+
+records::Total *Recording::row(records::Section section, uint32_t device, uint32_t name)
+{
+    std::lock_guard<std::mutex> held(lock_);
+    const uint64_t key = (uint64_t)name << 32 | (device & 0xffff) << 1 | section;
+    auto known = rows_.find(key);
+    if (known == rows_.end()) {
+        const records::Total fresh{{}, name, section, device, 0, 0, 0, UINT64_MAX, 0};
+        char *at = put(records::TOTAL, &fresh, sizeof fresh, nullptr, 0);
+        known = rows_.emplace(key, (records::Total *)at).first;
+    }
+    return known->second;
+}
+
+void Recording::dropped(uint64_t activities)
+{
+    std::lock_guard<std::mutex> held(lock_);
+    if (header_)
+        header_->dropped += activities;
+}
+
+void Recording::versions(uint32_t driver, uint32_t cupti)
+{
+    header_->driver = driver;
+    header_->cupti = cupti;
+}
+
+void Recording::end()
+{
+    std::lock_guard<std::mutex> held(lock_);
+    if (header_ == nullptr)
+        return;
+    header_->ended = 1;
+    header_ = nullptr;
+    // What is mapped beyond the end stays mapped: nobody touches it, since put() gives up.
+    if (ftruncate(fd_, at_) != 0)
+        perror("nvprof");
+    ::close(fd_);
+}
