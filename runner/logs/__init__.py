@@ -2,7 +2,8 @@
 
     bytes -> lines.py (as a terminal shows them) -> cuts.py (mends lines cut in two)
           -> inference.py, timing.py, profiles.py (one reader for each kind of figure)
-             profiles.py -> tables.py (nvprof.py's and nsys.py's forms)
+             profiles.py -> tables.py (nvprof.py's and nsys.py's forms), ncu.py,
+                            csv_tables.py
 
 A figure counts only where it stands as a program prints it: alone on its line, in one
 of the printed forms. Prose, listings and tables written by hand are not output.

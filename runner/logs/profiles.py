@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from runner.logs.csv_tables import CsvReader
+from runner.logs.ncu import LaunchReader
 from runner.logs.tables import TableReader
 from runner.model import ProfileTable
 
@@ -12,16 +14,27 @@ class ProfileReader:
     def __init__(self) -> None:
         self.found: list[ProfileTable] = []
         self._tables = TableReader(self.found)
+        self._launches = LaunchReader(self.found)
+        self._csv = CsvReader(self.found)
+        self._readers = (self._csv, self._launches, self._tables)
 
     @property
     def busy(self) -> bool:
         """Whether a table is open."""
-        return self._tables.busy
+        return any(reader.busy for reader in self._readers)
 
     def read(self, line: str) -> None:
         """Take one clean line, stripped."""
+        if self._csv.read(line):
+            self._launches.close()
+            self._tables.close()
+            return
+        self._launches.read(line)
         self._tables.read(line)
+        if self._tables.busy:
+            self._launches.close()
 
     def close(self) -> None:
-        """End the open table; one without a single row is none."""
-        self._tables.close()
+        """End what is open; a table without a single row is none."""
+        for reader in self._readers:
+            reader.close()

@@ -30,6 +30,7 @@ _TRACES = Traces(
         *("real", "user", "New Inf", "Loading", "Running", "Test bat", "NVPROF"),
         *("Profiling res", "API calls", "GPU activ", "Time(%)", "Time (%)"),
         *("Statistics", "Summary", "stats report", "/reports/"),
+        *(", Context ", ", Stream ", '"Kernel Name"'),
     )
 )
 _STAMP = re.compile(r"\[ ?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][^\]]{5,60}\] +")
