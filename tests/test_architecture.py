@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = ROOT / "runner"
 PROJECT = ROOT / "project"
+NVPROF = ROOT / "image" / "nvprof" / "nvprof"
 
 LAYERS: dict[str, int] = {
     "model": 0,
@@ -69,8 +70,13 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pynvml": ("runner/nvidia/nvml.py",),
     "requests": ("runner/engines/docker/",),
     "yaml": ("runner/yamldoc/",),
-    "sqlite3": ("runner/index.py",),
+    "sqlite3": (
+        "runner/index.py",
+        "image/nvprof/nvprof/store.py",
+        "image/nvprof/nvprof/program.py",
+    ),
     "subprocess": (
+        "image/nvprof/nvprof/session.py",
         "runner/process.py",
         "project/compiler.py",
         "project/gpu_facts.py",
@@ -97,7 +103,8 @@ HOMES: dict[str, tuple[str, ...]] = {
 
 
 def sources() -> list[Path]:
-    return sorted([*RUNNER.rglob("*.py"), *PROJECT.rglob("*.py")])
+    folders = (RUNNER, PROJECT, NVPROF)
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
 
 
 def imports(path: Path) -> set[str]:
@@ -158,6 +165,12 @@ def test_runner_and_project_never_import_each_other():
         assert not {n.split(".")[0] for n in imports(path)} & modules, path
     for path in PROJECT.rglob("*.py"):
         assert not any(n.split(".")[0] == "runner" for n in imports(path)), path
+
+
+def test_nvprof_needs_the_standard_library_only():
+    allowed = sys.stdlib_module_names | {"nvprof"}
+    for path in NVPROF.rglob("*.py"):
+        assert {name.split(".")[0] for name in imports(path)} <= allowed, path
 
 
 def test_no_source_file_is_longer_than_400_lines():

@@ -1,0 +1,72 @@
+"""Where nvprof's lines go: stderr, stdout, a file, or a file of each process."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from nvprof import places
+
+
+class Log:
+    """Lines in nvprof's form: `==PID== ...` of a process, `======== ...` of the run."""
+
+    def __init__(
+        self, name: str | None, environ: Mapping[str, str], host: str, quiet: bool
+    ) -> None:
+        self._name, self._environ, self._host = name, environ, host
+        self._quiet = quiet
+        self._files: dict[str, TextIO] = {}
+        self._stack = contextlib.ExitStack()
+        if name is not None and not places.of_each_process(name):
+            self._file(name, 0)
+
+    def _file(self, name: str, pid: int) -> TextIO:
+        if name in places.STDOUT:
+            return sys.stdout
+        if name in places.STDERR:
+            return sys.stderr
+        path = places.expanded(name, self._environ, self._host, pid)
+        if path not in self._files:
+            self._files[path] = self._stack.enter_context(
+                Path(path).open("w", encoding="utf-8", errors="backslashreplace")
+            )
+        return self._files[path]
+
+    def _write(self, lines: Iterable[str], pid: int | None) -> None:
+        if self._quiet:
+            return
+        file = sys.stderr
+        if self._name is not None:
+            own = places.of_each_process(self._name)
+            if pid is not None or not own:
+                file = self._file(self._name, pid or 0)
+        # A reader that has gone away must not change how the application ended.
+        with contextlib.suppress(BrokenPipeError):
+            for line in lines:
+                file.write(line + "\n")
+            file.flush()
+
+    def lines(self, lines: Iterable[str], pid: int | None = None) -> None:
+        """Write lines as they come."""
+        self._write(lines, pid)
+
+    def of(self, pid: int | None, text: str) -> None:
+        """Write one line of a process, or of the run."""
+        lead = "========" if pid is None else f"=={pid}=="
+        self._write([f"{lead} {text}"], pid)
+
+    def warn(self, text: str, pid: int | None = None) -> None:
+        """Write a warning."""
+        self.of(pid, f"Warning: {text}")
+
+    def error(self, text: str) -> None:
+        """Write an error."""
+        self.of(None, f"Error: {text}")
+
+    def close(self) -> None:
+        """Close the files."""
+        self._stack.close()

@@ -1,0 +1,196 @@
+"""nvprof from its command line to its exit status."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from nvprof import (
+    VERSION,
+    counters,
+    manual,
+    perfetto,
+    places,
+    processes,
+    report,
+    session,
+    store,
+)
+from nvprof.log import Log
+from nvprof.options import OptionError, Options, parse
+from nvprof.run import CannotRun, Run
+
+FAILED = 1
+LIBRARY = Path(__file__).resolve().parent.parent / "libnvprof.so"
+NCU = ("ncu", "/usr/local/cuda/bin/ncu", "nv-nsight-cu-cli")
+PARAMS = Path("/proc/driver/nvidia/params")
+STATUS = Path("/proc/self/status")
+
+
+class Interrupted(BaseException):
+    """A signal came while results were written; all is put away first."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def main(words: Sequence[str]) -> int:
+    """Run nvprof."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+    try:
+        status = _served(words)
+    except Interrupted as error:
+        status = -error.number
+    except KeyboardInterrupt:
+        status = -signal.SIGINT
+    _flush()
+    return session.end_as(status)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
+def _flush() -> None:
+    """Empty stdout here: Python would answer a closed pipe with a status of its own."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _served(words: Sequence[str]) -> int:
+    environ, host = dict(os.environ), socket.gethostname()
+    shown = Log(None, environ, host, quiet=False)
+    try:
+        options = parse(words, lambda path: Path(path).read_text(encoding="utf-8"))
+    except OptionError as error:
+        shown.error(str(error))
+        shown.of(None, 'Use "nvprof --help" for usage information.')
+        return FAILED
+    if options.help:
+        print(manual.usage())
+        return 0
+    if options.version:
+        print(f"nvprof: profiler of CUDA programs, on CUPTI\nRelease version {VERSION}")
+        return 0
+    try:
+        log = Log(options.log_file, environ, host, options.quiet)
+    except OSError as error:
+        shown.error(f"cannot write {error.filename}: {error.strerror}")
+        return FAILED
+    try:
+        return _told(options, log, environ, host)
+    except CannotRun as error:
+        shown.error(str(error))
+        return FAILED
+    except session.NotStarted as error:
+        shown.error(str(error))
+        return error.status
+    finally:
+        log.close()
+
+
+def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int:
+    for note in options.notes:
+        log.warn(note)
+    if options.imported is not None:
+        return _imported(options, log, environ, host)
+    run = Run(options, log, environ, host)
+    if not options.application and not options.query:
+        raise CannotRun('no application; use "nvprof --help" for usage information')
+    run.check()
+    if options.counts or options.query:
+        measuring = _measuring(options, log)
+        if measuring:
+            return run.bare(measuring)
+        if options.query:
+            return FAILED
+    library = Path(environ.get("NVPROF_LIBRARY") or LIBRARY).resolve()
+    if library.is_file():
+        status = run.profile(library)
+    else:
+        log.warn(f"{library} is missing; the application runs without being profiled.")
+        status = run.bare(options.application)
+        log.lines(["No kernels were profiled."])
+    verdict = processes.verdict(status)
+    if verdict is not None:
+        log.error(verdict)
+    return status
+
+
+def _measuring(options: Options, log: Log) -> tuple[str, ...] | None:
+    """Give ncu's command line, or say why there is none."""
+    ncu = next(filter(None, map(shutil.which, NCU)), None)
+    params = PARAMS.read_text() if PARAMS.is_file() else ""
+    why = counters.why_not(ncu, counters.allowed(params, STATUS.read_text()))
+    if ncu is None or why is not None:
+        log.warn(why or "")
+        return None
+    if options.query:
+        return ncu, "--query-metrics"
+    _, unknown = counters.measured(options)
+    if unknown:
+        names = ", ".join(unknown)
+        log.warn(f"ncu has no metric known here for {names}; `ncu --query-metrics`.")
+    log.warn(
+        "Counters are measured by ncu, which prints them; no timeline is profiled."
+    )
+    return counters.command(ncu, options)
+
+
+def _imported(options: Options, log: Log, environ: dict[str, str], host: str) -> int:
+    """Print a file that an earlier run wrote."""
+    name = places.expanded(options.imported or "", environ, host, os.getpid())
+    try:
+        base = store.Store(Path(name))
+    except store.NotOurs as error:
+        raise CannotRun(f'"{name}" {error}') from error
+    except OSError as error:
+        raise CannotRun(f'cannot read "{name}": {error.strerror}') from error
+    try:
+        return _reported(base, name, options, log, environ, host)
+    except sqlite3.DatabaseError as error:
+        raise CannotRun(f'"{name}" is damaged: {error}') from error
+    finally:
+        base.close()
+
+
+def _reported(
+    base: store.Store,
+    name: str,
+    options: Options,
+    log: Log,
+    environ: dict[str, str],
+    host: str,
+) -> int:
+    for text in report.missing(base.number("dropped"), base.number("lost")):
+        log.warn(text)
+    if not base.number("ended"):
+        log.warn("The process did not come to an orderly end while it was recorded.")
+    base.restrict(options.kernels)
+    if options.export_trace is not None:
+        pid = base.number("pid")
+        path = Path(places.expanded(options.export_trace, environ, host, pid))
+        if path.exists() and not options.force:
+            raise CannotRun(f'file "{path}" exists; use -f to overwrite it')
+        try:
+            with path.open("w", encoding="utf-8") as file:
+                perfetto.write(base, file)
+        except OSError as error:
+            raise CannotRun(f'cannot write "{path}": {error.strerror}') from error
+        log.of(None, f"Generated trace file: {path.resolve()}")
+        if not (options.traces or options.summary):
+            return 0
+    log.of(None, "Profiling result:")
+    log.lines(report.stored(base, options))
+    return 0

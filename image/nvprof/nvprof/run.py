@@ -1,0 +1,182 @@
+"""Profile one run of an application: before it, while it runs, and after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from nvprof import perfetto, places, processes, report, session, store, stream
+from nvprof.log import Log
+from nvprof.options import Options
+from nvprof.processes import Process
+
+
+class CannotRun(Exception):
+    """Something stands in the way before the application has begun."""
+
+
+class Run:
+    """One application under the profiler."""
+
+    def __init__(
+        self, options: Options, log: Log, environ: Mapping[str, str], host: str
+    ) -> None:
+        self._options, self._log = options, log
+        self._environ, self._host = environ, host
+        self._taken: set[str] = set()
+
+    def check(self) -> None:
+        """Refuse outputs that exist or cannot be written, before anything has run."""
+        options = self._options
+        if options.export_trace is not None:
+            self._check(options.export_trace)
+        if options.output is not None:
+            self._check(options.output)
+
+    def _check(self, name: str) -> None:
+        path = Path(self._place(name))
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            raise CannotRun(f'cannot write "{path}": no such folder, or not writable')
+        if places.of_each_process(name):
+            return
+        if path.is_dir():
+            raise CannotRun(f'cannot write "{path}": it is a folder')
+        if path.exists() and not self._options.force:
+            raise CannotRun(f'file "{path}" exists; use -f to overwrite it')
+
+    def _place(self, name: str, pid: int | None = None) -> str:
+        shown = places.expanded(name, self._environ, self._host, pid)
+        own = places.of_each_process(shown)
+        return shown if pid is not None or own else shown.replace("%%", "%")
+
+    def profile(self, library: Path) -> int:
+        """Run the application; give its status, negative for a signal."""
+        options = self._options
+        beside = Path(self._place(options.output)).parent if options.output else None
+        folder = session.Folder.make(beside)
+        try:
+            environ = session.environment(
+                self._environ,
+                library,
+                folder.path,
+                records=options.records,
+                from_start=options.from_start,
+                demangle=options.demangle,
+            )
+            launched, status = self._watch(environ, folder)
+            self._tell(folder, launched, status)
+            return status
+        finally:
+            folder.remove()
+
+    def bare(self, command: tuple[str, ...]) -> int:
+        """Run a command without the library."""
+        for event in session.run(command, self._environ, None):
+            if isinstance(event, session.Exited):
+                return event.status
+        raise AssertionError("a run ends with Exited")
+
+    def _watch(
+        self, environ: Mapping[str, str], folder: session.Folder
+    ) -> tuple[int, int]:
+        options, launched = self._options, 0
+        before: set[int] = set()
+        for event in session.run(options.application, environ, folder, options.timeout):
+            if isinstance(event, session.Began):
+                launched = event.pid
+            elif isinstance(event, session.Started):
+                pid = event.pid
+                if processes.announced(pid, launched, options.children, before):
+                    shown = f"NVPROF is profiling process {pid}, command: "
+                    self._log.of(pid, shown + self._command(event.file))
+                before.add(pid)
+            elif isinstance(event, session.TimedOut):
+                self._log.warn(f"The application ran over {options.timeout} s.")
+            else:
+                return launched, event.status
+        raise AssertionError("a run ends with Exited")
+
+    def _command(self, path: Path) -> str:
+        try:
+            with path.open("rb") as file:
+                return " ".join(stream.read_header(file).command)
+        except (OSError, stream.NotARecording):
+            return " ".join(self._options.application)
+
+    def _tell(self, folder: session.Folder, launched: int, status: int) -> None:
+        found: list[Process] = []
+        for path in folder.recordings():
+            try:
+                with path.open("rb") as file:
+                    found.append(Process(stream.read_header(file), path))
+            except (OSError, stream.NotARecording):
+                self._log.warn(f"The recording {path.name} cannot be read.")
+        chosen = processes.shown(found, launched, self._options.children)
+        if not chosen:
+            self._log.warn("No CUDA application was profiled, exiting")
+            self._log.lines(["No kernels were profiled."])
+        for turn, process in enumerate(chosen):
+            told = processes.ending(
+                process, chosen[turn + 1 :], launched, status, _alive(process.pid)
+            )
+            self._one(process, told, folder)
+
+    def _one(self, process: Process, told: str | None, folder: session.Folder) -> None:
+        """Write what one process did."""
+        options, log, pid = self._options, self._log, process.pid
+        prints = bool(options.tables or options.traces)
+        if prints:
+            log.of(pid, f"Profiling application: {process.command}")
+        if told is not None:
+            log.warn(told, pid)
+        for text in report.missing(process.header.dropped, process.header.lost):
+            log.warn(text, pid)
+        with process.path.open("rb") as file:
+            if not options.records:
+                got = report.recorded(file, process.header, options.demangle)
+                log.of(pid, "Profiling result:")
+                log.lines(report.tables(got.totals, got.devices, options), pid)
+                return
+            base = folder.path / f"{process.path.name}.sqlite"
+            store.written(base, file, process.header, options.demangle)
+        store.keep(base, options.kernels)
+        self._stored(base, pid)
+
+    def _stored(self, path: Path, pid: int) -> None:
+        options, log = self._options, self._log
+        base = store.Store(path)
+        try:
+            if options.tables or options.traces:
+                log.of(pid, "Profiling result:")
+                log.lines(report.stored(base, options), pid)
+            if options.export_trace is not None:
+                name = self._name(options.export_trace, pid)
+                with Path(name).open("w", encoding="utf-8") as file:
+                    perfetto.write(base, file)
+                log.of(pid, f"Generated trace file: {Path(name).resolve()}")
+        finally:
+            base.close()
+        if options.output is not None:
+            name = self._name(options.output, pid)
+            path.replace(name)
+            log.of(pid, f"Generated result file: {Path(name).resolve()}")
+
+    def _name(self, wanted: str, pid: int) -> str:
+        """Name a process's file; what another process has got is not overwritten."""
+        first = name = self._place(wanted, pid)
+        while name in self._taken or (Path(name).exists() and not self._options.force):
+            self._taken.add(name)
+            name = places.unused(first, self._taken, pid)
+        if name != first:
+            self._log.warn(
+                f'"{first}" is taken, so this process\'s file is "{name}".'
+                ' Use "%p" in the name where several processes use CUDA.',
+                pid,
+            )
+        self._taken.add(name)
+        return name
+
+
+def _alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").is_dir()

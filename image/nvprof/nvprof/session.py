@@ -1,0 +1,250 @@
+"""Run the application with the library in it, and tell what it says on the way."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple, Union
+
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+GRACE_S = 5.0
+"""Seconds from SIGTERM to SIGKILL where --timeout has run out."""
+
+
+class Began(NamedTuple):
+    """The application runs."""
+
+    pid: int
+
+
+class Started(NamedTuple):
+    """A process uses CUDA from now on, and records into `file`."""
+
+    pid: int
+    file: Path
+
+
+class Exited(NamedTuple):
+    """The application is over; negative is a signal's number, as in subprocess."""
+
+    status: int
+
+
+class TimedOut(NamedTuple):
+    """The application ran longer than --timeout allows, and is told to end."""
+
+
+Event = Union[Began, Started, TimedOut, Exited]
+
+
+class NotStarted(Exception):
+    """The application cannot be started; `status` is the shell's for it."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Folder:
+    """The session's folder: the processes' files, and the FIFO of events."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fifo = path / "events"
+        os.mkfifo(self._fifo, 0o600)
+        # Opened both ways, so that neither side ever waits for the other.
+        self.events = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    @classmethod
+    def make(cls, beside: Path | None) -> Folder:
+        """Make it beside a file, or where temporary files go."""
+        for parent in (beside, None) if beside else (None,):
+            path = Path(tempfile.mkdtemp(prefix=".nvprof-", dir=parent))
+            try:
+                return cls(path.resolve())
+            except OSError:
+                shutil.rmtree(path, ignore_errors=True)
+                if parent is None:
+                    raise
+        raise AssertionError("one of the two either returned or raised")
+
+    def remove(self) -> None:
+        """Remove it and all in it."""
+        os.close(self.events)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def recordings(self) -> list[Path]:
+        """Give the processes' files."""
+        return sorted(self.path.glob("*.prof"))
+
+
+def environment(
+    given: Mapping[str, str],
+    library: Path,
+    folder: Path,
+    *,
+    records: bool,
+    from_start: bool,
+    demangle: bool,
+) -> dict[str, str]:
+    """Write the environment in which CUDA loads the library."""
+    return {
+        **given,
+        "CUDA_INJECTION64_PATH": str(library),
+        "NVPROF_SESSION": str(folder),
+        "NVPROF_TRACE": str(int(records)),
+        "NVPROF_FROM_START": str(int(from_start)),
+        "NVPROF_DEMANGLE": str(int(demangle)),
+    }
+
+
+def starts(text: bytes) -> tuple[list[tuple[int, str]], bytes]:
+    """Read the FIFO's whole lines; give the processes that start, and what is left."""
+    *lines, rest = text.split(b"\n")
+    found = []
+    for line in lines:
+        word, _, more = line.partition(b" ")
+        pid, _, name = more.partition(b" ")
+        if word == b"start" and pid.isdigit() and name and b"/" not in name:
+            found.append((int(pid), os.fsdecode(name)))
+    return found, rest
+
+
+def run(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Folder | None,
+    timeout: float | None = None,
+) -> Iterator[Event]:
+    """Run a command to its end, in this process group and with these three streams."""
+    with _Signals() as signals:
+        child = _started(command, environ)
+        yield Began(child.pid)
+        text, deadline, files = b"", None, [signals.fd]
+        files += [folder.events] if folder else []
+        told = False
+        while True:
+            status = child.poll()
+            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if status is None:
+                select.select(files, [], [], wait)
+            if folder is not None:
+                found, text = starts(text + _ready(folder.events))
+                for pid, name in found:
+                    if timeout is not None and deadline is None:
+                        deadline = time.monotonic() + timeout
+                    yield Started(pid, folder.path / name)
+            if status is not None:
+                yield Exited(status)
+                return
+            for number in signals.taken():
+                if _for_child(number):
+                    child.send_signal(number)
+            if deadline is not None and time.monotonic() >= deadline:
+                child.send_signal(signal.SIGKILL if told else signal.SIGTERM)
+                deadline = time.monotonic() + GRACE_S
+                if not told:
+                    yield TimedOut()
+                told = True
+
+
+def _started(
+    command: Sequence[str], environ: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(list(command), env=dict(environ))
+    except FileNotFoundError as error:
+        raise NotStarted(f"application not found: {command[0]}", 127) from error
+    except OSError as error:
+        text = f"application cannot be run: {command[0]}: {error.strerror}"
+        raise NotStarted(text, 126) from error
+
+
+def _ready(fd: int) -> bytes:
+    """Read what is there, without waiting."""
+    parts = []
+    while True:
+        try:
+            part = os.read(fd, 1 << 16)
+        except BlockingIOError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _for_child(number: int) -> bool:
+    """Tell whether a signal must be passed on: not what the terminal sent to both."""
+    if number not in FORWARDED:
+        return False
+    return not (number in FROM_TERMINAL and _in_foreground())
+
+
+def _in_foreground() -> bool:
+    for fd in (0, 1, 2):
+        try:
+            return os.tcgetpgrp(fd) == os.getpgrp()
+        except OSError:
+            continue
+    return False
+
+
+class _Signals:
+    """While the application runs, signals are bytes in a pipe and end nothing here."""
+
+    def __enter__(self) -> _Signals:
+        self.fd, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._before: dict[int, object] = {}
+        for number in (*FORWARDED, signal.SIGCHLD):
+            before = signal.getsignal(number)
+            # What nohup and shells had ignored stays ignored, here and in the child.
+            if number == signal.SIGCHLD or before != signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, _nothing)
+        self._wakeup = signal.set_wakeup_fd(self._end, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+        os.close(self.fd)
+        os.close(self._end)
+
+    def taken(self) -> bytes:
+        """Give the numbers of the signals that came."""
+        return _ready(self.fd)
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """Let Python write the signal's number into the pipe."""
+
+
+def end_as(status: int) -> int:
+    """Give the exit status for a child's; die by its signal where it did."""
+    if status >= 0:
+        return status
+    number = -status
+    if number != signal.SIGKILL:
+        # A core file of this process would tell nothing of the application.
+        _no_core()
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def _no_core() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

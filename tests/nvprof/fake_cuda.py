@@ -1,0 +1,68 @@
+"""Stand for a program that uses CUDA, with the library's part played in Python.
+
+Its words are done in turn: `cuda` records, `cut` records without an orderly end,
+`say TEXT`, `sleep SECONDS`, `fork WORDS` (the rest, in a child, waited for),
+`exec WORDS`, `exit STATUS`, `kill SIGNAL`, `catch` (SIGINT and SIGTERM exit 3),
+`drop N`, `stdin` (copy it).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import recording
+
+
+def record(ended: bool, dropped: int = 0) -> None:
+    if "NVPROF_SESSION" in os.environ:
+        made = recording.small(trace=os.environ["NVPROF_TRACE"] == "1")
+        command = ("python", Path(sys.argv[0]).name, *sys.argv[1:])
+        recording.commit(made, command, ended=int(ended), dropped=dropped)
+
+
+def caught(*_: object) -> None:
+    print("caught", flush=True)
+    os._exit(3)
+
+
+def main(words: list[str]) -> int:
+    while words:
+        word = words.pop(0)
+        if word == "cuda":
+            record(ended=True)
+        elif word == "cut":
+            record(ended=False)
+        elif word == "drop":
+            record(ended=True, dropped=int(words.pop(0)))
+        elif word == "say":
+            print(words.pop(0), flush=True)
+        elif word == "stdin":
+            sys.stdout.write(sys.stdin.read())
+        elif word == "sleep":
+            time.sleep(float(words.pop(0)))
+        elif word == "catch":
+            signal.signal(signal.SIGINT, caught)
+            signal.signal(signal.SIGTERM, caught)
+        elif word == "fork":
+            child = subprocess.run([sys.executable, __file__, *words], check=False)
+            return child.returncode
+        elif word == "exec":
+            os.execv(sys.executable, [sys.executable, __file__, *words])
+        elif word == "kill":
+            os.kill(os.getpid(), signal.Signals[words.pop(0)])
+        elif word == "exit":
+            return int(words.pop(0))
+        else:
+            raise SystemExit(f"no such word: {word}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
