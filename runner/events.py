@@ -20,6 +20,7 @@ from runner.model import (
     Limits,
     Machine,
     Profile,
+    ProfileFile,
     Reason,
     State,
     Stream,
@@ -231,6 +232,14 @@ class Found:
 
 
 @noun
+class Profiled:
+    """A command wrote profiles to the build folder; told when that is kept."""
+
+    index: int
+    files: tuple[ProfileFile, ...]
+
+
+@noun
 class Usage:
     """What the whole run used."""
 
@@ -286,6 +295,7 @@ Event = (
     | Tick
     | CommandFinished
     | Found
+    | Profiled
     | Usage
     | BuildFolder
     | Collected

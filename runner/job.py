@@ -299,6 +299,31 @@ class _Life:
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
             yield ev.Collected(path, size, writer.members)
+            if writer.members:
+                yield from self._profiled()
+
+    def _profiled(self) -> Iterator[ev.Event]:
+        """Tell the files that the commands' profilers wrote to the build folder."""
+        from runner.commands import exports
+
+        # What a command that failed was to write may be of the one that did not.
+        ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
+        texts = {step.index: step.command.text for step in self.steps}
+        lines = [(end.index, texts[end.index]) for end in ended]
+        if not any(exports.exporting(line) for _, line in lines):
+            return
+        caps = pack.build_caps(self.request.spec.limits)
+        try:
+            files = pack.files(self.paths.build, caps, root="build")
+        except RaiError as error:
+            yield ev.Warned(f"profiles are not looked for: {error}")
+            return
+        for index, found in sorted(exports.claimed(lines, files).items()):
+            yield ev.Profiled(index, found)
+
+
+def _failed(end: ev.CommandFinished) -> bool:
+    return end.exit_code != 0 or end.reason is not None
 
 
 class _Reading:

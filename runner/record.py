@@ -117,6 +117,8 @@ def _command(record: RunRecord, event: ev.Event) -> RunRecord:
             return _ended(record, event)
         case ev.Found(index, findings):
             return _amend(record, index, findings=findings)
+        case ev.Profiled(index, files):
+            return _amend(record, index, profile_files=files)
         case ev.Output(_, stream, _, offset, length):
             end = offset + length
             if stream is Stream.STDOUT:

@@ -52,7 +52,7 @@ class FakeEngine:
     """Serves from a script; ``no_image`` makes its image impossible to have.
 
     ``seen_inside`` is what only a container sees; ``busy`` maps a GPU's UUID to how
-    often it is still found in use.
+    often it is still found in use. ``build`` is what the commands leave behind.
     """
 
     script: Mapping[str, Says] = field(default_factory=dict)
@@ -65,6 +65,7 @@ class FakeEngine:
     busy: dict[str, int] = field(default_factory=dict)
     breaks_gpu: str = ""
     held: list[str] = field(default_factory=list)
+    build: Mapping[str, bytes] = field(default_factory=lambda: {"answer.txt": b"42\n"})
     ran: list[str] = field(default_factory=list)
     built: list[str | None] = field(default_factory=list)
 
@@ -136,7 +137,8 @@ class FakeEngine:
             )
             yield ev.GpuGiven(replace(use, after=after), over=True)
         yield ev.Usage(12345)
-        yield ev.BuildFolder(_tar({"build/answer.txt": b"42\n"}))
+        files = {f"build/{name}": data for name, data in self.build.items()}
+        yield ev.BuildFolder(_tar(files))
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from runner import data, events, job, record, runs, spec
 from runner.cancel import Cancel
-from runner.model import JobRequest, Outcome, Reason, RunRecord, State
+from runner.model import JobRequest, Outcome, ProfileFile, Reason, RunRecord, State
 from runner.paths import Home
 from tests.fake import FakeEngine, Says
 
@@ -192,6 +192,45 @@ def test_commands_that_need_a_gpu_are_skipped_without_one(project):
     assert "GPU" in found.commands[1].why
     assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
+
+
+def test_profiles_that_came_back_are_named_with_the_commands_that_wrote_them(project):
+    long = "a" * 120 + ".nvprof"
+    text = f"""\
+commands:
+  build:
+    - nvprof -o t.nvprof python a.py
+    - nvprof -o t.nvprof python b.py
+    - nvprof -o out/{long} python c.py
+    - nvprof -o lost.nvprof python d.py
+"""
+    engine = FakeEngine(
+        {"nvprof -o t.nvprof python b.py": Says(b"t.nvprof exists\n", exit_code=1)},
+        build={"t.nvprof": b"SQLite", f"out/{long}": b"SQLite...", "lost": b""},
+    )
+
+    found, told, home = carry_out(project, engine, keep_going=True, text=text)
+
+    assert [c.profile_files for c in found.commands] == [
+        (ProfileFile("nvprof", "t.nvprof", 6),),
+        (),
+        (ProfileFile("nvprof", f"out/{long}", 9),),
+        (),
+    ]
+    assert record.fold(runs.stamped(home.run(found.id))) == found
+    assert [e.index for e in told if isinstance(e, events.Profiled)] == [0, 2]
+
+
+def test_a_build_folder_that_cannot_be_looked_through_is_kept_with_a_warning(project):
+    text = "commands: {build: [nvprof -o t.nvprof python a.py]}\n"
+    engine = FakeEngine(build={"../t.nvprof": b"SQLite"})
+
+    found, _, home = carry_out(project, engine, text=text)
+
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+    assert "profiles are not looked for" in found.warnings[-1]
+    assert home.run(found.id).build.exists()
 
 
 def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):

@@ -17,6 +17,7 @@ from runner.model import (
     Machine,
     Outcome,
     Profile,
+    ProfileFile,
     Reason,
     State,
     Stream,
@@ -48,6 +49,7 @@ STORY = [
     ev.CommandSkipped(2, "./never", "command 2 failed"),
     ev.Usage(4096),
     ev.Collected("/r/build.tar.zst", 50, 2),
+    ev.Profiled(0, (ProfileFile("nvprof", "t.nvprof", 84),)),
     ev.Finished(Verdict(True, False, None, Reason.COMMAND_FAILED, "`false` exited 1")),
 ]
 
@@ -69,6 +71,7 @@ def test_a_record_holds_what_its_events_said():
     assert [c.exit_code for c in found.commands] == [0, 1, None]
     assert (found.stdout_bytes, found.stderr_bytes) == (6, 2)
     assert found.peak_memory_bytes == 4096
+    assert [len(c.profile_files) for c in found.commands] == [1, 0, 0]
     assert found.findings.inferences[0].op_times_s == (0.1, 0.2)
     assert found.verdict is not None
     assert found.verdict.reason is Reason.COMMAND_FAILED

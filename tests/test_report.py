@@ -13,6 +13,7 @@ from runner.model import (
     CommandRecord,
     Findings,
     Outcome,
+    ProfileFile,
     ProfileRow,
     ProfileTable,
     RunRecord,
@@ -88,6 +89,27 @@ def test_each_commands_profile_stands_under_its_command():
         "Commands",
         "nvprof: GPU activities of command 2, `python a.py`",
         "nvprof: GPU activities of command 3, `nvprof \\ ...`",
+    ]
+
+
+def test_each_profile_is_named_with_its_size_and_how_it_is_read_again():
+    files = (
+        ProfileFile("nvprof", "t.nvprof", 86016),
+        ProfileFile("nvprof", "t.ncu-rep", 1),
+        ProfileFile("nsys", "my run.nsys-rep", 1),
+        ProfileFile("ncu", "out/a.ncu-rep", 1),
+    )
+    one = CommandRecord(1, "./prof", None, Outcome.OK, profile_files=files)
+
+    *_, shown = report.of(RunRecord("1a", "/p", "f", 0.0, commands=(one,)))
+
+    assert isinstance(shown, report.Table)
+    assert shown.heads[-1] == "after `rai pull 1a`"
+    assert shown.rows[0] == ("2", "t.nvprof", "84.0 KiB", "nvprof -i build-1a/t.nvprof")
+    assert [row[-1] for row in shown.rows[1:]] == [
+        "ncu -i build-1a/t.ncu-rep",
+        "nsys stats 'build-1a/my run.nsys-rep'",
+        "ncu -i build-1a/out/a.ncu-rep",
     ]
 
 

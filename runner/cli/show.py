@@ -9,7 +9,8 @@ def show(run: settings.RunArgument, as_json: settings.JsonFlag = False) -> None:
     """Show what a run was and what came of it.
 
     Of a profiler's tables it shows the rows that together take over 90 % of the
-    time, and sums up the rest; --json has them all.
+    time, and sums up the rest; --json has them all. Files that the commands had
+    a profiler write to the build folder are named (nvprof, nsys, ncu: -o).
     """
     from runner import record, report
     from runner.term.tables import blocks

@@ -7,23 +7,24 @@ import re
 from runner.commands.lex import Kind, Piece, pieces, text, words
 
 
-def _names(listed: str) -> frozenset[str]:
+def names(listed: str) -> frozenset[str]:
+    """Give the words of a list."""
     return frozenset(listed.split())
 
 
-RESERVED = _names(
+RESERVED = names(
     "! [[ ]] { } case coproc do done elif else esac fi for function if in select then "
     "until while"
 )
 """Words that only a shell understands. ``time`` is not among them: it is a program."""
 
-STATEFUL = _names(
+STATEFUL = names(
     ". alias bind cd declare dirs enable export local popd pushd readonly set shift "
     "shopt source trap typeset ulimit umask unalias unset"
 )
 """Builtins that change their shell and nothing else, so nothing of them outlives it."""
 
-BUILTINS = STATEFUL | _names(
+BUILTINS = STATEFUL | names(
     ": bg break builtin caller command compgen complete continue disown eval exec exit "
     "fc fg getopts hash help history jobs let logout mapfile read readarray return "
     "suspend times type wait"

@@ -18,6 +18,7 @@ from runner.model.ending import STEPS, Reason, State, Verdict, step
 from runner.model.figures import (
     Findings,
     Inference,
+    ProfileFile,
     ProfileRow,
     ProfileTable,
     TimeUsage,
@@ -105,6 +106,7 @@ __all__ = [
     "Place",
     "Problem",
     "Profile",
+    "ProfileFile",
     "ProfileRow",
     "ProfileTable",
     "Push",

@@ -60,6 +60,15 @@ class ProfileTable:
 
 
 @noun
+class ProfileFile:
+    """A file that a profiler wrote; ``path`` is within the build folder."""
+
+    tool: str
+    path: str
+    size_bytes: int
+
+
+@noun
 class Findings:
     """All that was found in a piece of output, in its order.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.model.build_spec import BuildSpec, Limits, Profile
 from runner.model.ending import Reason, State, Verdict
-from runner.model.figures import Findings
+from runner.model.figures import Findings, ProfileFile
 from runner.model.gpu import GpuUse
 from runner.model.noun import noun
 from runner.model.work import EngineFacts, ImageAction
@@ -69,6 +69,7 @@ class CommandRecord:
     oom_killed: bool = False
     findings: Findings = Findings()
     why: str = ""
+    profile_files: tuple[ProfileFile, ...] = ()
 
 
 @noun

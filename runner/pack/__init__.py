@@ -1,13 +1,14 @@
 """The archives of a run: a project folder going in, a build folder coming back.
 
 Going in: ``survey`` looks, ``pack`` writes. Coming back: ``BuildWriter`` keeps what an
-engine sends. ``open_tar`` and ``unpack`` read either kind, trusting nothing in it.
+engine sends. ``open_tar``, ``files`` and ``unpack`` read either kind, trusting nothing
+in it.
 """
 
 from runner.pack.build import BuildWriter
 from runner.pack.caps import BUILD, UPLOAD, Caps, build_caps
 from runner.pack.contents import Kind, LeftOut, Member, Survey, survey
-from runner.pack.read import Unpacked, folder_beside, open_tar, taken, unpack
+from runner.pack.read import Unpacked, files, folder_beside, open_tar, taken, unpack
 from runner.pack.write import pack
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Survey",
     "Unpacked",
     "build_caps",
+    "files",
     "folder_beside",
     "open_tar",
     "pack",

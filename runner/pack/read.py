@@ -69,6 +69,12 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
 
 
+def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
+    """Give the sizes of an archive's files, by their names without ``root``."""
+    with _members(archive, caps) as (tar, _):
+        return {inside(info.name, root): info.size for info in tar if info.isfile()}
+
+
 def taken(into: Path) -> bool:
     """Tell whether something is there that an unpacked folder would replace."""
     empty = into.is_dir() and not into.is_symlink() and not any(into.iterdir())

@@ -1,10 +1,20 @@
-"""A profiler's table, down to the rows that together make most of the time."""
+"""A profiler's table, down to the rows that make most of the time; and its files."""
 
 from __future__ import annotations
 
-from runner.model import CommandRecord, ProfileRow, ProfileTable
+import shlex
+
+from runner.model import (
+    CommandRecord,
+    ProfileFile,
+    ProfileRow,
+    ProfileTable,
+    RunRecord,
+)
 from runner.report.blocks import Table
-from runner.report.words import brief, one_line
+from runner.report.words import brief, one_line, size
+
+_READERS = {"nvprof": "nvprof -i", "nsys": "nsys stats"}
 
 MOST = 90.0
 """The share of the time, in percent, that the shown rows together go over."""
@@ -17,6 +27,23 @@ def profiled(commands: tuple[CommandRecord, ...]) -> list[Table]:
         for c in commands
         for table in c.findings.profiles
     ]
+
+
+def files(record: RunRecord) -> list[Table]:
+    """Give the files that profilers wrote, and how each is read again."""
+    rows = tuple(
+        (str(c.index + 1), file.path, size(file.size_bytes), _reader(record.id, file))
+        for c in record.commands
+        for file in c.profile_files
+    )
+    heads = ("#", "file", "size", f"after `rai pull {record.id}`")
+    return [Table("Profiles", heads, rows, frozenset({0, 2}))] if rows else []
+
+
+def _reader(run_id: str, file: ProfileFile) -> str:
+    ncu = file.tool == "ncu" or file.path.endswith(".ncu-rep")
+    program = "ncu -i" if ncu else _READERS.get(file.tool, file.tool)
+    return f"{program} {shlex.quote(f'build-{run_id}/{file.path}')}"
 
 
 def profile(table: ProfileTable, whose: str = "") -> Table:

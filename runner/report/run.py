@@ -5,7 +5,7 @@ from __future__ import annotations
 from runner.model import CommandRecord, GpuUse, Outcome, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
-from runner.report.profiles import profiled
+from runner.report.profiles import files, profiled
 from runner.report.words import ago, condition, outcome, processes, seconds, size
 
 
@@ -17,7 +17,11 @@ def of(record: RunRecord) -> list[Block]:
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
     found = record.findings
-    return [*blocks, *printed(found), *profiled(record.commands), *faults(found)]
+    return [
+        *(*blocks, *printed(found)),
+        *(*profiled(record.commands), *files(record)),
+        *faults(found),
+    ]
 
 
 def listing(records: list[RunRecord], now: float) -> Table:
