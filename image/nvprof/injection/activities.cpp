@@ -4,6 +4,7 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 namespace activities {
@@ -47,9 +48,11 @@ uint32_t kernel_name(const char *mangled)
     const auto known = kernels.find(mangled);
     if (known != kernels.end())
         return known->second;
-    int status = -1;
-    char *text = demangled ? abi::__cxa_demangle(mangled, nullptr, nullptr, &status) : nullptr;
-    const uint32_t id = recording->name(status == 0 ? text : mangled);
+    // Only C++ mangles: the demangler would make `float` of a kernel whose name is `f`.
+    char *text = nullptr;
+    if (demangled && strncmp(mangled, "_Z", 2) == 0)
+        text = abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr);
+    const uint32_t id = recording->name(text ? text : mangled);
     free(text);
     return kernels[mangled] = id;
 }

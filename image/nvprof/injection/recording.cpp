@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,8 +74,11 @@ bool Recording::open(const std::string &folder, bool trace, uint64_t base)
             break;
         }
     }
-    if (base_ == nullptr || !grow())
+    if (base_ == nullptr || !grow()) {
+        ::close(fd_);
+        unlink((folder + "/" + file_).c_str());
         return false;
+    }
     header_ = (records::Header *)base_;
     at_ = sizeof *header_;
     memcpy(header_->magic, records::MAGIC, sizeof header_->magic);
@@ -91,7 +95,9 @@ bool Recording::open(const std::string &folder, bool trace, uint64_t base)
 // and no signal at the first write.
 bool Recording::grow()
 {
-    if (mapped_ + CHUNK > reserved_ || posix_fallocate(fd_, mapped_, CHUNK) != 0)
+    rlimit most;  // going beyond it is a signal
+    const bool allowed = getrlimit(RLIMIT_FSIZE, &most) != 0 || mapped_ + CHUNK <= most.rlim_cur;
+    if (!allowed || mapped_ + CHUNK > reserved_ || posix_fallocate(fd_, mapped_, CHUNK) != 0)
         return false;
     if (mmap(base_ + mapped_, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_,
              mapped_) == MAP_FAILED)
