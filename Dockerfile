@@ -1,5 +1,6 @@
 # The images that rai's own jobs run in. All comes from Debian's package sources and from
-# PyPI, and of the project only the pins are copied in: an edit of it rebuilds nothing.
+# PyPI, and of the project only the pins and nvprof are copied in: an edit elsewhere
+# rebuilds nothing.
 #
 #   docker build --target cpu -t rai:cpu .
 #   docker build --target gpu -t rai:gpu .                      for driver 580 and newer
@@ -103,12 +104,17 @@ RUN cd /opt/venv/site-packages \
     && rm -rf nvidia/cu*/.metadata nvidia/cu13/lib/libnvvm.* nvidia/cu*/lib/*.alt.* \
         nvidia/cu*/lib/libnvperf_host.*
 
+# nvprof, which CUDA has no longer, for the CUPTI that is there.
+FROM cuda AS nvprof
+COPY image/nvprof /nvprof
+RUN make -C /nvprof install BUILD=/tmp/nvprof DESTDIR=/opt/made PYTHON=/usr/bin/python3
+
 # What a job needs of all that, and nothing that only the building needed.
 FROM tools AS gpu
 ARG CUDA=13
 ARG NUMPY=1.23.5
 LABEL org.opencontainers.image.title="rai gpu" \
-      org.opencontainers.image.description="CUDA, PyCUDA, MXNet, NumPy, g++, make and GNU time" \
+      org.opencontainers.image.description="CUDA, nvprof, PyCUDA, MXNet, NumPy, g++, make and GNU time" \
       org.opencontainers.image.licenses="MIT" \
       rai.cuda="${CUDA_VERSION:-${CUDA}}" \
       rai.mxnet="1.9.1" \
@@ -116,6 +122,7 @@ LABEL org.opencontainers.image.title="rai gpu" \
       rai.pycuda="2026.1"
 ENV PATH=/opt/venv/bin:/usr/local/cuda/bin:${PATH}
 COPY --from=pycuda /opt/venv /opt/venv
+COPY --from=nvprof /opt/made /
 RUN { [ -e /usr/local/cuda ] || ln -s /opt/venv/site-packages/nvidia/cu${CUDA} /usr/local/cuda; } \
     && echo /usr/local/cuda/lib64 >/etc/ld.so.conf.d/cuda.conf \
     && ldconfig \
@@ -135,7 +142,7 @@ RUN pip install --no-deps --no-compile --require-hashes --target /opt/cudnn \
 FROM gpu AS full
 ARG CUDA=13
 LABEL org.opencontainers.image.title="rai full" \
-      org.opencontainers.image.description="CUDA, cuDNN, PyCUDA, MXNet, NumPy, g++, make and GNU time" \
+      org.opencontainers.image.description="CUDA, cuDNN, nvprof, PyCUDA, MXNet, NumPy, g++, make and GNU time" \
       rai.cudnn="9"
 COPY --from=cudnn /opt/cudnn /opt/venv/site-packages/
 RUN ls -d /opt/venv/site-packages/nvidia/cu*/lib >/etc/ld.so.conf.d/cudnn.conf \

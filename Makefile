@@ -68,8 +68,10 @@ $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.ready-gpu: $(VENV)/.ready
-	@echo "Adding PyCUDA and cuDNN to $(VENV), once: some minutes." >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
+	@echo "Adding PyCUDA, cuDNN and nvprof to $(VENV), once: some minutes." >&2
+	@{ $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
+	  && $(MAKE) -C image/nvprof install BUILD=$(abspath $(VENV))/nvprof \
+	    PREFIX=$(abspath $(VENV)) PYTHON=$(abspath $(BIN))/python; } \
 	  >$(VENV)/gpu.log 2>&1 && : >$@ || { echo --gpus 0 >$@; \
 	  echo "They cannot be added, so the GPU is left out: $(VENV)/gpu.log says why, docs/gpu.md" \
 	    "what they need. To try again: rm $@" >&2; }

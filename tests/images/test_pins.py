@@ -53,11 +53,14 @@ def test_cudnns_label_is_the_major_version_for_both_cudas():
         assert versions[f"nvidia-cudnn-cu{cuda}"].split(".")[0] == said
 
 
-def test_a_build_sees_the_pins_and_nothing_else_of_the_project():
+def test_a_build_sees_the_pins_and_nvprof_and_nothing_else_of_the_project():
     seen = set(context.names(ROOT, "Dockerfile"))
     files = {name for name in seen if (ROOT / name).is_file()}
-    pinned = {str(file.relative_to(ROOT)) for file in REQUIREMENTS}
-    assert files == {"Dockerfile", ".dockerignore", *pinned}
+    nvprof = ROOT / "image" / "nvprof"
+    sources = [nvprof / "Makefile", *nvprof.glob("nvprof/*.py")]
+    sources += [p for p in nvprof.glob("injection/**/*") if p.is_file()]
+    wanted = {str(file.relative_to(ROOT)) for file in (*REQUIREMENTS, *sources)}
+    assert files == {"Dockerfile", ".dockerignore", *wanted}
 
 
 def test_the_page_about_images_names_every_target_and_every_file_of_pins():
