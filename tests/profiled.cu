@@ -32,7 +32,7 @@ static float spin_ms(float *y)
     for (int i = 0; i < TIMES; i++) {
         float ms = 0;
         cudaEventRecord(before);
-        spin<2, float><<<dim3(4, 3, 2), dim3(32, 2), 1024>>>(y, 400'000);
+        spin<2, float><<<dim3(4, 3, 2), dim3(32, 2), 1024>>>(y, 2'000'000);
         cudaEventRecord(after);
         cudaEventSynchronize(after);
         cudaEventElapsedTime(&ms, before, after);

@@ -70,11 +70,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pynvml": ("runner/nvidia/nvml.py",),
     "requests": ("runner/engines/docker/",),
     "yaml": ("runner/yamldoc/",),
-    "sqlite3": (
-        "runner/index.py",
-        "image/nvprof/nvprof/store.py",
-        "image/nvprof/nvprof/program.py",
-    ),
+    "sqlite3": ("runner/index.py", "image/nvprof/nvprof/store.py"),
     "subprocess": (
         "image/nvprof/nvprof/session.py",
         "runner/process.py",

@@ -1,4 +1,4 @@
-"""nvprof on a GPU: its figures beside those of CUDA's events and of PyTorch's profiler."""
+"""nvprof on a GPU: its figures beside CUDA's events and PyTorch's profiler."""
 
 from __future__ import annotations
 

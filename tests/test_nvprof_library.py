@@ -30,11 +30,11 @@ def fake(tmp_path_factory):
     cupti, program = home / "lib" / "libcupti.so", home / "program"
     gxx = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"]
     shared = ["-shared", "-fPIC", f"-I{home}/include", f"-Wl,-soname,{cupti.name}"]
+    found = [f"-Wl,-rpath,{home}/lib", "-ldl"]
     for argv in (
         [*gxx, *shared, "-o", cupti, TESTS / "fake_cupti.cpp"],
         ["make", "-s", "-C", NVPROF, f"BUILD={home}/build", f"CUDA_HOME={home}"],
-        [*gxx, "-o", program, TESTS / "fake_cuda_program.cpp", cupti]
-        + [f"-Wl,-rpath,{home}/lib", "-ldl"],
+        [*gxx, "-o", program, TESTS / "fake_cuda_program.cpp", cupti, *found],
     ):
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
     return program, home / "build" / "libnvprof.so"
@@ -163,10 +163,7 @@ def test_a_child_that_uses_cuda_by_itself_is_shown_where_the_parent_does_not(nvp
 @pytest.mark.parametrize("inside", [True, False])
 def test_it_works_before_and_after_gnu_time(nvprof, inside):
     program = ("PROGRAM", "init", "launch,f,10,5")
-    if inside:
-        done = nvprof(TIME, *program)
-    else:
-        done = nvprof(*program, around=(TIME,))
+    done = nvprof(TIME, *program) if inside else nvprof(*program, around=(TIME,))
     assert rows(done.stderr)[0][:3] == ("GPU activities", "f", 5)
     assert "elapsed" in done.stderr
 
@@ -202,8 +199,12 @@ def test_a_file_holds_every_activity_with_the_launch_it_came_from(nvprof, tmp_pa
 
 @pytest.mark.parametrize(
     ("demangling", "written", "shown"),
-    [("on", "_Z4tinyPf", "tiny(float*)"), ("off", "_Z4tinyPf", "_Z4tinyPf")]
-    + [("on", "f", "f"), ("on", "_Zo", "_Zo")],
+    [
+        ("on", "_Z4tinyPf", "tiny(float*)"),
+        ("off", "_Z4tinyPf", "_Z4tinyPf"),
+        ("on", "f", "f"),
+        ("on", "_Zo", "_Zo"),
+    ],
 )
 def test_a_name_is_demangled_where_it_is_mangled(nvprof, demangling, written, shown):
     done = nvprof("--demangling", demangling, "PROGRAM", "init", f"launch,{written},9")
