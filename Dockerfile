@@ -104,10 +104,15 @@ RUN cd /opt/venv/site-packages \
     && rm -rf nvidia/cu*/.metadata nvidia/cu13/lib/libnvvm.* nvidia/cu*/lib/*.alt.* \
         nvidia/cu*/lib/libnvperf_host.*
 
-# nvprof, which CUDA has no longer, for the CUPTI that is there.
+# nvprof, which CUDA has no longer, for the CUPTI that is there; a base's toolkit may lack it.
 FROM cuda AS nvprof
 COPY image/nvprof /nvprof
-RUN make -C /nvprof install BUILD=/tmp/nvprof DESTDIR=/opt/made PYTHON=/usr/bin/python3
+RUN mkdir /opt/made \
+    && if ls /usr/local/cuda/include/cupti.h /usr/local/cuda/extras/CUPTI/include/cupti.h 2>/dev/null; then \
+        make -C /nvprof install BUILD=/tmp/nvprof DESTDIR=/opt/made PYTHON=/usr/bin/python3; \
+    else \
+        echo "The toolkit has no CUPTI: nvprof is left out."; \
+    fi
 
 # What a job needs of all that, and nothing that only the building needed.
 FROM tools AS gpu

@@ -111,6 +111,20 @@ def test_a_program_can_be_linked_with_cupti_and_the_shared_runtime(confined, gpu
     assert result.codes == [0, 0], result.stderr
 
 
+def test_nvprof_runs_a_program_that_has_no_gpu_and_says_so(confined, gpu):
+    result = confined(gpu, "nvprof python -c 'raise SystemExit(7)'", "nvprof --version")
+
+    assert result.codes == [7, 0]
+    assert b"No kernels were profiled." in result.stderr
+    assert b"nvprof" in result.stdout
+
+
+def test_nvprofs_library_finds_all_that_it_is_linked_with(confined, gpu):
+    load = "import ctypes; ctypes.CDLL('/usr/local/lib/nvprof/libnvprof.so')"
+    result = confined(gpu, f'python -c "{load}"')
+    assert result.codes == [0], result.stderr
+
+
 def test_pycuda_finds_the_compiler_and_its_headers(confined, gpu):
     # pycuda.compiler loads the driver, so nvcc is called as it calls it.
     script = (
