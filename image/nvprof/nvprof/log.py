@@ -32,7 +32,9 @@ class Log:
         path = places.expanded(name, self._environ, self._host, pid)
         if path not in self._files:
             self._files[path] = self._stack.enter_context(
-                Path(path).open("w", encoding="utf-8", errors="backslashreplace")
+                Path(path).open(  # noqa: SIM115 - the stack closes it
+                    "w", encoding="utf-8", errors="backslashreplace"
+                )
             )
         return self._files[path]
 

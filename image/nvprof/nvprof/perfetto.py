@@ -46,11 +46,11 @@ GPU_WORK = (
 
 def write(store: Store, file: TextIO) -> int:
     """Write the whole store, an event a line; give the number of events."""
-    count = 0
+    count, encode = 0, json.JSONEncoder(separators=(",", ":")).encode
     file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
     for event in events(store):
         file.write(",\n" if count else "")
-        json.dump(event, file, separators=(",", ":"))
+        file.write(encode(event))
         count += 1
     file.write("\n]}\n")
     return count

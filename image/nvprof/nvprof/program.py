@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import socket
-import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -159,7 +158,7 @@ def _imported(options: Options, log: Log, environ: dict[str, str], host: str) ->
         raise CannotRun(f'cannot read "{name}": {error.strerror}') from error
     try:
         return _reported(base, name, options, log, environ, host)
-    except sqlite3.DatabaseError as error:
+    except store.Failure as error:
         raise CannotRun(f'"{name}" is damaged: {error}') from error
     finally:
         base.close()

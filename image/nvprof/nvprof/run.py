@@ -54,7 +54,10 @@ class Run:
         """Run the application; give its status, negative for a signal."""
         options = self._options
         beside = Path(self._place(options.output)).parent if options.output else None
-        folder = session.Folder.make(beside)
+        try:
+            folder = session.Folder.make(beside)
+        except OSError as error:
+            raise CannotRun(f"no place for what is recorded: {error}") from error
         try:
             environ = session.environment(
                 self._environ,
@@ -120,7 +123,11 @@ class Run:
             told = processes.ending(
                 process, chosen[turn + 1 :], launched, status, _alive(process.pid)
             )
-            self._one(process, told, folder)
+            try:
+                self._one(process, told, folder)
+            except (OSError, store.Failure) as error:
+                what = f"the results of process {process.pid} cannot be written"
+                self._log.error(f"{what}: {error}")
 
     def _one(self, process: Process, told: str | None, folder: session.Folder) -> None:
         """Write what one process did."""

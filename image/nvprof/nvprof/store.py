@@ -55,6 +55,10 @@ FILLED.update({Kind.MEMSET: ("memset", 9), Kind.API: ("api", 6)})
 """The table of each kind of activity, and its columns."""
 
 
+Failure = sqlite3.Error
+"""What is raised where SQLite cannot go on, as on a disk that is full."""
+
+
 class NotOurs(Exception):
     """The file is not one that `-o` writes; the text says what it is."""
 

@@ -16,11 +16,10 @@ WIDTH = 8
 
 def filled(value: float, width: int) -> str:
     """Write a number with as many decimals as fill `width` columns."""
-    for decimals in range(width - 2, -1, -1):
-        text = f"{value:.{decimals}f}"
-        if len(text) <= width:
-            return text
-    return f"{value:.0f}"
+    decimals = max(0, width - 1 - len(str(int(value))))
+    text = f"{value:.{decimals}f}"
+    # Rounding may have made it a digit longer.
+    return text if len(text) <= width else f"{value:.{max(0, decimals - 1)}f}"
 
 
 def time(ns: int) -> str:
