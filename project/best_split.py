@@ -11,6 +11,7 @@ from variants import MULTIPROCESSORS, Launch, Params, Variant, tiles
 
 GROUPS = 2  # of warps in a block, that each work at a pair of images
 ROW = 64  # pixels of two images side by side that one product takes
+ROWS_OUT = 8
 MEMO = 8
 BARRIER = 8  # bytes
 
@@ -21,17 +22,24 @@ def units(s: ConvShape) -> int:
     return 2 * tiles(columns, 2)
 
 
+def apart(s: ConvShape) -> int:
+    """Say where in a row the second image begins: even, and not before its half."""
+    return max(ROW // 2, 2 * tiles(s.W, 2))
+
+
 def shared_bytes(s: ConvShape, p: Params) -> int:
     """Add up the weights, two rings of input and of output rows, and the rest."""
     parts = 2 if p["PRODUCTS"] == 3 else 1
     weights = parts * units(s) * (2 * s.K - 1) * s.M * 16
-    row = parts * tiles(s.C, 8) * (ROW + s.K - 1) * 16
-    ring = 4 * tiles(p["ROWS_OUT"] * s.W_out, 4)
-    stride = ring if ring // 4 % 2 else ring + 4
-    outputs = 2 * s.M * stride * 4
-    barriers = BARRIER * (GROUPS * 2 * (p["ROWS_IN"] + p["ROWS_OUT"]) + GROUPS)
+    each = 16 * (ROW // 2 + tiles(s.K, 2))  # even pixels, or odd ones
+    odd = 128 * tiles(each - 64, 128) + 64
+    row = parts * tiles(s.C, 8) * (2 * odd + 32)
+    ring = ROWS_OUT * s.W_out
+    padding = (48 - 4 * s.H_out * s.W_out % 8) % 32
+    outputs = 2 * (s.M * ring + s.M // 4 * padding)  # floats
+    barriers = BARRIER * GROUPS * (2 * p["ROWS_IN"] + 4)
     notes = 4 * (GROUPS * MEMO * 2 * 2 + 1)
-    room = 8 * tiles(max(GROUPS * outputs // 4, s.weights), 2)  # weights pass there
+    room = 8 * tiles(max(GROUPS * outputs, s.weights), 2)  # weights pass there
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes
 
 
@@ -63,8 +71,10 @@ def refuses(s: ConvShape) -> str | None:
         return "of channels it takes up to 8, or 12"
     if s.M not in {16, 24}:
         return "of maps it takes 16 or 24"
-    if s.W + s.W_out > ROW or s.W > 33:
+    if apart(s) + s.W_out > ROW or s.W > 33:
         return "two of its images do not fit side by side into 64 pixels"
+    if s.W_out < 8:
+        return "a row of an image's outputs is less than a sector"
     if s.K not in {3, 5}:
         return "of filters it takes those of 3 x 3 and 5 x 5"
     return None
@@ -78,7 +88,6 @@ SPLIT = Variant(
     params={
         "ROWS_AHEAD": 3,
         "ROWS_IN": 6,
-        "ROWS_OUT": 4,
         "PRODUCTS": 3,
         "STORED_HALF": 0,
     },

@@ -5,15 +5,14 @@
 // accumulators misses fp32's product by 2^-22 (PRODUCTS 1: high high alone, tf32's accuracy).
 // An input row of two images side by side is 64 rows of a product; its depth is (column of
 // the filter, channel); its columns are the maps of all K output rows that the input row
-// serves, so a row is read once for all of them. A row lies as [channels / 8][pixel][16
-// bytes]: a column of the filter is an offset of 16 bytes.
+// serves, so a row is read once for all of them.
 // warps 0-3, 4-7: the products of a pair of images each; 8-11: the rows of an image to fp16;
-// 12-15: the outputs of an image to y in whole sectors, and those of an exotic image anew
+// 12-15: the outputs of an image to y in bulk, and those of an exotic image anew
 // Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
 
 #if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||        \
     !defined SHAPE_W || !defined PRODUCTS || !defined STORED_HALF || !defined ROWS_IN ||  \
-    !defined ROWS_OUT || !defined ROWS_AHEAD
+    !defined ROWS_AHEAD
 #error "SHAPE_*, PRODUCTS, STORED_HALF, ROWS_* are set by project/best_split.py"
 #endif
 
@@ -34,24 +33,32 @@ namespace
 
 constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
 constexpr int HO = H - K + 1, WO = W - K + 1, PLANE = HO * WO;
-static_assert(W + WO <= 64 && W <= 33 && (M == 24 || M == 16) && (C <= 8 || C == 12), "refused");
+// From a pixel of one image of a pair to the other's: even, and so far that those of an
+// image's outputs are the rows of two warps.
+constexpr int APART = W > 32 ? W + W % 2 : 32;
+static_assert(APART + WO <= 64 && W <= 33 && (M == 24 || M == 16) && (C <= 8 || C == 12),
+              "refused");
 
-// A row in fp16: channels 0-7 of each pixel are a unit of 16 bytes; of 12 channels the other
-// four share a unit with those of the next pixel, so that no half of a product is wasted.
+// A row in fp16: even pixels, then odd ones, so that every other pixel lies next to another.
+// Channels 0-7 of a pixel are a unit of 16 bytes; of 12 channels the other four share a unit
+// with those of the next pixel, so that no half of a product is wasted.
 constexpr int GROUPS = C > 8 ? 2 : 1;
-constexpr int PIXELS = 64 + K - 1, GROUP_BYTES = PIXELS * 16, HALF_BYTES = GROUPS * GROUP_BYTES;
+constexpr int EACH_BYTES = (32 + (K + 1) / 2) * 16;
+constexpr int ODD_BYTES = (EACH_BYTES + 63) / 128 * 128 + 64; // the other 16 banks
+constexpr int GROUP_BYTES = 2 * ODD_BYTES + 32, HALF_BYTES = GROUPS * GROUP_BYTES;
 constexpr int PARTS = PRODUCTS == 3 ? 2 : 1; // high, low
 constexpr int ROW_BYTES = PARTS * HALF_BYTES;
 constexpr int UNITS = GROUPS == 1 ? K : K + (K + 1) / 2, STEPS = (UNITS + 1) / 2;
 
+// The first step is of columns 0 and 2, which four fragments side by side are, as loaded.
 __host__ __device__ constexpr int unit_group(int u) { return u >= K && GROUPS == 2; }
 __host__ __device__ constexpr int unit_column(int u)
 {
-    return unit_group(u) ? 2 * ((u < UNITS ? u : UNITS - 1) - K) : u < K ? u : K - 1;
-}
-__host__ __device__ constexpr int unit_bytes(int u)
-{
-    return unit_group(u) * GROUP_BYTES + unit_column(u) * 16;
+    return u >= UNITS     ? unit_column(UNITS - 1)
+           : unit_group(u) ? 2 * (u - K)
+           : u == 1        ? 2
+           : u == 2        ? 1
+                           : u;
 }
 
 // Weights: a row of the ring of outputs sees the filter's rows in an order that turns with
@@ -59,11 +66,21 @@ __host__ __device__ constexpr int unit_bytes(int u)
 constexpr int TURNS = 2 * K - 1, COLUMNS = TURNS * M, UNIT_BYTES = COLUMNS * 16;
 constexpr int WEIGHT_BYTES = 2 * STEPS * UNIT_BYTES; // of one half
 
-// Output rows in shared memory: per image and map a ring of ROWS_OUT rows. The stride of a
-// map, 4 or 12 floats after a multiple of 16, spreads a fragment over all banks.
-constexpr int RING = ROWS_OUT * WO;
-constexpr int QUADS = (RING + 3) / 4, STRIDE = 4 * (QUADS % 2 ? QUADS : QUADS + 1);
-constexpr int OUT_FLOATS = 2 * M * STRIDE; // of a pair
+// Output rows in shared memory: per image and map a ring of ROWS_OUT rows, whose places are
+// those in y modulo a sector (8 floats), so that half a ring at a time goes to y in bulk.
+constexpr int ROWS_OUT = 8, HALF_ROWS = ROWS_OUT / 2;
+constexpr int RING = ROWS_OUT * WO, FIRST_HALF = RING / 16 * 8;
+// Of the maps 0, 1, 4, 5 that a warp writes at a time, two take odd banks and two even ones (if
+// an image of a map is of odd size); padding parts map 0 from 4 by the other 16.
+constexpr int PAD = (48 - 4 * PLANE % 8) % 32;
+constexpr int IMAGE_FLOATS = M * RING + M / 4 * PAD, OUT_FLOATS = 2 * IMAGE_FLOATS; // of a pair
+static_assert(4 * RING % 32 == 0 && WO >= 8, "a ring is of whole sectors");
+__host__ __device__ constexpr int map_at(int m) { return m * RING + m / 4 * PAD; }
+__host__ __device__ constexpr int map_phase(int m) { return m * PLANE % 8; } // in a sector
+// From this row of a half on, what is written can lie in the next half.
+constexpr int BEYOND = 14;
+constexpr int TAKE = 3 * WO + BEYOND <= FIRST_HALF ? 3 : 2 * WO + BEYOND <= FIRST_HALF ? 2 : 1;
+static_assert(WO + BEYOND <= FIRST_HALF, "a row of a half lies within it");
 
 constexpr int SLOT = M / 2; // registers of an output row
 
@@ -76,7 +93,7 @@ constexpr float LARGEST = STORED_HALF ? 65504 : 60000, SMALLEST = STORED_HALF ? 
 constexpr int AT_ROWS = PARTS * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
 constexpr int WEIGHTS = C * M * K * K, ROOM = 2 * OUT_FLOATS > WEIGHTS ? 2 * OUT_FLOATS : WEIGHTS;
 constexpr int AT_BARRIERS = AT_OUT + (ROOM + 1) / 2 * 8; // the weights pass through there
-constexpr int BARRIERS = 2 * (2 * ROWS_IN + 2 * ROWS_OUT) + 2;
+constexpr int BARRIERS = 2 * (2 * ROWS_IN + 4);
 constexpr int AT_NOTES = AT_BARRIERS + BARRIERS * 8;
 constexpr int MEMO = 8; // parts whose notes are kept
 
@@ -91,7 +108,7 @@ template <int ID, int THREADS> __device__ __forceinline__ void meet()
 {
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
-__device__ __forceinline__ void publish() // stores, to the tensor cores' reads
+__device__ __forceinline__ void publish() // stores, to reads by tensor cores and in bulk
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -161,18 +178,66 @@ PRODUCT(64, 32, 33, 34, 35, 36)
 PRODUCT(80, 40, 41, 42, 43, 44)
 #endif
 
-// Unswizzled, K innermost: 8 rows of 16 bytes lie together; `next` is the way to the other
-// half of k16, 128 bytes the way to the next 8 rows.
-__device__ __forceinline__ u64 descriptor(unsigned address, unsigned next)
+// Unswizzled, K innermost: 8 rows of 16 bytes lie together, 128 bytes the way to the next 8
+// rows; UNIT_BYTES is the way to the other half of k16.
+__device__ __forceinline__ u64 descriptor(unsigned address, int further)
 {
-    return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(128 >> 4) << 32;
+    return (u64)(128 >> 4) << 32 |
+           ((address >> 4 | (unsigned)(UNIT_BYTES >> 4) << 16) + (further >> 4));
 }
 
-__device__ __forceinline__ void load_fragment(unsigned *a, unsigned address)
+// The fragments of A for all columns of the filter. A warp's rows of a product are pixels 0,
+// 2, .., 14, then 1, 3, .., 15 of its 16, so that the odd ones are the even ones a column
+// later: of 16 (8 pixels by 16 bytes), 12 are loaded.
+struct Fragments
 {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address) : "memory");
-}
+    unsigned eight[8], four[8]; // by column, of channels 0-7 and 8-11; four[0, 1] in eight[6, 7]
+
+    static __device__ __forceinline__ void load(unsigned *a, unsigned address)
+    {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                     : "r"(address)
+                     : "memory");
+    }
+    // Where this lane reads columns 0-3, and 4, 5 with the first two of channels 8-11.
+    static __device__ __forceinline__ unsigned lane_at()
+    {
+        const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+        return lane / 8 % 2 * ODD_BYTES + (8 * warp + lane % 8 + lane / 16) * 16;
+    }
+    static __device__ __forceinline__ unsigned later_at()
+    {
+        const bool second = threadIdx.x % 32 / 16;
+        return lane_at() + (!second ? 32 : GROUPS == 2 ? GROUP_BYTES - 16 : 16);
+    }
+    __device__ __forceinline__ void load(unsigned row, unsigned lane_at, unsigned later_at)
+    {
+        load(eight, row + lane_at);
+        if constexpr (K == 5)
+            load(eight + 4, row + later_at);
+        if constexpr (GROUPS == 2)
+            load(four + (K == 5 ? 2 : 0), row + lane_at + GROUP_BYTES + (K == 5 ? 16 : 0));
+    }
+    __device__ __forceinline__ unsigned operator()(int unit, int odd) const
+    {
+        const int column = unit_column(unit) + odd;
+        if (!unit_group(unit < UNITS ? unit : UNITS - 1))
+            return eight[column];
+        return K == 5 && column < 2 ? eight[6 + column] : four[column];
+    }
+    // Those of a step. What was not loaded side by side is copied, by an OR with ZERO that
+    // the compiler cannot know to be a copy: it would copy again for each product.
+    __device__ __forceinline__ void take(unsigned *a, int step, unsigned zero) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            a[i] = (*this)(2 * step + i / 2, i % 2);
+            if (step == 1 || (K == 3 && step > 0))
+                asm volatile("or.b32 %0, %1, %2;" : "=r"(a[i]) : "r"(a[i]), "r"(zero));
+        }
+    }
+};
 
 // A piece of work: some output rows of a pair of images.
 struct Part
@@ -222,6 +287,11 @@ __device__ __forceinline__ float scale_for(unsigned bits, int to)
     return power_of_two(min(max(127 + to - (int)(bits >> 23), -126), 126));
 }
 
+__device__ __forceinline__ float inverse(float power) // of two
+{
+    return __int_as_float(0x7f000000 - __float_as_int(power));
+}
+
 __device__ __forceinline__ float weight_scale(const Notes *notes)
 {
     return STORED_HALF ? 1 : scale_for(notes->weight, WEIGHT_TO);
@@ -238,44 +308,45 @@ struct Math
 {
     float one[K * SLOT], two[K * SLOT]; // high high; the rest, or every other high high
     float done[SLOT];                   // an output row on its way out
-    unsigned weights, rows, full, empty, out_full, out_empty, turn_mine, turn_other;
-    float *out;
-    Place in, put;
-    int lane_row; // of the fragment of A
-    bool waiting, paired;
-    unsigned turn_phase;
+    unsigned weights, rows, full, empty, out_full, out_empty;
+    unsigned lane_at, later_at, none; // of fragments; zero
+    float *out;                       // the ring of this thread's image and first map
+    int column, place, start;         // of its first pixel; in the ring, and its first float
+    float factor;
+    Place in, put, take; // the latter of halves of the ring
+    bool waiting;
 
     // One input row into COUNT output rows from FIRST on; ROTATION is the row's number mod K.
     template <int ROTATION, int FIRST, int COUNT> __device__ __forceinline__ void row()
     {
         wait(full + in.at * 8, in.turn);
-        publish(); // here, for where the rows are written it would wait for reads in flight
         const unsigned a = rows + in.at * ROW_BYTES;
         const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16;
-        unsigned high[STEPS][4];
+        unsigned high[STEPS][4], low[STEPS][4];
+        {
+            Fragments of_high, of_low;
+            of_high.load(a, lane_at, later_at);
+            if constexpr (PRODUCTS == 3)
+                of_low.load(a + HALF_BYTES, lane_at, later_at);
 #pragma unroll
-        for (int s = 0; s < STEPS; s++)
-            load_fragment(high[s], a + lane_row +
-                                       unit_bytes(threadIdx.x % 32 / 16 ? 2 * s + 1 : 2 * s));
-        if (paired) {
-            wait(turn_mine, turn_phase);
-            turn_phase ^= 1;
+            for (int s = 0; s < STEPS; s++) {
+                of_high.take(high[s], s, none);
+                if constexpr (PRODUCTS == 3)
+                    of_low.take(low[s], s, none);
+            }
         }
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
-            const unsigned left = unit_bytes(2 * s), way = unit_bytes(2 * s + 1) - left;
-            const u64 bh = descriptor(b + 2 * s * UNIT_BYTES, UNIT_BYTES);
+            const u64 bh = descriptor(b, 2 * s * UNIT_BYTES);
             Product<COUNT * M>::run(PRODUCTS == 1 && s % 2 ? two : one, high[s], bh);
             if constexpr (PRODUCTS == 3) {
-                const u64 bl = descriptor(b + 2 * s * UNIT_BYTES + WEIGHT_BYTES, UNIT_BYTES);
+                const u64 bl = descriptor(b, 2 * s * UNIT_BYTES + WEIGHT_BYTES);
                 Product<COUNT * M>::run(two, high[s], bl);
-                Product<COUNT * M>::run(two, descriptor(a + left + HALF_BYTES, way), bh);
+                Product<COUNT * M>::run(two, low[s], bh);
             }
         }
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-        if (paired && threadIdx.x % 128 == 0)
-            arrive(turn_other);
         if (waiting)
             hand_out();
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -289,7 +360,7 @@ struct Math
     {
 #pragma unroll
         for (int i = 0; i < SLOT; i++) {
-            done[i] = one[INDEX * SLOT + i] + two[INDEX * SLOT + i];
+            done[i] = (one[INDEX * SLOT + i] + two[INDEX * SLOT + i]) * factor;
             // Here and now, lest the next products wait for what could have been done before.
             asm volatile("" : "+f"(done[i]));
             zero(one[INDEX * SLOT + i]);
@@ -313,26 +384,43 @@ struct Math
         }
     }
 
+    // A thread has maps 0 and 2, 8 and 10, .. from this one on.
+    static __device__ __forceinline__ int first_map()
+    {
+        return threadIdx.x % 2 + threadIdx.x / 2 % 2 * 4;
+    }
+    __device__ __forceinline__ void take_half()
+    {
+        wait(out_empty + take.at * 8, take.turn ^ 1);
+        take.next(2);
+    }
+    __device__ __forceinline__ void give_half()
+    {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0)
+            arrive(out_full + put.at * 8);
+        put.next(2);
+    }
     __device__ __forceinline__ void hand_out()
     {
-        wait(out_empty + put.at * 8, put.turn ^ 1);
-        const int lane = threadIdx.x % 32, top = threadIdx.x % 128 / 32 * 16 + lane / 4;
+        if (place % HALF_ROWS == TAKE)
+            take_half();
+        const int m = first_map();
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const int r = top + 8 * half, image = r >= W, column = image ? r - W : r;
-            float *to = out + image * M * STRIDE + lane % 4 * 2 * STRIDE + put.at * WO + column;
-            if (column < WO) {
+        for (int e = 0; e < 2; e++)
 #pragma unroll
-                for (int i = 0; i < M / 8; i++) {
-                    to[(8 * i) * STRIDE] = done[4 * i + 2 * half];
-                    to[(8 * i + 1) * STRIDE] = done[4 * i + 2 * half + 1];
+            for (int odd = 0; odd < 2; odd++) {
+                const unsigned i = place * WO + start + map_phase(m + 2 * e) + column + odd;
+                float *to = out + map_at(2 * e) + min(i, i - RING); // whichever is in the ring
+                if ((unsigned)(column + odd) < WO) {
+#pragma unroll
+                    for (int n = 0; n < M / 8; n++)
+                        to[map_at(8 * n)] = done[4 * n + 2 * odd + e];
                 }
             }
-        }
-        __syncwarp();
-        if (lane == 0)
-            arrive(out_full + put.at * 8);
-        put.next(ROWS_OUT);
+        if (place % HALF_ROWS == HALF_ROWS - 1)
+            give_half();
+        place = (place + 1) % ROWS_OUT;
         waiting = false;
     }
 
@@ -371,12 +459,18 @@ struct Math
 
     __device__ __forceinline__ void run(const Part &part) // which leaves zeros as it found them
     {
+        start = (part.top - place) * WO & 7;
+        take_half();
         head<0>();
 #pragma unroll 1
         for (int y = 0; y <= part.periods * K; y += K)
             body<0>(part, y);
         if (waiting)
             hand_out();
+        give_half();
+        if (place % HALF_ROWS > TAKE) // into which the last row reached
+            give_half();
+        place = put.at * HALF_ROWS;
     }
 };
 
@@ -469,7 +563,7 @@ __device__ __forceinline__ unsigned larger(unsigned a, unsigned b)
 __device__ __forceinline__ void convert_row(char *row, const Stored *v, Stored extra,
                                             float scale, int image, unsigned &most)
 {
-    const int lane = threadIdx.x % 32, pixel = image * W + lane;
+    const int lane = threadIdx.x % 32, pixel = image * APART + lane;
     unsigned h[GROUPS == 2 ? 6 : 4], l[GROUPS == 2 ? 6 : 4];
 #pragma unroll
     for (int i = 0; i < (GROUPS == 2 ? 6 : 4); i++) {
@@ -478,19 +572,17 @@ __device__ __forceinline__ void convert_row(char *row, const Stored *v, Stored e
         most = larger(most, h[i]);
     }
     if (lane < W) {
-        char *to = row + pixel * 16;
+        char *to = row + lane % 2 * ODD_BYTES + pixel / 2 * 16;
         *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
         if constexpr (PARTS == 2)
             *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
         if constexpr (GROUPS == 2) {
-            to += GROUP_BYTES;
-            *(uint2 *)to = make_uint2(h[4], h[5]);
-            if constexpr (PARTS == 2)
-                *(uint2 *)(to + HALF_BYTES) = make_uint2(l[4], l[5]);
-            if (pixel > 0) {
-                *(uint2 *)(to - 8) = make_uint2(h[4], h[5]);
+            to = row + GROUP_BYTES + pixel * 8; // units from pixel 0 on, and from pixel 1 on
+#pragma unroll
+            for (int odd = 0; odd < 2; odd++, to += ODD_BYTES - 8) {
+                *(uint2 *)to = make_uint2(h[4], h[5]);
                 if constexpr (PARTS == 2)
-                    *(uint2 *)(to - 8 + HALF_BYTES) = make_uint2(l[4], l[5]);
+                    *(uint2 *)(to + HALF_BYTES) = make_uint2(l[4], l[5]);
             }
         }
     }
@@ -498,15 +590,16 @@ __device__ __forceinline__ void convert_row(char *row, const Stored *v, Stored e
         unsigned low;
         const unsigned high = split(extra, Stored(0), scale, low);
         most = larger(most, high);
-        const int p = image * W + 32, c = lane;
-        char *to = row + (c < 8 ? p * 16 + 2 * c : GROUP_BYTES + p * 16 + 2 * (c - 8));
+        const int p = image * APART + 32, c = lane;
+        char *to = row + (c < 8 ? p / 2 * 16 + 2 * c : GROUP_BYTES + p * 8 + 2 * (c - 8));
         *(unsigned short *)to = high;
         if constexpr (PARTS == 2)
             *(unsigned short *)(to + HALF_BYTES) = low;
         if (c >= 8) {
-            *(unsigned short *)(to - 8) = high;
+            to += ODD_BYTES - 8;
+            *(unsigned short *)to = high;
             if constexpr (PARTS == 2)
-                *(unsigned short *)(to - 8 + HALF_BYTES) = low;
+                *(unsigned short *)(to + HALF_BYTES) = low;
         }
     }
 }
@@ -580,82 +673,65 @@ __device__ __forceinline__ void directly(float *y, const Stored *x, const Stored
     }
 }
 
-// Writes what is complete of the sectors (of 8 floats) that a row of each map reaches, with
-// the last floats of the row before; EDGE: from the first float, or to the last.
-template <bool EDGE>
-__device__ __forceinline__ void store_row(float *to, const float *out, int row, bool first,
-                                          bool last, int slot, float factor)
-{
-    const int lane = threadIdx.x % 32, from = row * WO + (int)((size_t)to >> 2 & 7);
-    first &= EDGE;
-    last &= EDGE;
-    to += row * WO + lane;
-    out += slot * WO + lane;
-    float v[8][M / 8];
-    bool mine[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) { // and all maps that begin at the same place of a sector
-        const int before = from + i * PLANE & 7, end = last ? before + WO : before + WO & ~7;
-        const float *at = out + i * STRIDE - before + (slot * WO + lane < before ? RING : 0);
-        mine[i] = lane < end && (!first || lane >= before);
-#pragma unroll
-        for (int j = 0; j < M / 8; j++)
-            v[i][j] = mine[i] ? at[8 * j * STRIDE] : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        float *there = to + i * PLANE - (from + i * PLANE & 7);
-        if (mine[i]) {
-#pragma unroll
-            for (int j = 0; j < M / 8; j++)
-                there[8 * j * PLANE] = v[i][j] * factor;
-        }
-    }
-    if (EDGE && WO > 25 && last) // more than 32 floats
-        for (int m = lane / 8; m < M; m += 4) {
-            const int i = 32 - (from + m * PLANE & 7) + lane % 8;
-            if (i < WO)
-                to[m * PLANE + i - lane] = out[m * STRIDE + i - lane] * factor;
-        }
-}
-
 __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k, const float *out,
                                       unsigned out_full, unsigned out_empty, const Notes *notes,
                                       const Plan &plan, int group, int image)
 {
     const int lane = threadIdx.x % 32;
-    const float back = 1 / weight_scale(notes);
-    Place get;
+    const float back = inverse(weight_scale(notes));
+    Place get; // a half of the ring
     int memo = 0;
-    out += image * M * STRIDE;
+    out += image * IMAGE_FLOATS;
     for (int item = blockIdx.x + group * gridDim.x; item < plan.items; item += plan.step) {
         const Part part = plan.part(item);
-        const int b = 2 * part.pair + image, bottom = part.top + part.outputs - 1;
-        float *to = y + (size_t)b * M * PLANE;
-        float factor = 0;
-        unsigned before = 0;
+        const int b = 2 * part.pair + image, handed = part.rows - (K - 1);
+        const int halves = handed / HALF_ROWS + 1 + (handed % HALF_ROWS > TAKE);
+        float *to = y + (size_t)b * M * PLANE + part.top * WO;
+        // In a ring without end, where the outputs of map 0 begin; this half; this lap's begin.
+        const int place = get.at * HALF_ROWS;
+        const int first = place * WO + ((part.top - place) * WO & 7), length = part.outputs * WO;
+        int left = get.at * FIRST_HALF, lap = 0;
 #pragma unroll 1
-        for (int row = part.top; row < part.top + part.rows - (K - 1); row++) {
-            const bool first = row == part.top, last = row == bottom;
+        for (int i = 0; i < halves; i++) {
+            const int right = lap + (get.at ? RING : FIRST_HALF);
             wait(out_full + get.at * 8, get.turn);
-            if (first)
-                factor = STORED_HALF ? 1 : 1 / notes->scale[group][memo][image] * back;
-            if (b < plan.B && row <= bottom) {
-                if (first || last)
-                    store_row<true>(to, out, row, first, last, get.at, factor);
-                else
-                    store_row<false>(to, out, row, false, false, get.at, factor);
+            publish();
+            if (b < plan.B) {
+                if (lane < M) {
+                    const int begin = first + map_phase(lane), end = begin + length;
+                    const int from = max(left, begin + 7 & ~7), until = min(right, end & ~7);
+                    if (from < until)
+                        asm volatile(
+                            "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                                to + lane * PLANE + from - begin),
+                            "r"(shared_address(out + map_at(lane) + from - lap)),
+                            "r"((until - from) * 4)
+                            : "memory");
+                }
+                asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+                if (i == 0 || right >= first + length) // sectors that maps share
+#pragma unroll 1
+                    for (int m = lane / 8; m < M; m += 4) {
+                        const int begin = first + map_phase(m), end = begin + length;
+                        const int head = begin + lane % 8, tail = (end & ~7) + lane % 8;
+                        float *of_map = to + m * PLANE - begin;
+                        const float *of_ring = out + map_at(m) - lap;
+                        if (i == 0 && head < min(begin + 7 & ~7, end))
+                            of_map[head] = of_ring[head];
+                        if (tail >= max(left, begin + 7 & ~7) && tail < min(right, end))
+                            of_map[tail] = of_ring[tail];
+                    }
+                asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
             }
             __syncwarp();
-            if (lane == 0) {
-                if (!first)
-                    arrive(before);
-                if (row == part.top + part.rows - K)
-                    arrive(out_empty + get.at * 8);
-            }
-            before = out_empty + get.at * 8;
-            get.next(ROWS_OUT);
+            if (lane == 0)
+                arrive(out_empty + get.at * 8);
+            left = right;
+            lap += get.at ? RING : 0;
+            get.next(2);
         }
+        const float factor =
+            STORED_HALF ? 1 : inverse(notes->scale[group][memo][image]) * back;
         bool exotic = notes->weight >= 0x7f800000 || factor == 0;
         for (int j = 0; j < 2; j++) {
             const float most = notes->most[group][memo][j]; // Inf or NaN if it was too large
@@ -665,14 +741,22 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
                       (!STORED_HALF && product > 1e35f);
         }
         if (exotic && b < plan.B) {
+            asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
             __syncwarp();
-            directly(to, x + (size_t)b * C * H * W, k, part.top, part.outputs);
+            directly(y + (size_t)b * M * PLANE, x + (size_t)b * C * H * W, k, part.top,
+                     part.outputs);
         }
         memo = (memo + 1) % MEMO;
     }
 }
 
 // ---- weights
+
+// The map of a column of a product, as Math::hand_out wants them.
+__device__ __forceinline__ int column_map(int n)
+{
+    return n / 8 * 8 + n % 2 * 2 + n / 2 % 2 + n / 4 % 2 * 4;
+}
 
 __device__ __forceinline__ void prepare_weights(char *weights, Stored *room, const Stored *k,
                                                 Notes *notes, int t)
@@ -695,7 +779,8 @@ __device__ __forceinline__ void prepare_weights(char *weights, Stored *room, con
     meet<1, THREADS>();
     const float scale = weight_scale(notes);
     for (int i = t; i < 2 * STEPS * K * M; i += THREADS) {
-        const int m = i % M, turn = i / M % K, u = i / M / K, ky = K - 1 - turn;
+        const int column = i % M, m = column_map(column);
+        const int turn = i / M % K, u = i / M / K, ky = K - 1 - turn;
         unsigned h[4], l[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -709,7 +794,7 @@ __device__ __forceinline__ void prepare_weights(char *weights, Stored *room, con
             }
             h[j] = split(w[0], w[1], scale, l[j]);
         }
-        char *to = weights + u * UNIT_BYTES + (turn * M + m) * 16;
+        char *to = weights + u * UNIT_BYTES + (turn * M + column) * 16;
         for (int again = 0; again < (turn < K - 1 ? 2 : 1); again++, to += K * M * 16) {
             *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
             if constexpr (PARTS == 2)
@@ -732,11 +817,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     float *out = (float *)(memory + AT_OUT);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), role = warp / 4;
     const int group = role < 2 ? role : warp / 2 % 2, image = warp % 2;
-    constexpr int OF_GROUP = 16 * (ROWS_IN + ROWS_OUT);
+    constexpr int OF_GROUP = 16 * (ROWS_IN + 2);
     const unsigned barriers = shared_address(memory + AT_BARRIERS) + group * OF_GROUP;
     const unsigned full = barriers, empty = full + 8 * ROWS_IN, out_full = empty + 8 * ROWS_IN,
-                   out_empty = out_full + 8 * ROWS_OUT,
-                   turns = shared_address(memory + AT_BARRIERS) + 2 * OF_GROUP;
+                   out_empty = out_full + 8 * 2;
     const Plan plan(B, periods);
     const int first = blockIdx.x + group * gridDim.x;
     if (role < 2 && threadIdx.x % 128 == 0) {
@@ -744,14 +828,12 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             expect(full + 8 * i, 2);
             expect(empty + 8 * i, 4);
         }
-        for (int i = 0; i < ROWS_OUT; i++) {
+        for (int i = 0; i < 2; i++) {
             expect(out_full + 8 * i, 4);
             expect(out_empty + 8 * i, 2);
         }
-        expect(turns + 8 * group, 1);
-        if (group == 0) {
+        if (group == 0)
             notes->weight = 0;
-        }
         expected();
     }
     for (int i = threadIdx.x * 16; i < 2 * ROWS_IN * ROW_BYTES; i += 512 * 16)
@@ -759,20 +841,25 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     __syncthreads();
 
     if (role < 2) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
         prepare_weights(memory, (Stored *)out, k, notes, threadIdx.x);
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
+        const int second = threadIdx.x % 128 / 64; // of a pair's images
+        const float back = inverse(weight_scale(notes));
+        int memo = 0;
         Math math;
         math.weights = shared_address(memory);
         math.rows = shared_address(memory + AT_ROWS) + group * ROWS_IN * ROW_BYTES;
         math.full = full, math.empty = empty, math.out_full = out_full, math.out_empty = out_empty;
-        math.out = out + group * OUT_FLOATS;
-        math.lane_row = (threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16) * 16;
+        math.lane_at = Fragments::lane_at(), math.later_at = Fragments::later_at();
+        math.none = B >> 31;
+        math.out = out + group * OUT_FLOATS + second * IMAGE_FLOATS + map_at(Math::first_map());
+        math.column = threadIdx.x % 128 / 4 * 2 - second * APART;
+        math.place = 0;
         math.begin();
-        math.turn_mine = turns + 8 * group, math.turn_other = turns + 8 - 8 * group;
-        math.turn_phase = group == 0;
         for (int item = first; item < plan.items; item += plan.step) {
-            const int of_second = item - group * (int)gridDim.x + (int)gridDim.x;
-            math.paired = plan.parts == 1 && of_second < plan.items;
+            wait(full + math.in.at * 8, math.in.turn); // for the scale
+            math.factor = STORED_HALF ? 1 : inverse(notes->scale[group][memo][second]) * back;
+            memo = (memo + 1) % MEMO;
             math.run(plan.part(item));
         }
     } else if (role == 2) {
@@ -780,8 +867,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         Reader reader{x, plan, first, image};
         convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group);
     } else {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
         prepare_weights(memory, (Stored *)out, k, notes, threadIdx.x - 128);
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 48;");
         store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
     }
 }
