@@ -28,13 +28,20 @@ class Process(NamedTuple):
 
 
 def shown(found: Sequence[Process], launched: int, every: bool) -> list[Process]:
-    """Choose every process, or the launched one, or the others where it is a wrapper.
+    """Choose every process, or those up to the launched one, as `announced` did.
 
-    They are given in the order in which they began to use CUDA.
+    A wrapper never uses CUDA, so all below it are shown. A shell gives its own process
+    to its last command, so those before it are shown too. The order is that of the
+    moments in which they began to use CUDA.
     """
     ordered = sorted(found, key=lambda each: (each.header.started_ns, each.path.name))
-    own = [each for each in ordered if each.pid == launched]
-    return own if own and not every else ordered
+    chosen: list[Process] = []
+    before: set[int] = set()
+    for each in ordered:
+        if announced(each.pid, launched, every, before):
+            chosen.append(each)
+        before.add(each.pid)
+    return chosen
 
 
 def announced(pid: int, launched: int, every: bool, before: set[int]) -> bool:
