@@ -57,7 +57,7 @@ def ending(
     alive: bool,
 ) -> str | None:
     """Say how a process ended where its figures may lack something."""
-    until = "the figures are what it had recorded until then"
+    until = "what it did last may be missing"
     if process.header.ended:
         return None
     if any(each.pid == process.pid for each in later):
@@ -65,7 +65,7 @@ def ending(
     if process.pid == launched and status < 0:
         return f"The application ended by signal {-status} ({named(-status)}); {until}."
     if alive and process.pid != launched:
-        return "The process still runs; the figures are what it has recorded so far."
+        return "The process still runs; what it did so far is shown."
     return f"The process ended without CUDA's orderly end; {until}."
 
 

@@ -111,7 +111,12 @@ def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int
     if options.counts or options.query:
         measuring = _measuring(options, log)
         if measuring:
-            return run.bare(measuring)
+            status = run.bare(measuring)
+            if options.output is not None:
+                report_ = Path(f"{options.output}.ncu-rep")
+                if report_.is_file():
+                    log.of(None, f"Generated result file: {report_.resolve()}")
+            return status
         if options.query:
             return FAILED
     library = Path(environ.get("NVPROF_LIBRARY") or LIBRARY).resolve()

@@ -94,6 +94,8 @@ class Run:
                     shown = f"NVPROF is profiling process {pid}, command: "
                     self._log.of(pid, shown + self._command(event.file))
                 before.add(pid)
+            elif isinstance(event, session.Warned):
+                self._log.warn(f"The process is not profiled: {event.text}.", event.pid)
             elif isinstance(event, session.TimedOut):
                 self._log.warn(f"The application ran over {options.timeout} s.")
             else:

@@ -33,6 +33,13 @@ class Started(NamedTuple):
     file: Path
 
 
+class Warned(NamedTuple):
+    """The library says why a process is not recorded as it should be."""
+
+    pid: int
+    text: str
+
+
 class Exited(NamedTuple):
     """The application is over; negative is a signal's number, as in subprocess."""
 
@@ -43,7 +50,7 @@ class TimedOut(NamedTuple):
     """The application ran longer than --timeout allows, and is told to end."""
 
 
-Event = Union[Began, Started, TimedOut, Exited]
+Event = Union[Began, Started, Warned, TimedOut, Exited]
 
 
 class NotStarted(Exception):
@@ -107,15 +114,19 @@ def environment(
     }
 
 
-def starts(text: bytes) -> tuple[list[tuple[int, str]], bytes]:
-    """Read the FIFO's whole lines; give the processes that start, and what is left."""
+def said(text: bytes, folder: Path) -> tuple[list[Started | Warned], bytes]:
+    """Read the whole lines, `start PID FILE` and `warn PID TEXT`; give what is left."""
     *lines, rest = text.split(b"\n")
-    found = []
+    found: list[Started | Warned] = []
     for line in lines:
         word, _, more = line.partition(b" ")
-        pid, _, name = more.partition(b" ")
-        if word == b"start" and pid.isdigit() and name and b"/" not in name:
-            found.append((int(pid), os.fsdecode(name)))
+        pid, _, what = more.partition(b" ")
+        if not pid.isdigit() or not what:
+            continue
+        if word == b"start" and b"/" not in what:
+            found.append(Started(int(pid), folder / os.fsdecode(what)))
+        elif word == b"warn":
+            found.append(Warned(int(pid), what.decode("utf-8", "replace")))
     return found, rest
 
 
@@ -138,11 +149,10 @@ def run(
             if status is None:
                 select.select(files, [], [], wait)
             if folder is not None:
-                found, text = starts(text + _ready(folder.events))
-                for pid, name in found:
-                    if timeout is not None and deadline is None:
-                        deadline = time.monotonic() + timeout
-                    yield Started(pid, folder.path / name)
+                found, text = said(text + _ready(folder.events), folder.path)
+                if found and timeout is not None and deadline is None:
+                    deadline = time.monotonic() + timeout
+                yield from found
             if status is not None:
                 yield Exited(status)
                 return

@@ -1,0 +1,62 @@
+"""What the library says through the FIFO, and the environment that it gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nvprof.session import Folder, Started, Warned, environment, said
+
+HERE = Path("/session")
+
+
+@pytest.mark.parametrize(
+    ("text", "events", "rest"),
+    [
+        (b"start 5 5.prof\n", [Started(5, HERE / "5.prof")], b""),
+        (b"start 5 5.prof\nstart 6", [Started(5, HERE / "5.prof")], b"start 6"),
+        (b"warn 5 no room\nend 5\n", [Warned(5, "no room")], b""),
+        (b"start x y\nstart 5\nstart 5 ../x\nhello\n\n", [], b""),
+        (b"", [], b""),
+    ],
+)
+def test_whole_lines_are_read_and_others_wait(text, events, rest):
+    assert said(text, HERE) == (events, rest)
+
+
+@given(st.binary(max_size=80), st.integers(0, 80))
+def test_how_lines_arrive_changes_nothing(text, cut):
+    first, rest = said(text[:cut], HERE)
+    second, left = said(rest + text[cut:], HERE)
+    assert (first + second, left) == said(text, HERE)
+
+
+def test_the_library_is_told_what_to_record():
+    found = environment(
+        {"PATH": "/bin"},
+        Path("/lib.so"),
+        HERE,
+        records=True,
+        from_start=False,
+        demangle=True,
+    )
+    assert found == {
+        "PATH": "/bin",
+        "CUDA_INJECTION64_PATH": "/lib.so",
+        "NVPROF_SESSION": "/session",
+        "NVPROF_TRACE": "1",
+        "NVPROF_FROM_START": "0",
+        "NVPROF_DEMANGLE": "1",
+    }
+
+
+def test_a_folder_lies_beside_the_output_and_goes_whole(tmp_path):
+    folder = Folder.make(tmp_path)
+    assert folder.path.parent == tmp_path
+    assert folder.path.name.startswith(".")
+    (folder.path / "5.prof").touch()
+    assert [path.name for path in folder.recordings()] == ["5.prof"]
+    folder.remove()
+    assert list(tmp_path.iterdir()) == []
