@@ -346,3 +346,25 @@ def test_a_row_of_nsys_cut_in_the_middle_is_mended(cut):
     halves = f"{row[:cut].rstrip()}\n{row[cut:].lstrip()}"
 
     assert profiles(NSYS_2020.replace(row, halves)) == NSYS
+
+
+def test_a_table_in_one_unit_holds_it_below_its_header():
+    text = """\
+==305== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+                        %        ms                  us        us        us
+ GPU activities:    80.00  16.00000        20  800.0000  1.120000  15000.00  [CUDA memcpy HtoD]
+                    20.00  4.000000         1  4000.000  4000.000  4.00e+03  void some_kernel<float>(float*, int)
+      API calls:    75.00  3000.000        22  136360.0  13.00600   1562810  cudaStreamCreateWithFlags
+                    25.00  1000.000         2  500000.0  8.53e-01  999000.0  cudaFree
+"""  # noqa: E501 as above
+
+    assert profiles(text) == NVPROF
+    assert profiles(text + TYPED) == NVPROF * 2
+    assert profiles(text.replace("ms  ", "MB  ")) == ()
+
+
+def test_a_line_between_two_profiles_is_no_part_of_the_firsts_last_name():
+    assert profiles(f"{TYPED}Done.\n{TYPED.partition(chr(10))[2]}") == NVPROF * 2
+    second = TYPED[TYPED.index("==305== Profiling result") :]
+    assert profiles(f"{TYPED}Done.\n{second}") == NVPROF * 2

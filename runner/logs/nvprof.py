@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from runner.logs.units import seconds
+from runner.logs.units import UNSIGNED, scaled, seconds
 from runner.model import ProfileRow
 
 TOOL = "nvprof"
@@ -18,10 +19,17 @@ _HALF = (
 )
 _ROW = re.compile(rf"(?P<percent>[0-9]{{1,3}}\.[0-9]{{2}})%\s+({_TIME})\s+{_HALF}")
 _SECOND_HALF = re.compile(_HALF)
+_UNITS = re.compile(r"%\s+(ns|us|ms|s)\s+(ns|us|ms|s)(?:\s+\2){2}")
+_BARE = rf"({UNSIGNED}(?:e[+-][0-9]{{2}})?)"
+_BARE_ROW = re.compile(
+    rf"(?P<percent>[0-9]{{1,3}}\.[0-9]{{2}})\s+{_BARE}\s+(?P<calls>[0-9]{{1,12}})"
+    rf"\s+{_BARE}\s+{_BARE}\s+{_BARE}\s+(?P<name>\S.*)"
+)
 _RESULT = re.compile(rf"{_PID}Profiling result:")
 _CALLS = re.compile(rf"{_PID}API calls:")
 _HEADER = re.compile(r"(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name")
 _API_NAME = re.compile(r"cu(?:da)?[A-Z]\w*")
+_TIMES = (2, 4, 5, 6)
 _LABEL = re.compile(r"(GPU activities|API calls|OpenACC \(excl\)|OpenMP \(incl\)):\s*")
 
 
@@ -48,9 +56,31 @@ def label(line: str) -> tuple[str, str] | None:
 def row(line: str) -> ProfileRow | None:
     """Read one row, without its Type; tabs or any number of spaces between columns."""
     match = _ROW.fullmatch(line)
-    if match is None or float(match["percent"]) > 100:
+    return None if match is None else _read(match, *map(seconds, match.group(*_TIMES)))
+
+
+def units(line: str) -> Callable[[str], ProfileRow | None] | None:
+    """Give what reads a table's rows where a line below its header holds the units."""
+    match = _UNITS.fullmatch(line)
+    if match is None:
         return None
-    total, average, least, most = (seconds(match[n]) for n in (2, 4, 5, 6))
+    total, each = match.groups()
+
+    def bare(line: str) -> ProfileRow | None:
+        row = _BARE_ROW.fullmatch(line)
+        if row is None:
+            return None
+        first, *others = row.group(*_TIMES)
+        return _read(row, scaled(first, total), *(scaled(n, each) for n in others))
+
+    return bare
+
+
+def _read(
+    match: re.Match[str], total: float, average: float, least: float, most: float
+) -> ProfileRow | None:
+    if float(match["percent"]) > 100:
+        return None
     return ProfileRow(
         name=match["name"],
         percent=float(match["percent"]),

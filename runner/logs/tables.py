@@ -53,6 +53,11 @@ class TableReader:
         """Whether a table is open."""
         return self._parse is not None
 
+    @property
+    def _nvprof(self) -> Parse | None:
+        """What reads the rows of the open table, if that is nvprof's."""
+        return self._parse if self._tool == nvprof.TOOL else None
+
     def read(self, line: str) -> None:
         """Take one clean line, stripped."""
         if not line or (line[0] in _RULERS and _FENCE.fullmatch(line)):
@@ -74,7 +79,6 @@ class TableReader:
         self._odd, self._gap = "", False
 
     def _open(self, tool: str, section: str, parse: Parse) -> None:
-        self._settle()
         self.close()
         self._tool, self._section, self._parse = tool, section, parse
 
@@ -89,9 +93,11 @@ class TableReader:
         """Take a line that opens a table or names one, with what follows in it."""
         if (labelled := self._label(line)) is not None:
             section, rest = labelled
-            if self._parse is not nvprof.row or self._section != section:
-                self._open(nvprof.TOOL, section, nvprof.row)
-            self._inside(rest, nvprof.row)
+            parse = self._nvprof or nvprof.row
+            if self._nvprof is None or self._section != section:
+                self._settle()
+                self._open(nvprof.TOOL, section, parse)
+            self._inside(rest, parse)
         elif (section_or_header := nvprof.opening(line)) is not None:
             self._open_nvprof(section_or_header)
         elif (columns := nsys.header(line)) is not None:
@@ -116,7 +122,7 @@ class TableReader:
 
     def _open_nvprof(self, section: str) -> None:
         """Open a section; a header right below a section's name opens nothing new."""
-        headed = self._parse is nvprof.row and not self._rows
+        headed = self._nvprof is not None and not self._rows
         if section or not headed:
             self._open(nvprof.TOOL, section, nvprof.row)
 
@@ -141,6 +147,8 @@ class TableReader:
         elif self._continues(line):
             self._extend(line)
             self._odd = ""
+        elif not self._rows and (bare := self._nvprof and nvprof.units(line)):
+            self._parse = bare
         elif not _HEADER_WORDS.fullmatch(line):
             self._stray(line)
 
