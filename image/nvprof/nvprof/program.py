@@ -113,9 +113,9 @@ def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int
         if measuring:
             status = run.bare(measuring)
             if options.output is not None:
-                report_ = Path(f"{options.output}.ncu-rep")
-                if report_.is_file():
-                    log.of(None, f"Generated result file: {report_.resolve()}")
+                result = Path(f"{options.output}.ncu-rep")
+                if result.is_file():
+                    log.of(None, f"Generated result file: {result.resolve()}")
             return status
         if options.query:
             return FAILED
