@@ -40,6 +40,8 @@ SPELLED = [
     ("(anonymous namespace)::f<(anonymous namespace)::S>(int)", None),
     ("f<void (*)(int, 8)>(int)", "f<void (*)(int, 8)>(int)"),
     ("void f<S::operator()() const>()", None),
+    ("void f<(S::operator<(S const&)), 3>(int)", None),
+    ("void f<std::array<char*, 3ul> >(int, std::array<char*, 3ul>)", None),
 ]
 OTHERS = {
     "void g<-3, 4ul, 5l, 6ull>()": (
@@ -50,6 +52,13 @@ OTHERS = {
     ),
     "(anonymous namespace)::f<(anonymous namespace)::S>(int)": (
         "(anonymous namespace)::f<(anonymous namespace)::S>(int)"
+    ),
+    "void f<(S::operator<(S const&)), 3>(int)": (
+        "void f<(S::operator<(S const &)), int=3>(int)"
+    ),
+    "void f<std::array<char*, 3ul> >(int, std::array<char*, 3ul>)": (
+        "void f<std::array<char*, unsigned long=3>>"
+        "(int, std::array<char*, unsigned long=3>)"
     ),
     "void f<S::operator()() const>()": "void f<S::operator()() const>(void)",
 }

@@ -473,10 +473,11 @@ def test_control_c_reaches_the_program_once_and_the_tables_are_printed(
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_a_reader_that_goes_away_changes_no_status(tmp_path, environ):
-    words = " ".join([*PROGRAM, "--log-file", "%1", *CUDA, "cuda", "exit", "6"])
+@pytest.mark.parametrize(("name", "pipe"), [("%1", "|"), ("%2", "2>&1 >/dev/null |")])
+def test_a_reader_that_goes_away_changes_no_status(tmp_path, environ, name, pipe):
+    words = " ".join([*PROGRAM, "--log-file", name, *CUDA, "cuda", "sleep", "0.2"])
     done = subprocess.run(
-        ["bash", "-c", f"{words} | true; exit ${{PIPESTATUS[0]}}"],
+        ["bash", "-c", f"{words} exit 6 {pipe} true; exit ${{PIPESTATUS[0]}}"],
         env=environ,
         cwd=tmp_path,
         capture_output=True,
@@ -486,6 +487,20 @@ def test_a_reader_that_goes_away_changes_no_status(tmp_path, environ):
     )
     assert done.returncode == 6
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_log_that_cannot_be_written_changes_no_status(nvprof):
+    done = nvprof("--log-file", "/dev/full", *CUDA, "cuda", "exit", "6")
+    assert done.returncode == 6
+    assert "Error: cannot write the log: No space left on device" in done.stderr
+
+
+def test_a_wrapper_does_not_outlive_the_time_out(nvprof):
+    script = " ".join([*CUDA, "cuda", "sleep", "50"])
+    done = nvprof("--timeout", "0.2", "bash", "-c", f"{script}; exit 9")
+    assert done.returncode in (9, -signal.SIGTERM)
+    assert len(shown(done.stderr)) == 1
 
 
 def test_ignored_signals_stay_ignored(tmp_path, environ):

@@ -21,6 +21,7 @@ class Log:
         self._quiet = quiet
         self._files: dict[str, TextIO] = {}
         self._stack = contextlib.ExitStack()
+        self.failure: str | None = None
         if name is not None and not places.of_each_process(name):
             self._file(name, 0)
 
@@ -46,11 +47,15 @@ class Log:
             own = places.of_each_process(self._name)
             if pid is not None or not own:
                 file = self._file(self._name, pid or 0)
-        # A reader that has gone away must not change how the application ended.
-        with contextlib.suppress(BrokenPipeError):
+        # Neither a reader that went away nor a full disk changes how the program ends.
+        try:
             for line in lines:
                 file.write(line + "\n")
             file.flush()
+        except BrokenPipeError:
+            pass
+        except OSError as error:
+            self.failure = f"cannot write the log: {error.strerror}"
 
     def lines(self, lines: Iterable[str], pid: int | None = None) -> None:
         """Write lines as they come."""
@@ -70,5 +75,6 @@ class Log:
         self.of(None, f"Error: {text}")
 
     def close(self) -> None:
-        """Close the files."""
-        self._stack.close()
+        """Close the files; what could not be written has been noticed before."""
+        with contextlib.suppress(OSError):
+            self._stack.close()

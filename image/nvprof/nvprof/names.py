@@ -16,6 +16,8 @@ SUFFIXES = {
 
 _WHOLE = re.compile(r"(-?\d+)(u?l{0,2})\Z")
 _CAST = re.compile(r"\((.+)\)(-?\d+)\Z")
+_OPERATORS = ("operator", "operator<", "operator>", "operator-")
+"""What stands before an angle that opens and closes nothing."""
 _SPACED = re.compile(r"\b(const|volatile)(?=[*&])")
 
 
@@ -54,6 +56,8 @@ def _values(text: str) -> str:
     opened: list[str] = []
     start = 0
     for at, sign in enumerate(text):
+        if sign in "<>" and text.endswith(_OPERATORS, 0, at):
+            continue
         if sign in "<,>":
             inside = bool(opened) and opened[-1] == "<"
             piece = text[start:at]

@@ -18,29 +18,30 @@ GPU_PID = 1 << 22
 
 Event = dict[str, object]
 
-KERNELS = (
-    "SELECT start, end - start, text, correlation, device, context, stream,"
-    " grid_x, grid_y, grid_z, block_x, block_y, block_z,"
-    " registers, static_shared, dynamic_shared"
-    " FROM kernel JOIN name ON name.id = kernel.name ORDER BY start"
+
+def _of(table: str, columns: str) -> str:
+    """Write the query of what a GPU did; the last column tells of a recorded call."""
+    return (
+        "SELECT start, end - start, text, correlation, device, context, stream,"
+        f" {columns},"
+        f" EXISTS (SELECT 1 FROM api WHERE api.correlation = {table}.correlation)"
+        f" FROM {table} JOIN name ON name.id = {table}.name ORDER BY start"
+    )
+
+
+KERNELS = _of(
+    "kernel",
+    "grid_x, grid_y, grid_z, block_x, block_y, block_z,"
+    " registers, static_shared, dynamic_shared",
 )
-COPIES = (
-    "SELECT start, end - start, text, correlation, device, context, stream,"
-    " bytes, source, destination"
-    " FROM memcpy JOIN name ON name.id = memcpy.name ORDER BY start"
-)
-SETS = (
-    "SELECT start, end - start, text, correlation, device, context, stream,"
-    " bytes, value FROM memset JOIN name ON name.id = memset.name ORDER BY start"
-)
+COPIES = _of("memcpy", "bytes, source, destination")
+SETS = _of("memset", "bytes, value")
 CALLS = (
     "SELECT start, end - start, text, correlation, thread, result,"
-    " EXISTS (SELECT 1 FROM gpu_work WHERE gpu_work.correlation = api.correlation)"
+    " EXISTS (SELECT 1 FROM kernel WHERE kernel.correlation = api.correlation)"
+    " OR EXISTS (SELECT 1 FROM memcpy WHERE memcpy.correlation = api.correlation)"
+    " OR EXISTS (SELECT 1 FROM memset WHERE memset.correlation = api.correlation)"
     " FROM api JOIN name ON name.id = api.name ORDER BY start"
-)
-GPU_WORK = (
-    "WITH gpu_work AS (SELECT correlation FROM kernel UNION ALL"
-    " SELECT correlation FROM memcpy UNION ALL SELECT correlation FROM memset) "
 )
 
 
@@ -62,7 +63,7 @@ def events(store: Store) -> Iterator[Event]:
     for row in store.select(KERNELS):
         yield from _kernel(row)
     for row in store.select(COPIES):
-        size, source, destination = row[7:]
+        size, source, destination = row[7:10]
         yield from _work(
             row,
             "memcpy",
@@ -108,7 +109,7 @@ def _name(what: str, pid: int, tid: int, name: str) -> Event:
 
 
 def _kernel(row: tuple[Any, ...]) -> Iterator[Event]:
-    registers, static, dynamic = row[13:]
+    registers, static, dynamic = row[13:16]
     return _work(
         row,
         "kernel",
@@ -134,21 +135,22 @@ def _work(row: tuple[Any, ...], category: str, more: Event) -> Iterator[Event]:
         **where,
         "args": {**more, "correlation": correlation},
     }
-    yield {
-        "ph": "f",
-        "bp": "e",
-        "cat": "launch",
-        "name": "launch",
-        "id": correlation,
-        "ts": start / 1e3,
-        **where,
-    }
+    if row[-1]:
+        yield {
+            "ph": "f",
+            "bp": "e",
+            "cat": "launch",
+            "name": "launch",
+            "id": correlation,
+            "ts": start / 1e3,
+            **where,
+        }
 
 
 def _calls(store: Store) -> Iterator[Event]:
     pid = store.number("pid")
     for start, duration, name, correlation, thread, result, works in store.select(
-        GPU_WORK + CALLS
+        CALLS
     ):
         begun = _int(start) / 1e3
         where: Event = {"pid": pid, "tid": thread}

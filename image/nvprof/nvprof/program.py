@@ -60,11 +60,12 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def _flush() -> None:
-    """Empty stdout here: Python would answer a closed pipe with a status of its own."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    """Empty both here: Python would answer a closed pipe with a status of its own."""
+    for number, file in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            file.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def _served(words: Sequence[str]) -> int:
@@ -97,6 +98,8 @@ def _served(words: Sequence[str]) -> int:
         return error.status
     finally:
         log.close()
+        if log.failure is not None:
+            shown.error(log.failure)
 
 
 def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -143,6 +144,7 @@ def run(
         text, deadline, files = b"", None, [signals.fd]
         files += [folder.events] if folder else []
         told = False
+        using = {child.pid}
         while True:
             status = child.poll()
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -152,6 +154,7 @@ def run(
                 found, text = said(text + _ready(folder.events), folder.path)
                 if found and timeout is not None and deadline is None:
                     deadline = time.monotonic() + timeout
+                using.update(event.pid for event in found)
                 yield from found
             if status is not None:
                 yield Exited(status)
@@ -160,7 +163,10 @@ def run(
                 if _for_child(number):
                     child.send_signal(number)
             if deadline is not None and time.monotonic() >= deadline:
-                child.send_signal(signal.SIGKILL if told else signal.SIGTERM)
+                # A wrapper would leave the program that uses CUDA to itself.
+                for pid in using:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL if told else signal.SIGTERM)
                 deadline = time.monotonic() + GRACE_S
                 if not told:
                     yield TimedOut()

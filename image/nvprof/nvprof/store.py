@@ -47,6 +47,8 @@ CREATE VIEW launch AS
 
 INDICES = """
 CREATE INDEX kernel_correlation ON kernel (correlation);
+CREATE INDEX memcpy_correlation ON memcpy (correlation);
+CREATE INDEX memset_correlation ON memset (correlation);
 CREATE INDEX api_correlation ON api (correlation);
 """
 
@@ -130,6 +132,7 @@ def keep(path: Path, filters: tuple[kernel_filter.KernelFilter, ...]) -> None:
         base.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         base.execute(f"DELETE FROM kernel WHERE rowid NOT IN ({TAKEN})")
         base.commit()
+        base.execute("VACUUM")
     finally:
         base.close()
 
