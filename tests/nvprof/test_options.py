@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nvprof import manual
 from nvprof.filter import KernelFilter
 from nvprof.options import FLAGS, LISTS, VALUES, OptionError, Options, parse
+
+from tests.conftest import shared_data
+
+BUILD_FILES = shared_data() / "rai_build"
 
 
 def given_as(line, **more):
@@ -58,6 +65,23 @@ def test_real_build_files_lines_are_read():
     found = given_as("--cpu-profiling on --export-profile t.nvprof -- ./m3")
     assert (found.output, found.application) == ("t.nvprof", ("./m3",))
     assert len(found.notes) == 1
+
+
+@pytest.mark.skipif(
+    not BUILD_FILES.is_dir(),
+    reason=f"no build files in {BUILD_FILES} (RAI_SHARED_DATA)",
+)
+def test_every_line_of_real_build_files_is_read():
+    lines = {
+        line.partition("nvprof ")[2].partition(" # ")[0]
+        for path in BUILD_FILES.glob("*.yml")
+        for line in path.read_text().splitlines()
+        if re.search(r"[- ] nvprof ", line)
+    }
+    assert len(lines) > 20
+    for line in lines:
+        found = parse([*shlex.split(line), *(["app"] if line.endswith("--") else [])])
+        assert found.application[0] in ("python", "app"), line
 
 
 def test_lists_add_up():

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from nvprof.program import NCU
 
 HERE = Path(__file__).resolve().parent
 NVPROF = HERE.parent.parent / "image" / "nvprof"
@@ -369,7 +370,7 @@ def test_a_trace_for_perfetto_is_made_of_a_file_and_of_a_run(nvprof, tmp_path):
     )
 
 
-NCU = """#!/bin/sh
+FAKE_NCU = """#!/bin/sh
 echo "$@" > ncu.words
 while [ "$1" != "{python}" ]; do shift; done
 exec "$@"
@@ -379,7 +380,7 @@ exec "$@"
 def test_counters_are_asked_of_ncu_where_it_is(nvprof, tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "ncu").write_text(NCU.format(python=sys.executable))
+    (tools / "ncu").write_text(FAKE_NCU.format(python=sys.executable))
     (tools / "ncu").chmod(0o755)
     words = ("--analysis-metrics", "--kernels", "::forward:1", "-m", "nonsense")
     path = f"{tools}:{os.environ['PATH']}"
@@ -398,7 +399,7 @@ def test_counters_are_asked_of_ncu_where_it_is(nvprof, tmp_path):
     )
 
 
-@pytest.mark.skipif(shutil.which("ncu") is not None, reason="ncu is here")
+@pytest.mark.skipif(any(map(shutil.which, NCU)), reason="ncu is here")
 def test_without_ncu_one_sentence_is_said_and_the_timeline_is_profiled(nvprof):
     done = nvprof("--analysis-metrics", *CUDA, "cuda")
     assert done.stderr.count("Warning: Metrics, events and analysis metrics") == 1

@@ -216,6 +216,33 @@ def test_a_table_of_each_gpu_is_headed_by_its_name(base):
     assert sum(line.startswith("            Type") for line in lines) == 2
 
 
+def test_each_gpu_of_two_has_its_rows(tmp_path):
+    made = recording.Recording()
+    made.device("A", 0)
+    made.device("B", 1)
+    made.kernel("f", 0, 30, 1)
+    made.kernel("f", 0, 10, 2, device=1)
+    made.api("cudaLaunchKernel", 0, 5, 1)
+    made.api("cuLaunchKernel", 0, 5, 2)
+    opened = store.Store(stored(tmp_path, made))
+    each = printed(opened, "--print-summary-per-gpu")
+    both = printed(opened, "")
+    calls = printed(opened, "--print-api-trace --profile-api-trace driver")
+    summary = printed(opened, "--profile-api-trace runtime")
+    opened.close()
+    assert [line for line in each if line.startswith("Device")] == [
+        *('Device "A (0)"', 'Device "B (1)"')
+    ]
+    assert [line.split()[3:5] for line in each if "GPU activities" in line] == [
+        *(["30ns", "1"], ["10ns", "1"])
+    ]
+    assert both[1].split()[3:5] == ["40ns", "2"]
+    assert calls[1:] == ["     0ns       5ns  cuLaunchKernel (f [2])"]
+    assert [line.split()[-1] for line in summary if "API" in line] == [
+        *("cudaLaunchKernel",)
+    ]
+
+
 def test_nothing_is_said_in_nvprofs_words(tmp_path):
     opened = store.Store(stored(tmp_path, recording.Recording()))
     said = [printed(opened, line) for line in ("", "--print-api-trace")]

@@ -107,6 +107,7 @@ OPTIONS: tuple[Option, ...] = (
     accepted("aggregate-mode-off", _COUNTERS),
     accepted("annotate-mpi", _NAMES, "MPI", ("off",)),
     accepted("concurrent-kernels", "kernels are not serialized", "on|off", ("on",)),
+    accepted("concurrent-kernels-off", "kernels are not serialized"),
     accepted("continuous-sampling-interval", _COUNTERS, "MS"),
     accepted(
         "cpu-thread-tracing", "threads' calls are not recorded", "on|off", ("off",)

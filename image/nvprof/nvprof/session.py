@@ -17,6 +17,9 @@ from typing import NamedTuple, Union
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+LOOK_S = 1.0
+"""Seconds after which it is looked for an end of which no signal told."""
+
 GRACE_S = 5.0
 """Seconds from SIGTERM to SIGKILL where --timeout has run out."""
 
@@ -147,7 +150,9 @@ def run(
         using = {child.pid}
         while True:
             status = child.poll()
-            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+            wait = LOOK_S
+            if deadline is not None:
+                wait = min(wait, max(0.0, deadline - time.monotonic()))
             if status is None:
                 select.select(files, [], [], wait)
             if folder is not None:

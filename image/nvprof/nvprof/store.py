@@ -52,8 +52,12 @@ CREATE INDEX memset_correlation ON memset (correlation);
 CREATE INDEX api_correlation ON api (correlation);
 """
 
-FILLED = {Kind.KERNEL: ("kernel", 16), Kind.MEMCPY: ("memcpy", 10)}
-FILLED.update({Kind.MEMSET: ("memset", 9), Kind.API: ("api", 6)})
+FILLED = {
+    Kind.KERNEL: ("kernel", 16),
+    Kind.MEMCPY: ("memcpy", 10),
+    Kind.MEMSET: ("memset", 9),
+    Kind.API: ("api", 6),
+}
 """The table of each kind of activity, and its columns."""
 
 
