@@ -11,6 +11,7 @@ from nvprof.stream import Section
 from nvprof.summary import Row, Total, at_level, rows
 
 from tests.conftest import shared_data
+from tests.nvprof.printed import nanoseconds
 
 FOLDER = shared_data() / "transcripts"
 real = pytest.mark.skipif(
@@ -35,7 +36,7 @@ def parsed(lines):
         if label:
             tables.append((label, []))
         times = [
-            units.nanoseconds(found[each].strip())
+            nanoseconds(found[each].strip())
             for each in ("total", "average", "least", "most")
         ]
         row = Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tracemalloc
 
 import pytest
 from nvprof import perfetto, report, store, stream
@@ -348,3 +349,29 @@ def test_what_is_missing_is_counted():
     dropped, lost = report.missing(3, 4)
     assert dropped.startswith("3 records were dropped")
     assert lost.startswith("4 records were lost")
+
+
+def test_more_records_take_no_more_memory(tmp_path):
+    def peak(count):
+        made = recording.Recording()
+        made.name("f")
+        once = len(made.body)
+        made.kernel("f", 1, 2)
+        made.api("f", 1, 2)
+        made.body[once:] *= count
+        raw, path = tmp_path / f"{count}.prof", tmp_path / f"{count}.nvprof"
+        raw.write_bytes(made.bytes())
+        del made
+        tracemalloc.start()
+        with raw.open("rb") as file:
+            store.written(path, file, stream.read_header(file), demangled=True)
+        opened = store.Store(path)
+        calls = sum(each.calls for each in opened.totals())
+        opened.close()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert calls == 2 * count
+        return most
+
+    peak(100)
+    assert peak(50_000) < 1.2 * peak(12_000)

@@ -65,9 +65,3 @@ def common(values: Iterable[int], units: dict[str, int]) -> str:
     names = list(units)[:3]
     reached = [name for name in names if greatest >= units[name]]
     return reached[-1] if reached else names[0]
-
-
-def nanoseconds(text: str) -> int:
-    """Read back what `time` wrote, as exactly as its digits allow."""
-    number = text.rstrip("nums")
-    return round(float(number) * TIMES[text[len(number) :]])
