@@ -194,3 +194,11 @@ def test_real_names_are_spelled_as_they_are(name):
     ]
     assert [names.nvprof(each) for each in found] == found
     assert any("int=" in each for each in found)
+
+
+def test_a_number_wider_than_its_column_stays_apart_from_its_neighbour():
+    most = 99_999_999_999
+    row = Row(100.0, 123_456_789_012, 3, 41_152_263_004, 1, most, "k")
+    *_, line = layout.text([("GPU activities", [row])], "ns")
+    numbers = [float(cell) for cell in line.split()[2:-1]]
+    assert numbers == [100, 123_456_789_012, 3, 41_152_263_004, 1, most]

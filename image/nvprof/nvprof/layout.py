@@ -46,8 +46,9 @@ def _line(label: str, row: Row, one: tuple[str, str] | None) -> str:
         ]
     average, least, most = rest
     return (
-        f"{label:>16}{share:>9}{total:>10}{row.calls:>10}"
-        f"{average:>10}{least:>10}{most:>10}  {row.name}"
+        f"{label:>16}{share:>9}"
+        + "".join(map(units.column, (total, row.calls, average, least, most)))
+        + f"  {row.name}"
     )
 
 

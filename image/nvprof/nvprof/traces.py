@@ -105,7 +105,8 @@ def gpu_text(
         cells = _cells(line, devices)
         row = "".join(f"{cells.get(name, '-'):>{width}}" for name, width in columns)
         yield (
-            f"{_time(line.start, start):>8}{_time(line.duration, duration):>10}"
+            f"{_time(line.start, start):>8}"
+            f"{units.column(_time(line.duration, duration))}"
             f"{row}  {line.shown}"
         )
     yield ""
@@ -150,7 +151,8 @@ def api_text(lines: Iterable[Activity], extent: Extent, unit: str) -> Iterator[s
         yield f"{start:>8}{duration:>10}"
     for line in lines:
         yield (
-            f"{_time(line.start, start):>8}{_time(line.duration, duration):>10}"
+            f"{_time(line.start, start):>8}"
+            f"{units.column(_time(line.duration, duration))}"
             f"  {line.shown}"
         )
 

@@ -65,3 +65,9 @@ def common(values: Iterable[int], units: dict[str, int]) -> str:
     names = list(units)[:3]
     reached = [name for name in names if greatest >= units[name]]
     return reached[-1] if reached else names[0]
+
+
+def column(text: object, width: int = 10) -> str:
+    """Set a cell to the right; one that is too wide is kept apart by a blank."""
+    cell = f"{text:>{width}}"
+    return cell if cell.startswith(" ") else f" {cell}"
