@@ -108,7 +108,7 @@ RUN cd /opt/venv/site-packages \
 FROM cuda AS nvprof
 COPY image/nvprof /nvprof
 RUN mkdir /opt/made \
-    && if ls /usr/local/cuda/include/cupti.h /usr/local/cuda/extras/CUPTI/include/cupti.h 2>/dev/null; then \
+    && if [ -e /usr/local/cuda/include/cupti.h ] || [ -e /usr/local/cuda/extras/CUPTI ]; then \
         make -C /nvprof install BUILD=/tmp/nvprof DESTDIR=/opt/made PYTHON=/usr/bin/python3; \
     else \
         echo "The toolkit has no CUPTI: nvprof is left out."; \
