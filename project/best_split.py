@@ -1,8 +1,4 @@
-"""The best of two-dimensional convolutions with several channels, on Hopper's wgmma.
-
-The file also compiles to one product, of floats (PRODUCTS 1) or of what is stored as
-halves (STORED_HALF 1); `best_single` is faster there, so no variant asks for it.
-"""
+"""The best of two-dimensional convolutions with several channels, on Hopper's wgmma."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from variants import MULTIPROCESSORS, Launch, Params, Variant, tiles
 
 GROUPS = 2  # of warps in a block, that each work at a pair of images
 ROW = 64  # pixels of two images side by side that one product takes
-ROWS_OUT = 8
+SECTOR = 8  # floats
 MEMO = 8
 BARRIER = 8  # bytes
 
@@ -29,17 +25,17 @@ def apart(s: ConvShape) -> int:
 
 def shared_bytes(s: ConvShape, p: Params) -> int:
     """Add up the weights, two rings of input and of output rows, and the rest."""
-    parts = 2 if p["PRODUCTS"] == 3 else 1
-    weights = parts * units(s) * (2 * s.K - 1) * s.M * 16
+    weights = 2 * units(s) * (2 * s.K - 1) * s.M * 16
     each = 16 * (ROW // 2 + tiles(s.K, 2))  # even pixels, or odd ones
     odd = 128 * tiles(each - 64, 128) + 64
-    row = parts * tiles(s.C, 8) * (2 * odd + 32)
-    ring = ROWS_OUT * s.W_out
-    padding = (48 - 4 * s.H_out * s.W_out % 8) % 32
-    outputs = 2 * (s.M * ring + s.M // 4 * padding)  # floats
+    row = 2 * tiles(s.C, 8) * (2 * odd + 32)
+    ring = 2 * (5 * s.W_out // SECTOR * SECTOR)
+    padding = (48 - 4 * s.H_out * s.W_out % SECTOR) % 32
+    outputs = GROUPS * 2 * (s.M * ring + s.M // 4 * padding)  # floats
     barriers = BARRIER * GROUPS * (2 * p["ROWS_IN"] + 4)
     notes = 4 * (GROUPS * MEMO * 2 * 2 + 1)
-    room = 8 * tiles(max(GROUPS * outputs, s.weights), 2)  # weights pass there
+    passing = s.M * (s.weights // s.M | 1)  # weights, through the outputs' place
+    room = 8 * tiles(max(outputs, passing), 2)
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes
 
 
@@ -73,7 +69,7 @@ def refuses(s: ConvShape) -> str | None:
         return "of maps it takes 16 or 24"
     if apart(s) + s.W_out > ROW or s.W > 33:
         return "two of its images do not fit side by side into 64 pixels"
-    if s.W_out < 8:
+    if s.W_out < SECTOR:
         return "a row of an image's outputs is less than a sector"
     if s.K not in {3, 5}:
         return "of filters it takes those of 3 x 3 and 5 x 5"
@@ -85,12 +81,7 @@ SPLIT = Variant(
     "fp32's accuracy on Hopper's tensor cores, a ring of output rows",
     plan,
     after="tensor_split",
-    params={
-        "ROWS_AHEAD": 3,
-        "ROWS_IN": 6,
-        "PRODUCTS": 3,
-        "STORED_HALF": 0,
-    },
+    params={"ROWS_AHEAD": 3, "ROWS_IN": 6},
     fixed=("M", "C", "H", "W", "K"),
     refuses=refuses,
     targets=("sm_90a",),

@@ -2,7 +2,7 @@
 //
 // After tensor_split: wgmma instead of mma, and a ring of output rows. x = high + low and
 // k = high + low, both fp16 behind a power of two; high high + (high low + low high) in two
-// accumulators misses fp32's product by 2^-22 (PRODUCTS 1: high high alone, tf32's accuracy).
+// accumulators misses fp32's product by 2^-22.
 // An input row of two images side by side is 64 rows of a product; its depth is (column of
 // the filter, channel); its columns are the maps of all K output rows that the input row
 // serves, so a row is read once for all of them.
@@ -10,10 +10,9 @@
 // 12-15: the outputs of an image to y in bulk, and those of an exotic image anew
 // Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
 
-#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||        \
-    !defined SHAPE_W || !defined PRODUCTS || !defined STORED_HALF || !defined ROWS_IN ||  \
-    !defined ROWS_AHEAD
-#error "SHAPE_*, PRODUCTS, STORED_HALF, ROWS_* are set by project/best_split.py"
+#if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||             \
+    !defined SHAPE_W || !defined ROWS_IN || !defined ROWS_AHEAD
+#error "SHAPE_*, ROWS_* are set by project/best_split.py"
 #endif
 
 #include "mbarrier.cuh"
@@ -22,11 +21,6 @@
 #pragma nv_diag_suppress 177 // a shape needs but some of the products
 
 typedef unsigned long long u64;
-#if STORED_HALF
-typedef __half Stored;
-#else
-typedef float Stored;
-#endif
 
 namespace
 {
@@ -46,8 +40,7 @@ constexpr int GROUPS = C > 8 ? 2 : 1;
 constexpr int EACH_BYTES = (32 + (K + 1) / 2) * 16;
 constexpr int ODD_BYTES = (EACH_BYTES + 63) / 128 * 128 + 64; // the other 16 banks
 constexpr int GROUP_BYTES = 2 * ODD_BYTES + 32, HALF_BYTES = GROUPS * GROUP_BYTES;
-constexpr int PARTS = PRODUCTS == 3 ? 2 : 1; // high, low
-constexpr int ROW_BYTES = PARTS * HALF_BYTES;
+constexpr int ROW_BYTES = 2 * HALF_BYTES; // high, low
 constexpr int UNITS = GROUPS == 1 ? K : K + (K + 1) / 2, STEPS = (UNITS + 1) / 2;
 
 // The first step is of columns 0 and 2, which four fragments side by side are, as loaded.
@@ -66,33 +59,32 @@ __host__ __device__ constexpr int unit_column(int u)
 constexpr int TURNS = 2 * K - 1, COLUMNS = TURNS * M, UNIT_BYTES = COLUMNS * 16;
 constexpr int WEIGHT_BYTES = 2 * STEPS * UNIT_BYTES; // of one half
 
-// Output rows in shared memory: per image and map a ring of ROWS_OUT rows, whose places are
-// those in y modulo a sector (8 floats), so that half a ring at a time goes to y in bulk.
-constexpr int ROWS_OUT = 8, HALF_ROWS = ROWS_OUT / 2;
-constexpr int RING = ROWS_OUT * WO, FIRST_HALF = RING / 16 * 8;
+// Output rows in shared memory: per image and map a ring, whose places are those in y modulo a
+// sector (8 floats), so that half a ring at a time, of about five rows, goes to y in bulk.
+constexpr int HALF_RING = 5 * WO / 8 * 8, RING = 2 * HALF_RING;
 // Of the maps 0, 1, 4, 5 that a warp writes at a time, two take odd banks and two even ones (if
 // an image of a map is of odd size); padding parts map 0 from 4 by the other 16.
 constexpr int PAD = (48 - 4 * PLANE % 8) % 32;
 constexpr int IMAGE_FLOATS = M * RING + M / 4 * PAD, OUT_FLOATS = 2 * IMAGE_FLOATS; // of a pair
-static_assert(4 * RING % 32 == 0 && WO >= 8, "a ring is of whole sectors");
 __host__ __device__ constexpr int map_at(int m) { return m * RING + m / 4 * PAD; }
 __host__ __device__ constexpr int map_phase(int m) { return m * PLANE % 8; } // in a sector
-// From this row of a half on, what is written can lie in the next half.
-constexpr int BEYOND = 14;
-constexpr int TAKE = 3 * WO + BEYOND <= FIRST_HALF ? 3 : 2 * WO + BEYOND <= FIRST_HALF ? 2 : 1;
-static_assert(WO + BEYOND <= FIRST_HALF, "a row of a half lies within it");
+constexpr int REACH = WO + 7; // of a row, whatever the phase
+static_assert(REACH + 7 <= HALF_RING, "a row lies in two halves at most");
 
 constexpr int SLOT = M / 2; // registers of an output row
 
 // Scaled, the largest number of a sample of an image reaches 2^6, so that only an image with
 // others 2^9 times larger, or of which just zeros were seen, may have no place in fp16.
 constexpr int IMAGE_TO = 6, WEIGHT_TO = 10;
-constexpr float LARGEST = STORED_HALF ? 65504 : 60000, SMALLEST = STORED_HALF ? 0 : 8;
+constexpr float LARGEST = 60000, SMALLEST = 8;
 
 // Shared memory, from its start
-constexpr int AT_ROWS = PARTS * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
-constexpr int WEIGHTS = C * M * K * K, ROOM = 2 * OUT_FLOATS > WEIGHTS ? 2 * OUT_FLOATS : WEIGHTS;
-constexpr int AT_BARRIERS = AT_OUT + (ROOM + 1) / 2 * 8; // the weights pass through there
+constexpr int AT_ROWS = 2 * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
+// The weights pass through where outputs are to be, those of a map an odd number of floats
+// from the next one's, for the banks.
+constexpr int OF_MAP = C * K * K, WEIGHTS = M * OF_MAP, MAP_ROOM = OF_MAP | 1;
+constexpr int ROOM = 2 * OUT_FLOATS > M * MAP_ROOM ? 2 * OUT_FLOATS : M * MAP_ROOM;
+constexpr int AT_BARRIERS = AT_OUT + (ROOM + 1) / 2 * 8;
 constexpr int BARRIERS = 2 * (2 * ROWS_IN + 4);
 constexpr int AT_NOTES = AT_BARRIERS + BARRIERS * 8;
 constexpr int MEMO = 8; // parts whose notes are kept
@@ -146,21 +138,14 @@ __device__ __forceinline__ void publish() // stores, to reads by tensor cores an
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 
 template <int N> struct Product;
-// 64 x 16 by 16 x N: A by descriptor or from registers, whose operand numbers follow D's.
+// 64 x 16 by 16 x N: A from registers, whose operand numbers follow D's.
 #define PRODUCT(n, A0, A1, A2, A3, A4)                                                             \
     template <> struct Product<n> {                                                                \
-        static __device__ __forceinline__ void run(float *d, u64 a, u64 b)                         \
-        {                                                                                          \
-            asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                                \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, "      \
-                         "%" #A0 ", %" #A1 ", p, 1, 1, 0, 0;\n}"                                   \
-                         : D##n : "l"(a), "l"(b));                                                 \
-        }                                                                                          \
         static __device__ __forceinline__ void run(float *d, const unsigned *a, u64 b)             \
         {                                                                                          \
             asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 1, 1;\n"                                \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, "      \
-                         "{%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", p, 1, 1, 0;\n}"               \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" N##n "}, "     \
+                         "{%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", p, 1, 1, 0;\n}"      \
                          : D##n : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));             \
         }                                                                                          \
     };
@@ -294,7 +279,7 @@ __device__ __forceinline__ float inverse(float power) // of two
 
 __device__ __forceinline__ float weight_scale(const Notes *notes)
 {
-    return STORED_HALF ? 1 : scale_for(notes->weight, WEIGHT_TO);
+    return scale_for(notes->weight, WEIGHT_TO);
 }
 
 // ---- products
@@ -306,53 +291,62 @@ __device__ __forceinline__ void zero(float &f)
 
 struct Math
 {
-    float one[K * SLOT], two[K * SLOT]; // high high; the rest, or every other high high
+    float one[K * SLOT], two[K * SLOT]; // high high; the rest
     float done[SLOT];                   // an output row on its way out
+    unsigned low[STEPS][4];             // of the next input row
     unsigned weights, rows, full, empty, out_full, out_empty;
     unsigned lane_at, later_at, none; // of fragments; zero
     float *out;                       // the ring of this thread's image and first map
-    int column, place, start;         // of its first pixel; in the ring, and its first float
+    int column;                       // of its first pixel
+    int next, taken, due; // floats: the next row in the ring; to the end of taken, filled halves
+    int left;             // input rows
     float factor;
     Place in, put, take; // the latter of halves of the ring
     bool waiting;
 
     // One input row into COUNT output rows from FIRST on; ROTATION is the row's number mod K.
+    // Its low halves are first, so that the high ones, and then the next row's low ones, are
+    // loaded while products are under way.
     template <int ROTATION, int FIRST, int COUNT> __device__ __forceinline__ void row()
     {
-        wait(full + in.at * 8, in.turn);
-        const unsigned a = rows + in.at * ROW_BYTES;
-        const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16;
-        unsigned high[STEPS][4], low[STEPS][4];
-        {
-            Fragments of_high, of_low;
-            of_high.load(a, lane_at, later_at);
-            if constexpr (PRODUCTS == 3)
-                of_low.load(a + HALF_BYTES, lane_at, later_at);
+        const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16, freed = empty + in.at * 8;
+        unsigned high[STEPS][4];
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-            for (int s = 0; s < STEPS; s++) {
-                of_high.take(high[s], s, none);
-                if constexpr (PRODUCTS == 3)
-                    of_low.take(low[s], s, none);
-            }
-        }
+        for (int s = 0; s < STEPS; s++)
+            Product<COUNT * M>::run(two, low[s], descriptor(b, 2 * s * UNIT_BYTES));
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        load(high, 0);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
-            const u64 bh = descriptor(b, 2 * s * UNIT_BYTES);
-            Product<COUNT * M>::run(PRODUCTS == 1 && s % 2 ? two : one, high[s], bh);
-            if constexpr (PRODUCTS == 3) {
-                const u64 bl = descriptor(b, 2 * s * UNIT_BYTES + WEIGHT_BYTES);
-                Product<COUNT * M>::run(two, high[s], bl);
-                Product<COUNT * M>::run(two, low[s], bh);
-            }
+            const int of_low = 2 * s * UNIT_BYTES + WEIGHT_BYTES;
+            Product<COUNT * M>::run(one, high[s], descriptor(b, 2 * s * UNIT_BYTES));
+            Product<COUNT * M>::run(two, high[s], descriptor(b, of_low));
         }
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        in.next(ROWS_IN);
         if (waiting)
             hand_out();
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        if (--left)
+            load_low();
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         if (threadIdx.x % 32 == 0)
-            arrive(empty + in.at * 8);
-        in.next(ROWS_IN);
+            arrive(freed);
+    }
+    __device__ __forceinline__ void load(unsigned (*a)[4], int half)
+    {
+        Fragments of_row;
+        of_row.load(rows + in.at * ROW_BYTES + half, lane_at, later_at);
+#pragma unroll
+        for (int s = 0; s < STEPS; s++)
+            of_row.take(a[s], s, none);
+    }
+    __device__ __forceinline__ void load_low() // and see that the row is there
+    {
+        wait(full + in.at * 8, in.turn);
+        load(low, HALF_BYTES);
     }
 
     // An output row is complete: keep it, and make its room fresh.
@@ -389,28 +383,27 @@ struct Math
     {
         return threadIdx.x % 2 + threadIdx.x / 2 % 2 * 4;
     }
-    __device__ __forceinline__ void take_half()
-    {
-        wait(out_empty + take.at * 8, take.turn ^ 1);
-        take.next(2);
-    }
     __device__ __forceinline__ void give_half()
     {
         __syncwarp();
         if (threadIdx.x % 32 == 0)
             arrive(out_full + put.at * 8);
         put.next(2);
+        due += HALF_RING;
     }
     __device__ __forceinline__ void hand_out()
     {
-        if (place % HALF_ROWS == TAKE)
-            take_half();
+        if (taken < REACH) {
+            wait(out_empty + take.at * 8, take.turn ^ 1);
+            take.next(2);
+            taken += HALF_RING;
+        }
         const int m = first_map();
 #pragma unroll
         for (int e = 0; e < 2; e++)
 #pragma unroll
             for (int odd = 0; odd < 2; odd++) {
-                const unsigned i = place * WO + start + map_phase(m + 2 * e) + column + odd;
+                const unsigned i = next + map_phase(m + 2 * e) + column + odd;
                 float *to = out + map_at(2 * e) + min(i, i - RING); // whichever is in the ring
                 if ((unsigned)(column + odd) < WO) {
 #pragma unroll
@@ -418,9 +411,11 @@ struct Math
                         to[map_at(8 * n)] = done[4 * n + 2 * odd + e];
                 }
             }
-        if (place % HALF_ROWS == HALF_ROWS - 1)
+        next += next + WO < RING ? WO : WO - RING;
+        taken -= WO;
+        due -= WO;
+        if (due <= 0)
             give_half();
-        place = (place + 1) % ROWS_OUT;
         waiting = false;
     }
 
@@ -459,29 +454,30 @@ struct Math
 
     __device__ __forceinline__ void run(const Part &part) // which leaves zeros as it found them
     {
-        start = (part.top - place) * WO & 7;
-        take_half();
+        const int phase = part.top * WO & 7;
+        next = put.at * HALF_RING + phase, taken = -phase, due = HALF_RING - phase;
         head<0>();
 #pragma unroll 1
         for (int y = 0; y <= part.periods * K; y += K)
             body<0>(part, y);
         if (waiting)
             hand_out();
-        give_half();
-        if (place % HALF_ROWS > TAKE) // into which the last row reached
+        while (due <= taken)
             give_half();
-        place = put.at * HALF_ROWS;
     }
 };
 
 // ---- rows of an image to fp16
 
+// In the order of |f|, and NaN above all.
+__device__ __forceinline__ unsigned magnitude(float f) { return __float_as_uint(f) << 1 >> 1; }
+
 struct Reader // of the rows of all images that a warp converts
 {
-    const Stored *x;
+    const float *x;
     Plan plan;
     int item, image, y, end;
-    const Stored *from; // null for an image that is not there
+    const float *from; // null for an image that is not there
 
     __device__ __forceinline__ void open()
     {
@@ -493,17 +489,17 @@ struct Reader // of the rows of all images that a warp converts
             from = b < plan.B ? x + (size_t)b * C * H * W : nullptr;
         }
     }
-    __device__ __forceinline__ void load(Stored *v, Stored &extra)
+    __device__ __forceinline__ void load(float *v, float &extra)
     {
         const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int c = 0; c < C; c++)
-            v[c] = Stored(0);
-        extra = Stored(0);
+            v[c] = 0;
+        extra = 0;
         if (item >= plan.items)
             return;
         if (from && y < H) {
-            const Stored *there = from + y * W + lane;
+            const float *there = from + y * W + lane;
             asm volatile("" : "+l"(there)); // one address for all channels
             if (W >= 32 || lane < W) {
 #pragma unroll
@@ -522,34 +518,29 @@ struct Reader // of the rows of all images that a warp converts
     __device__ __forceinline__ unsigned sample(int i)
     {
         const int lane = threadIdx.x % 32;
-        if (STORED_HALF || i >= plan.items)
+        if (i >= plan.items)
             return 0;
         const int b = 2 * plan.part(i).pair + image;
         if (b >= plan.B)
             return 0;
-        const Stored *from = x + (size_t)b * C * H * W;
-        constexpr int APART = C * H * W / 64;
-        const float u = __ldg(from + 2 * lane * APART), v = __ldg(from + (2 * lane + 1) * APART);
-        return max(__float_as_uint(u) << 1, __float_as_uint(v) << 1) >> 1;
+        const float *from = x + (size_t)b * C * H * W;
+        constexpr int STEP = C * H * W / 64;
+        return max(magnitude(__ldg(from + 2 * lane * STEP)),
+                   magnitude(__ldg(from + (2 * lane + 1) * STEP)));
     }
 };
 
 __device__ __forceinline__ unsigned bits(__half2 pair) { return *(const unsigned *)&pair; }
 
 // Two numbers in fp16, and what is left of them.
-__device__ __forceinline__ unsigned split(Stored a, Stored b, float scale, unsigned &low)
+__device__ __forceinline__ unsigned split(float a, float b, float scale, unsigned &low)
 {
-#if STORED_HALF
-    low = 0;
-    return bits(__halves2half2(a, b));
-#else
     a *= scale;
     b *= scale;
     const __half2 high = __floats2half2_rn(a, b);
     const float2 back = __half22float2(high);
     low = bits(__floats2half2_rn(a - back.x, b - back.y));
     return bits(high);
-#endif
 }
 
 // The larger of each half, in absolute value; NaN if one is.
@@ -560,46 +551,41 @@ __device__ __forceinline__ unsigned larger(unsigned a, unsigned b)
     return r;
 }
 
-__device__ __forceinline__ void convert_row(char *row, const Stored *v, Stored extra,
+__device__ __forceinline__ void convert_row(char *row, const float *v, float extra,
                                             float scale, int image, unsigned &most)
 {
     const int lane = threadIdx.x % 32, pixel = image * APART + lane;
+    if (W > 32 && lane < C) {
+        unsigned low;
+        const unsigned high = split(extra, 0, scale, low);
+        most = larger(most, high);
+        const int p = image * APART + 32, c = lane;
+        char *to = row + (c < 8 ? p / 2 * 16 + 2 * c : GROUP_BYTES + p * 8 + 2 * (c - 8));
+        *(unsigned short *)to = high;
+        *(unsigned short *)(to + HALF_BYTES) = low;
+        if (c >= 8) {
+            to += ODD_BYTES - 8;
+            *(unsigned short *)to = high;
+            *(unsigned short *)(to + HALF_BYTES) = low;
+        }
+    }
     unsigned h[GROUPS == 2 ? 6 : 4], l[GROUPS == 2 ? 6 : 4];
 #pragma unroll
     for (int i = 0; i < (GROUPS == 2 ? 6 : 4); i++) {
-        const Stored none = Stored(0);
-        h[i] = split(2 * i < C ? v[2 * i] : none, 2 * i + 1 < C ? v[2 * i + 1] : none, scale, l[i]);
+        h[i] = split(2 * i < C ? v[2 * i] : 0, 2 * i + 1 < C ? v[2 * i + 1] : 0, scale, l[i]);
         most = larger(most, h[i]);
     }
     if (lane < W) {
         char *to = row + lane % 2 * ODD_BYTES + pixel / 2 * 16;
         *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
-        if constexpr (PARTS == 2)
-            *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
+        *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
         if constexpr (GROUPS == 2) {
             to = row + GROUP_BYTES + pixel * 8; // units from pixel 0 on, and from pixel 1 on
 #pragma unroll
             for (int odd = 0; odd < 2; odd++, to += ODD_BYTES - 8) {
                 *(uint2 *)to = make_uint2(h[4], h[5]);
-                if constexpr (PARTS == 2)
-                    *(uint2 *)(to + HALF_BYTES) = make_uint2(l[4], l[5]);
+                *(uint2 *)(to + HALF_BYTES) = make_uint2(l[4], l[5]);
             }
-        }
-    }
-    if (W > 32 && lane < C) {
-        unsigned low;
-        const unsigned high = split(extra, Stored(0), scale, low);
-        most = larger(most, high);
-        const int p = image * APART + 32, c = lane;
-        char *to = row + (c < 8 ? p / 2 * 16 + 2 * c : GROUP_BYTES + p * 8 + 2 * (c - 8));
-        *(unsigned short *)to = high;
-        if constexpr (PARTS == 2)
-            *(unsigned short *)(to + HALF_BYTES) = low;
-        if (c >= 8) {
-            to += ODD_BYTES - 8;
-            *(unsigned short *)to = high;
-            if constexpr (PARTS == 2)
-                *(unsigned short *)(to + HALF_BYTES) = low;
         }
     }
 }
@@ -608,10 +594,11 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
                                         Notes *notes, int group)
 {
     const int lane = threadIdx.x % 32;
-    Stored v[ROWS_AHEAD][C], extra[ROWS_AHEAD];
+    float v[ROWS_AHEAD][C], extra[ROWS_AHEAD];
     Place put;
     int item = r.item, y = 0, end = 0, memo = 0;
-    unsigned most = 0, sampled = r.sample(item);
+    unsigned most = 0;
+    unsigned sampled = r.sample(item);
     float scale = 1;
     r.open();
 #pragma unroll
@@ -624,8 +611,7 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
                 break;
             if (y == 0) {
                 end = r.plan.part(item).rows;
-                if constexpr (!STORED_HALF)
-                    scale = scale_for(__reduce_max_sync(~0u, sampled), IMAGE_TO);
+                scale = scale_for(__reduce_max_sync(~0u, sampled), IMAGE_TO);
                 if (lane == 0)
                     notes->scale[group][memo][r.image] = scale;
                 sampled = r.sample(item + r.plan.step);
@@ -654,13 +640,13 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
 // ---- outputs to y
 
 // Outputs of an image that has no place in fp16: Inf and NaN spread as in any sum.
-__device__ __forceinline__ void directly(float *y, const Stored *x, const Stored *k, int top,
+__device__ __forceinline__ void directly(float *y, const float *x, const float *k, int top,
                                          int rows)
 {
 #pragma unroll 1
     for (int o = threadIdx.x % 32; o < M * rows * WO; o += 32) {
         const int m = o / (rows * WO), p = o - m * rows * WO + top * WO;
-        const Stored *from = x + p / WO * W + p % WO, *weight = k + m * C * K * K;
+        const float *from = x + p / WO * W + p % WO, *weight = k + m * C * K * K;
         float sum = 0;
 #pragma unroll 1
         for (int c = 0; c < C; c++, from += H * W)
@@ -668,12 +654,12 @@ __device__ __forceinline__ void directly(float *y, const Stored *x, const Stored
             for (int u = 0; u < K; u++)
 #pragma unroll
                 for (int v = 0; v < K; v++)
-                    sum = fmaf((float)from[u * W + v], (float)*weight++, sum);
+                    sum = fmaf(from[u * W + v], *weight++, sum);
         y[m * PLANE + p] = sum;
     }
 }
 
-__device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k, const float *out,
+__device__ __forceinline__ void store(float *y, const float *x, const float *k, const float *out,
                                       unsigned out_full, unsigned out_empty, const Notes *notes,
                                       const Plan &plan, int group, int image)
 {
@@ -685,15 +671,14 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
     for (int item = blockIdx.x + group * gridDim.x; item < plan.items; item += plan.step) {
         const Part part = plan.part(item);
         const int b = 2 * part.pair + image, handed = part.rows - (K - 1);
-        const int halves = handed / HALF_ROWS + 1 + (handed % HALF_ROWS > TAKE);
         float *to = y + (size_t)b * M * PLANE + part.top * WO;
-        // In a ring without end, where the outputs of map 0 begin; this half; this lap's begin.
-        const int place = get.at * HALF_ROWS;
-        const int first = place * WO + ((part.top - place) * WO & 7), length = part.outputs * WO;
-        int left = get.at * FIRST_HALF, lap = 0;
+        // Places from the first half's begin on; that of map 0's first output.
+        const int first = part.top * WO & 7, length = part.outputs * WO;
+        const int halves = (first + (handed - 1) * WO + REACH + HALF_RING - 1) / HALF_RING;
 #pragma unroll 1
         for (int i = 0; i < halves; i++) {
-            const int right = lap + (get.at ? RING : FIRST_HALF);
+            const int left = i * HALF_RING, right = left + HALF_RING;
+            const float *ring = out + get.at * HALF_RING - left;
             wait(out_full + get.at * 8, get.turn);
             publish();
             if (b < plan.B) {
@@ -704,7 +689,7 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
                         asm volatile(
                             "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
                                 to + lane * PLANE + from - begin),
-                            "r"(shared_address(out + map_at(lane) + from - lap)),
+                            "r"(shared_address(ring + map_at(lane) + from)),
                             "r"((until - from) * 4)
                             : "memory");
                 }
@@ -715,7 +700,7 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
                         const int begin = first + map_phase(m), end = begin + length;
                         const int head = begin + lane % 8, tail = (end & ~7) + lane % 8;
                         float *of_map = to + m * PLANE - begin;
-                        const float *of_ring = out + map_at(m) - lap;
+                        const float *of_ring = ring + map_at(m);
                         if (i == 0 && head < min(begin + 7 & ~7, end))
                             of_map[head] = of_ring[head];
                         if (tail >= max(left, begin + 7 & ~7) && tail < min(right, end))
@@ -726,19 +711,16 @@ __device__ __forceinline__ void store(float *y, const Stored *x, const Stored *k
             __syncwarp();
             if (lane == 0)
                 arrive(out_empty + get.at * 8);
-            left = right;
-            lap += get.at ? RING : 0;
             get.next(2);
         }
-        const float factor =
-            STORED_HALF ? 1 : inverse(notes->scale[group][memo][image]) * back;
+        const float factor = inverse(notes->scale[group][memo][image]) * back;
         bool exotic = notes->weight >= 0x7f800000 || factor == 0;
         for (int j = 0; j < 2; j++) {
             const float most = notes->most[group][memo][j]; // Inf or NaN if it was too large
             const float product =
                 most / notes->scale[group][memo][j] * __uint_as_float(notes->weight);
             exotic |= !(most <= LARGEST) || (most && most < SMALLEST) ||
-                      (!STORED_HALF && product > 1e35f);
+                      (product > 1e35f);
         }
         if (exotic && b < plan.B) {
             asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -758,22 +740,27 @@ __device__ __forceinline__ int column_map(int n)
     return n / 8 * 8 + n % 2 * 2 + n / 2 % 2 + n / 4 % 2 * 4;
 }
 
-__device__ __forceinline__ void prepare_weights(char *weights, Stored *room, const Stored *k,
-                                                Notes *notes, int t)
+constexpr int THREADS = 384, EACH = (WEIGHTS + THREADS - 1) / THREADS;
+
+__device__ __forceinline__ void load_weights(float *w, const float *k, int t)
 {
-    constexpr int THREADS = 384, EACH = (WEIGHTS + THREADS - 1) / THREADS;
-    Stored w[EACH];
-    unsigned most = 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++)
-        w[i] = i * THREADS + t < WEIGHTS ? __ldg(k + i * THREADS + t) : Stored(0);
+        w[i] = i * THREADS + t < WEIGHTS ? __ldg(k + i * THREADS + t) : 0;
+}
+
+__device__ __forceinline__ void prepare_weights(char *weights, float *room, const float *w,
+                                                Notes *notes, int t)
+{
+    unsigned most = 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        if (i * THREADS + t < WEIGHTS)
-            room[i * THREADS + t] = w[i];
-        most = max(most, __float_as_uint((float)w[i]) << 1);
+        const int at = i * THREADS + t;
+        if (at < WEIGHTS)
+            room[at + at / OF_MAP * (MAP_ROOM - OF_MAP)] = w[i];
+        most = max(most, magnitude(w[i]));
     }
-    most = __reduce_max_sync(~0u, most >> 1);
+    most = __reduce_max_sync(~0u, most);
     if (t % 32 == 0)
         atomicMax(&notes->weight, most);
     meet<1, THREADS>();
@@ -784,33 +771,31 @@ __device__ __forceinline__ void prepare_weights(char *weights, Stored *room, con
         unsigned h[4], l[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            Stored w[2];
+            float pair[2];
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 const int n = 2 * j + e, c = unit_group(u) ? 8 + n % 4 : n;
                 const int kx = unit_column(u) + (unit_group(u) ? n / 4 : 0);
                 const bool there = u < UNITS && c < C && kx < K;
-                w[e] = there ? room[((m * C + c) * K + ky) * K + kx] : Stored(0);
+                pair[e] = there ? room[m * MAP_ROOM + (c * K + ky) * K + kx] : 0;
             }
-            h[j] = split(w[0], w[1], scale, l[j]);
+            h[j] = split(pair[0], pair[1], scale, l[j]);
         }
         char *to = weights + u * UNIT_BYTES + (turn * M + column) * 16;
         for (int again = 0; again < (turn < K - 1 ? 2 : 1); again++, to += K * M * 16) {
             *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
-            if constexpr (PARTS == 2)
-                *(uint4 *)(to + WEIGHT_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
+            *(uint4 *)(to + WEIGHT_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
         }
     }
     publish();
     meet<1, THREADS>();
 }
 
-
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-    conv_best_split(float *__restrict__ y, const Stored *__restrict__ x,
-                    const Stored *__restrict__ k, int B, int periods)
+    conv_best_split(float *__restrict__ y, const float *__restrict__ x,
+                    const float *__restrict__ k, int B, int periods)
 {
     extern __shared__ __align__(128) char memory[];
     Notes *notes = (Notes *)(memory + AT_NOTES);
@@ -823,6 +808,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
                    out_empty = out_full + 8 * 2;
     const Plan plan(B, periods);
     const int first = blockIdx.x + group * gridDim.x;
+    float w[EACH]; // on its way while the rest is made ready
+    const int t = threadIdx.x - (role == 3) * 128;
+    if (role != 2)
+        load_weights(w, k, t);
     if (role < 2 && threadIdx.x % 128 == 0) {
         for (int i = 0; i < ROWS_IN; i++) {
             expect(full + 8 * i, 2);
@@ -841,7 +830,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     __syncthreads();
 
     if (role < 2) {
-        prepare_weights(memory, (Stored *)out, k, notes, threadIdx.x);
+        prepare_weights(memory, out, w, notes, t);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
         const int second = threadIdx.x % 128 / 64; // of a pair's images
         const float back = inverse(weight_scale(notes));
@@ -854,11 +843,15 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         math.none = B >> 31;
         math.out = out + group * OUT_FLOATS + second * IMAGE_FLOATS + map_at(Math::first_map());
         math.column = threadIdx.x % 128 / 4 * 2 - second * APART;
-        math.place = 0;
         math.begin();
+        math.left = 0;
+        for (int item = first; item < plan.items; item += plan.step)
+            math.left += plan.part(item).rows;
+        if (math.left)
+            math.load_low();
         for (int item = first; item < plan.items; item += plan.step) {
-            wait(full + math.in.at * 8, math.in.turn); // for the scale
-            math.factor = STORED_HALF ? 1 : inverse(notes->scale[group][memo][second]) * back;
+            // Known with the first row, which is there.
+            math.factor = inverse(notes->scale[group][memo][second]) * back;
             memo = (memo + 1) % MEMO;
             math.run(plan.part(item));
         }
@@ -867,7 +860,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         Reader reader{x, plan, first, image};
         convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group);
     } else {
-        prepare_weights(memory, (Stored *)out, k, notes, threadIdx.x - 128);
+        prepare_weights(memory, out, w, notes, t);
         asm volatile("setmaxnreg.dec.sync.aligned.u32 48;");
         store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
     }
