@@ -54,6 +54,9 @@ def environment(
         "TERM": "xterm",
         "SHELL": shell,
         "HOME": home,
+        # Of a uid that no passwd file names, Python (and so PyTorch) finds a name here.
+        "USER": user,
+        "LOGNAME": user,
         "PATH": _joined(
             (*first_on_path, *ADDED_PATH), base.get("PATH") or ":".join(SYSTEM_PATH)
         ),

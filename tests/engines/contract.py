@@ -126,6 +126,13 @@ def test_the_names_of_the_original_are_in_the_environment(subject: Subject):
     assert "/usr/local/cuda/bin" in names["PATH"].split(":")
 
 
+def test_a_program_that_asks_who_runs_it_gets_a_name(subject: Subject):
+    ask = "import getpass; print(getpass.getuser())"
+    result = run(subject, [f'python3 -c "{ask}" || echo $LOGNAME', "echo $USER"])
+    name, again = result.stdout.split()
+    assert name == again
+
+
 def test_the_project_is_found_in_the_source_folder(subject: Subject):
     result = run(
         subject, ["cat $RAI_SOURCE_DIR/hello.txt; sh $RAI_SOURCE_DIR/sub/run.sh"]
