@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shapes import ConvShape
-from variants import HALF, MULTIPROCESSORS, TF32, Launch, Params, Variant, tiles
+from variants import (
+    HALF,
+    MULTIPROCESSORS,
+    TF32,
+    Launch,
+    Params,
+    Variant,
+    first_of,
+    tiles,
+)
 
 THREADS = 512
 MOST_MAPS, MOST_TAPS = 32, 7
 BARRIERS = 264  # bytes: struct Small
+WIDE_MAPS, WIDE_PAIRS, WIDE_WIDTH = 24, 15, 33  # of outputs and images
+WIDE_BARRIERS = 512  # bytes: struct Small, which products read on into
+FEW = 2 * MULTIPROCESSORS  # images that are computed sooner with more to convert them
 
 
 def shared_bytes(s: ConvShape) -> int:
@@ -39,9 +53,44 @@ def refuses_single(s: ConvShape) -> str | None:
     return None
 
 
-def _single(name: str, idea: str, after: str, accuracy: str, half: int) -> Variant:
-    return Variant(
-        *(name, idea, plan_single, after),
+def shared_bytes_wide(s: ConvShape, half: int) -> int:
+    """Count 4 / 3 of an image out, two in, groups as they come, and the weights."""
+    place = 16 * tiles(4 * s.H * s.W * (2 if half else 4) + 15, 16)
+    images_out = max(4 * 32 * s.H_out * s.W_out, 16 * tiles(4 * s.weights, 16))
+    images_in = 2 * 16 * tiles(s.H, 2) * s.W * (s.C // 4)
+    before = images_out + images_in + (4 if half else 2) * place
+    steps = tiles(s.C // 4 * (s.K // 2 + 1) * s.K, 2)
+    return 128 * tiles(before, 128) + 64 * s.M * steps + WIDE_BARRIERS
+
+
+def plan_wide(s: ConvShape, p: Params) -> tuple[Launch, ...]:
+    """One block per multiprocessor, from image to image."""
+    grid, block = (min(s.B, MULTIPROCESSORS), 1, 1), (THREADS, 1, 1)
+    room = shared_bytes_wide(s, p["STORED_HALF"])
+    return (Launch("conv_best_wide", grid, block, ("y", "x", "k"), (s.B,), room),)
+
+
+def refuses_wide(s: ConvShape) -> str | None:
+    """Refuse what the one product that it is made of does not fit."""
+    has = s.M, tiles(s.H_out, 2), s.W
+    if has == (WIDE_MAPS, WIDE_PAIRS, WIDE_WIDTH) and s.K % 2 and s.C % 4 == 0:
+        return None
+    return (
+        f"its products are of {WIDE_MAPS} maps by {WIDE_PAIRS} pairs of rows that are "
+        f"{WIDE_WIDTH} wide, of odd weights and channels by fours"
+    )
+
+
+def refuses_many(s: ConvShape) -> str | None:
+    """Refuse what the wide product computes sooner, beside what a single one does."""
+    if s.B > FEW and refuses_wide(s) is None:
+        return f"{s.B} images are more than {FEW}"
+    return refuses_single(s)
+
+
+def _single(idea: str, after: str, accuracy: str, half: int) -> Variant:
+    single = Variant(
+        *(f"best_single_{accuracy}", idea, plan_single, after),
         params={"STORED_HALF": half},
         fixed=("C", "M", "K", "H", "W"),
         refuses=refuses_single,
@@ -49,15 +98,22 @@ def _single(name: str, idea: str, after: str, accuracy: str, half: int) -> Varia
         accuracy=accuracy,
         file="best_single",
     )
+    wide = replace(
+        single,
+        name=f"best_wide_{accuracy}",
+        plan=plan_wide,
+        refuses=refuses_wide,
+        file="best_wide",
+    )
+    few = replace(single, name=f"best_few_{accuracy}", refuses=refuses_many)
+    return first_of(f"best_any_{accuracy}", idea, after, few, wide, single)
 
 
 SINGLE_TF32 = _single(
-    "best_single_tf32",
     "scaled to halves on the way in, one product, all stages overlapped",
     *("tensor_tf32", TF32, 0),
 )
 SINGLE_HALF = _single(
-    "best_single_half",
     "one product of the stored halves, all stages overlapped",
     *("tensor_half", HALF, 1),
 )

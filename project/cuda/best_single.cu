@@ -17,37 +17,19 @@
 #error "STORED_HALF is set by project/best_single.py"
 #endif
 
-typedef unsigned u32;
-typedef unsigned long long u64;
-
-#if STORED_HALF
-typedef unsigned short stored; // x and k in memory
-constexpr u32 NOT_FINITE = 0x7c00;
-#else
-typedef float stored;
-constexpr u32 NOT_FINITE = 0x7f800000;
-#endif
-
-constexpr int larger(int a, int b) { return a > b ? a : b; }
-constexpr int tiles(int length, int tile) { return (length + tile - 1) / tile; }
-constexpr int bits(int n) { return n ? 1 + bits(n / 2) : 0; }
-
-constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
-constexpr int H_out = H - K + 1, W_out = W - K + 1, PIXELS_OUT = H_out * W_out;
-constexpr int FLOATS_IN = C * H * W, FLOATS_OUT = M * PIXELS_OUT;
+#include "single.cuh"
 
 // The sum over channels and taps goes in units of 4 channels of one tap, and in steps of 4 units
 // along a row of taps; the last step may hold units without weight.
-constexpr int GROUPS = tiles(C, 4), STEPS = tiles(K * GROUPS, 4);
+constexpr int STEPS = tiles(K * GROUPS, 4);
 constexpr int IDLE_UNITS = 4 * STEPS - K * GROUPS;
 
 // A tile is 8 columns x 4 rows; columns run on into the next group of rows.
 constexpr int ROW_GROUPS = tiles(H_out, 4), TILES = tiles(ROW_GROUPS * W_out, 8);
 constexpr int PAIRS_READ = K / 2 + 2; // of rows, for a tile
-constexpr int PAIRS = tiles(H, 2), POSITIONS = PAIRS * W, UNITS = POSITIONS * GROUPS;
+constexpr int UNITS = POSITIONS * GROUPS;
 constexpr int MAP_TILES = tiles(M, 8), SUMS = 4 * MAP_TILES; // of a thread, for two rows
 constexpr int TILES_ROUNDED = 4 * tiles(TILES, 4); // whole warpgroups
-constexpr int TERMS_BITS = bits(C * K * K);
 static_assert(MAP_TILES <= 4, "more than 32 maps");
 
 // Two warpgroups multiply, seven warps convert, one stores.
@@ -59,15 +41,13 @@ constexpr int AHEAD = 2;   // images that are asked for before they are read
 // Shared memory, in bytes: two images out, two in, the weights. The weights come in through the
 // place of the images out.
 constexpr int OUT_BYTES = 4 * FLOATS_OUT, IN_BYTES = 16 * UNITS;
-constexpr int WEIGHTS = M * C * K * K, STEP_BYTES = 256 * MAP_TILES;
+constexpr int STEP_BYTES = 256 * MAP_TILES;
 constexpr int WEIGHTS_EACH = tiles(WEIGHTS, MULTIPLYING);
 constexpr int PACKED_BYTES = STEP_BYTES * K * STEPS;
 constexpr int IN_AT = larger(2 * OUT_BYTES, 128 * tiles(4 * WEIGHTS, 128));
 constexpr int PACKED_AT = 128 * tiles(IN_AT + 2 * IN_BYTES, 128);
 constexpr int SMALL_AT = PACKED_AT + PACKED_BYTES;
 static_assert(OUT_BYTES % 16 == 0, "an image out is not whole 16-byte pieces");
-
-constexpr int DIRECT = 1 << 20; // an exponent that stands for "sum this image directly"
 
 struct Small {
     u64 filled[2], emptied[2];  // barriers of the images in
@@ -100,48 +80,12 @@ __device__ __forceinline__ void wait(u64 *b, int parity)
                  : "memory");
 }
 
-__device__ __forceinline__ void sync(int name, int threads)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
-}
-
-// What follows by bulk copy or product sees what was written before.
-__device__ __forceinline__ void publish()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-__device__ __forceinline__ u32 pair(float low, float high)
-{
-    u32 both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
-
-__device__ __forceinline__ u32 larger_of_pairs(u32 a, u32 b)
-{
-    asm("max.u16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
-    return a;
-}
-
 __device__ __forceinline__ void store_if(bool wanted, u32 to, float v) // without a branch
 {
     asm volatile("{\n .reg .pred wanted;\n setp.ne.u32 wanted, %0, 0;\n"
                  " @wanted st.shared.f32 [%1], %2;\n}" ::"r"((u32)wanted),
                  "r"(to), "f"(v)
                  : "memory");
-}
-
-__device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-__device__ __forceinline__ void commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-template <int LEFT> __device__ __forceinline__ void finish()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
 // sums (+)= the warpgroup's 64 rows of a * the weights at b
@@ -172,34 +116,7 @@ __device__ __forceinline__ void multiply(float (&s)[SUMS], const uint4 &a, u64 b
 #endif
 }
 
-// --- powers of two ---------------------------------------------------------------------------
-
-__device__ __forceinline__ float power(int e) // 2^e, for -149 <= e <= 127
-{
-    return __uint_as_float(e < -126 ? 1u << (e + 149) : (u32)(e + 127) << 23);
-}
-
-// The size of a number as bits that order sizes, and the exponent of that size.
-#if STORED_HALF
-__device__ __forceinline__ float value(stored v)
-{
-    float f;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v));
-    return f;
-}
-__device__ __forceinline__ u32 size_of(stored v) { return v & 0x7fffu; }
-__device__ __forceinline__ int exponent_of(u32 size) { return (int)(size >> 10) - 15; }
-#else
-__device__ __forceinline__ float value(stored v) { return v; }
-__device__ __forceinline__ u32 size_of(stored v) { return __float_as_uint(v) & 0x7fffffffu; }
-__device__ __forceinline__ int exponent_of(u32 size) { return (int)(size >> 23) - 127; }
-#endif
-
 // --- the warps that read and convert ---------------------------------------------------------
-
-struct Unit { // 4 channels of 2 rows at one column
-    stored v[8];
-};
 
 __device__ __forceinline__ void read(Unit &unit, const stored *image, int u)
 {
@@ -219,18 +136,7 @@ __device__ __forceinline__ void read(Unit &unit, const stored *image, int u)
 __device__ __forceinline__ void convert(unsigned char *in, const Unit &unit, int u, float factor,
                                         u32 &largest)
 {
-    const stored *v = unit.v;
-#if STORED_HALF
-    const uint4 q = make_uint4(v[0] | (u32)v[2] << 16, v[1] | (u32)v[3] << 16,
-                               v[4] | (u32)v[6] << 16, v[5] | (u32)v[7] << 16);
-#else
-    const uint4 q = make_uint4(pair(v[0] * factor, v[2] * factor), pair(v[1] * factor, v[3] * factor),
-                               pair(v[4] * factor, v[6] * factor), pair(v[5] * factor, v[7] * factor));
-#endif
-    largest = larger_of_pairs(largest, q.x & 0x7fff7fffu);
-    largest = larger_of_pairs(largest, q.y & 0x7fff7fffu);
-    largest = larger_of_pairs(largest, q.z & 0x7fff7fffu);
-    largest = larger_of_pairs(largest, q.w & 0x7fff7fffu);
+    const uint4 q = halves(unit, factor, largest);
     if (u < UNITS)
         *(uint4 *)(in + 16 * (u % POSITIONS * GROUPS + u / POSITIONS)) = q;
 }
@@ -251,7 +157,7 @@ __device__ __forceinline__ u32 convert_image(unsigned char *in, const stored *im
         for (int i = 0; i < AT_ONCE; i++)
             convert(in, units[i], first + i * CONVERTING, factor, largest);
     }
-    return __reduce_max_sync(~0u, max(largest & 0xffffu, largest >> 16));
+    return largest_of_warp(largest);
 }
 
 // Shares the largest of all converting warps.
@@ -385,12 +291,14 @@ __device__ __forceinline__ Window window_of(u32 in, int position)
 __device__ __forceinline__ void read_rows(Rows &rows, const Window &window, int step)
 {
     const bool idle = step == STEPS - 1 && (int)threadIdx.x % 4 >= 4 - IDLE_UNITS;
+    // What an idle unit reads instead.
+    const int other = STEPS > 1 ? 0 : -16 * ((int)threadIdx.x % 4);
 #pragma unroll
     for (int i = 0; i < PAIRS_READ; i++) {
         uint4 &r = rows.of[i];
         asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
                      : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                     : "r"(window.pair[i] + (idle ? 0 : 64 * step)));
+                     : "r"(window.pair[i] + (idle ? other : 64 * step)));
     }
 }
 
@@ -453,19 +361,8 @@ __device__ __forceinline__ void multiply_tile(float *out, u32 in, u64 weights, i
 __device__ __forceinline__ void sum_directly(float *out, const stored *x, const stored *k)
 {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < FLOATS_OUT; i += MULTIPLYING) {
-        const int m = i / PIXELS_OUT, h = i % PIXELS_OUT / W_out, w = i % W_out;
-        float sum = 0;
-#pragma unroll 1
-        for (int c = 0; c < C; c++)
-#pragma unroll 1
-            for (int p = 0; p < K; p++)
-#pragma unroll 1
-                for (int q = 0; q < K; q++)
-                    sum += value(__ldg(x + (c * H + h + p) * W + w + q)) *
-                           value(__ldg(k + ((m * C + c) * K + p) * K + q));
-        out[i] = sum;
-    }
+    for (int i = threadIdx.x; i < FLOATS_OUT; i += MULTIPLYING)
+        out[i] = direct_sum(x, k, i);
 }
 
 __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &small,
@@ -500,16 +397,6 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
 }
 
 // --- the thread that stores ------------------------------------------------------------------
-
-// Asks for an image to be brought nearer, as far as whole 16-byte pieces go.
-__device__ __forceinline__ void ask_for(const stored *x, int b, int B)
-{
-    const u64 from = (u64)(x + (size_t)b * FLOATS_IN), first = (from + 15) & ~15ull;
-    const long long bytes = (long long)(from + FLOATS_IN * sizeof(stored) - first) & ~15ll;
-    if (b < B && bytes > 0)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(first), "r"((u32)bytes)
-                     : "memory");
-}
 
 __device__ __forceinline__ void store_images(unsigned char *shared, Small &small, float *y,
                                              const stored *x, int B)

@@ -1,0 +1,144 @@
+// What best_single and best_wide share: images and weights as halves in shared memory, 4 channels
+// of 2 rows side by side, brought into the range of halves by a power of two each.
+
+typedef unsigned u32;
+typedef unsigned long long u64;
+
+#if STORED_HALF
+typedef unsigned short stored; // x and k in memory
+constexpr u32 NOT_FINITE = 0x7c00;
+#else
+typedef float stored;
+constexpr u32 NOT_FINITE = 0x7f800000;
+#endif
+
+constexpr int larger(int a, int b) { return a > b ? a : b; }
+constexpr int tiles(int length, int tile) { return (length + tile - 1) / tile; }
+constexpr int bits(int n) { return n ? 1 + bits(n / 2) : 0; }
+
+constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
+constexpr int H_out = H - K + 1, W_out = W - K + 1, PIXELS_OUT = H_out * W_out;
+constexpr int FLOATS_IN = C * H * W, FLOATS_OUT = M * PIXELS_OUT;
+constexpr int WEIGHTS = M * C * K * K, TERMS_BITS = bits(C * K * K);
+
+// A unit is 4 channels of a pair of rows at a column.
+constexpr int GROUPS = tiles(C, 4), PAIRS = tiles(H, 2), POSITIONS = PAIRS * W;
+
+// --- words for instructions ------------------------------------------------------------------
+
+__device__ __forceinline__ void sync(int name, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+// What follows by bulk copy or product sees what was written before.
+__device__ __forceinline__ void publish()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ __forceinline__ u32 pair(float low, float high)
+{
+    u32 both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+
+__device__ __forceinline__ u32 larger_of_pairs(u32 a, u32 b)
+{
+    asm("max.u16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+    return a;
+}
+
+__device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ void commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int LEFT> __device__ __forceinline__ void finish()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+// --- powers of two ---------------------------------------------------------------------------
+
+__device__ __forceinline__ float power(int e) // 2^e, for -149 <= e <= 127
+{
+    return __uint_as_float(e < -126 ? 1u << (e + 149) : (u32)(e + 127) << 23);
+}
+
+// The size of a number as bits that order sizes, and the exponent of that size.
+#if STORED_HALF
+__device__ __forceinline__ float value(stored v)
+{
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v));
+    return f;
+}
+__device__ __forceinline__ u32 size_of(stored v) { return v & 0x7fffu; }
+__device__ __forceinline__ int exponent_of(u32 size) { return (int)(size >> 10) - 15; }
+#else
+__device__ __forceinline__ float value(stored v) { return v; }
+__device__ __forceinline__ u32 size_of(stored v) { return __float_as_uint(v) & 0x7fffffffu; }
+__device__ __forceinline__ int exponent_of(u32 size) { return (int)(size >> 23) - 127; }
+#endif
+
+// --- reading and converting ------------------------------------------------------------------
+
+struct Unit { // 4 channels of 2 rows at one column
+    stored v[8];
+};
+
+// The unit's halves as an operand: channels 0, 1 of either row, then channels 2, 3.
+__device__ __forceinline__ uint4 halves(const Unit &unit, float factor, u32 &largest)
+{
+    const stored *v = unit.v;
+#if STORED_HALF
+    const uint4 q = make_uint4(v[0] | (u32)v[2] << 16, v[1] | (u32)v[3] << 16,
+                               v[4] | (u32)v[6] << 16, v[5] | (u32)v[7] << 16);
+#else
+    const uint4 q =
+        make_uint4(pair(v[0] * factor, v[2] * factor), pair(v[1] * factor, v[3] * factor),
+                   pair(v[4] * factor, v[6] * factor), pair(v[5] * factor, v[7] * factor));
+#endif
+    largest = larger_of_pairs(largest, q.x & 0x7fff7fffu);
+    largest = larger_of_pairs(largest, q.y & 0x7fff7fffu);
+    largest = larger_of_pairs(largest, q.z & 0x7fff7fffu);
+    largest = larger_of_pairs(largest, q.w & 0x7fff7fffu);
+    return q;
+}
+
+__device__ __forceinline__ u32 largest_of_warp(u32 pairs)
+{
+    return __reduce_max_sync(~0u, max(pairs & 0xffffu, pairs >> 16));
+}
+
+// Asks for an image to be brought nearer, as far as whole 16-byte pieces go.
+__device__ __forceinline__ void ask_for(const stored *x, int b, int B)
+{
+    const u64 from = (u64)(x + (size_t)b * FLOATS_IN), first = (from + 15) & ~15ull;
+    const long long bytes = (long long)(from + FLOATS_IN * sizeof(stored) - first) & ~15ll;
+    if (b < B && bytes > 0)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(first), "r"((u32)bytes)
+                     : "memory");
+}
+
+constexpr int DIRECT = 1 << 20; // an exponent that stands for "sum this image directly"
+
+// The i-th output of an image by the formula, as what no scale can serve must be.
+__device__ __forceinline__ float direct_sum(const stored *x, const stored *k, int i)
+{
+    const int m = i / PIXELS_OUT, h = i % PIXELS_OUT / W_out, w = i % W_out;
+    float sum = 0;
+#pragma unroll 1
+    for (int c = 0; c < C; c++)
+#pragma unroll 1
+        for (int p = 0; p < K; p++)
+#pragma unroll 1
+            for (int q = 0; q < K; q++)
+                sum += value(__ldg(x + (c * H + h + p) * W + w + q)) *
+                       value(__ldg(k + ((m * C + c) * K + p) * K + q));
+    return sum;
+}
