@@ -67,7 +67,7 @@ $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m compileall -q runner
 	@touch $@
 
-$(VENV)/.ready-gpu: $(VENV)/.ready
+$(VENV)/.ready-gpu: $(VENV)/.ready $(wildcard image/nvprof/*/*)
 	@echo "Adding PyCUDA, cuDNN and nvprof to $(VENV), once: some minutes." >&2
 	@{ $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[gpu]' \
 	  && $(MAKE) -C image/nvprof install BUILD=$(abspath $(VENV))/nvprof \

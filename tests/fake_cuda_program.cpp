@@ -2,6 +2,7 @@
 // one after the other.
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,9 @@ void fake_kernel(const char *name, uint64_t ns);
 void fake_copy(int kind, uint64_t bytes, uint64_t ns);
 void fake_set(uint64_t bytes, uint64_t ns);
 void fake_drop(size_t activities);
+void fake_peer_copy(uint64_t bytes, uint64_t ns);
+void fake_device(uint32_t id);
+void fake_result(int code);
 }
 
 namespace {
@@ -93,6 +97,19 @@ int main(int argc, char **argv)
             call(w[1], number(2));
         } else if (w[0] == "copy") {  // copy,KIND,BYTES,NS
             fake_copy(number(1), number(2), number(3));
+        } else if (w[0] == "peer") {
+            fake_peer_copy(number(1), number(2));
+        } else if (w[0] == "device") {
+            fake_device(number(1));
+        } else if (w[0] == "result") {
+            fake_result(number(1));
+        } else if (w[0] == "closeall") {  // closeall,FILE: as daemons do; then a file of its own
+            for (int fd = 3; fd < 64; fd++)
+                close(fd);
+            const std::string text(75000, 'x');
+            const int fd = open(w[1].c_str(), O_CREAT | O_WRONLY, 0600);
+            if (write(fd, text.data(), text.size()) != (ssize_t)text.size())
+                return 97;
         } else if (w[0] == "set") {
             fake_set(number(1), number(2));
         } else if (w[0] == "drop") {
@@ -110,12 +127,17 @@ int main(int argc, char **argv)
                 });
             for (auto &thread : threads)
                 thread.join();
-        } else if (w[0] == "fork") {  // fork: what follows is the child's; the parent waits
+        } else if (w[0] == "fork") {  // what follows is the child's, up to `join`; the parent waits
             if (const pid_t child = fork()) {
                 int status = 0;
                 waitpid(child, &status, 0);
-                return WEXITSTATUS(status);
+                while (i < argc && strcmp(argv[i], "join"))
+                    i++;
+                if (i == argc)
+                    return WEXITSTATUS(status);
             }
+        } else if (w[0] == "join") {
+            return 0;
         } else if (w[0] == "kill") {
             raise(number(1));
         } else if (w[0] == "_exit") {

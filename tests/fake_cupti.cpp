@@ -16,6 +16,8 @@ CUpti_CallbackFunc called;
 bool enabled[CUPTI_ACTIVITY_KIND_COUNT];
 uint64_t clock_ns = 1'000'000'000;
 thread_local uint32_t correlation, depth;
+uint32_t device;
+int result;
 size_t dropped;
 
 struct {
@@ -36,6 +38,8 @@ size_t size_of(CUpti_ActivityKind kind)
         return sizeof(Kernel);
     case CUPTI_ACTIVITY_KIND_MEMCPY:
         return sizeof(CUpti_ActivityMemcpy6);
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+        return sizeof(CUpti_ActivityMemcpyPtoP4);
     case CUPTI_ACTIVITY_KIND_MEMSET:
         return sizeof(CUpti_ActivityMemset4);
     default:
@@ -70,7 +74,6 @@ template <typename Activity> void record(const Activity &activity)
 
 void call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *name, bool enter)
 {
-    int result = 0;
     CUpti_CallbackData data = {};
     data.callbackSite = enter ? CUPTI_API_ENTER : CUPTI_API_EXIT;
     data.functionName = name;
@@ -110,6 +113,7 @@ void fake_kernel(const char *name, uint64_t ns)
     k.start = ns ? clock_ns : 0;
     k.end = ns ? clock_ns + ns : 0;
     k.correlationId = correlation;
+    k.deviceId = device;
     k.contextId = 1;
     k.streamId = 7;
     k.gridX = 12, k.gridY = 25, k.gridZ = 100;
@@ -134,6 +138,17 @@ void fake_copy(int kind, uint64_t bytes, uint64_t ns)
     record(c);
 }
 
+void fake_peer_copy(uint64_t bytes, uint64_t ns)
+{
+    CUpti_ActivityMemcpyPtoP4 c = {};
+    c.kind = CUPTI_ACTIVITY_KIND_MEMCPY2;
+    c.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
+    c.bytes = bytes;
+    c.start = clock_ns;
+    c.end = clock_ns + ns;
+    record(c);
+}
+
 void fake_set(uint64_t bytes, uint64_t ns)
 {
     CUpti_ActivityMemset4 s = {};
@@ -145,6 +160,10 @@ void fake_set(uint64_t bytes, uint64_t ns)
 }
 
 void fake_drop(size_t activities) { dropped += activities; }
+
+// On which GPU kernels run from now on, and what calls give back.
+void fake_device(uint32_t id) { device = id; }
+void fake_result(int code) { result = code; }
 
 // --- what CUPTI offers ------------------------------------------------------------------------
 

@@ -93,6 +93,20 @@ def test_a_drivers_call_counts_where_the_program_itself_makes_it(nvprof):
     assert names == ["cudaLaunchKernel", "cuMemcpyHtoD"]
 
 
+@pytest.mark.parametrize(
+    ("called", "shown"),
+    [
+        ("cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD"),
+        ("cudaLaunchKernel_ptsz_v7000", "cudaLaunchKernel"),
+        ("cuCtxCreate_v4", "cuCtxCreate"),
+        ("cuFunc_value", "cuFunc_value"),
+    ],
+)
+def test_a_calls_name_is_shown_without_its_version(nvprof, called, shown):
+    done = nvprof("PROGRAM", "init", f"call,{called},5")
+    assert [name for _, name, *_ in rows(done.stderr)] == [shown]
+
+
 def test_what_cupti_itself_asks_for_is_no_call_of_the_program(nvprof):
     done = nvprof("PROGRAM", "init", "call,cuKernelGetName,900", "call,cuCtxCreate,5")
     assert [name for _, name, *_ in rows(done.stderr)] == ["cuCtxCreate"]
@@ -145,12 +159,27 @@ def test_a_program_that_leaves_without_its_exit_handlers_is_told_from_one_that_e
 
 
 def test_a_fork_is_no_second_program_and_disturbs_nothing(nvprof):
-    done = nvprof(
-        "PROGRAM", "init", "launch,f,10,3", "fork", "say,child", "launch,f,10,50"
-    )
-    assert done.stdout == "child\n"
-    assert rows(done.stderr)[0][:3] == ("GPU activities", "f", 3)
-    assert done.stderr.count("Profiling result") == 1
+    # The child calls what its parent never did, and so has no row yet.
+    child = ("fork", "say,child", "call,cuChildsOwn,7", "launch,g,10,50", "join")
+    around = ("init", "launch,f,10,3", *child, "launch,h,10,5", "call,cuParents,7")
+    for trace in ((), ("--print-gpu-trace", "--print-summary")):
+        done = nvprof(*trace, "PROGRAM", *around)
+        assert done.stdout == "child\n"
+        counts = {name: count for _, name, count, _ in rows(done.stderr)}
+        assert counts == {"f": 3, "h": 5, "cudaLaunchKernel": 8, "cuParents": 1}
+        assert done.stderr.count("Profiling result") == 1
+
+
+def test_a_program_that_closes_all_files_keeps_its_own(nvprof, tmp_path):
+    mine = tmp_path / "mine"
+    done = nvprof("PROGRAM", "init", "launch,f,10", f"closeall,{mine}", "launch,f,10,9")
+    assert rows(done.stderr)[0][:3] == ("GPU activities", "f", 10)
+    assert mine.read_bytes() == b"x" * 75_000
+    program = ("PROGRAM", "init", f"closeall,{mine}", "launch,f,10,100000")
+    nvprof("-o", "a.nvprof", *program)
+    assert mine.read_bytes() == b"x" * 75_000
+    with sqlite3.connect(tmp_path / "a.nvprof") as file:
+        assert file.execute("SELECT count(*) FROM kernel").fetchone() == (100_000,)
 
 
 def test_a_child_that_uses_cuda_by_itself_is_shown_where_the_parent_does_not(nvprof):
@@ -211,10 +240,30 @@ def test_a_name_is_demangled_where_it_is_mangled(nvprof, demangling, written, sh
     assert rows(done.stderr)[0][1] == shown
 
 
+def test_what_a_call_gave_back_is_in_the_file(nvprof, tmp_path):
+    nvprof("-o", "a", "PROGRAM", "init", "result,2", "call,cuMemAlloc,5", "result,0")
+    with sqlite3.connect(tmp_path / "a") as file:
+        assert file.execute("SELECT result FROM api").fetchall() == [(2,)]
+
+
+def test_each_gpu_has_rows_of_its_own(nvprof):
+    two = ("launch,f,10,3", "device,1", "launch,f,10,4")
+    done = nvprof("--print-summary-per-gpu", "PROGRAM", "init", *two, "peer,4096,300")
+    gpu = [row[1:3] for row in rows(done.stderr) if row[0] == "GPU activities"]
+    assert gpu == [("[CUDA memcpy PtoP]", 1), ("f", 3), ("f", 4)]
+
+
+def test_what_ran_before_a_wait_is_kept_however_the_program_leaves(nvprof):
+    wait = "call,cudaDeviceSynchronize_v3020,5"
+    done = nvprof("PROGRAM", "init", "launch,f,10,3", wait, "_exit,0")
+    assert rows(done.stderr)[0][:3] == ("GPU activities", "f", 3)
+
+
 def test_another_profiler_in_the_program_is_said(nvprof):
     done = nvprof("PROGRAM", "init", "say,on", FAKE_CUPTI_TAKEN="1")
     assert done.stdout == "on\n"
     assert "another profiler is there already" in done.stderr
+    assert "orderly" not in done.stderr
 
 
 def test_it_records_nothing_where_nvprof_did_not_ask(fake, tmp_path):

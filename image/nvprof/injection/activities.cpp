@@ -3,6 +3,7 @@
 #include <cupti.h>
 #include <cxxabi.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -10,12 +11,9 @@
 namespace activities {
 namespace {
 
-#if CUPTI_API_VERSION >= 130000
-using KernelActivity = CUpti_ActivityKernel10;
-#else
+// As CUDA 12.0 has them; later ones only add members at the end.
 using KernelActivity = CUpti_ActivityKernel9;
-#endif
-using MemcpyActivity = CUpti_ActivityMemcpy6;
+using MemcpyActivity = CUpti_ActivityMemcpy5;
 using PeerActivity = CUpti_ActivityMemcpyPtoP4;
 using MemsetActivity = CUpti_ActivityMemset4;
 using DeviceActivity = CUpti_ActivityDevice5;
@@ -32,6 +30,7 @@ constexpr int MOST_BUFFERS = 64;  // beyond, CUPTI drops activities, and counts 
 
 Recording *recording;
 bool demangled;
+std::atomic<bool> left;
 
 // Buffers that CUPTI has given back; they are never freed.
 std::mutex lock;
@@ -96,7 +95,7 @@ void take(const Activity &a, uint32_t name, records::Kind kind, Fill record)
     else if (recording->trace())
         recording->append(kind, record());
     else
-        add(recording->row(records::GPU, a.deviceId, name), a.end - a.start);
+        recording->add(recording->row(records::GPU, a.deviceId, name), a.end - a.start);
 }
 
 void take(const KernelActivity &a)
@@ -188,9 +187,14 @@ void CUPTIAPI requested(uint8_t **buffer, size_t *size, size_t *most_records)
 
 void CUPTIAPI completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t, size_t valid)
 {
-    // One at a time: the flush at an interval and CUPTI's own thread may both deliver.
-    static std::mutex taking;
-    std::lock_guard<std::mutex> one(taking);
+    if (left)
+        return;
+    // One at a time: the flush at an interval and CUPTI's own thread may both deliver. And not for
+    // ever: a signal's handler that ends the program may have interrupted who holds the lock.
+    static std::timed_mutex taking;
+    const std::unique_lock<std::timed_mutex> one(taking, Recording::PATIENCE);
+    if (!one)
+        return;
     CUpti_Activity *activity = nullptr;
     while (valid && cuptiActivityGetNextRecord(buffer, valid, &activity) == CUPTI_SUCCESS)
         take(*activity);
@@ -238,5 +242,7 @@ void disable()
 }
 
 void flush(bool all) { cuptiActivityFlushAll(all ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0); }
+
+void leave() { left = true; }
 
 }  // namespace activities

@@ -15,4 +15,7 @@ void disable();
 // Take what is complete, without a stop of the GPU; `all`: also what waits in the last buffers.
 void flush(bool all);
 
+// Touch nothing any more, in a fork that shares the recording's memory with its parent.
+void leave();
+
 }  // namespace activities

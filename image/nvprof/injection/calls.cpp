@@ -14,7 +14,7 @@ constexpr uint32_t UNNAMED = UINT32_MAX;
 
 Recording *recording;
 Hooks hooks;
-std::atomic<bool> recorded;
+std::atomic<bool> recorded, left;
 CUpti_SubscriberHandle subscriber;
 
 // The numbers of the functions' names, found once; and what a call of each may mean.
@@ -32,23 +32,24 @@ thread_local struct {
     uint64_t start;
 } call;
 
-// `cuMemcpyHtoD_v2`, `cudaLaunchKernel_ptsz_v7000`: without what tells versions apart.
-std::string_view plain(std::string_view name)
-{
-    const auto cut = [&](size_t from) { name = name.substr(0, from); };
-    const auto version = name.rfind("_v");
-    if (version != name.npos && version + 2 < name.size() &&
-        name.find_first_not_of("0123456789", version + 2) == name.npos)
-        cut(version);
-    for (const char *suffix : {"_ptsz", "_ptds"})
-        if (name.size() > 5 && name.substr(name.size() - 5) == suffix)
-            cut(name.size() - 5);
-    return name;
-}
-
 bool ends(std::string_view text, std::string_view end)
 {
     return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// `cuMemcpyHtoD_v2_ptds`, `cudaLaunchKernel_ptsz_v7000`: without what tells versions apart.
+std::string_view plain(std::string_view name)
+{
+    const auto without_stream = [](std::string_view text) {
+        const bool marked = ends(text, "_ptsz") || ends(text, "_ptds");
+        return marked ? text.substr(0, text.size() - 5) : text;
+    };
+    name = without_stream(name);
+    const auto version = name.rfind("_v");
+    if (version != name.npos && version + 2 < name.size() &&
+        name.find_first_not_of("0123456789", version + 2) == name.npos)
+        name = name.substr(0, version);
+    return without_stream(name);
 }
 
 Meaning meaning_of(std::string_view name)
@@ -68,7 +69,7 @@ Meaning meaning_of(std::string_view name)
 Function &function(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *symbol)
 {
     Function &f = functions[domain == CUPTI_CB_DOMAIN_RUNTIME_API][id % MOST];
-    if (f.name.load(std::memory_order_relaxed) == UNNAMED) {
+    if (f.name.load(std::memory_order_acquire) == UNNAMED) {
         const std::string_view name = plain(symbol ? symbol : "[unknown]");
         f.meaning = meaning_of(name);
         const uint32_t id = recording->name(name);
@@ -90,7 +91,7 @@ void finish(Function &f, const CUpti_CallbackData &data, uint64_t start)
 {
     const uint64_t end = now();
     if (!recording->trace())
-        return add(f.row, end - start);
+        return recording->add(f.row, end - start);
     static thread_local const uint32_t thread = syscall(SYS_gettid);
     const uint32_t result = data.functionReturnValue ? *(uint32_t *)data.functionReturnValue : 0;
     recording->append(records::API, records::Api{{}, start, end, thread, data.correlationId,
@@ -99,6 +100,8 @@ void finish(Function &f, const CUpti_CallbackData &data, uint64_t start)
 
 void CUPTIAPI called(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
 {
+    if (left)
+        return;
     const auto &data = *(const CUpti_CallbackData *)info;
     if (data.callbackSite == CUPTI_API_ENTER) {
         if (call.depth++ == 0)
@@ -143,5 +146,7 @@ const char *count_in(Recording &to, Hooks asked)
 }
 
 void record(bool on) { recorded = on; }
+
+void leave() { left = true; }
 
 }  // namespace calls

@@ -16,4 +16,7 @@ const char *count_in(Recording &recording, Hooks hooks);
 
 void record(bool on);
 
+// Touch nothing any more, in a fork that shares the recording's memory with its parent.
+void leave();
+
 }  // namespace calls

@@ -35,7 +35,6 @@ constexpr long LAST_WORDS_S = 2;
 Settings &settings = *new Settings;
 Recording &recording = *new Recording;
 
-pid_t owner;  // the process that began; a fork of it has no part in this
 std::atomic<bool> ended;
 
 pthread_t flusher;
@@ -108,7 +107,7 @@ void on_fatal_signal(int number, siginfo_t *, void *)
 {
     static std::atomic<bool> first{true};
     const int error = errno;
-    if (getpid() == owner && !ended && first.exchange(false)) {
+    if (!ended && first.exchange(false)) {
         flush_all = true;
         sem_post(&flush_asked);
         const timespec until = in(LAST_WORDS_S, 0);
@@ -172,9 +171,11 @@ void profiling(bool on)
 
 void end()
 {
-    if (getpid() != owner || ended.exchange(true))
+    if (ended.exchange(true))
         return;
     calls::record(false);
+    if (!recording.free())
+        return;
     sem_post(&flush_asked);
     pthread_join(flusher, nullptr);
     activities::flush(true);
@@ -186,7 +187,8 @@ void end()
 void in_child()
 {
     ended = true;
-    calls::record(false);
+    calls::leave();
+    activities::leave();
 }
 
 }  // namespace
@@ -202,13 +204,14 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection()
         tell("warn", "no room to record in the session's folder");
         return 1;
     }
-    owner = getpid();
     const char *why = activities::deliver_to(recording, settings.demangle);
     if (!why)
         why = calls::count_in(recording, {synchronized, profiling});
     if (!why && settings.from_start)
         why = activities::enable();
     if (why) {
+        calls::leave();
+        recording.discard();
         tell("warn", why);
         return 1;
     }

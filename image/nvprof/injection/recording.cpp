@@ -62,9 +62,11 @@ int create(const std::string &folder, std::string &file)
 
 bool Recording::open(const std::string &folder, bool trace, uint64_t base)
 {
-    fd_ = create(folder, file_);
-    if (fd_ < 0)
+    const int fd = create(folder, file_);
+    if (fd < 0)
         return false;
+    ::close(fd);
+    path_ = folder + "/" + file_;
     trace_ = trace;
     for (reserved_ = ADDRESSES; reserved_ >= FEW_ADDRESSES; reserved_ /= 16) {
         void *p = mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -75,8 +77,7 @@ bool Recording::open(const std::string &folder, bool trace, uint64_t base)
         }
     }
     if (base_ == nullptr || !grow()) {
-        ::close(fd_);
-        unlink((folder + "/" + file_).c_str());
+        discard();
         return false;
     }
     header_ = (records::Header *)base_;
@@ -96,11 +97,20 @@ bool Recording::open(const std::string &folder, bool trace, uint64_t base)
 bool Recording::grow()
 {
     rlimit most;  // going beyond it is a signal
-    const bool allowed = getrlimit(RLIMIT_FSIZE, &most) != 0 || mapped_ + CHUNK <= most.rlim_cur;
-    if (!allowed || mapped_ + CHUNK > reserved_ || posix_fallocate(fd_, mapped_, CHUNK) != 0)
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && mapped_ + CHUNK > most.rlim_cur)
         return false;
-    if (mmap(base_ + mapped_, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_,
-             mapped_) == MAP_FAILED)
+    if (mapped_ + CHUNK > reserved_)
+        return false;
+    // Of a program that outlives its profiler the file is gone.
+    const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const bool grown =
+        posix_fallocate(fd, mapped_, CHUNK) == 0 &&
+        mmap(base_ + mapped_, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, mapped_) !=
+            MAP_FAILED;
+    ::close(fd);
+    if (!grown)
         return false;
     mapped_ += CHUNK;
     // Of a trace, what is written is not looked at again, but for the header.
@@ -117,7 +127,7 @@ char *Recording::put(records::Kind kind, const void *record, size_t size, const 
         return nullptr;
     full_ = full_ || (at_ + bytes > mapped_ && !grow());
     if (full_) {
-        header_->lost += kind != records::NAME;
+        header_->lost += kind != records::NAME && kind != records::TOTAL;
         return nullptr;
     }
     char *to = base_ + at_;
@@ -133,7 +143,7 @@ char *Recording::put(records::Kind kind, const void *record, size_t size, const 
 
 uint32_t Recording::name(std::string_view text)
 {
-    std::lock_guard<std::mutex> held(lock_);
+    const Held held(lock_);
     if (const auto known = names_.find(text); known != names_.end())
         return known->second;
     const uint32_t id = texts_.size();
@@ -147,7 +157,7 @@ uint32_t Recording::name(std::string_view text)
 
 records::Total *Recording::row(records::Section section, uint32_t device, uint32_t name)
 {
-    std::lock_guard<std::mutex> held(lock_);
+    const Held held(lock_);
     const uint64_t key = (uint64_t)name << 32 | (device & 0xffff) << 1 | section;
     auto known = rows_.find(key);
     if (known == rows_.end()) {
@@ -158,9 +168,29 @@ records::Total *Recording::row(records::Section section, uint32_t device, uint32
     return known->second;
 }
 
+void Recording::add(records::Total *row, uint64_t ns)
+{
+    if (row == nullptr) {
+        const Held held(lock_);
+        if (header_)
+            header_->lost++;
+        return;
+    }
+    __atomic_fetch_add(&row->count, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&row->total_ns, ns, __ATOMIC_RELAXED);
+    uint64_t least = __atomic_load_n(&row->min_ns, __ATOMIC_RELAXED);
+    while (ns < least && !__atomic_compare_exchange_n(&row->min_ns, &least, ns, true,
+                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    uint64_t most = __atomic_load_n(&row->max_ns, __ATOMIC_RELAXED);
+    while (ns > most && !__atomic_compare_exchange_n(&row->max_ns, &most, ns, true,
+                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
 void Recording::dropped(uint64_t activities)
 {
-    std::lock_guard<std::mutex> held(lock_);
+    const Held held(lock_);
     if (header_)
         header_->dropped += activities;
 }
@@ -171,15 +201,27 @@ void Recording::versions(uint32_t driver, uint32_t cupti)
     header_->cupti = cupti;
 }
 
+bool Recording::free()
+{
+    return std::unique_lock<std::timed_mutex>(lock_, PATIENCE).owns_lock();
+}
+
 void Recording::end()
 {
-    std::lock_guard<std::mutex> held(lock_);
+    const Held held(lock_);
     if (header_ == nullptr)
         return;
     header_->ended = 1;
     header_ = nullptr;
-    // What is mapped beyond the end stays mapped: nobody touches it, since put() gives up.
-    if (ftruncate(fd_, at_) != 0)
+    // What is mapped beyond the end stays mapped: nobody touches it, since put() gives up. A file
+    // that cannot be cut, or is gone, is read no further than to what was committed.
+    if (truncate(path_.c_str(), at_) != 0 && errno != ENOENT)
         perror("nvprof");
-    ::close(fd_);
+}
+
+void Recording::discard()
+{
+    const Held held(lock_);
+    header_ = nullptr;
+    unlink(path_.c_str());
 }

@@ -1,6 +1,7 @@
 // What a process leaves behind: records in mapped memory, so that they outlive any crash.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -11,6 +12,9 @@
 
 class Recording {
 public:
+    // How long the end of a program waits for a lock, whose holder a signal may have interrupted.
+    static constexpr std::chrono::seconds PATIENCE{1};
+
     // Begin a file of this process in a folder; false where there is no room for one.
     bool open(const std::string &folder, bool trace, uint64_t base);
 
@@ -26,26 +30,37 @@ public:
     // Append a record, whose lead is filled in.
     template <typename Record> void append(records::Kind kind, Record record)
     {
-        std::lock_guard<std::mutex> held(lock_);
+        const Held held(lock_);
         put(kind, &record, sizeof record, nullptr, 0);
     }
+
+    // Add a duration to a row, whoever else adds to it.
+    void add(records::Total *row, uint64_t ns);
 
     void dropped(uint64_t activities);
     void versions(uint32_t driver, uint32_t cupti);
 
+    // Whether the lock can be had.
+    bool free();
+
     // Cut the file to what was recorded; nothing is recorded afterwards.
     void end();
 
+    // Leave no file at all.
+    void discard();
+
 private:
+    using Held = std::lock_guard<std::timed_mutex>;
+
     // Called with the lock held; null where there is no room, which is counted.
     char *put(records::Kind kind, const void *record, size_t size, const char *text,
               size_t length);
     bool grow();
 
-    std::mutex lock_;
-    int fd_ = -1;
+    std::timed_mutex lock_;
     bool trace_ = false, full_ = false;
-    std::string file_;
+    // No descriptor is kept: a program may close it, and open a file of its own by its number.
+    std::string file_, path_;
     char *base_ = nullptr;     // of the addresses that the file is mapped to
     size_t reserved_ = 0;      // bytes of addresses
     size_t mapped_ = 0;        // bytes of the file, from its beginning
@@ -55,20 +70,3 @@ private:
     std::unordered_map<std::string_view, uint32_t> names_;
     std::unordered_map<uint64_t, records::Total *> rows_;
 };
-
-// Add a duration to a row, whoever else adds to it.
-inline void add(records::Total *row, uint64_t ns)
-{
-    if (row == nullptr)
-        return;
-    __atomic_fetch_add(&row->count, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&row->total_ns, ns, __ATOMIC_RELAXED);
-    uint64_t least = __atomic_load_n(&row->min_ns, __ATOMIC_RELAXED);
-    while (ns < least && !__atomic_compare_exchange_n(&row->min_ns, &least, ns, true,
-                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-    uint64_t most = __atomic_load_n(&row->max_ns, __ATOMIC_RELAXED);
-    while (ns > most && !__atomic_compare_exchange_n(&row->max_ns, &most, ns, true,
-                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-}
