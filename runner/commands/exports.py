@@ -18,7 +18,7 @@ from runner.model import ProfileFile
 
 BUILD = "/build"
 FEWEST = 3
-"""Letters of a file's name that must be known, lest every file fits it."""
+"""Letters that must be known of a name of which a part is not, lest all files fit."""
 
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 _DEPTH = 3
@@ -160,7 +160,8 @@ def _form(tool: Tool, name: str) -> re.Pattern[str] | None:
     if tool is not NVPROF:
         path = re.sub(rf"{tool.endings}$", "", path)
     known = re.sub(f"[{_ANY}{DIGITS}]", "", posixpath.basename(path))
-    if not path.startswith(f"{BUILD}/") or (len(known) < FEWEST and tool is NVPROF):
+    vague = len(known) < FEWEST and re.search(f"[{_ANY}{DIGITS}]", path)
+    if not path.startswith(f"{BUILD}/") or (vague and tool is NVPROF):
         return None
     below = re.sub(f"{_ANY}+", _ANY, path.removeprefix(f"{BUILD}/"))
     form = re.escape(below)

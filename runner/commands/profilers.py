@@ -72,10 +72,20 @@ def output(tool: Tool, words: list[str]) -> str | None:
         option, equals, value = word.partition("=")
         if option in tool.output:
             return value if equals else next(left, None)
-        if word.startswith("-o"):
-            return word[2:]
-        if word == "-fo":
-            return next(left, None)
-        if not equals and option not in tool.flags:
+        if not word.startswith("--"):
+            letter, rest = _letters(tool, word)
+            if f"-{letter}" in tool.output:
+                return rest or next(left, None)
+            if letter and not rest:
+                next(left, None)
+        elif not equals and option not in tool.flags:
             next(left, None)
     return tool.otherwise or None
+
+
+def _letters(tool: Tool, word: str) -> tuple[str, str]:
+    """Give the first of the letters `-fsoNAME` with a value, and what is behind."""
+    rest = word[1:]
+    while rest and f"-{rest[0]}" in tool.flags:
+        rest = rest[1:]
+    return rest[:1], rest[1:].removeprefix("=")
