@@ -2,8 +2,9 @@
 
 Its words are done in turn: `cuda` records, `cut` records without an orderly end,
 `say TEXT`, `sleep SECONDS`, `fork WORDS` (the rest, in a child, waited for),
-`exec WORDS`, `exit STATUS`, `kill SIGNAL`, `catch` (SIGINT and SIGTERM exit 3),
-`drop N`, `stdin` (copy it).
+`exec WORDS`, `exit STATUS`, `kill SIGNAL`, `catch` (SIGINT, SIGTERM, SIGUSR1 exit 3),
+`deaf` (to SIGTERM), `slow` (record, and end a while after SIGTERM), `over` (say so),
+`drop N`, `stdin` (copy it), `closed FD` (exit 1 unless it is).
 """
 
 from __future__ import annotations
@@ -20,11 +21,29 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import recording
 
 
-def record(ended: bool, dropped: int = 0) -> None:
-    if "NVPROF_SESSION" in os.environ:
-        made = recording.small(trace=os.environ["NVPROF_TRACE"] == "1")
-        command = ("python", Path(sys.argv[0]).name, *sys.argv[1:])
-        recording.commit(made, command, ended=int(ended), dropped=dropped)
+def record(ended: bool, dropped: int = 0) -> Path | None:
+    if "NVPROF_SESSION" not in os.environ:
+        return None
+    made = recording.small(trace=os.environ["NVPROF_TRACE"] == "1")
+    command = ("python", Path(sys.argv[0]).name, *sys.argv[1:])
+    return recording.commit(made, command, ended=int(ended), dropped=dropped)
+
+
+def end_slowly(path: Path) -> None:
+    def ends(*_: object) -> None:
+        time.sleep(0.5)
+        recording.end(path)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, ends)
+
+
+def is_closed(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return True
+    return False
 
 
 def caught(*_: object) -> None:
@@ -41,6 +60,18 @@ def main(words: list[str]) -> int:
             record(ended=False)
         elif word == "drop":
             record(ended=True, dropped=int(words.pop(0)))
+        elif word == "slow":
+            path = record(ended=False)
+            assert path is not None
+            end_slowly(path)
+        elif word == "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        elif word == "over":
+            line = f"end {os.getpid()}"
+            recording.tell(Path(os.environ["NVPROF_SESSION"]), line)
+        elif word == "closed":
+            if not is_closed(int(words.pop(0))):
+                return 1
         elif word == "say":
             print(words.pop(0), flush=True)
         elif word == "stdin":
@@ -50,6 +81,7 @@ def main(words: list[str]) -> int:
         elif word == "catch":
             signal.signal(signal.SIGINT, caught)
             signal.signal(signal.SIGTERM, caught)
+            signal.signal(signal.SIGUSR1, caught)
         elif word == "fork":
             child = subprocess.run([sys.executable, __file__, *words], check=False)
             return child.returncode

@@ -155,8 +155,12 @@ class Recording:
 
 
 def announce(folder: Path, name: str, pid: int | None = None) -> None:
+    tell(folder, f"start {pid or os.getpid()} {name}")
+
+
+def tell(folder: Path, line: str) -> None:
     with (folder / "events").open("wb", buffering=0) as fifo:
-        fifo.write(f"start {pid or os.getpid()} {name}\n".encode())
+        fifo.write(f"{line}\n".encode())
 
 
 def commit(recording: Recording, command: tuple[str, ...], **more) -> Path:
@@ -181,10 +185,11 @@ def commit(recording: Recording, command: tuple[str, ...], **more) -> Path:
 
 
 def end(path: Path) -> None:
-    """Mark the process's orderly end."""
+    """Mark this process's orderly end, and say so."""
     with path.open("r+b") as file:
         file.seek(20)
         file.write(struct.pack("<I", 1))
+    tell(path.parent, f"end {os.getpid()}")
 
 
 def small(trace: bool) -> Recording:

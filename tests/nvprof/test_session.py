@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nvprof.session import Folder, Started, Warned, environment, said
+from nvprof import session
+from nvprof.session import Ended, Folder, Started, Warned, environment, said
 
 HERE = Path("/session")
 
@@ -19,7 +22,7 @@ HERE = Path("/session")
     [
         (b"start 5 5.prof\n", [Started(5, HERE / "5.prof")], b""),
         (b"start 5 5.prof\nstart 6", [Started(5, HERE / "5.prof")], b"start 6"),
-        (b"warn 5 no room\nend 5\n", [Warned(5, "no room")], b""),
+        (b"warn 5 no room\nend 5\n", [Warned(5, "no room"), Ended(5)], b""),
         (b"start x y\nstart 5\nstart 5 ../x\nhello\n\n", [], b""),
         (b"", [], b""),
     ],
@@ -83,3 +86,15 @@ def test_a_folder_lies_beside_the_output_and_goes_whole(tmp_path):
     assert [path.name for path in folder.recordings()] == ["5.prof"]
     folder.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_core_of_nvprof_itself_is_left(monkeypatch):
+    done, number = [], signal.SIGQUIT
+    monkeypatch.setattr(resource, "setrlimit", lambda *words: done.append(words))
+    monkeypatch.setattr(os, "kill", lambda *words: done.append(words))
+    before = signal.getsignal(number)
+    try:
+        assert session.end_as(-number) == 128 + number
+    finally:
+        signal.signal(number, before)
+    assert done == [(resource.RLIMIT_CORE, (0, 0)), (os.getpid(), number)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from nvprof import perfetto, places, processes, report, session, store, stream
 from nvprof.log import Log
 from nvprof.options import Options
 from nvprof.processes import Process
+from nvprof.users import birth
 
 
 class CannotRun(Exception):
@@ -36,13 +38,16 @@ class Run:
 
     def _check(self, name: str) -> None:
         path = Path(self._place(name))
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        real = _real(path)
+        if not real.parent.is_dir() or not os.access(real.parent, os.W_OK):
             raise CannotRun(f'cannot write "{path}": no such folder, or not writable')
         if places.of_each_process(name):
             return
-        if path.is_dir():
+        if real.is_dir():
             raise CannotRun(f'cannot write "{path}": it is a folder')
-        if path.exists() and not self._options.force:
+        if _in_the_way(real):
+            raise CannotRun(f'cannot write "{path}": it is no regular file')
+        if real.exists() and not self._options.force:
             raise CannotRun(f'file "{path}" exists; use -f to overwrite it')
 
     def _place(self, name: str, pid: int | None = None) -> str:
@@ -53,7 +58,7 @@ class Run:
     def profile(self, library: Path) -> int:
         """Run the application; give its status, negative for a signal."""
         options = self._options
-        beside = Path(self._place(options.output)).parent if options.output else None
+        beside = _real(self._place(options.output)).parent if options.output else None
         try:
             folder = session.Folder.make(beside)
         except OSError as error:
@@ -98,7 +103,7 @@ class Run:
                 self._log.warn(f"The process is not profiled: {event.text}.", event.pid)
             elif isinstance(event, session.TimedOut):
                 self._log.warn(f"The application ran over {options.timeout} s.")
-            else:
+            elif isinstance(event, session.Exited):
                 return launched, event.status
         raise AssertionError("a run ends with Exited")
 
@@ -123,7 +128,11 @@ class Run:
             self._log.lines(["No kernels were profiled."])
         for turn, process in enumerate(chosen):
             told = processes.ending(
-                process, chosen[turn + 1 :], launched, status, _alive(process.pid)
+                process,
+                chosen[turn + 1 :],
+                launched,
+                status,
+                birth(process.pid) is not None,
             )
             try:
                 self._one(process, told, folder)
@@ -168,13 +177,14 @@ class Run:
             base.close()
         if options.output is not None:
             name = self._name(options.output, pid)
-            path.replace(name)
+            # Their file systems may be two; a symbolic link is written through.
+            shutil.move(path, _real(name), shutil.copyfile)
             log.of(pid, f"Generated result file: {Path(name).resolve()}")
 
     def _name(self, wanted: str, pid: int) -> str:
         """Name a process's file; what another process has got is not overwritten."""
         first = name = self._place(wanted, pid)
-        while name in self._taken or (Path(name).exists() and not self._options.force):
+        while name in self._taken or self._is_kept(_real(name)):
             self._taken.add(name)
             name = places.unused(first, self._taken, pid)
         if name != first:
@@ -186,6 +196,15 @@ class Run:
         self._taken.add(name)
         return name
 
+    def _is_kept(self, path: Path) -> bool:
+        return _in_the_way(path) or (path.exists() and not self._options.force)
 
-def _alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").is_dir()
+
+def _real(path: str | Path) -> Path:
+    """Give the file that a name leads to by symbolic links."""
+    return Path(os.path.realpath(path))
+
+
+def _in_the_way(path: Path) -> bool:
+    """Tell whether something is there that must not become a file: a device, a FIFO."""
+    return os.path.lexists(path) and not path.is_file()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import shutil
@@ -15,13 +14,21 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, Union
 
-FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+from nvprof.users import Users
+
+FROM_OTHERS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+FORWARDED = (*FROM_OTHERS, *FROM_TERMINAL)
+"""Not SIGTSTP and SIGCONT: a shell must see nvprof itself stop and go on."""
+
 LOOK_S = 1.0
 """Seconds after which it is looked for an end of which no signal told."""
 
 GRACE_S = 5.0
 """Seconds from SIGTERM to SIGKILL where --timeout has run out."""
+
+LAST_S = 0.1
+"""Seconds between looks for the last processes, which no signal tells of."""
 
 
 class Began(NamedTuple):
@@ -35,6 +42,12 @@ class Started(NamedTuple):
 
     pid: int
     file: Path
+
+
+class Ended(NamedTuple):
+    """A process has recorded all that it will."""
+
+    pid: int
 
 
 class Warned(NamedTuple):
@@ -54,7 +67,8 @@ class TimedOut(NamedTuple):
     """The application ran longer than --timeout allows, and is told to end."""
 
 
-Event = Union[Began, Started, Warned, TimedOut, Exited]
+Said = Union[Started, Ended, Warned]
+Event = Union[Began, Started, Ended, Warned, TimedOut, Exited]
 
 
 class NotStarted(Exception):
@@ -118,18 +132,23 @@ def environment(
     }
 
 
-def said(text: bytes, folder: Path) -> tuple[list[Started | Warned], bytes]:
-    """Read the whole lines, `start PID FILE` and `warn PID TEXT`; give what is left."""
+def said(text: bytes, folder: Path) -> tuple[list[Said], bytes]:
+    """Read whole lines, `start PID FILE`, `end PID`, `warn PID TEXT`; give the rest.
+
+    What is none of these is passed over.
+    """
     *lines, rest = text.split(b"\n")
-    found: list[Started | Warned] = []
+    found: list[Said] = []
     for line in lines:
         word, _, more = line.partition(b" ")
         pid, _, what = more.partition(b" ")
-        if not pid.isdigit() or not what:
+        if not pid.isdigit():
             continue
-        if word == b"start" and b"/" not in what:
+        if word == b"end":
+            found.append(Ended(int(pid)))
+        elif word == b"start" and what and b"/" not in what:
             found.append(Started(int(pid), folder / os.fsdecode(what)))
-        elif word == b"warn":
+        elif word == b"warn" and what:
             found.append(Warned(int(pid), what.decode("utf-8", "replace")))
     return found, rest
 
@@ -144,45 +163,77 @@ def run(
     with _Signals() as signals:
         child = _started(command, environ)
         yield Began(child.pid)
-        text, deadline, files = b"", None, [signals.fd]
+        text, files = b"", [signals.fd]
         files += [folder.events] if folder else []
-        told = False
-        using = {child.pid}
+        users, limit = Users(), _TimeOut(timeout)
         while True:
             status = child.poll()
-            wait = LOOK_S
-            if deadline is not None:
-                wait = min(wait, max(0.0, deadline - time.monotonic()))
-            if status is None:
-                select.select(files, [], [], wait)
+            if status is None or limit.expects():
+                most = LOOK_S if status is None else LAST_S
+                select.select(files, [], [], limit.wait(most))
             if folder is not None:
                 found, text = said(text + _ready(folder.events), folder.path)
-                if found and timeout is not None and deadline is None:
-                    deadline = time.monotonic() + timeout
-                using.update(event.pid for event in found)
+                for event in found:
+                    limit.begin()
+                    if isinstance(event, Ended):
+                        users.ended(event.pid)
+                    elif event.pid != child.pid:
+                        users.began(event.pid)
                 yield from found
-            if status is not None:
+            if status is not None and not (limit.expects() and users.left()):
                 yield Exited(status)
                 return
             for number in signals.taken():
                 if _for_child(number):
                     child.send_signal(number)
-            if deadline is not None and time.monotonic() >= deadline:
+            deadly = limit.due()
+            if deadly is not None:
                 # A wrapper would leave the program that uses CUDA to itself.
-                for pid in using:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL if told else signal.SIGTERM)
-                deadline = time.monotonic() + GRACE_S
-                if not told:
+                child.send_signal(deadly)
+                users.kill(deadly)
+                if limit.turn == 1:
                     yield TimedOut()
-                told = True
+
+
+class _TimeOut:
+    """SIGTERM when the time is over, SIGKILL for what is left after a while."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._deadline: float | None = None
+        self.turn = 0
+
+    def begin(self) -> None:
+        """Let the time run, which is counted from the first use of CUDA."""
+        if self._seconds is not None and self._deadline is None:
+            self._deadline = time.monotonic() + self._seconds
+
+    def wait(self, most: float) -> float:
+        """Give the seconds that may be waited."""
+        if self._deadline is None:
+            return most
+        return min(most, max(0.0, self._deadline - time.monotonic()))
+
+    def expects(self) -> bool:
+        """Tell whether processes that were told to end are given time for it."""
+        return self.turn in (1, 2)
+
+    def due(self) -> signal.Signals | None:
+        """Give the signal that is to be sent now."""
+        if self._deadline is None or time.monotonic() < self._deadline:
+            return None
+        self._deadline = time.monotonic() + GRACE_S
+        self.turn += 1
+        return signal.SIGTERM if self.turn == 1 else signal.SIGKILL
 
 
 def _started(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(list(command), env=dict(environ))
+        # What this process was given is the application's too: a shell's <(...), make's
+        # and MPI's descriptors. All that is opened here is closed by the exec.
+        return subprocess.Popen(list(command), env=dict(environ), close_fds=False)
     except FileNotFoundError as error:
         raise NotStarted(f"application not found: {command[0]}", 127) from error
     except OSError as error:
