@@ -19,7 +19,7 @@ from variants import (
 THREADS = 512
 MOST_MAPS, MOST_TAPS = 32, 7
 BARRIERS = 264  # bytes: struct Small
-WIDE_MAPS, WIDE_PAIRS, WIDE_WIDTH = 24, 15, 33  # of outputs and images
+WIDE = ConvShape(1, 24, 12, 33, 33, 5)  # the layer that its product is made for
 WIDE_BARRIERS = 512  # bytes: struct Small, which products read on into
 FEW = 2 * MULTIPROCESSORS  # images that are computed sooner with more to convert them
 
@@ -71,14 +71,10 @@ def plan_wide(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def refuses_wide(s: ConvShape) -> str | None:
-    """Refuse what the one product that it is made of does not fit."""
-    has = s.M, tiles(s.H_out, 2), s.W
-    if has == (WIDE_MAPS, WIDE_PAIRS, WIDE_WIDTH) and s.K % 2 and s.C % 4 == 0:
+    """Refuse all but the layer that its product is made for."""
+    if replace(s, B=1) == WIDE:
         return None
-    return (
-        f"its products are of {WIDE_MAPS} maps by {WIDE_PAIRS} pairs of rows that are "
-        f"{WIDE_WIDTH} wide, of odd weights and channels by fours"
-    )
+    return "it is measured on 24 maps of 12 x 33 x 33, with 5 x 5 weights, only"
 
 
 def refuses_many(s: ConvShape) -> str | None:
