@@ -65,6 +65,26 @@ def test_ncus_command_line_says_the_same(line, words):
     assert " ".join(command[3:]).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("filters", "parts"),
+    [
+        ("", []),
+        ("--kernels ::forward:2", []),
+        ("--kernels forward --kernels scale", []),
+        ("--kernels 1::forward:", ["contexts and streams"]),
+        ("--kernels :7:forward:1", ["contexts and streams"]),
+        ("--kernels ::forward:[2-4]", ["the invocations"]),
+        ("--kernels ::forward:0", ["the invocations"]),
+        ("--kernels ::forward:1 --kernels scale", ["the invocations"]),
+        ("--kernels 1::: --kernels scale", ["contexts and streams", "no name"]),
+    ],
+)
+def test_parts_of_filters_that_ncu_is_not_given_are_told(filters, parts):
+    told = counters.left_out(parse([*filters.split(), "app"]).kernels)
+    assert len(told) == len(parts)
+    assert all(part in text for part, text in zip(parts, told, strict=True))
+
+
 def test_names_that_ncu_has_not_are_told():
     found = parse(["-mipc,tex_cache_hit_rate", "-ewarps_launched,gst_request", "app"])
     known, unknown = counters.measured(found)

@@ -64,6 +64,12 @@ EVENTS: dict[str, str] = {
 }
 """nvprof's events, and ncu's metrics that count the same."""
 
+NO_LIST = (
+    "metrics and events are listed by ncu (Nsight Compute), which is not found;"
+    " nothing was run"
+)
+"""What is said to --query-metrics where there is no ncu."""
+
 ADMIN = 21
 """The capability's number (CAP_SYS_ADMIN) that the driver asks for."""
 
@@ -131,6 +137,34 @@ def command(ncu: str, options: Options) -> tuple[str, ...]:
     return (*words, *options.application)
 
 
+def left_out(filters: Sequence[KernelFilter]) -> list[str]:
+    """Say which parts of filters `command` does not hand on."""
+    told = []
+    if any(each.context or each.stream for each in filters):
+        told.append(
+            "ncu is given no contexts and streams: those parts of --kernels are left"
+            " out, and kernels of all of them are measured."
+        )
+    named = [each for each in filters if each.kernel]
+    if named and len(named) != len(filters):
+        told.append(
+            "ncu takes one pattern: as a filter of --kernels has no name, kernels of"
+            " every name are measured."
+        )
+    turns = [each.invocation for each in filters if each.invocation]
+    if turns and not (len(filters) == 1 and _turn(turns[0])):
+        told.append(
+            "ncu takes one launch of one filter: the invocations of --kernels are left"
+            " out, and all launches are measured."
+        )
+    return told
+
+
+def _turn(invocation: str) -> int:
+    """Give the one launch that is asked for; nought where it is not one."""
+    return int(invocation) if invocation.isdigit() else 0
+
+
 def _kernels(filters: Sequence[KernelFilter]) -> list[str]:
     """Choose kernels; ncu counts all launches that its one pattern finds."""
     patterns = [each.kernel for each in filters if each.kernel]
@@ -140,8 +174,7 @@ def _kernels(filters: Sequence[KernelFilter]) -> list[str]:
             words += ["--kernel-name-base", "demangled"]
         joined = patterns[0] if len(patterns) == 1 else "|".join(patterns)
         words += ["--kernel-name", f"regex:{joined}"]
-    if len(filters) == 1 and filters[0].invocation.isdigit():
-        turn = int(filters[0].invocation)
-        if turn > 0:
-            words += ["--launch-skip", str(turn - 1), "--launch-count", "1"]
+    turn = _turn(filters[0].invocation) if len(filters) == 1 else 0
+    if turn:
+        words += ["--launch-skip", str(turn - 1), "--launch-count", "1"]
     return words

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,15 +24,35 @@ class Log:
         self._files: dict[str, TextIO] = {}
         self._stack = contextlib.ExitStack()
         self.failure: str | None = None
-        if name is not None and not places.of_each_process(name):
+        if name is not None:
+            self._check(name)
+
+    def _check(self, name: str) -> None:
+        """See that it can be written before anything runs."""
+        if not places.of_each_process(name):
             self._file(name, 0)
+            return
+        path = Path(places.expanded(name, self._environ, self._host))
+        if places.of_each_process(str(path.parent)):
+            return
+        number = 0 if path.parent.is_dir() else errno.ENOENT
+        if not number and not os.access(path.parent, os.W_OK):
+            number = errno.EACCES
+        if number:
+            raise OSError(number, os.strerror(number), str(path))
 
     def _file(self, name: str, pid: int) -> TextIO:
         if name in places.STDOUT:
-            return sys.stdout
+            return self._own(sys.stdout)
         if name in places.STDERR:
-            return sys.stderr
-        path = places.expanded(name, self._environ, self._host, pid)
+            return self._own(sys.stderr)
+        return self._opened(places.expanded(name, self._environ, self._host, pid))
+
+    def _own(self, file: TextIO | None) -> TextIO:
+        """Give a stream of this process; one that was closed takes nothing."""
+        return self._opened(os.devnull) if file is None else file
+
+    def _opened(self, path: str) -> TextIO:
         if path not in self._files:
             self._files[path] = self._stack.enter_context(
                 Path(path).open(  # noqa: SIM115 - the stack closes it
@@ -42,13 +64,12 @@ class Log:
     def _write(self, lines: Iterable[str], pid: int | None) -> None:
         if self._quiet:
             return
-        file = sys.stderr
-        if self._name is not None:
-            own = places.of_each_process(self._name)
-            if pid is not None or not own:
-                file = self._file(self._name, pid or 0)
+        name = self._name or places.STDERR[0]
+        if pid is None and places.of_each_process(name):
+            name = places.STDERR[0]
         # Neither a reader that went away nor a full disk changes how the program ends.
         try:
+            file = self._file(name, pid or 0)
             for line in lines:
                 file.write(line + "\n")
             file.flush()

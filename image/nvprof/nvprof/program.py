@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -42,9 +43,14 @@ class Interrupted(BaseException):
 
 def main(words: Sequence[str]) -> int:
     """Run nvprof."""
+    _fill()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _interrupt)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        # They are the application's, and may come just after its end.
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _pass)
     try:
         status = _served(words)
     except Interrupted as error:
@@ -59,9 +65,25 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(number)
 
 
+def _pass(_number: int, _frame: FrameType | None) -> None:
+    pass
+
+
+def _fill() -> None:
+    """Let no file of nvprof's own get the number of a stream that was closed.
+
+    What fills it is closed by an exec, so the application finds it closed as well.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+
+
 def _flush() -> None:
     """Empty both here: Python would answer a closed pipe with a status of its own."""
     for number, file in ((1, sys.stdout), (2, sys.stderr)):
+        if file is None:
+            continue
         try:
             file.flush()
         except OSError:
@@ -120,8 +142,6 @@ def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int
                 if result.is_file():
                     log.of(None, f"Generated result file: {result.resolve()}")
             return status
-        if options.query:
-            return FAILED
     library = Path(environ.get("NVPROF_LIBRARY") or LIBRARY).resolve()
     if library.is_file():
         status = run.profile(library)
@@ -138,17 +158,21 @@ def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int
 def _measuring(options: Options, log: Log) -> tuple[str, ...] | None:
     """Give ncu's command line, or say why there is none."""
     ncu = next(filter(None, map(shutil.which, NCU)), None)
+    if options.query:
+        if ncu is None:
+            raise CannotRun(counters.NO_LIST)
+        return ncu, "--query-metrics"
     params = PARAMS.read_text() if PARAMS.is_file() else ""
     why = counters.why_not(ncu, counters.allowed(params, STATUS.read_text()))
     if ncu is None or why is not None:
         log.warn(why or "")
         return None
-    if options.query:
-        return ncu, "--query-metrics"
     _, unknown = counters.measured(options)
     if unknown:
         names = ", ".join(unknown)
         log.warn(f"ncu has no metric known here for {names}; `ncu --query-metrics`.")
+    for text in counters.left_out(options.kernels):
+        log.warn(text)
     log.warn(
         "Counters are measured by ncu, which prints them; no timeline is profiled."
     )
@@ -158,6 +182,9 @@ def _measuring(options: Options, log: Log) -> tuple[str, ...] | None:
 def _imported(options: Options, log: Log, environ: dict[str, str], host: str) -> int:
     """Print a file that an earlier run wrote."""
     name = places.expanded(options.imported or "", environ, host, os.getpid())
+    if options.output is not None:
+        log.warn("-o is ignored with -i, which prints what a file has in it.")
+        options = replace(options, output=None)
     try:
         base = store.Store(Path(name))
     except store.NotOurs as error:
@@ -165,7 +192,10 @@ def _imported(options: Options, log: Log, environ: dict[str, str], host: str) ->
     except OSError as error:
         raise CannotRun(f'cannot read "{name}": {error.strerror}') from error
     try:
+        base.check()
         return _reported(base, name, options, log, environ, host)
+    except store.NotOurs as error:
+        raise CannotRun(f'"{name}" {error}') from error
     except store.Failure as error:
         raise CannotRun(f'"{name}" is damaged: {error}') from error
     finally:

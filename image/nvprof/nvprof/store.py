@@ -61,6 +61,9 @@ FILLED = {
 """The table of each kind of activity, and its columns."""
 
 
+NUMBERS = ("pid", "ended", "dropped", "lost")
+"""The facts of a process that are printed or counted with."""
+
 Failure = sqlite3.Error
 """What is raised where SQLite cannot go on, as on a disk that is full."""
 
@@ -185,10 +188,26 @@ class Store:
             raise NotOurs(f"is damaged: {error}") from error
         if not {"nvprof", "kernel", "api"} <= tables:
             raise NotOurs(whose(tables))
-        facts = dict(self._base.execute("SELECT key, value FROM nvprof"))
+        try:
+            facts = dict(self._base.execute("SELECT key, value FROM nvprof"))
+        except sqlite3.Error as error:
+            raise NotOurs(f"is damaged: {error}") from error
         if facts.get("format") != FORMAT:
             raise NotOurs("is of another version of this program")
         return facts
+
+    def check(self) -> None:
+        """See that each value is what its column is for, as another hand left it."""
+        for key in NUMBERS:
+            if not isinstance(self.facts.get(key, 0), int):
+                raise NotOurs(f"is damaged: {key} is no number")
+        for table, columns in _columns().items():
+            odd = " OR ".join(
+                f"typeof({table}.{column}) != '{kind}'" for column, kind in columns
+            )
+            query = f"SELECT 1 FROM {table} WHERE {odd} LIMIT 1"
+            if next(self.select(query), None) is not None:
+                raise NotOurs(f"is damaged: table {table} has an odd value")
 
     def close(self) -> None:
         """Close the file."""
@@ -238,6 +257,22 @@ class Store:
     def select(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
         """Give the rows of a query as they come."""
         return iter(self._base.execute(query, values))
+
+
+def _columns() -> dict[str, list[tuple[str, str]]]:
+    """Give each table's columns, and their types as `typeof` has them."""
+    base = sqlite3.connect(":memory:")
+    try:
+        base.executescript(TABLES)
+        return {
+            table: [
+                (column, kind.lower())
+                for _, column, kind, *_ in base.execute(f"PRAGMA table_info({table})")
+            ]
+            for table in ("name", "device", "kernel", "memcpy", "memset", "api")
+        }
+    finally:
+        base.close()
 
 
 def whose(tables: set[str]) -> str:

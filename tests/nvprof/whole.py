@@ -1,0 +1,32 @@
+"""What tests of the whole program have in common."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NVPROF = HERE.parent.parent / "image" / "nvprof"
+PROGRAM = (sys.executable, "-I", str(NVPROF / "nvprof"))
+CUDA = (sys.executable, str(HERE / "fake_cuda.py"))
+TIME = shutil.which("time", path="/usr/bin:/bin")
+DEADLINE_S = 60
+
+
+def shown(said):
+    """Give the processes whose results were printed."""
+    return re.findall(r"==(\d+)== Profiling result:", said)
+
+
+def counts(path):
+    base = sqlite3.connect(path)
+    try:
+        (found,) = base.execute(
+            "SELECT (SELECT count(*) FROM kernel), (SELECT count(*) FROM api)"
+        )
+    finally:
+        base.close()
+    return found
