@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "failure.h"
+
 namespace activities {
 namespace {
 
@@ -204,15 +206,6 @@ void CUPTIAPI completed(CUcontext context, uint32_t stream, uint8_t *buffer, siz
     std::lock_guard<std::mutex> held(lock);
     if (buffer)
         free_buffers.push_back(buffer);
-}
-
-const char *failure(CUptiResult result)
-{
-    if (result == CUPTI_SUCCESS)
-        return nullptr;
-    const char *text = nullptr;
-    cuptiGetResultString(result, &text);
-    return text ? text : "CUPTI failed";
 }
 
 }  // namespace

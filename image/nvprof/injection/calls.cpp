@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include "failure.h"
+
 namespace calls {
 namespace {
 
@@ -120,15 +122,6 @@ void CUPTIAPI called(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
         hooks.profiling(false);
     if (meaning == WAITS)
         hooks.synchronized();
-}
-
-const char *failure(CUptiResult result)
-{
-    if (result == CUPTI_SUCCESS)
-        return nullptr;
-    const char *text = nullptr;
-    cuptiGetResultString(result, &text);
-    return text ? text : "CUPTI failed";
 }
 
 }  // namespace
