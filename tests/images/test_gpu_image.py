@@ -112,9 +112,9 @@ def test_a_program_can_be_linked_with_cupti_and_the_shared_runtime(confined, gpu
 
 
 def test_nvprof_runs_a_program_that_has_no_gpu_and_says_so(confined, gpu):
-    result = confined(gpu, "nvprof python -c 'raise SystemExit(7)'", "nvprof --version")
+    result = confined(gpu, "nvprof --version", "nvprof python -c 'raise SystemExit(7)'")
 
-    assert result.codes == [7, 0]
+    assert result.codes == [0, 7]
     assert b"No kernels were profiled." in result.stderr
     assert b"nvprof" in result.stdout
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 
 import pytest
 
 from tests.nvprof.whole import DEADLINE_S, PROGRAM
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Have programs find SIGINT as it is by default: a shell's `&` leaves it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
