@@ -13,7 +13,7 @@ from tests.nvprof.whole import DEADLINE_S, PROGRAM
 
 @pytest.fixture(autouse=True)
 def interruptible():
-    """Have programs find SIGINT as it is by default: a shell's `&` leaves it ignored."""
+    """Have programs find SIGINT as it is by default; a shell's `&` has it ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
