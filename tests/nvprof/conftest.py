@@ -12,11 +12,18 @@ from tests.nvprof.whole import DEADLINE_S, PROGRAM
 
 
 @pytest.fixture(autouse=True)
-def interruptible():
-    """Have programs find SIGINT as it is by default; a shell's `&` has it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def undisturbed():
+    """Have programs find signals as they are by default.
+
+    A shell's `&` leaves SIGINT and SIGQUIT ignored, and nohup SIGHUP.
+    """
+    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+    ignored = [n for n in numbers if signal.getsignal(n) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture
