@@ -42,7 +42,6 @@ constexpr int AHEAD = 2;   // images that are asked for before they are read
 // place of the images out.
 constexpr int OUT_BYTES = 4 * FLOATS_OUT, IN_BYTES = 16 * UNITS;
 constexpr int STEP_BYTES = 256 * MAP_TILES;
-constexpr int WEIGHTS_EACH = tiles(WEIGHTS, MULTIPLYING);
 constexpr int PACKED_BYTES = STEP_BYTES * K * STEPS;
 constexpr int IN_AT = larger(2 * OUT_BYTES, 128 * tiles(4 * WEIGHTS, 128));
 constexpr int PACKED_AT = 128 * tiles(IN_AT + 2 * IN_BYTES, 128);
@@ -160,26 +159,6 @@ __device__ __forceinline__ u32 convert_image(unsigned char *in, const stored *im
     return largest_of_warp(largest);
 }
 
-// Shares the largest of all converting warps.
-__device__ __forceinline__ u32 largest_of_all(u32 (&largest)[16], u32 mine, int me)
-{
-    if (me % 32 == 0)
-        largest[me / 32] = mine;
-    sync(1, CONVERTING);
-    for (int i = 0; i < CONVERTERS; i++)
-        mine = max(mine, largest[i]);
-    return mine;
-}
-
-__device__ __forceinline__ u32 largest_stored(const stored *image, int me)
-{
-    u32 largest = 0;
-#pragma unroll 4
-    for (int i = me; i < FLOATS_IN; i += CONVERTING)
-        largest = max(largest, size_of(__ldg(image + i)));
-    return __reduce_max_sync(~0u, largest);
-}
-
 __device__ __forceinline__ void convert_images(unsigned char *shared, Small &small, const stored *x,
                                                int B, int me)
 {
@@ -190,16 +169,16 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
         unsigned char *in = shared + IN_AT + side * IN_BYTES;
         u64 *emptied = &small.emptied[side];
         u32 largest = convert_image(in, image, power(scale), me, emptied, parity);
-        largest = largest_of_all(small.largest[side], largest, me);
+        largest = largest_of_all<CONVERTERS>(small.largest[side], largest, me);
 #if STORED_HALF
         int exponent = exponent_of(largest);
 #else
         // Halves keep a float's 11 leading bits where the largest is in 2^-2 ... 2^15.
         int exponent = (int)(largest >> 10) - 15 - scale;
         if (largest < 13 << 10 || largest >= 30 << 10) {
-            largest = largest_stored(image, me);
+            largest = largest_stored<CONVERTERS>(image, me);
             sync(1, CONVERTING); // all have read what is written next
-            largest = largest_of_all(small.largest[side], largest, me);
+            largest = largest_of_all<CONVERTERS>(small.largest[side], largest, me);
             exponent = exponent_of(largest);
             if (largest && largest < NOT_FINITE) {
                 scale = min(8 - exponent, 127);
@@ -225,23 +204,8 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
 {
     const int me = threadIdx.x;
     stored *plain = (stored *)shared;
-    u32 *packed = (u32 *)(shared + PACKED_AT), largest = 0;
-    stored mine[WEIGHTS_EACH]; // all on their way before the first is used
-#pragma unroll
-    for (int i = 0; i < WEIGHTS; i += MULTIPLYING)
-        mine[i / MULTIPLYING] = i + me < WEIGHTS ? __ldg(k + i + me) : stored(0);
-#pragma unroll
-    for (int i = 0; i < WEIGHTS; i += MULTIPLYING) {
-        if (i + me < WEIGHTS)
-            plain[i + me] = mine[i / MULTIPLYING];
-        largest = max(largest, size_of(mine[i / MULTIPLYING]));
-    }
-    largest = __reduce_max_sync(~0u, largest);
-    if (me % 32 == 0)
-        small.largest_weight[me / 32] = largest;
-    sync(2, MULTIPLYING);
-    for (int i = 0; i < MULTIPLIERS; i++)
-        largest = max(largest, small.largest_weight[i]);
+    u32 *packed = (u32 *)(shared + PACKED_AT);
+    const u32 largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
     const int exponent = exponent_of(largest), scale = STORED_HALF ? 0 : min(8 - exponent, 127);
     const float factor = power(scale);
 

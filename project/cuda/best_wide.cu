@@ -36,7 +36,6 @@ constexpr int AHEAD = 2; // images that are asked for before they are read
 // Shared memory, in bytes: an image and a third of them out, two images in, some groups of 4
 // channels as they come with the rest of their 16-byte pieces, the weights. Those come in through
 // the place of the images out.
-constexpr int WEIGHTS_EACH = tiles(WEIGHTS, MULTIPLYING);
 constexpr int THIRD_BYTES = 4 * 8 * PIXELS_OUT, THIRDS = 4;
 constexpr int GROUP_BYTES = 4 * H * W * (int)sizeof(stored), GROUPS_AHEAD = STORED_HALF ? 4 : 2;
 constexpr int PLACE_BYTES = 16 * tiles(GROUP_BYTES + 15, 16);
@@ -166,41 +165,21 @@ __device__ __noinline__ u32 convert_image(unsigned char *in, const stored *image
     return largest_of_warp(largest);
 }
 
-// Shares the largest of all converting warps.
-__device__ __forceinline__ u32 largest_of_all(Range &range, u32 mine, int me)
-{
-    if (me % 32 == 0)
-        range.largest[me / 32] = mine;
-    sync(1, CONVERTING);
-    for (int i = 0; i < CONVERTERS; i++)
-        mine = max(mine, range.largest[i]);
-    return mine;
-}
-
-__device__ __forceinline__ u32 largest_stored(const stored *image, int me)
-{
-    u32 largest = 0;
-#pragma unroll 4
-    for (int i = me; i < FLOATS_IN; i += CONVERTING)
-        largest = max(largest, size_of(__ldg(image + i)));
-    return __reduce_max_sync(~0u, largest);
-}
-
 // Notes the range of a converted image by its largest half; converts it again where that does not
 // fit, by a scale that serves the next image too.
 __device__ __forceinline__ void settle(Range &range, u32 largest, int &scale, unsigned char *in,
                                        const stored *image, int me)
 {
-    largest = largest_of_all(range, largest, me);
+    largest = largest_of_all<CONVERTERS>(range.largest, largest, me);
 #if STORED_HALF
     int exponent = exponent_of(largest);
 #else
     // Halves keep a float's 11 leading bits where the largest is in 2^-2 ... 2^15.
     int exponent = (int)(largest >> 10) - 15 - scale;
     if (largest < 13 << 10 || largest >= 30 << 10) {
-        largest = largest_stored(image, me);
+        largest = largest_stored<CONVERTERS>(image, me);
         sync(1, CONVERTING); // all have read what is written next
-        largest = largest_of_all(range, largest, me);
+        largest = largest_of_all<CONVERTERS>(range.largest, largest, me);
         exponent = exponent_of(largest);
         if (largest && largest < NOT_FINITE) {
             scale = min(8 - exponent, 127);
@@ -252,23 +231,8 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
 {
     const int me = threadIdx.x;
     stored *plain = (stored *)shared;
-    u32 *packed = (u32 *)(shared + PACKED_AT), largest = 0;
-    stored mine[WEIGHTS_EACH]; // all on their way before the first is used
-#pragma unroll
-    for (int i = 0; i < WEIGHTS; i += MULTIPLYING)
-        mine[i / MULTIPLYING] = i + me < WEIGHTS ? __ldg(k + i + me) : stored(0);
-#pragma unroll
-    for (int i = 0; i < WEIGHTS; i += MULTIPLYING) {
-        if (i + me < WEIGHTS)
-            plain[i + me] = mine[i / MULTIPLYING];
-        largest = max(largest, size_of(mine[i / MULTIPLYING]));
-    }
-    largest = __reduce_max_sync(~0u, largest);
-    if (me % 32 == 0)
-        small.largest_weight[me / 32] = largest;
-    sync(2, MULTIPLYING);
-    for (int i = 0; i < MULTIPLIERS; i++)
-        largest = max(largest, small.largest_weight[i]);
+    u32 *packed = (u32 *)(shared + PACKED_AT);
+    const u32 largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
     const int exponent = exponent_of(largest), scale = STORED_HALF ? 0 : min(8 - exponent, 127);
 
 #pragma unroll 4

@@ -115,6 +115,53 @@ __device__ __forceinline__ u32 largest_of_warp(u32 pairs)
     return __reduce_max_sync(~0u, max(pairs & 0xffffu, pairs >> 16));
 }
 
+// Shares the largest of all WARPS converting warps.
+template <int WARPS> __device__ __forceinline__ u32 largest_of_all(u32 *largest, u32 mine, int me)
+{
+    if (me % 32 == 0)
+        largest[me / 32] = mine;
+    sync(1, 32 * WARPS);
+    for (int i = 0; i < WARPS; i++)
+        mine = max(mine, largest[i]);
+    return mine;
+}
+
+// The largest of what one of WARPS warps sees of an image in memory.
+template <int WARPS> __device__ __forceinline__ u32 largest_stored(const stored *image, int me)
+{
+    u32 largest = 0;
+#pragma unroll 4
+    for (int i = me; i < FLOATS_IN; i += 32 * WARPS)
+        largest = max(largest, size_of(__ldg(image + i)));
+    return __reduce_max_sync(~0u, largest);
+}
+
+// Brings the weights into shared memory as they are stored; returns their largest. WARPS take part.
+template <int WARPS, int EACH = tiles(WEIGHTS, 32 * WARPS)>
+__device__ __forceinline__ u32 load_plain(stored *plain, u32 *largest_weight, const stored *k)
+{
+    constexpr int THREADS = 32 * WARPS;
+    const int me = threadIdx.x;
+    u32 largest = 0;
+    stored mine[EACH]; // all on their way before the first is used
+#pragma unroll
+    for (int i = 0; i < WEIGHTS; i += THREADS)
+        mine[i / THREADS] = i + me < WEIGHTS ? __ldg(k + i + me) : stored(0);
+#pragma unroll
+    for (int i = 0; i < WEIGHTS; i += THREADS) {
+        if (i + me < WEIGHTS)
+            plain[i + me] = mine[i / THREADS];
+        largest = max(largest, size_of(mine[i / THREADS]));
+    }
+    largest = __reduce_max_sync(~0u, largest);
+    if (me % 32 == 0)
+        largest_weight[me / 32] = largest;
+    sync(2, THREADS);
+    for (int i = 0; i < WARPS; i++)
+        largest = max(largest, largest_weight[i]);
+    return largest;
+}
+
 // Asks for an image to be brought nearer, as far as whole 16-byte pieces go.
 __device__ __forceinline__ void ask_for(const stored *x, int b, int B)
 {
