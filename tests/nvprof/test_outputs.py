@@ -9,12 +9,11 @@ import shlex
 import signal
 import socket
 import sqlite3
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.nvprof.whole import CUDA, DEADLINE_S, PROGRAM, counts, shown
+from tests.nvprof.whole import CUDA, PROGRAM, counts, shown
 
 
 def test_an_output_is_written_and_read_again(nvprof, tmp_path):
@@ -135,18 +134,11 @@ def test_a_log_that_cannot_be_written_changes_no_status(nvprof):
     assert "Error: cannot write the log: No space left on device" in done.stderr
 
 
-def test_a_log_for_a_stream_that_is_closed_goes_nowhere(tmp_path, environ):
+def test_a_log_for_a_stream_that_is_closed_goes_nowhere(nvprof):
     for name, fd in (("%1", 1), ("%2", 2)):
         words = shlex.join([*PROGRAM, "--log-file", name, *CUDA, "cuda"])
-        done = subprocess.run(
-            ["bash", "-c", f"{words} exit 6 {fd}>&-"],
-            env=environ,
-            cwd=tmp_path,
-            capture_output=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        assert (done.returncode, done.stdout, done.stderr) == (6, b"", b"")
+        done = nvprof(program=["bash", "-c", f"{words} exit 6 {fd}>&-"])
+        assert (done.returncode, done.stdout, done.stderr) == (6, "", "")
 
 
 def test_each_process_whose_log_cannot_be_written_still_gives_its_status(

@@ -110,23 +110,24 @@ def timed_out(nvprof, *words):
     return int(pid), done.stderr
 
 
-def test_a_program_in_a_shell_does_not_outlive_the_time_out(nvprof):
-    pid, said = timed_out(nvprof, "cuda")
+def assert_gone(pid):
+    """Fail where a process still lives, and end it then."""
     try:
         assert birth(pid) is None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_a_program_in_a_shell_does_not_outlive_the_time_out(nvprof):
+    pid, said = timed_out(nvprof, "cuda")
+    assert_gone(pid)
     assert "ran over 0.2 s" in said
 
 
 def test_a_program_in_a_shell_that_must_be_killed_is(nvprof):
     pid, said = timed_out(nvprof, "deaf", "cut")
-    try:
-        assert birth(pid) is None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    assert_gone(pid)
     assert "without CUDA's orderly end" in said
 
 
