@@ -18,6 +18,7 @@ NAMES = (
     "images",
     "gpu_start",
     "gpu_job",
+    "nvprof",
     "milestones",
     "agreement",
 )
