@@ -102,6 +102,19 @@ def test_a_silent_command_ticks_every_second(subject: Subject):
     assert [round(tick.elapsed_s) for tick in ticks] == [1, 2]
 
 
+@pytest.fixture
+def impatient(subject: Subject) -> Subject:
+    """The engine, with a short time-out for its own calls where it has one."""
+    return subject
+
+
+def test_a_command_that_is_silent_for_long_loses_nothing_of_what_it_says_then(
+    impatient: Subject,
+):
+    result = run(impatient, ["echo first; sleep 4; echo then; exit 3"])
+    assert (result.codes, result.stdout) == ([3], b"first\nthen\n")
+
+
 # What a command finds
 
 

@@ -42,6 +42,13 @@ def subject(engine: DockerEngine) -> Subject:
 
 
 @pytest.fixture
+def impatient() -> Subject:
+    engine = DockerEngine()
+    engine.timeout_s = 3.0
+    return Subject(engine, IMAGE)
+
+
+@pytest.fixture
 def gpu_subject(subject: Subject, client: docker.APIClient) -> Subject:
     """The project's own image, where it was built with CUDA."""
     found = client.images(filters={"label": "rai.cuda"})

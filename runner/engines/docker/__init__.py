@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cancel import Cancel
-from runner.engines.docker.endpoint import Answer, reachable
+from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, reachable
 from runner.engines.gpu import OnThisMachine
 from runner.errors import EngineError
 from runner.events import Event
@@ -48,6 +48,8 @@ class DockerEngine(OnThisMachine):
     """The Docker Engine of DOCKER_HOST, of the current context, or the usual one."""
 
     name = "docker"
+    timeout_s = API_TIMEOUT_S
+    """How long an ordinary call to the engine may take."""
 
     def check(self, spec: BuildSpec) -> list[Problem]:
         """Say why no engine serves: none answers, or it is too old."""
@@ -139,7 +141,7 @@ class DockerEngine(OnThisMachine):
 
         if self._answer.problem:
             raise EngineError(self._answer.problem, reason=Reason.NO_ENGINE)
-        return connect(self._answer)
+        return connect(self._answer, self.timeout_s)
 
     @cached_property
     def _info(self) -> Info:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from runner.engines.docker import archives
+from runner.engines.docker.attach import upload
 from runner.engines.docker.client import FAILURES, APIError, Client
 from runner.engines.docker.confinement import data_volume
 from runner.errors import EngineError
@@ -76,7 +77,7 @@ def _send(
 ) -> None:
     try:
         pieces = archives.in_blocks(archives.data_files(mount.files), sent)
-        client.put_archive(helper, "/data", pieces)
+        upload(client, helper, "/data", pieces, sent)
         client.create_volume(data_volume(mount) + FULL, labels={LABEL: mount.key})
     finally:
         with contextlib.suppress(*FAILURES):

@@ -19,6 +19,9 @@ DEFAULT_URL = (
     else "unix:///var/run/docker.sock"
 )
 PROBE_TIMEOUT_S = 3.0
+API_TIMEOUT_S = 60.0
+"""How long an ordinary call may take; a stream may be silent for longer."""
+
 START_IT = (
     "start a Docker Engine, or name one in DOCKER_HOST or by `docker context use`"
 )

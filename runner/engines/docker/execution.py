@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
-from runner.engines.docker.client import APIError, Client, hang_up
-from runner.engines.docker.feed import Feed
+from runner.engines.docker.attach import attach
+from runner.engines.docker.client import APIError, Client
 from runner.engines.docker.frames import Demultiplexer
 from runner.errors import EngineError
 from runner.model import Invocation, Stream
 
-READ_BYTES = 1 << 18
 LOOK_S = 0.5
 FIRST_PAUSE_S = 0.005
 AFTERMATH_S = 2.5
@@ -60,11 +58,7 @@ class Execution:
         self._silent_s = self._waited_s = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._id = self._create(words(invocation))
-        socket: Any = client.exec_start(self._id, socket=True)
-        self._response = socket._response
-        self._feed: Feed[bytes] = Feed(
-            self._blocks, lambda: hang_up(self._response), self._has_left
-        )
+        self._feed = attach(client, self._id, self._has_left)
 
     def output(self, wait_s: float) -> Iterator[tuple[Stream, bytes]]:
         """Give what the command has written, waiting a little; notice its end."""
@@ -95,17 +89,6 @@ class Execution:
             raise EngineError(text) from error
         identity: str = made["Id"]
         return identity
-
-    def _blocks(self) -> Iterator[bytes]:
-        # This buffer may hold output that came together with the headers.
-        reader = self._response.raw._fp.fp
-        try:
-            while block := reader.read1(READ_BYTES):
-                yield block
-        except OSError:  # hung up
-            return
-        finally:
-            self._response.close()
 
     def _wait(self, spent_s: float, heard: bool) -> None:
         """Count how long nothing came since the command is gone."""

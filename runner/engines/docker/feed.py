@@ -6,7 +6,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -36,8 +35,9 @@ class Feed(Generic[T]):
         self._queue: queue.Queue[tuple[T] | None] = queue.Queue(DEPTH)
         self._hang_up = hang_up
         self._closed = threading.Event()
-        self._pool = ThreadPoolExecutor(1, "feed")
-        self._reading: Future[None] = self._pool.submit(self._read, source)
+        self._failure: Exception | None = None
+        # A daemon: a source that nothing can end does not keep the process from ending.
+        threading.Thread(target=self._read, args=[source], daemon=True).start()
 
     def take(self, timeout_s: float) -> T | None:
         """Give the next item; None where none came in time, or none will.
@@ -52,7 +52,8 @@ class Feed(Generic[T]):
             return None
         if item is None:
             self.done = True
-            self._reading.result()
+            if self._failure is not None:
+                raise self._failure
             return None
         return item[0]
 
@@ -61,13 +62,14 @@ class Feed(Generic[T]):
         self._closed.set()
         if not self.done:
             self._hang_up()
-        self._pool.shutdown(wait=False)
 
     def _read(self, source: Callable[[], Iterable[T]]) -> None:
         try:
             for item in source():
                 if not self._put((item,)):
                     return
+        except Exception as error:
+            self._failure = error
         finally:
             self._put(None)
 

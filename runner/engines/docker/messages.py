@@ -30,7 +30,7 @@ def messages(
 
     The connection is the question's own: hanging up is how the engine is told to stop.
     """
-    client = connect(answer)
+    client = connect(answer, timeout_s=None)
     responses = capture(client)
 
     def stop() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from runner.cancel import Cancel
 from runner.engines.docker import archives, confinement, gpu, owner
+from runner.engines.docker.attach import upload
 from runner.engines.docker.client import (
     FAILURES,
     APIError,
@@ -163,7 +164,7 @@ class Stage:
         who = confinement.user(self._work.profile)
         with self._work.open_source() as source:
             pieces = archives.in_blocks(archives.workspace(source, who), self._count)
-            self._client.put_archive(self._files, "/", pieces)
+            upload(self._client, self._files, "/", pieces, self._count)
 
     def _count(self, size: int) -> None:
         self._sent += size
