@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from runner.engines.docker.client import Client, hang_up
+from runner.engines.docker.client import Client, UnusableError, hang_up
 from runner.engines.docker.feed import Feed
+from runner.engines.docker.frames import Demultiplexer
 
 READ_BYTES = 1 << 18
 POLL_S = 0.1
+MOST_ASKED_BYTES = 1 << 16
+"""More than any program of an image prints that answers a question of rai's."""
 
 
 def attach(
@@ -37,6 +41,30 @@ def attach(
             response.close()
 
     return Feed(blocks, lambda: hang_up(response), is_last)
+
+
+def ask(client: Client, container: str, command: Sequence[str], time_s: float) -> str:
+    """Return what a command in a container prints to stdout.
+
+    The program is the image's own, and may be anything: UnusableError where it prints
+    too much or takes longer than ``time_s``.
+    """
+    made = client.exec_create(container, list(command), stderr=False)
+    feed, frames, said = attach(client, made["Id"]), Demultiplexer(), b""
+    until = time.monotonic() + time_s
+    try:
+        while not feed.done:
+            block = feed.take(max(until - time.monotonic(), 0.0))
+            said += b"".join(data for _, data in frames.feed(block or b""))
+            if len(said) > MOST_ASKED_BYTES:
+                raise UnusableError(f"the image's `{command[0]}` prints without end")
+            if block is None and not feed.done:
+                raise UnusableError(
+                    f"the image's `{command[0]}` takes over {time_s:g} s"
+                )
+    finally:
+        feed.close()
+    return said.decode(errors="replace")
 
 
 def upload(

@@ -21,6 +21,11 @@ SSH_HINT = "forward its socket by `ssh -N -L`, as docs/docker.md shows, which is
 
 Client = docker.APIClient
 
+
+class UnusableError(docker.errors.DockerException):
+    """A program of the image did not answer as that program does."""
+
+
 FAILURES = (docker.errors.DockerException, requests.RequestException)
 """All that a call to the engine may raise."""
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from docker.types import DeviceRequest, LogConfig
 
 from runner import nvidia
-from runner.engines.docker import owner
+from runner.engines.docker import attach, owner
 from runner.engines.docker.client import FAILURES, Client, explained
 from runner.engines.docker.gpu import CAPABILITIES, Supply
 from runner.engines.environment import environment
@@ -20,6 +20,9 @@ from runner.model import MIB, Gpu, GpuGrant, GpuSituation, GpuState, GpuWay
 from runner.nvidia import smi
 
 QUERY_S = 30
+LOG_OPTIONS = {"max-size": "256k", "max-file": "1"}
+"""The image's nvidia-smi may be anything; what it prints is read whole."""
+
 ASK = ["/bin/sh", "-c", f"{' '.join(smi.QUERY)}; {' '.join(smi.LIST)}"]
 ALL = {
     GpuWay.REQUEST: DeviceRequest(
@@ -85,9 +88,7 @@ def states(client: Client, container: str, gpus: Sequence[Gpu]) -> tuple[GpuStat
     Of a slice it is the whole GPU's state.
     """
     with contextlib.suppress(*FAILURES):
-        made = client.exec_create(container, list(smi.QUERY), stderr=False)
-        said: bytes = client.exec_start(made["Id"])
-        told = smi.parse(said.decode(errors="replace")).states
+        told = smi.parse(attach.ask(client, container, smi.QUERY, QUERY_S)).states
         by_uuid = {state.uuid: state for state in told}
         found = ((gpu.uuid, by_uuid.get(gpu.parent or gpu.uuid)) for gpu in gpus)
         return tuple(replace(state, uuid=uuid) for uuid, state in found if state)
@@ -104,7 +105,7 @@ def _said(client: Client, image: str, request: DeviceRequest) -> str:
         read_only=True,
         mem_limit=512 * MIB,
         pids_limit=64,
-        log_config=LogConfig(type=LogConfig.types.JSON),
+        log_config=LogConfig(type=LogConfig.types.JSON, config=LOG_OPTIONS),
     )
     name = f"rai-gpus-{secrets.token_hex(4)}"
     labels = owner.labels(name, QUERY_S)

@@ -12,9 +12,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.engines.docker.attach import ask
 from runner.engines.docker.client import FAILURES, Client
 
 PROCESSES = Path("/proc")
+PRINT_TIME_S = 5.0
 _ROOT = "/sys/fs/cgroup"
 _FIRST_VERSION = {
     "cpuacct": ("cpuacct.usage",),
@@ -62,9 +64,7 @@ class Meter:
     def _printed(self) -> str:
         with contextlib.suppress(*FAILURES):
             command = ["/bin/sh", "-c", _PRINT_ALL]
-            made = self._client.exec_create(self._container, command, stderr=False)
-            said: bytes = self._client.exec_start(made["Id"])
-            return said.decode(errors="replace")
+            return ask(self._client, self._container, command, PRINT_TIME_S)
         return ""
 
 
@@ -119,9 +119,9 @@ def _text(path: Path) -> str:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.strip().isdigit() else None
+    return int(text) if re.fullmatch(r"\s*[0-9]{1,20}\s*", text) else None
 
 
 def _field(text: str, name: str) -> int | None:
-    found = re.search(rf"^{name} (\d+)$", text, flags=re.MULTILINE)
+    found = re.search(rf"^{name} ([0-9]{{1,20}})$", text, flags=re.MULTILINE)
     return int(found[1]) if found else None

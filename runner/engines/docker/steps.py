@@ -14,7 +14,7 @@ from runner.engines.docker.disk import DiskWatch
 from runner.engines.docker.execution import Execution
 from runner.engines.docker.meter import Counters, Meter
 from runner.errors import EngineError
-from runner.events import CommandFinished, Event, Output, Tick
+from runner.events import CommandFinished, Event, Output, Tick, Warned
 from runner.model import Limits, Reason, Step, Stream, Workspace
 
 POLL_S = 0.1
@@ -39,6 +39,7 @@ class Steps:
         self._limits, self._cancel = work.limits, cancel
         self._meter = Meter(client, container)
         self._disk = DiskWatch(client, container, work)
+        self._warned = False
         self.counters = Counters()
         self._count()
 
@@ -87,6 +88,9 @@ class Steps:
             if reason := self._reason(now >= deadline):
                 stop.because(reason)
             stop.enforce(now)
+            if self._disk.problem and not self._warned:
+                self._warned = True
+                yield Warned(f"the disk limit is not enforced: {self._disk.problem}")
             if now - last >= TICK_S:
                 last = now
                 yield Tick(step.index, now - began)
