@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 MOST_LINKS = 40
 """As many as the kernel follows."""
@@ -58,12 +58,12 @@ def descriptor(folder: Path, name: str) -> int:
             os.close(handle)
 
 
-def open_below(folder: Path, name: str) -> BinaryIO:
+def open_below(folder: Path, name: str) -> BufferedReader:
     """Open a regular file below a folder as ``descriptor`` does."""
     return os.fdopen(descriptor(folder, name), "rb")
 
 
-def opened(path: Path, within: Path | None) -> BinaryIO:
+def opened(path: Path, within: Path | None) -> BufferedReader:
     """Open a file for reading; ``within`` is the folder that no link may lead out of.
 
     Without one, the user chose the path, and links lead where they lead.
