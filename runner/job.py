@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
-from runner import data, grants, image, machine, pack, runs, verdicts
+from runner import data, git, grants, image, machine, pack, runs, verdicts
 from runner import events as ev
 from runner.cancel import Cancel
 from runner.commands import plan as plan_command
@@ -120,9 +120,12 @@ class _Life:
     def events(self) -> Iterator[ev.Event]:
         request = self.request
         project = request.project
-        git = machine.git(project)
         yield ev.Created(
-            self.paths.id, str(project), request.spec.file, git, machine.describe()
+            self.paths.id,
+            str(project),
+            request.spec.file,
+            git.state(project),
+            machine.describe(),
         )
         yield from self._turn_to(self.engines[0], request.why)
         archive = yield from self._unless_cancelled(self._pack())

@@ -19,6 +19,7 @@ LAYERS: dict[str, int] = {
     "events": 1,
     "cancel": 1,
     "paths": 1,
+    "files": 1,
     "yamldoc": 2,
     "spec": 2,
     "commands": 2,
@@ -33,6 +34,7 @@ LAYERS: dict[str, int] = {
     "pack": 3,
     "index": 3,
     "data": 3,
+    "git": 3,
     "machine": 3,
     "nvidia": 3,
     "process": 3,
@@ -58,7 +60,7 @@ SIDEWAYS = {
     ("job", "grants"),
     ("engines", "process"),
     ("engines", "nvidia"),
-    ("machine", "process"),
+    ("git", "process"),
     ("nvidia", "process"),
 }
 """Imports within a layer that are allowed: a tool of the layer used by its peers."""

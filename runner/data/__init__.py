@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Generator, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from runner import files
 from runner.data.failed import FailedError
 from runner.events import DataMissing, DataReady, Event, Progress, Warned
 from runner.model import DataFile, DataMount, DataResource
@@ -37,13 +39,17 @@ class DataPlaces:
         key = resource.md5.lower() if resource.md5 else f"url-{address}"
         return self.cache / key / resource.file_name
 
-    def candidates(self, resource: DataResource) -> Iterator[Path]:
-        """Name every place where the file may lie."""
+    def candidates(self, resource: DataResource) -> Iterator[tuple[Path, Path | None]]:
+        """Name every place where the file may lie, and what no link may lead out of.
+
+        That is the project, whoever wrote it; the other folders are the user's own.
+        """
         name, folder_name = resource.file_name, PurePosixPath(resource.directory).name
         for folder in self.folders:
-            yield folder / name
-            yield folder / folder_name / name
-        yield self.kept(resource)
+            within = None if folder == self.data_dir else self.project.absolute()
+            yield folder / name, within
+            yield folder / folder_name / name, within
+        yield self.kept(resource), None
 
 
 def resolve(
@@ -93,13 +99,13 @@ class _Search:
         return file
 
     def _here(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
-        for path in self.places.candidates(resource):
+        for path, within in self.places.candidates(resource):
             if not path.is_file():
                 continue
             try:
-                file = _measured(path.absolute())
+                file = _measured(path.absolute(), within)
             except OSError as error:
-                yield Warned(f"{path} cannot be read: {error.strerror}")
+                yield Warned(_cannot_read(path, error))
                 continue
             if not resource.md5:
                 yield Warned(f"{path} is taken for {resource.url} unchecked: no md5")
@@ -117,7 +123,14 @@ class _Search:
         return _measured(path.absolute())
 
 
-def _measured(path: Path) -> DataFile:
-    with path.open("rb") as file:
+def _measured(path: Path, within: Path | None = None) -> DataFile:
+    with files.opened(path, within) as file:
         md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
-        return DataFile(path.name, path, md5.hexdigest(), file.tell())
+        return DataFile(path.name, path, md5.hexdigest(), file.tell(), within)
+
+
+def _cannot_read(path: Path, error: OSError) -> str:
+    text = f"{path} cannot be read: {error.strerror}"
+    if error.errno == errno.EXDEV:
+        return f"{text}; RAI_DATA_DIR may name the folder that it leads to"
+    return text

@@ -28,11 +28,11 @@ class Machine:
 
 @noun
 class GitState:
-    """The project's commit, and whether the folder differed from it."""
+    """The project's commit, and whether its files differed (None: cannot be told)."""
 
     commit: str
     branch: str = ""
-    dirty: bool = False
+    dirty: bool | None = False
 
 
 @noun

@@ -62,12 +62,17 @@ class Archive:
 
 @noun
 class DataFile:
-    """One verified data file on this machine."""
+    """One verified data file on this machine.
+
+    ``within`` is the folder that no link may lead out of when the file is opened; None
+    for a file of the user's own folders, where links lead where the user says.
+    """
 
     name: str
     path: Path
     md5: str
     size_bytes: int
+    within: Path | None = None
 
 
 @noun

@@ -8,6 +8,9 @@ from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
 from runner.report.words import ago, condition, outcome, processes, seconds, size
 
+CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
+"""What is said of a project's files beside its commit."""
+
 
 def of(record: RunRecord) -> list[Block]:
     """Give the whole record, from what matters most to the details."""
@@ -67,8 +70,7 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
         )
     rows.append(("project", record.project))
     if record.git:
-        changed = ", with changes" if record.git.dirty else ""
-        rows.append(("commit", f"{record.git.commit[:12]}{changed}"))
+        rows.append(("commit", record.git.commit[:12] + CHANGED[record.git.dirty]))
     if record.engine:
         how = f"{record.engine.name} {record.engine.version}, {record.engine.how}"
         rows.append(("engine", how.strip(", ")))

@@ -344,6 +344,19 @@ def test_data_that_was_sent_in_part_is_sent_again(subject, mount, client):
     assert result.stdout.split()[0].decode() == mount.files[0].md5
 
 
+def test_data_that_changed_since_it_was_verified_fills_no_volume(
+    subject, mount, client
+):
+    path = mount.files[0].path
+    content = path.read_bytes()
+    path.write_bytes(content.swapcase())
+    with pytest.raises(EngineError, match="changed while the run was prepared"):
+        run(subject, ["true"], data=[mount])
+    path.write_bytes(content)
+    result = run(subject, ["md5sum < /data/some/set.bin"], data=[mount])
+    assert result.stdout.split()[0].decode() == mount.files[0].md5
+
+
 def test_runs_that_need_the_same_data_at_once_all_get_it(subject, mount):
     def once(_: int) -> bytes:
         return run(subject, ["md5sum < /data/some/set.bin"], data=[mount]).stdout

@@ -243,6 +243,7 @@ echo "#1 [internal] load build definition from Dockerfile" >&2
 echo "#1 DONE 0.0s" >&2
 echo "#5 [cpu 2/2] RUN something" >&2
 echo "#5 0.1 $DOCKER_HOST $*" >&2
+echo "#5 0.2 git: $BUILDX_GIT_INFO, $BUILDX_GIT_LABELS" >&2
 """
 
 
@@ -273,6 +274,7 @@ def test_buildx_builds_where_it_is_present_on_the_same_engine(
     assert "unix:///var/run/docker.sock --load" in said
     assert f"--tag={name}" in said
     assert "--target=cpu" in said
+    assert "git: false, false" in said, "git would do what the project's .git says"
 
 
 def test_a_build_that_fails_in_buildx_names_its_step(engine, project, name, buildx):

@@ -27,6 +27,7 @@ from runner.engines.docker.feed import Feed
 from runner.engines.docker.frames import Demultiplexer
 from runner.engines.docker.meter import parse
 from runner.engines.docker.transfer import split
+from runner.errors import EngineError
 from runner.model import BuildSpec, DataFile, Profile, Stream, Workspace
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
@@ -241,18 +242,46 @@ def test_hard_links_follow_the_move_and_symbolic_ones_stay():
 
 def test_data_files_become_an_archive_that_all_may_read(tmp_path):
     path = tmp_path / "local-name"
-    path.write_bytes(b"x" * 1000)
-    pieces = archives.data_files([DataFile("set.gz", path, "", 1000)])
+    pieces = archives.data_files([verified(path, b"x" * 1000, "set.gz")])
     with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar:
         (member,) = tar.getmembers()
         assert (member.name, member.mode, member.size) == ("set.gz", 0o444, 1000)
 
 
-def test_a_data_file_that_shrank_meanwhile_is_an_error_and_not_a_hole(tmp_path):
+def test_a_data_file_that_became_another_is_an_error(tmp_path):
     path = tmp_path / "set"
-    path.write_bytes(b"x" * 10)
-    with pytest.raises(OSError, match="shorter"):
-        list(archives.data_files([DataFile("set", path, "", 1000)]))
+    file = verified(path, b"x" * 1000)
+    for content in (b"x" * 10, b"y" * 1000):
+        path.write_bytes(content)
+        with pytest.raises(EngineError, match="changed while"):
+            list(archives.data_files([file]))
+
+
+@pytest.mark.parametrize("linked", ["data", "data/set"])
+def test_a_data_file_of_the_project_that_became_a_link_is_not_followed(
+    linked, tmp_path
+):
+    secret = tmp_path / "secret"
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    secret.mkdir()
+    (secret / "set").write_bytes(b"x" * 1000)
+    file = verified(project / "data/set", b"x" * 1000, within=project)
+    (project / "data/set").unlink()
+    if linked == "data":
+        (project / "data").rmdir()
+    (project / linked).symlink_to(secret if linked == "data" else secret / "set")
+
+    with pytest.raises(EngineError, match="leads out"):
+        list(archives.data_files([file]))
+
+
+def verified(
+    path: Path, content: bytes, name: str = "set", within: Path | None = None
+) -> DataFile:
+    path.write_bytes(content)
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return DataFile(name, path, md5, len(content), within)
 
 
 def test_small_pieces_travel_in_blocks():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import IO, BinaryIO
 
+from runner.engines import datafile
 from runner.model import DataFile
 
 BLOCK_BYTES = 1 << 18
@@ -36,8 +37,8 @@ def data_files(files: Iterable[DataFile]) -> Iterator[bytes]:
         member = tarfile.TarInfo(file.name)
         member.mode, member.size = 0o444, file.size_bytes
         yield member.tobuf(tarfile.PAX_FORMAT)
-        with file.path.open("rb") as content:
-            yield from _content(content, member)
+        yield from datafile.content(file)
+        yield _padding(member)
     yield END
 
 
@@ -89,5 +90,8 @@ def _content(file: IO[bytes] | None, member: tarfile.TarInfo) -> Iterator[bytes]
             raise OSError(f"{member.name} is {left} bytes shorter than it was")
         left -= len(data)
         yield data
-    if rest := member.size % tarfile.BLOCKSIZE:
-        yield bytes(tarfile.BLOCKSIZE - rest)
+    yield _padding(member)
+
+
+def _padding(member: tarfile.TarInfo) -> bytes:
+    return bytes(-member.size % tarfile.BLOCKSIZE)

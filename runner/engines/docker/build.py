@@ -25,6 +25,9 @@ CLASSIC = "the engine's classic builder (no docker buildx here)"
 PROBE_TIME_S = 10.0
 BUILD_OUTPUT_BYTES = 1 << 30
 
+WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
+"""Buildx would ask git about the project, and git does what the project's .git says."""
+
 
 def build(
     answer: Answer, plan: ImagePlan, project: Path, cancel: Cancel
@@ -92,7 +95,7 @@ def _by_buildx(
         timeout_s=plan.build_time_s,
         cancel=cancel,
         output_limit=BUILD_OUTPUT_BYTES,
-        env={**os.environ, **endpoint.environment()},
+        env={**os.environ, **endpoint.environment(), **WITHOUT_GIT},
         cwd=project,
     )
     while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from runner import commands, process
 from runner.cancel import Cancel
-from runner.engines import launch, source
+from runner.engines import datafile, launch, source
 from runner.engines.disk import DiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, made, reap
@@ -28,6 +29,7 @@ from runner.errors import EngineError
 from runner.events import BuildFolder, CommandFinished, Event, Starting, Usage
 from runner.model import (
     BuildSpec,
+    DataFile,
     DataMount,
     EngineFacts,
     GpuWay,
@@ -226,24 +228,34 @@ class _Run:
             host(),
             limits=self._work.limits,
             profile=self._work.profile,
-            data=[self._readable(mount) for mount in self._work.data],
+            data=[self._own(mount) for mount in self._work.data],
             owner=self._sandbox.owner,
             over=self._sandbox.time == "over",
             gpus=self._gpus,
         )
 
-    def _readable(self, mount: DataMount) -> DataMount:
-        """Copy the data files that root may read and the sandbox's user may not."""
-        if self._sandbox.owner is None:
-            return mount
+    def _own(self, mount: DataMount) -> DataMount:
+        """Copy the data files that cannot be shown by their paths.
+
+        A path into the project may lead elsewhere by the time that it is shown, and
+        some that root may read the sandbox's user may not.
+        """
         files = list(mount.files)
         for number, file in enumerate(files):
-            if not file.path.stat().st_mode & READABLE_BY_ALL:
-                copy = self._folders.data / mount.key / file.name
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file.path, copy)
-                files[number] = replace(file, path=copy)
+            if file.within is None and self._readable(file):
+                continue
+            copy = self._folders.data / mount.key / file.name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with copy.open("wb") as out:
+                out.writelines(datafile.content(file))
+            copy.chmod(READABLE_BY_ALL | stat.S_IRUSR)
+            files[number] = replace(file, path=copy, within=None)
         return replace(mount, files=tuple(files))
+
+    def _readable(self, file: DataFile) -> bool:
+        if self._sandbox.owner is None:
+            return True
+        return bool(file.path.stat().st_mode & READABLE_BY_ALL)
 
 
 def _ask_inside(pid: int) -> None:
