@@ -1,0 +1,199 @@
+"""nvprof on a GPU: its figures beside CUDA's events and PyTorch's profiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+TESTS = Path(__file__).resolve().parent
+TOP = TESTS.parents[1]
+TIMES = 50  # launches of the program's kernel
+NEAR = 0.02
+
+TORCH = """
+import json, sys, torch
+from torch.profiler import profile, ProfilerActivity
+x = torch.randn(2048, 2048, device="cuda")
+def work():
+    for _ in range(40):
+        y = torch.relu(x @ x)
+    torch.cuda.synchronize()
+with torch.no_grad():
+    work()
+    if "watch" in sys.argv:
+        with profile(activities=[ProfilerActivity.CUDA]) as watched:
+            work()
+        rows = watched.key_averages()
+        print(json.dumps({r.key: [r.count, r.device_time_total] for r in rows}))
+"""
+
+CHILDREN = """
+import multiprocessing, subprocess, sys
+def child(n):
+    sys.exit(subprocess.run([sys.argv[1]], stdout=subprocess.DEVNULL).returncode)
+if __name__ == "__main__":
+    started = [multiprocessing.Process(target=child, args=(n,)) for n in range(2)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+        assert process.exitcode == 0
+"""
+
+
+@pytest.fixture(scope="session")
+def nvprof(tmp_path_factory):
+    """Install it as a user does; give the command."""
+    if shutil.which("g++") is None:
+        pytest.skip("compiler: no g++")
+    home = tmp_path_factory.mktemp("nvprof")
+    argv = ["make", "-C", TOP / "image" / "nvprof", "install", f"PREFIX={home}"]
+    made = subprocess.run(
+        [*argv, f"BUILD={home}/build"], capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    return home / "bin" / "nvprof"
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    """Compile the program that is profiled."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("compiler: no nvcc")
+    path = tmp_path_factory.mktemp("program") / "profiled"
+    argv = [nvcc, "-arch=native", "-o", path, TESTS / "profiled.cu"]
+    subprocess.run(argv, check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(*words, status=0):
+        done = subprocess.run(
+            [str(word) for word in words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        return done
+
+    return run
+
+
+def query(path, text):
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute(text).fetchall()
+
+
+def calls(said):
+    """Read the summary's counts by name."""
+    found = re.findall(r"% +\S+ +(\d+) +\S+ +\S+ +\S+  (.+)$", said, re.M)
+    return {name: int(count) for count, name in found}
+
+
+def test_kernels_take_as_long_as_cudas_events_say(nvprof, program, run, tmp_path):
+    done = run(nvprof, "-o", "a.nvprof", program)
+    (row,) = query(
+        tmp_path / "a.nvprof",
+        "SELECT text, count(*), sum(end - start) / 1e6 FROM kernel"
+        " JOIN name ON name.id = kernel.name GROUP BY text",
+    )
+    assert row[:2] == ("void spin<int=2, float>(float*, long long)", TIMES)
+    assert row[2] == pytest.approx(float(done.stdout), rel=NEAR)
+
+
+def test_each_kernel_is_stored_with_its_launch_and_what_it_took(
+    nvprof, program, run, tmp_path
+):
+    run(nvprof, "-o", "a.nvprof", program)
+    found = query(
+        tmp_path / "a.nvprof",
+        "SELECT call, grid_x, grid_y, grid_z, block_x, block_y, block_z, static_shared,"
+        " dynamic_shared, registers > 8, called < start, start < end, count(*)"
+        " FROM launch GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12",
+    )
+    assert found == [("cudaLaunchKernel", 4, 3, 2, 32, 2, 1, 256, 1024, 1, 1, 1, TIMES)]
+
+
+def test_calls_are_counted_exactly(nvprof, program, run):
+    counted = calls(run(nvprof, program).stderr)
+    expected = {
+        "cudaLaunchKernel": TIMES,
+        "cudaEventRecord": 2 * TIMES,
+        "cudaEventSynchronize": TIMES,
+        "cudaEventElapsedTime": TIMES,
+        "cudaEventCreate": 2,
+        "cudaMalloc": 1,
+        "cudaMemset": 1,
+        "cudaMemcpy": 2,
+        "[CUDA memcpy HtoD]": 1,
+        "[CUDA memcpy DtoH]": 1,
+        "[CUDA memset]": 1,
+    }
+    assert {name: counted.get(name) for name in expected} == expected
+    assert "cuLaunchKernel" not in counted
+
+
+def test_a_range_is_profiled_alone_where_asked(nvprof, program, run):
+    counted = calls(run(nvprof, "--profile-from-start", "off", program, "range").stderr)
+    assert counted["cudaLaunchKernel"] == TIMES
+    assert counted["void spin<int=2, float>(float*, long long)"] == TIMES
+    assert "cudaMalloc" not in counted and "[CUDA memset]" not in counted
+
+
+def test_a_kernel_that_fails_leaves_the_table_of_what_came_before(nvprof, program, run):
+    counted = calls(run(nvprof, program, "fault", status=1).stderr)
+    assert counted["void spin<int=2, float>(float*, long long)"] == TIMES
+    assert counted["cudaLaunchKernel"] == TIMES + 1
+
+
+def test_processes_below_a_launcher_are_shown_each_by_itself(
+    nvprof, program, run, tmp_path
+):
+    (tmp_path / "children.py").write_text(CHILDREN)
+    words = (nvprof, "--profile-child-processes", sys.executable, "children.py")
+    done = run(*words, program)
+    assert done.stderr.count("Profiling result") == 2
+    assert done.stderr.count("cudaLaunchKernel") == 2
+
+
+def test_it_agrees_with_pytorchs_profiler(nvprof, run, tmp_path):
+    if find_spec("torch") is None:
+        pytest.skip("gpu: PyTorch is not installed")
+    (tmp_path / "work.py").write_text(TORCH)
+    theirs = json.loads(run(sys.executable, "work.py", "watch").stdout.splitlines()[-1])
+    run(nvprof, "--demangling", "off", "-o", "a.nvprof", sys.executable, "work.py")
+    rows = query(
+        tmp_path / "a.nvprof",
+        "SELECT count(*), sum(end - start) / 1e3 FROM kernel GROUP BY name"
+        " ORDER BY 2 DESC",
+    )
+    (count, us), *_ = rows
+    their_count, their_us = max(theirs.values(), key=lambda row: row[1])
+    assert count == their_count
+    assert us == pytest.approx(their_us, rel=NEAR)
+
+
+def test_a_milestone_is_profiled(nvprof, run):
+    script = TOP / "project" / "m3.1.py"
+    done = run(nvprof, sys.executable, script, "100")
+    assert done.stdout.count("Op Time: ") == 2
+    counted = calls(done.stderr)
+    assert any(name.startswith("conv_naive") and n == 2 for name, n in counted.items())
+    assert counted["cuLaunchKernel"] >= 2

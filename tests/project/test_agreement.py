@@ -1,0 +1,123 @@
+"""Comparing predictions with those in float64."""
+
+import json
+import os
+import subprocess
+import sys
+
+import agreement
+import checkpoints
+import numpy as np
+import pytest
+
+from tests.project import fashion_mnist
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+def probabilities(*scores):
+    raised = np.exp(np.array(scores, np.float64))
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def test_another_class_differs_and_nearly_equal_scores_are_a_tie():
+    gold = probabilities([1, 0, 0], [0, 1, 1 - 0.9e-5], [0, 1, 1 - 1.1e-5], [0, 2, 0])
+    found = probabilities([1, 0, 0], [0, 1, 1.1], [0, 1, 1.1], [0, 0, 2])
+
+    assert agreement.differing(gold, found) == (2, 1)
+    assert agreement.differing(gold, gold) == (0, 0)
+
+
+def test_a_class_that_float64_holds_impossible_differs():
+    assert agreement.differing(np.array([[1.0, 0.0]]), np.array([[0.4, 0.6]])) == (1, 0)
+
+
+def compared(*words, **environ):
+    """Run the command as a process."""
+    program = checkpoints.MODELS.parent / "agreement.py"
+    return subprocess.run(
+        [sys.executable, program, *words],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (["--images", "0"], 2, "`0` is no data size; expected one whole number from"),
+        (["--images=-5"], 2, "`-5` is no data size"),
+        (["--rounds", "0"], 2, "`0` is no count; expected a whole number from 1 on"),
+        (["--edition", "2020sp"], 2, "there is no edition `2020sp`"),
+        (["--model", "none"], 1, "no model was compared"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_sentence_and_no_agreement(
+    words, status, sentence
+):
+    done = compared(*words)
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.splitlines()[-1].startswith(f"agreement.py: {sentence}")
+
+
+def test_the_command_compares_what_is_named_and_says_what_is_missing():
+    words = ["--edition", "2019fa", "--model", "ece408", "--images", "150"]
+    words += ["--backend", "numpy", "--json"]
+    done = compared(*words)
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [row["backend"] for row in rows] == ["float64", "numpy"]
+    assert all(row["differs"] == 0 and row["images"] == 150 for row in rows)
+    assert len(rows[1]["op_times_s"]) == 2
+
+
+def test_a_backend_that_is_named_and_cannot_run_is_no_agreement():
+    program = checkpoints.MODELS.parent / "agreement.py"
+    words = ["--edition", "2019fa", "--images", "10", "--backend", "cuda-tiled"]
+    done = subprocess.run(
+        [sys.executable, program, *words],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert "no GPU can be used" in done.stderr
+
+
+@pytest.mark.data
+@pytest.mark.mxnet
+def test_every_stored_model_classifies_every_image_alike_on_the_cpus_backends():
+    words = ["--edition", "2017fa", "--edition", "2019fa", "--json"]
+    words += [f"--backend={name}" for name in ("numpy", "c++", "mxnet")]
+    done = compared(*words, RAI_DATA_DIR=fashion_mnist.folder())
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stdout
+    assert len(rows) == 5 * 4, done.stderr
+    assert all((row["images"], row["differs"]) == (10_000, 0) for row in rows)
+    reached = {(row["edition"], row["model"]): row["accuracy"]["10000"] for row in rows}
+    assert reached["2019fa", "ece408"] >= 0.8154
+    assert reached["2017fa", "baseline"] >= 0.8673
+    assert reached["2017fa", "ece408-high"] >= 0.8562
+    assert abs(reached["2017fa", "ece408-low"] - 0.629) < 0.01
+
+
+def test_damaged_weights_end_the_comparison_and_are_not_left_out(tmp_path):
+    (tmp_path / "2019fa-ece408-0001.params").write_bytes(b"\x12\x01")
+    done = subprocess.run(
+        [sys.executable, checkpoints.MODELS.parent / "agreement.py", "--images", "10"],
+        env={**os.environ, "RAI_MODELS_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "2019fa-ece408-0001.params: " in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

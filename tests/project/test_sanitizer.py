@@ -1,0 +1,68 @@
+"""Convolutions under compute-sanitizer: no access beside, no race, nothing unset."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from compiler import FOLDER
+
+from tests.project.guarded import SERVING
+
+pytestmark = pytest.mark.gpu
+
+FOUND = 86  # the exit status where the checker found something
+TOOLS = ("memcheck", "racecheck", "initcheck")
+EACH = 6  # variants a checked process, which takes a minute or so
+PARTS = [[*SERVING][at : at + EACH] for at in range(0, len(SERVING), EACH)]
+TOP = Path(__file__).resolve().parents[2]
+
+
+def checked(tool, folder, names):
+    """Run variants under a tool; give the exit status and what was said."""
+    checker = shutil.which("compute-sanitizer")
+    if checker is None:
+        pytest.skip("compute-sanitizer is not installed")
+    argv = [checker, f"--tool={tool}", f"--error-exitcode={FOUND}", "--print-limit=5"]
+    argv += [sys.executable, "-m", "tests.project.sanitized", str(folder), *names]
+    path = [str(TOP), str(TOP / "project"), *filter(None, sys.path)]
+    done = subprocess.run(
+        argv,
+        cwd=TOP,
+        env={**os.environ, "PYTHONPATH": ":".join(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("names", PARTS, ids=" ".join)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_variant_is_clean(tool, names, compiled_once):
+    status, said = checked(tool, FOLDER, names)
+
+    assert status == 0, said
+    assert f"convolved by {len(names)}" in said
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "right", "wrong"),
+    [
+        ("memcheck", "naive", "h >= H_out ||", "h >= 2 * H_out ||"),
+        ("racecheck", "tiled", "__syncthreads();", ";"),
+        ("initcheck", "unroll_gemm", "if (n < columns)", "if (n < columns - 1)"),
+    ],
+)
+def test_a_wrong_kernel_is_not(tool, name, right, wrong, compiled_once, tmp_path):
+    text = (FOLDER / f"{name}.cu").read_text()
+    assert right in text
+    for header in FOLDER.glob("*.cuh"):
+        (tmp_path / header.name).write_text(header.read_text())
+    (tmp_path / f"{name}.cu").write_text(text.replace(right, wrong))
+
+    status, said = checked(tool, tmp_path, [f"{name}-fp32"])
+
+    assert status == FOUND, said

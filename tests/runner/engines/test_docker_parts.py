@@ -1,0 +1,532 @@
+"""The parts of the Docker engine that need no Docker Engine."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import io
+import json
+import os
+import socketserver
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.engines.docker import DockerEngine, archives, confinement, context, owner
+from runner.engines.docker.buildlog import BuildxLog, ClassicLog
+from runner.engines.docker.disk import sizes
+from runner.engines.docker.endpoint import find, reachable
+from runner.engines.docker.feed import Feed
+from runner.engines.docker.frames import Demultiplexer
+from runner.engines.docker.meter import parse
+from runner.engines.docker.transfer import split
+from runner.errors import EngineError
+from runner.model import BuildSpec, DataFile, Profile, Stream, Workspace
+
+OUT, ERR = Stream.STDOUT, Stream.STDERR
+
+
+def frame(kind: int, data: bytes) -> bytes:
+    return struct.pack(">BxxxL", kind, len(data)) + data
+
+
+# Where the engine is
+
+
+def context_folder(home: Path, name: str, host: str, current: bool = False) -> None:
+    key = hashlib.sha256(name.encode()).hexdigest()
+    meta = home / ".docker" / "contexts" / "meta" / key / "meta.json"
+    meta.parent.mkdir(parents=True)
+    meta.write_text(json.dumps({"Name": name, "Endpoints": {"docker": {"Host": host}}}))
+    if current:
+        settings = {"currentContext": name}
+        (home / ".docker" / "config.json").write_text(json.dumps(settings))
+
+
+def test_the_usual_socket_serves_where_nothing_is_named(tmp_path):
+    assert find({"HOME": str(tmp_path)}).url == "unix:///var/run/docker.sock"
+
+
+def test_the_current_context_is_followed_and_another_may_be_named(tmp_path):
+    context_folder(tmp_path, "lab", "tcp://lab:2375", current=True)
+    context_folder(tmp_path, "gpu", "unix:///run/gpu.sock")
+    home = {"HOME": str(tmp_path)}
+    assert find(home).url == "tcp://lab:2375"
+    assert find({**home, "DOCKER_CONTEXT": "gpu"}).url == "unix:///run/gpu.sock"
+    assert find({**home, "DOCKER_CONTEXT": "default"}).origin == "the usual socket"
+
+
+def test_docker_host_goes_before_any_context(tmp_path):
+    context_folder(tmp_path, "lab", "tcp://lab:2375", current=True)
+    found = find({"HOME": str(tmp_path), "DOCKER_HOST": "tcp://here:1"})
+    assert (found.url, found.origin) == ("tcp://here:1", "DOCKER_HOST")
+
+
+def test_tls_is_used_where_it_is_asked_for():
+    found = find(
+        {
+            "DOCKER_HOST": "tcp://far:2376",
+            "DOCKER_TLS_VERIFY": "1",
+            "DOCKER_CERT_PATH": "/c",
+        }
+    )
+    assert (found.certificates, found.verify) == (Path("/c"), True)
+    assert found.environment()["DOCKER_CERT_PATH"] == "/c"
+
+
+def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
+    answer = reachable({"HOME": str(tmp_path), "DOCKER_CONTEXT": "nowhere"})
+    assert "`nowhere`" in answer.problem
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("unix:///no/such.sock", "no such socket"),
+        ("tcp://127.0.0.1:1", "Connection refused"),
+        ("tcp://127.0.0.1:notaport", "no Docker Engine answers"),
+    ],
+)
+def test_an_engine_that_does_not_answer_is_told_with_its_address(host, said):
+    answer = reachable({"DOCKER_HOST": host})
+    assert host in answer.problem
+    assert said in answer.problem
+    assert "DOCKER_HOST" in answer.problem
+
+
+class _Old(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Api-Version", "1.24")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_an_engine_that_is_too_old_is_refused_with_both_versions(monkeypatch):
+    with socketserver.TCPServer(("127.0.0.1", 0), _Old) as server:
+        threading.Thread(target=server.handle_request).start()
+        host = f"tcp://127.0.0.1:{server.server_address[1]}"
+        monkeypatch.setenv("DOCKER_HOST", host)
+        (problem,) = DockerEngine().check(BuildSpec("rai_build.yml"))
+    assert "1.24" in problem.message
+    assert "1.41" in problem.message
+
+
+def test_asking_whether_an_engine_answers_does_not_import_the_sdk():
+    script = (
+        "import sys; from runner.engines.docker import DockerEngine, reachable;"
+        "from runner.model import BuildSpec;"
+        "DockerEngine().check(BuildSpec('x')); sys.exit('docker' in sys.modules)"
+    )
+    environ = {**os.environ, "DOCKER_HOST": "unix:///no/such.sock"}
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environ, cwd=root, check=False
+    )
+    assert done.returncode == 0
+
+
+# Streams
+
+
+def test_frames_cut_anywhere_give_the_same_bytes():
+    sent = [
+        (1, b"one\n"),
+        (2, b"err"),
+        (1, b""),
+        (1, b"x" * 300),
+        (2, b"\n"),
+        (1, b"z"),
+    ]
+    stream = b"".join(frame(kind, data) for kind, data in sent)
+    for size in (1, 2, 7, 8, 9, 64, len(stream)):
+        frames = Demultiplexer()
+        pieces = [
+            piece
+            for at in range(0, len(stream), size)
+            for piece in frames.feed(stream[at : at + size])
+        ]
+        for name, kind in ((OUT, 1), (ERR, 2)):
+            got = b"".join(data for stream_, data in pieces if stream_ is name)
+            assert got == b"".join(data for k, data in sent if k == kind)
+
+
+def test_neighbouring_frames_of_a_stream_become_one_piece():
+    stream = frame(1, b"a") + frame(1, b"b") + frame(2, b"c") + frame(1, b"d")
+    assert Demultiplexer().feed(stream) == [(OUT, b"ab"), (ERR, b"c"), (OUT, b"d")]
+
+
+def test_a_feed_gives_everything_in_order_and_then_is_done():
+    feed: Feed[int] = Feed(lambda: range(100), lambda: None)
+    got = []
+    while not feed.done:
+        item = feed.take(1)
+        got += [item] if item is not None else []
+    feed.close()
+    assert got == list(range(100))
+
+
+def test_a_feed_says_what_its_source_raised():
+    def source():
+        yield 1
+        raise ValueError("broken")
+
+    feed: Feed[int] = Feed(source, lambda: None)
+    assert feed.take(1) == 1
+    with pytest.raises(ValueError, match="broken"):
+        feed.take(1)
+    feed.close()
+
+
+def test_a_feed_that_is_closed_hangs_up_and_keeps_no_thread():
+    hung = threading.Event()
+
+    def source():
+        while not hung.is_set():
+            yield b"x"
+
+    feed: Feed[bytes] = Feed(source, hung.set)
+    assert feed.take(1) == b"x"
+    feed.close()
+    assert hung.is_set()
+
+
+# Archives
+
+
+def moved(members: dict[str, bytes | str], owner_id: int = 10001) -> tarfile.TarFile:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.mode, member.uname, member.uid = 0o600, "someone", 4321
+            if isinstance(content, str):
+                kind, _, member.linkname = content.partition(" ")
+                member.type = tarfile.SYMTYPE if kind == "symlink" else tarfile.LNKTYPE
+                tar.addfile(member)
+                continue
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    buffer.seek(0)
+    data = b"".join(archives.in_blocks(archives.workspace(buffer, owner_id)))
+    return tarfile.open(fileobj=io.BytesIO(data))
+
+
+def test_the_project_moves_below_src_and_belongs_to_the_user_of_the_run():
+    long = "deep/" * 40 + "ü.txt"
+    with moved({"a.txt": b"hello", "./b": b"", long: b"x" * 2000}) as tar:
+        names = [m.name for m in tar.getmembers()]
+        assert names == ["build", "src", "src/a.txt", "src/b", f"src/{long}"]
+        assert {(m.uid, m.gid, m.uname) for m in tar.getmembers()} == {
+            (10001, 10001, "")
+        }
+        assert tar.extractfile("src/a.txt").read() == b"hello"
+        assert tar.extractfile(f"src/{long}").read() == b"x" * 2000
+        assert tar.getmember("src/a.txt").mode == 0o600
+
+
+def test_hard_links_follow_the_move_and_symbolic_ones_stay():
+    with moved({"a": b"1", "hard": "link a", "soft": "symlink a"}, 0) as tar:
+        assert tar.getmember("src/hard").linkname == "src/a"
+        assert tar.getmember("src/soft").linkname == "a"
+
+
+def test_data_files_become_an_archive_that_all_may_read(tmp_path):
+    path = tmp_path / "local-name"
+    pieces = archives.data_files([verified(path, b"x" * 1000, "set.gz")])
+    with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar:
+        (member,) = tar.getmembers()
+        assert (member.name, member.mode, member.size) == ("set.gz", 0o444, 1000)
+
+
+def test_a_data_file_that_became_another_is_an_error(tmp_path):
+    path = tmp_path / "set"
+    file = verified(path, b"x" * 1000)
+    for content in (b"x" * 10, b"y" * 1000):
+        path.write_bytes(content)
+        with pytest.raises(EngineError, match="changed while"):
+            list(archives.data_files([file]))
+
+
+@pytest.mark.parametrize("linked", ["data", "data/set"])
+def test_a_data_file_of_the_project_that_became_a_link_is_not_followed(
+    linked, tmp_path
+):
+    secret = tmp_path / "secret"
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    secret.mkdir()
+    (secret / "set").write_bytes(b"x" * 1000)
+    file = verified(project / "data/set", b"x" * 1000, within=project)
+    (project / "data/set").unlink()
+    if linked == "data":
+        (project / "data").rmdir()
+    (project / linked).symlink_to(secret if linked == "data" else secret / "set")
+
+    with pytest.raises(EngineError, match="leads out"):
+        list(archives.data_files([file]))
+
+
+def verified(
+    path: Path, content: bytes, name: str = "set", within: Path | None = None
+) -> DataFile:
+    path.write_bytes(content)
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return DataFile(name, path, md5, len(content), within)
+
+
+def test_small_pieces_travel_in_blocks():
+    sent: list[int] = []
+    blocks = list(archives.in_blocks([b"x" * 100] * 10_000, sent.append))
+    assert sum(map(len, blocks)) == sum(sent) == 1_000_000
+    assert len(blocks) == 4
+
+
+# Confinement
+
+
+def work(**named) -> Workspace:
+    return Workspace("r", (), lambda: io.BytesIO(), image="i", **named)
+
+
+def test_the_strict_profile_gives_nothing_and_the_root_is_read_only():
+    options = confinement.host_options(work(), "n", {})
+    assert options["cap_drop"] == ["ALL"]
+    assert options["cap_add"] == []
+    assert options["security_opt"] == ["no-new-privileges"]
+    assert options["read_only"]
+    assert options["network_mode"] == "none"
+    assert options["mem_limit"] == options["memswap_limit"] == 8 << 30
+    assert options["pids_limit"] == 512
+    source, build = options["mounts"]
+    assert (source["Target"], source["ReadOnly"]) == ("/src", True)
+    assert (build["Target"], build["ReadOnly"]) == ("/build", False)
+    assert confinement.user(Profile.STRICT) == 10001
+
+
+def test_the_compatible_profile_is_root_inside_with_the_file_owners_rights_alone():
+    options = confinement.host_options(work(profile=Profile.COMPATIBLE), "n", {})
+    assert set(options["cap_add"]) == {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"}
+    assert options["cap_drop"] == ["ALL"]
+    assert options["security_opt"] == ["no-new-privileges"]
+    assert not options["read_only"]
+    assert options["network_mode"] == "none"
+    assert not options["mounts"][0]["ReadOnly"]
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_no_profile_is_privileged_or_sees_a_folder_of_the_host(profile):
+    options = confinement.host_options(work(profile=profile), "n", {})
+    assert {m["Type"] for m in options["mounts"]} == {"volume"}
+    assert not {"privileged", "binds", "pid_mode", "ipc_mode", "devices"} & set(options)
+
+
+def test_tmp_can_never_hold_all_of_the_memory():
+    limits = replace(work().limits, memory_bytes=100 << 20)
+    options = confinement.host_options(work(limits=limits), "n", {})
+    assert f"size={50 << 20}" in options["tmpfs"]["/tmp"]
+
+
+def test_the_images_own_variables_stay_and_its_path_follows_ours():
+    found = confinement.variables(
+        work(environment={"MINE": "1"}), ["PATH=/opt/tool/bin:/bin", "LANG=C.UTF-8"]
+    )
+    assert found["PATH"].split(":")[-2:] == ["/opt/tool/bin", "/bin"]
+    assert (found["LANG"], found["MINE"], found["HOME"]) == ("C.UTF-8", "1", "/tmp")
+
+
+# Counters
+
+
+def test_counters_are_read_from_either_version_of_control_groups():
+    first = {
+        "cpuacct.usage": "1500000000\n",
+        "memory.max_usage_in_bytes": "4096\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+        "pids.events": "max 3\n",
+    }
+    second = {
+        "cpu.stat": "usage_usec 1500000\nuser_usec 1\n",
+        "memory.peak": "4096\n",
+        "memory.events": "low 0\noom 9\noom_kill 2\noom_group_kill 0\n",
+        "pids.events": "max 3\n",
+    }
+    assert parse(first) == parse(second)
+    assert parse(first).cpu_s == 1.5
+    assert parse(first).peak_memory_bytes == 4096
+    assert parse(first).memory_kills == 2
+    assert parse(first).refused_forks == 3
+    assert parse({}).cpu_s is None
+
+
+def test_counters_that_are_garbage_count_for_nothing():
+    digits = "9" * 5000
+    assert parse({"pids.current": "\N{SUPERSCRIPT TWO}"}).processes is None
+    assert parse({"cpuacct.usage": digits}).cpu_s is None
+    assert parse({"pids.events": f"max {digits}"}).refused_forks == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("4\t/build\n", 4096),
+        ("4\t/build", 4096),
+        ("", None),
+        ("\n", None),
+        ("/build\n", None),
+        ("-4\t/build\n", None),
+        ("\N{SUPERSCRIPT TWO}\t/build\n", None),
+        ("9" * 5000 + "\t/build\n", None),
+        ("4\t/build\n4\t/build\n", None),
+        ("4\t/other\n", None),
+        ('OCI runtime exec failed: exec: "du": not found in $PATH: unknown\r\n', None),
+    ],
+)
+def test_what_du_prints_is_a_size_or_garbage(text, used):
+    assert sizes(text, ["/build"]) == used
+
+
+def test_the_sizes_of_all_places_count_together():
+    assert sizes("4\t/build\n8\t/src\n", ["/build", "/src"]) == 12 * 1024
+    assert sizes("4\t/build\n", ["/build", "/src"]) is None
+
+
+# Owners
+
+
+def test_a_living_owner_keeps_its_things_and_a_dead_one_does_not():
+    me = owner.here()
+    mine = owner.labels("r", 60)
+    assert not owner.abandoned(mine, me, time.time() + 1e6)
+    dead = {**mine, owner.OWNER: str(replace(me, started="1"))}
+    assert owner.abandoned(dead, me, time.time())
+
+
+def test_what_others_own_is_left_alone_until_an_hour_past_its_deadline():
+    me, now = owner.here(), 1_000_000.0
+    for other in (
+        replace(me, host="other"),
+        replace(me, boot="other"),
+        replace(me, namespace="other"),
+    ):
+        found = {owner.OWNER: str(other), owner.DEADLINE: "1000000"}
+        assert not owner.abandoned(found, me, now + 3599)
+        assert owner.abandoned(found, me, now + 3601)
+
+
+def test_what_carries_no_label_of_ours_is_nobodys_to_remove():
+    assert not owner.abandoned({"other": "x"}, owner.here(), 1e12)
+    assert not owner.abandoned({owner.OWNER: "nonsense"}, owner.here(), 1e12)
+
+
+# Images
+
+
+@pytest.mark.parametrize(
+    ("reference", "name", "tag"),
+    [
+        ("debian", "debian", "latest"),
+        ("debian:12", "debian", "12"),
+        ("host:5000/a/b", "host:5000/a/b", "latest"),
+        ("host:5000/a/b:1", "host:5000/a/b", "1"),
+        ("a@sha256:00", "a", "sha256:00"),
+    ],
+)
+def test_an_images_name_and_tag_come_apart(reference, name, tag):
+    assert split(reference) == (name, tag)
+
+
+def test_the_context_is_what_dockerignore_leaves(tmp_path):
+    (tmp_path / ".dockerignore").write_text("# only this\n*\n!image/\n")
+    (tmp_path / "Dockerfile").write_text("FROM x\n")
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image" / "tool").write_text("1")
+    (tmp_path / "project.py").write_text("2")
+    names = context.names(tmp_path, "Dockerfile")
+    assert "project.py" not in names
+    assert {"Dockerfile", "image", "image/tool"} <= set(names)
+
+
+def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_path):
+    (tmp_path / "Dockerfile").write_text("FROM x\n")
+    file = tmp_path / "run.sh"
+    file.write_text("1")
+
+    def checksum() -> str:
+        return context.checksums(tmp_path, context.names(tmp_path, "Dockerfile"))
+
+    first = checksum()
+    os.utime(file, (1, 1))
+    assert checksum() == first
+    file.write_text("2")
+    second = checksum()
+    assert second != first
+    file.chmod(0o755)
+    assert checksum() not in (first, second)
+
+
+def test_the_archive_of_a_context_has_no_owner_of_this_machine(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "Dockerfile").write_text("FROM x\n")
+    (project / "link").symlink_to("Dockerfile")
+    names = context.names(project, "Dockerfile")
+    with (
+        context.archive(project, names) as packed,
+        tarfile.open(fileobj=packed) as tar,
+    ):
+        assert tar.getnames() == ["Dockerfile", "link"]
+        assert {(m.uid, m.gid, m.uname) for m in tar.getmembers()} == {(0, 0, "")}
+
+
+def test_the_classic_builders_failing_step_is_found():
+    log = ClassicLog()
+    log.add("Step 1/3 : FROM debian\n ---> 123\nStep 2/3 : RUN ma")
+    log.add("ke\n ---> Running in 45\nno rule\n")
+    log.end(
+        {
+            "error": "The command '/bin/sh -c make' returned a non-zero code: 2",
+            "errorDetail": {"code": 2, "message": "..."},
+        }
+    )
+    assert log.failure == "Step 2/3: RUN make: exit code 2"
+    assert log.tail[-1] == "no rule"
+    assert not log.base_missing
+
+
+def test_a_base_that_the_classic_builder_cannot_have_is_told_apart():
+    log = ClassicLog()
+    log.add("Step 1/3 : FROM nobody/nothing\n")
+    log.end({"error": "pull access denied for nobody/nothing", "errorDetail": {}})
+    assert log.base_missing
+    assert "nobody/nothing" in log.failure
+
+
+def test_buildkits_failing_step_is_found():
+    log = BuildxLog()
+    log.add("#1 [internal] load build definition from Dockerfile\n#1 DONE 0.0s\n")
+    log.add("#5 [cpu 1/2] FROM docker.io/library/debian\n#5 DONE 0.0s\n")
+    log.add("#6 [cpu 2/2] RUN false && true\n#6 0.123 some text\n")
+    log.add(
+        '#6 ERROR: process "/bin/sh -c false && true" did not complete successfully: '
+        "exit code: 1\n------\n > [cpu 2/2] RUN false && true:\n"
+    )
+    assert log.failure == "Step 2/2: RUN false && true: exit code 1"
+    assert not log.base_missing
+
+
+def test_a_base_that_buildkit_cannot_have_is_told_apart():
+    log = BuildxLog()
+    log.add("#2 [internal] load metadata for docker.io/nobody/nothing:latest\n")
+    log.add("#2 ERROR: pull access denied, repository does not exist\n")
+    assert log.base_missing
+    assert "nobody/nothing" in log.failure

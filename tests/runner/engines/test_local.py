@@ -1,0 +1,309 @@
+"""The local engine, with each sandbox that this machine has."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.engines.local import LocalEngine, sandbox
+from runner.errors import EngineError
+from runner.model import BuildSpec, DataFile, DataMount
+from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
+from tests.runner.engines.running import RUN_ID, Subject, run
+
+pytestmark = pytest.mark.local
+
+ROOT = Path(__file__).resolve().parents[3]
+KINDS = ("bubblewrap", "unshare")
+NUMPY = "python -c 'import numpy, sys; print(numpy.ones(3).sum(), sys.prefix)'"
+USER = "4321"
+FIGURES = hashlib.md5(b"figures", usedforsecurity=False).hexdigest()
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    engine = LocalEngine(kind=request.param)
+    if problems := engine.check(BuildSpec("rai_build.yml")):
+        pytest.skip(str(problems[0]))
+    return request.param
+
+
+@pytest.fixture
+def subject(kind: str) -> Subject:
+    return Subject(LocalEngine(kind=kind))
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only place for temporary folders."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_python_is_the_one_that_runs_rai_with_its_packages(subject: Subject):
+    for name in ("python", "python3"):
+        result = run(subject, [NUMPY.replace("python", name, 1)])
+        assert result.stdout.decode().split() == ["3.0", sys.prefix], result.stderr
+
+
+def test_gnu_time_is_at_its_place_where_the_machine_has_none(kind: str, tmp_path: Path):
+    subject = Subject(LocalEngine(kind=kind, time=tmp_path / "no-time"))
+    line = "/usr/bin/time -f 'took %e' python -c pass; ls -l /usr/bin/env"
+    result = run(subject, [line, "/usr/bin/time -p sh -c 'exit 3'"])
+    assert result.codes == [0, 3]
+    took, status, *figures = result.stderr.decode().splitlines()
+    assert took.startswith("took 0.")
+    assert status == "Command exited with non-zero status 3"
+    assert [figure.split()[0] for figure in figures] == ["real", "user", "sys"]
+
+
+def test_gnu_time_is_named_anew_where_nothing_can_be_laid_over(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    found = sandbox.Sandbox(kind, sandbox.find(kind).sandbox.owner, "named")
+    monkeypatch.setattr(LocalEngine, "_search", lambda _: sandbox.Search(found))
+    result = run(
+        Subject(LocalEngine()),
+        ["bash -c '/usr/bin/time -f \"took %e\" sleep 0.1 && echo done'"],
+    )
+    assert (result.stdout, result.stderr[:8]) == (b"done\n", b"took 0.1")
+
+
+def test_the_hosts_programs_are_seen_and_its_files_are_not(
+    subject: Subject, tmp_path: Path
+):
+    secret = tmp_path / "secret"
+    secret.write_text("password")
+    line = f"cat {secret}; ls -A /home /root /mnt; test -x /usr/bin/env && echo seen"
+    result = run(subject, [line])
+    assert b"seen" in result.stdout
+    assert b"password" not in result.stdout
+    assert str(ROOT).encode() not in result.stdout
+
+
+def test_the_first_process_tells_nothing_of_the_callers_environment(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("MY_TOKEN", "password")
+    result = run(subject, ["cat /proc/*/environ", "env"], keep_going=True)
+    assert b"password" not in result.stdout
+
+
+def test_names_in_the_environment_do_not_lead_the_sandboxs_own_programs_astray(
+    subject: Subject,
+):
+    result = run(
+        subject,
+        ["/bin/echo hi"],
+        environment={"LD_PRELOAD": "/build/none.so", "PYTHONHOME": "/nowhere"},
+    )
+    assert result.stdout == b"hi\n"
+
+
+def test_a_folder_of_tmp_is_not_that_of_the_host(subject: Subject, scratch: Path):
+    with tempfile.NamedTemporaryFile(dir="/tmp") as theirs:
+        line = f"ls {theirs.name} || echo x > /tmp/mine"
+        assert run(subject, [line]).codes == [0]
+    assert not Path("/tmp/mine").exists()
+
+
+def test_shared_memory_and_devices_are_there(subject: Subject):
+    line = "echo x > /dev/shm/y && head -c 4 /dev/urandom > /dev/null && ls /dev/pts"
+    assert run(subject, [line]).codes == [0]
+
+
+def test_shared_memory_ends_at_its_limit(subject: Subject):
+    line = "head -c 3000000 /dev/zero > /dev/shm/x"
+    assert run(subject, [line], shm_bytes=1 << 20).codes != [0]
+
+
+def test_files_core_dumps_and_open_files_have_limits(subject: Subject):
+    result = run(
+        subject,
+        ["ulimit -c; ulimit -n", "head -c 3000000 /dev/zero > /build/x"],
+        open_files=100,
+        file_bytes=1 << 20,
+    )
+    assert result.stdout.split() == [b"0", b"100"]
+    assert result.codes[1] == 153
+    assert result.members["build/x"].size == 1 << 20
+
+
+@pytest.mark.parametrize(("network", "code"), [(True, 0), (False, 1)])
+def test_the_network_is_the_hosts_where_it_is_asked_for(
+    subject: Subject, network: bool, code: int
+):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        line = f"bash -c 'echo > /dev/tcp/127.0.0.1/{port}'"
+        result = run(subject, [line, "test -s /etc/resolv.conf"], network=network)
+    assert result.codes[0] == code
+
+
+@needs_root
+def test_data_that_only_root_may_read_is_given(subject: Subject, tmp_path: Path):
+    file = tmp_path / "x"
+    file.write_bytes(b"figures")
+    file.chmod(0o600)
+    mount = DataMount("/data", (DataFile("x", file, FIGURES, 7),))
+    assert run(subject, ["cat /data/x"], data=[mount]).stdout == b"figures"
+
+
+def test_a_data_file_of_the_project_is_given_as_it_was_verified(
+    subject: Subject, tmp_path: Path
+):
+    file = tmp_path / "project" / "x"
+    file.parent.mkdir()
+    file.write_bytes(b"figures")
+    verified = DataFile("x", file, FIGURES, 7, file.parent)
+    mount = DataMount("/data", (verified,))
+    assert run(subject, ["cat /data/x"], data=[mount]).stdout == b"figures"
+
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"figures")
+    file.unlink()
+    file.symlink_to(secret)
+    with pytest.raises(EngineError, match="leads out"):
+        run(subject, ["cat /data/x"], data=[mount])
+
+
+def leftovers(scratch: Path) -> list[str]:
+    groups = map(str, Path("/sys/fs/cgroup").rglob(f"rai-{RUN_ID}-*"))
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    return [
+        *map(str, scratch.iterdir()),
+        *groups,
+        *[line for line in mounts if str(scratch) in line],
+    ]
+
+
+def test_nothing_is_left_of_a_run(subject: Subject, scratch: Path):
+    run(subject, ["mkdir -p a/b; touch a/b/c; chmod 0 a/b; (setsid sleep 654 &)"])
+    assert leftovers(scratch) == []
+    assert running("sleep 654") == []
+
+
+def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: Path):
+    from runner.cancel import Cancel
+    from runner.events import Output
+    from runner.model import Workspace
+    from tests.runner.engines.running import SOURCE, shell
+    from tests.runner.engines.running import source as opener
+
+    work = Workspace(RUN_ID, (shell("echo x; sleep 655"),), opener(SOURCE))
+    events = subject.engine.run(work, Cancel())
+    next(event for event in events if isinstance(event, Output))
+    events.close()
+    assert leftovers(scratch) == []
+    assert running("sleep 655") == []
+
+
+def running(args: str) -> list[str]:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
+    return [line for line in listed.stdout.splitlines() if line == args]
+
+
+def test_a_killed_rai_takes_its_commands_along(kind: str, scratch: Path):
+    line = f"sleep 65{len(kind)}"
+    program = [
+        sys.executable,
+        "-m",
+        "tests.runner.engines.one_run",
+        kind,
+        "/usr/bin/time",
+    ]
+    env = os.environ | {"TMPDIR": str(scratch)}
+    process = subprocess.Popen([*program, line], cwd=ROOT, env=env)
+    until(lambda: running(line) != [])
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until(lambda: running(line) == [])
+    run(Subject(LocalEngine(kind=kind)), ["true"])
+    assert leftovers(scratch) == []
+
+
+def until(condition, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def test_a_sandbox_that_cannot_stand_is_an_error_of_the_engine(
+    subject: Subject, tmp_path: Path
+):
+    file = tmp_path / "x"
+    file.write_bytes(b"x")
+    mount = DataMount("/usr/share/none/here", (DataFile("x", file, "", 1),))
+    with pytest.raises(EngineError, match="sandbox"):
+        run(subject, ["true"], data=[mount])
+
+
+def test_a_sandbox_that_does_not_exist_is_a_problem_with_a_remedy():
+    engine = LocalEngine(kind="unshare")
+    lost = sandbox.Search(None, ("unshare: not allowed",))
+    engine._search = lambda: lost  # type: ignore[method-assign]
+    (problem,) = engine.check(BuildSpec("rai_build.yml"))
+    assert "not allowed" in problem.message
+    assert "bubblewrap" in problem.hint
+
+
+def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program as a user who is no one in particular, from a root's test.
+
+    What lies in root's home and is needed is shown at its place, and nothing else.
+    """
+    wanted = {str(ROOT), sys.prefix, sys.base_prefix}
+    hidden = sorted(path for path in wanted if Path(path).is_relative_to("/root"))
+    lines = ["set -e", "held=$(mktemp -d)", "mkdir $held/{0..9}"]
+    for n, path in enumerate(hidden):
+        lines.append(f"mount --bind {shlex.quote(path)} $held/{n}")
+    lines.append("mount -t tmpfs -o mode=755 tmpfs /root")
+    for n, path in enumerate(hidden):
+        lines.append(f"mkdir -p {shlex.quote(path)}")
+        lines.append(f"mount --move $held/{n} {shlex.quote(path)}")
+    become = f"setpriv --reuid {USER} --regid {USER} --clear-groups"
+    lines.append(f'rm -rf --one-file-system "$held"; exec {become} "$@"')
+    program = ["unshare", "--mount", "bash", "-c", "\n".join(lines), "bash", *argv]
+    env = os.environ | {"HOME": str(home), "TMPDIR": str(home)}
+    return subprocess.run(
+        program, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+
+
+@needs_root
+@pytest.mark.parametrize("program_of_time", ["/usr/bin/time", "/no/such/time"])
+def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
+    home = Path("/tmp", f"rai-test-home-{os.getpid()}")
+    home.mkdir(mode=0o700)
+    os.chown(home, int(USER), int(USER))
+    line = f"id -u; {NUMPY}; /usr/bin/time -f 'took %e' true; touch /src/x || echo ro"
+    program = [
+        sys.executable,
+        "-m",
+        "tests.runner.engines.one_run",
+        kind,
+        program_of_time,
+    ]
+    try:
+        done = as_ordinary_user([*program, line], home)
+        assert done.stdout.split() == [USER, "3.0", sys.prefix, "ro"], done.stderr
+        assert "took 0." in done.stderr
+        assert list(home.iterdir()) == []
+    finally:
+        shutil.rmtree(home)

@@ -1,0 +1,219 @@
+"""Which GPUs a run may get, and what is refused with what words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner import nvidia
+from runner.errors import EngineError, UsageError
+from runner.gpus import choice, ways
+from runner.model import (
+    GpuRequest,
+    GpuSituation,
+    GpuState,
+    GpuWay,
+    HostGpus,
+    Reason,
+    Severity,
+    WayTried,
+)
+from tests.runner.gpus import machines
+
+ONE = "GPU-1b2c3d4e-0000-1111-2222-333344445555"
+
+
+@pytest.fixture
+def situation(tmp_path):
+    """Give a recorded machine's GPUs, all of them within reach."""
+
+    def of(machine):
+        host = nvidia.host(machine.write(tmp_path))
+        return replace(ways.local(host), ways=(WayTried(GpuWay.NODES),))
+
+    return of
+
+
+def refused(request_, found):
+    with pytest.raises(EngineError) as error:
+        choice.candidates(request_, found)
+    assert error.value.reason is Reason.NO_GPU
+    return str(error.value)
+
+
+def test_a_number_asks_for_so_many():
+    assert choice.asked("2") == GpuRequest(count=2)
+
+
+def test_zero_asks_for_none():
+    assert choice.asked("0") is None
+
+
+def test_uuids_and_their_beginnings_are_taken_as_written():
+    asked = choice.asked(f"{ONE}, MIG-aaaa")
+    assert asked == GpuRequest(count=2, uuids=(ONE, "MIG-aaaa"))
+
+
+def test_a_slice_may_be_named_as_older_drivers_name_it():
+    slice_ = f"MIG-{ONE}/7/0"
+    assert choice.asked(slice_) == GpuRequest(uuids=(slice_,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("all", "takes no `all`"),
+        ("", 'takes a number or UUIDs, not ""'),
+        ("-1", 'not "-1"'),
+        ("1.5", 'not "1.5"'),
+        ("0,1", "a GPU's number differs between machines"),
+        ("GPU-", 'not "GPU-"'),
+        ("GPU-1b2c,gpu-1B2C", "names gpu-1b2c more than once"),
+        (f"{ONE},", 'not ""'),
+    ],
+)
+def test_what_names_no_gpu_is_a_usage_error(text, said):
+    with pytest.raises(UsageError) as error:
+        choice.asked(text)
+    assert said in str(error.value)
+    assert "rai doctor" in str(error.value)
+
+
+@given(st.text(max_size=30))
+def test_whatever_is_asked_gives_a_request_or_a_usage_error(text):
+    try:
+        asked = choice.asked(text)
+    except UsageError:
+        return
+    assert asked is None or asked.count >= 1
+
+
+def test_the_least_disturbed_gpu_comes_first(tmp_path):
+    root = machines.FOUR_GPUS.write(tmp_path)
+    host = nvidia.host(root)
+    states = nvidia.states(host.gpus, root)
+    found = choice.candidates(GpuRequest(count=1), ways.local(host, states))
+    assert [gpu.index for gpu in found] == [1, 3, 2, 0]
+
+
+def test_without_a_look_at_their_state_gpus_come_in_their_order(situation):
+    found = choice.candidates(GpuRequest(count=2), situation(machines.FOUR_GPUS))
+    assert [gpu.index for gpu in found] == [0, 1, 2, 3]
+
+
+def test_a_gpu_out_of_order_is_not_given_and_is_named(situation):
+    found = situation(machines.WORKSTATION)
+    lost = GpuState(machines.RTX.uuid, problem="it does not answer: GPU is lost")
+    text = refused(GpuRequest(), replace(found, states=(lost,)))
+    assert f"out of order: NVIDIA GeForce RTX 4070 {machines.RTX.uuid}" in text
+
+
+def test_a_gpu_with_damaged_memory_is_given_last(situation):
+    first = machines.FOUR[0].uuid
+    damaged = GpuState(first, temperature_c=40, problem="a damaged row")
+    looked = replace(situation(machines.FOUR_GPUS), states=(damaged,))
+    found = choice.candidates(GpuRequest(), looked)
+    assert [gpu.index for gpu in found] == [1, 2, 3, 0]
+
+
+def test_more_gpus_than_there_are_are_refused_and_not_clipped(situation):
+    text = refused(GpuRequest(count=3), situation(machines.WORKSTATION))
+    assert text.startswith(
+        "3 GPUs are asked for and this machine has 1: NVIDIA GeForce"
+    )
+    assert "ask for fewer" in text
+
+
+def test_named_gpus_are_given_in_the_order_they_are_named(situation):
+    named = GpuRequest(count=2, uuids=("GPU-3", "gpu-1"))
+    found = choice.candidates(named, situation(machines.FOUR_GPUS))
+    assert [gpu.index for gpu in found] == [3, 1]
+
+
+def test_an_unknown_uuid_is_answered_with_those_that_are_there(situation):
+    text = refused(GpuRequest(uuids=("GPU-dead",)), situation(machines.WORKSTATION))
+    assert "there is no GPU GPU-dead here" in text
+    assert machines.RTX.uuid in text
+
+
+def test_all_uuids_that_are_wrong_are_said_at_once(situation):
+    wrong = GpuRequest(count=2, uuids=("GPU-dead", "GPU-beef"))
+    text = refused(wrong, situation(machines.WORKSTATION))
+    assert "GPU-dead" in text
+    assert "GPU-beef" in text
+
+
+def test_a_beginning_that_several_share_is_refused(situation):
+    sliced = situation(machines.SLICED)
+    assert "name more of it" in refused(GpuRequest(uuids=("MIG-",)), sliced)
+
+
+def test_two_beginnings_of_one_gpu_do_not_make_two(situation):
+    twice = GpuRequest(count=2, uuids=("GPU-1b", "GPU-1b2c"))
+    assert "named more than once" in refused(twice, situation(machines.WORKSTATION))
+
+
+def test_a_whole_gpu_in_mig_mode_is_refused_with_its_slices(situation):
+    whole = GpuRequest(uuids=(machines.A100.uuid,))
+    text = refused(whole, situation(machines.SLICED))
+    assert "is in MIG mode" in text
+    assert "MIG-aaaa1111" in text
+
+
+def test_one_gpu_asked_for_may_be_a_slice(situation):
+    found = choice.candidates(GpuRequest(), situation(machines.SLICED))
+    assert [gpu.uuid[:8] for gpu in found] == ["MIG-aaaa", "MIG-bbbb"]
+
+
+def test_before_driver_570_two_slices_do_not_make_two_gpus(situation):
+    text = refused(GpuRequest(count=2), situation(machines.SLICED))
+    assert "2 GPUs are asked for and this machine has 0: none" in text
+    assert "MIG slices, each for a process of its own" in text
+
+
+def test_since_driver_570_a_process_has_a_slice_of_every_gpu_instance(situation):
+    newer = replace(situation(machines.SLICED), driver="570.133.20")
+    found = choice.candidates(GpuRequest(count=2), newer)
+    assert [gpu.uuid[:8] for gpu in found] == ["MIG-aaaa", "MIG-bbbb"]
+    assert choice.warnings(found, "570.133.20") == ()
+
+
+def test_slices_that_share_a_gpu_instance_never_make_two_gpus(situation):
+    uuids = [uuid for _, uuid in machines.A100.slices]
+    shared = replace(machines.A100, slices=[("1c.3g.20gb", uuid) for uuid in uuids])
+    found = situation(replace(machines.SLICED, driver="580.65.06", cards=(shared,)))
+    assert "each for a process of its own" in refused(GpuRequest(count=2), found)
+    assert len(choice.candidates(GpuRequest(), found)) == 2
+
+
+def test_slices_that_are_named_are_given_with_a_warning(situation):
+    named = GpuRequest(count=2, uuids=("MIG-aaaa", "MIG-bbbb"))
+    found = choice.candidates(named, situation(machines.SLICED))
+    (warning,) = choice.warnings(found, "550.90.07")
+    assert warning.severity is Severity.WARNING
+    assert "set CUDA_VISIBLE_DEVICES in each command" in warning.hint
+
+
+def test_whole_gpus_and_a_single_slice_need_no_warning(situation):
+    found = choice.candidates(GpuRequest(count=4), situation(machines.FOUR_GPUS))
+    assert choice.warnings(found, "550.90.07") == ()
+    (first, _) = choice.candidates(GpuRequest(), situation(machines.SLICED))
+    assert choice.warnings([first], "550.90.07") == ()
+
+
+def test_without_a_gpu_the_machines_own_words_are_said(situation):
+    text = refused(GpuRequest(), situation(machines.NODELESS))
+    assert "its device files are missing; run `nvidia-modprobe -u -c 0`" in text
+
+
+def test_gpus_of_an_engine_elsewhere_must_be_seen_before_one_is_chosen():
+    unseen = GpuSituation((WayTried(GpuWay.REQUEST),), None)
+    assert "is not known" in refused(GpuRequest(), unseen)
+
+
+def test_a_sandbox_on_another_system_has_no_gpu_and_says_why():
+    found = ways.local(HostGpus("macos", problem="macOS has no NVIDIA driver"))
+    assert refused(GpuRequest(), found).startswith("macOS has no NVIDIA driver")

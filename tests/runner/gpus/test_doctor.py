@@ -1,0 +1,102 @@
+"""What `rai doctor` says of GPUs on recorded machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from runner import nvidia
+from runner.doctor import Health, gpus
+from runner.gpus import ways
+from runner.model import GpuSituation, GpuWay, WayTried
+from tests.runner.gpus import machines
+from tests.runner.gpus.test_ways import DEBIAN_2010, DOCKER_283, UBUNTU_TOOLKIT
+
+
+@pytest.fixture
+def examined(tmp_path):
+    """Give the findings about a recorded machine with one Docker Engine, by subject."""
+
+    def examine(machine, engine):
+        root = machine.write(tmp_path)
+        host = nvidia.host(root)
+        engines = {"docker": ways.docker(engine, host), "local": ways.local(host)}
+        states = nvidia.states(host.gpus, root) if host.gpus else ()
+        found = gpus.findings(host, states, engines)
+        return {finding.subject: finding for finding in found}
+
+    return examine
+
+
+def test_a_machine_without_a_gpu_has_one_line(examined):
+    found = examined(machines.LAPTOP, DEBIAN_2010)
+    assert list(found) == ["GPU"]
+    assert found["GPU"].text == "this machine has no NVIDIA GPU"
+
+
+def test_a_gpu_is_told_with_driver_files_and_every_way(examined):
+    found = examined(machines.MICROVM, DEBIAN_2010)
+    assert {finding.state for finding in found.values()} == {Health.OK}
+    assert found["GPU driver"].text.startswith("580.159.04; /usr/local/nvidia/bin/")
+    assert "NVIDIA H200, 140 GiB, compute capability 9.0" in found["GPU 0"].text
+    assert machines.H200.uuid in found["GPU 0"].text
+    assert found["GPU files"].text.startswith("/dev/nvidia0 /dev/nvidiactl")
+    assert "libcuda.so.1" in found["GPU files"].text
+    assert found["GPU files"].text.endswith("in /usr/local/nvidia/lib64")
+    docker = found["GPU by docker"].text
+    assert "install nvidia-container-toolkit" in docker
+    assert "CDI: Docker has CDI since version 25" in docker
+    assert docker.endswith("device nodes and the driver's libraries: there")
+    assert found["GPU by local"].text == (
+        "device nodes and the driver's libraries: there"
+    )
+
+
+def test_who_else_computes_is_a_note(examined):
+    found = examined(machines.FOUR_GPUS, UBUNTU_TOOLKIT)
+    assert found["GPU 0"].state is Health.NOTE
+    users = "in use by python (7001, 40.0 GiB), ollama (7002, 512.0 MiB)"
+    assert users in found["GPU 0"].text
+    assert found["GPU 1"].state is Health.OK
+
+
+def test_slices_are_told_as_such(examined):
+    found = examined(machines.SLICED, UBUNTU_TOOLKIT)
+    assert "MIG 3g.20gb" in found["GPU 0 (MIG slice)"].text
+
+
+def test_what_the_toolkit_and_cdi_have_is_told(examined):
+    found = examined(machines.CDI_ONLY, DOCKER_283)
+    assert "no nvidia-container-toolkit; 3 CDI devices" in found["GPU driver"].text
+    assert "CDI: there" in found["GPU by docker"].text
+
+
+def test_a_driver_without_device_files_is_said_by_machine_and_engine(examined):
+    found = examined(machines.NODELESS, UBUNTU_TOOLKIT)
+    assert "nvidia-modprobe" in found["GPU"].advice
+    assert found["GPU by docker"].state is Health.MISSING
+    assert "device files are missing" in found["GPU by docker"].text
+
+
+def test_a_missing_device_file_says_how_to_make_it(examined):
+    nodes = ("nvidia0", "nvidiactl")
+    found = examined(replace(machines.MICROVM, nodes=nodes), UBUNTU_TOOLKIT)
+    assert found["GPU files"].state is Health.MISSING
+    assert found["GPU files"].advice == "run `nvidia-modprobe -u -c 0`"
+    assert found["GPU by local"].state is Health.MISSING
+    assert found["GPU by docker"].state is Health.OK
+
+
+def test_a_lost_gpu_has_a_line_of_its_own():
+    host = replace(nvidia.host(), lost=("GPU 1: GPU is lost",))
+    found = gpus.findings(host, (), {})
+    assert "GPU 1: GPU is lost" in [finding.text for finding in found]
+
+
+def test_gpus_of_an_engine_elsewhere_are_told_where_this_machine_has_none(tmp_path):
+    host = nvidia.host(machines.LAPTOP.write(tmp_path))
+    unseen = GpuSituation((WayTried(GpuWay.REQUEST),), None)
+    found = gpus.findings(host, (), {"docker": unseen})
+    assert [finding.subject for finding in found] == ["GPU", "GPU by docker"]
+    assert found[1].text.endswith("only a container there can see")

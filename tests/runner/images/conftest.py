@@ -1,0 +1,70 @@
+"""The project's own images, each built once at most, and not where it is there."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import docker
+import pytest
+
+from runner import image
+from runner.cancel import Cancel
+from runner.engines.docker import DockerEngine
+from runner.model import BuildImage, BuildSpec, ImageAction
+from tests.conftest import REQUIRED
+from tests.runner.engines.running import Result, Subject, run
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("pypi.org", 443)
+
+
+@pytest.fixture(scope="session")
+def engine() -> DockerEngine:
+    return DockerEngine()
+
+
+@pytest.fixture
+def client() -> Iterator[docker.DockerClient]:
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def built(engine: DockerEngine) -> Callable[..., str]:
+    """Give what builds a target, with build arguments, and names the image."""
+
+    @cache
+    def build(target: str, **args: str) -> str:
+        wanted = BuildImage(target=target, args=tuple(sorted(args.items())))
+        spec = BuildSpec("rai_build.yml", build_image=wanted)
+        plan = image.plan(spec, engine.image_facts(ROOT, spec))
+        if plan.action is ImageAction.BUILD and target != "cpu":
+            need_packages()
+        for _ in engine.prepare(plan, ROOT, Cancel()):
+            pass
+        return plan.reference
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def confined(engine: DockerEngine) -> Callable[..., Result]:
+    """Give what runs commands in an image, as confined as the commands of a job."""
+
+    def start(reference: str, *commands: str, **options: object) -> Result:
+        return run(Subject(engine, reference), commands, **options)
+
+    return start
+
+
+def need_packages() -> None:
+    """Skip, saying why, where an image is not there and cannot be built."""
+    try:
+        socket.create_connection(PACKAGES, timeout=5).close()
+    except OSError as error:
+        if "docker" not in REQUIRED:
+            pytest.skip(f"docker: no image yet, and no {PACKAGES[0]}: {error}")

@@ -1,0 +1,351 @@
+"""The commands, as a user types them: each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runner import events
+
+RAI = str(Path(sys.executable).with_name("rai"))
+SPEC = """\
+commands:
+  build:
+    - echo hello
+    - {run: "sh -c 'echo oops >&2; echo kept > /build/kept.txt'", name: two}
+"""
+
+
+def rai(*words: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [RAI, *map(str, words)], capture_output=True, text=True, check=False, **options
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rai_build.yml").write_text(SPEC)
+    return folder
+
+
+def under_way(project: Path) -> subprocess.Popen[bytes]:
+    """Start a run, and wait for the first line of its program."""
+    child = subprocess.Popen(
+        [RAI, "-p", str(project), "--engine", "local"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() in (b"started\n", b"one\n")
+    return child
+
+
+@pytest.mark.local
+def test_a_run_streams_is_recorded_and_can_be_looked_at_again(project, tmp_path):
+    done = rai("-p", project, "--engine", "local")
+
+    assert done.returncode == 0
+    assert done.stdout == "hello\n"
+    assert "oops\n" in done.stderr
+    assert "✱ Running echo hello\n" in done.stderr
+    (listed,) = json.loads(rai("history", "--json").stdout)
+    assert listed["exit_code"] == 0
+    shown = json.loads(rai("show", listed["id"][:4], "--json").stdout)
+    assert [c["exit_code"] for c in shown["commands"]] == [0, 0]
+    assert shown["commands"][1]["name"] == "two"
+    assert rai("show", "latest").stdout.startswith("run")
+    logs = rai("logs", "latest")
+    assert (logs.stdout, logs.stderr) == ("hello\n", "oops\n")
+    pulled = rai("pull", "latest", "-o", tmp_path / "out")
+    assert pulled.returncode == 0
+    assert (tmp_path / "out" / "kept.txt").read_text() == "kept\n"
+
+
+@pytest.mark.local
+def test_a_failing_command_gives_exit_status_one_and_stops_the_run(project):
+    (project / "rai_build.yml").write_text('commands: {build: ["false", echo no]}\n')
+
+    done = rai("run", "-p", project, "--engine", "local", "--json")
+
+    assert done.returncode == 1
+    record = json.loads(done.stdout)
+    assert record["verdict"]["reason"] == "command_failed"
+    assert [c["outcome"] for c in record["commands"]] == ["failed", "skipped"]
+    assert "✱ Skipping echo no" in done.stderr
+
+
+@pytest.mark.local
+def test_ctrl_c_ends_a_run_cleanly_and_says_what_was_kept(project):
+    text = "commands: {build: [\"sh -c 'echo started; sleep 60'\"]}\n"
+    (project / "rai_build.yml").write_text(text)
+    child = under_way(project)
+
+    child.send_signal(signal.SIGINT)
+    _, stderr = child.communicate(timeout=30)
+
+    assert child.returncode == 130
+    assert b"cancelled" in stderr
+    assert b"The build folder has been uploaded to file://" in stderr
+    (listed,) = json.loads(rai("history", "--json").stdout)
+    assert listed["state"] == "cancelled"
+
+
+@pytest.mark.local
+def test_a_second_ctrl_c_leaves_at_once_and_the_run_is_cancelled(project):
+    line = "sh -c 'trap : TERM INT; echo started; while :; do sleep 1; done'"
+    (project / "rai_build.yml").write_text(json.dumps({"commands": {"build": [line]}}))
+    child = under_way(project)
+
+    child.send_signal(signal.SIGINT)
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    _, stderr = child.communicate(timeout=30)
+
+    assert child.returncode == 130
+    assert b"left at once" in stderr
+    (listed,) = json.loads(rai("history", "--json").stdout)
+    assert (listed["state"], listed["exit_code"]) == ("cancelled", 130)
+
+
+@pytest.mark.local
+def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
+    text = "commands: {build: [\"sh -c 'echo one; sleep 2; echo two'\"]}\n"
+    (project / "rai_build.yml").write_text(text)
+    child = under_way(project)
+
+    (active,) = json.loads(rai("ps", "--json").stdout)
+    followed = rai("logs", "-f", "latest")
+
+    assert active["state"] == "running"
+    assert followed.stdout == "one\ntwo\n"
+    child.communicate()
+    assert json.loads(rai("ps", "--json").stdout) == []
+
+
+def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
+    from runner import runs
+    from runner.cli import settings
+    from runner.model import Reason, State, Verdict
+    from tests.runner.test_record import CREATED
+
+    place = settings.home()
+    paths = place.run(CREATED.run_id)
+    paths.root.mkdir(parents=True)
+    with runs.Recorder(paths) as recorder:
+        recorder.keep(CREATED)
+        with settings.opened(place) as known:
+            known.put(recorder.record)
+        recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
+
+    assert json.loads(rai("ps", "--json").stdout) == []
+    (listed,) = json.loads(rai("history", "--json").stdout)
+    assert listed["state"] == State.DONE
+
+
+@pytest.mark.local
+def test_a_run_that_was_killed_is_listed_as_lost(project):
+    text = "commands: {build: [\"sh -c 'echo started; sleep 60'\"]}\n"
+    (project / "rai_build.yml").write_text(text)
+    child = under_way(project)
+    child.kill()
+    child.communicate()
+
+    (listed,) = json.loads(rai("history", "--json").stdout)
+
+    assert (listed["state"], listed["exit_code"]) == ("lost", 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["-p", "nowhere"], 2, "nowhere was not found"),
+        (["run", "--engine", "slurm"], 2, "slurm"),
+        (["run", "-p", "a", "-p", "b"], 2, "given twice"),
+        (["show", "abc"], 2, "no run 'abc'"),
+        (["frobnicate"], 2, "frobnicate"),
+        (["ps", "--wrong"], 2, "--wrong"),
+        (["parse", "/nowhere/log"], 2, "/nowhere/log"),
+        (["pull", "latest"], 2, "latest"),
+    ],
+)
+def test_a_wrong_command_line_is_told_and_ends_with_two(words, status, said, tmp_path):
+    done = rai(*words, cwd=tmp_path)
+
+    assert done.returncode == status
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_debug_adds_the_traceback(tmp_path):
+    done = rai("--debug", "-p", "nowhere", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+def test_validate_tells_all_problems_with_their_places_and_ends_with_two(project):
+    text = 'resources: {gpu: {count: two}}\ncommands: {build: ["echo \'open"]}\n'
+    (project / "rai_build.yml").write_text(text)
+
+    done = rai("validate", cwd=project)
+    told = rai("validate", "--json", cwd=project)
+
+    assert done.returncode == 2
+    assert "rai_build.yml:1:26: " in done.stderr
+    assert "rai_build.yml:2:" in done.stderr
+    assert told.returncode == 2
+    found = json.loads(told.stdout)
+    assert found["ok"] is False
+    assert {p["place"]["line"] for p in found["problems"]} == {1, 2}
+
+
+def test_validate_shows_the_plan_and_needs_no_docker(project):
+    environ = {**os.environ, "DOCKER_HOST": "unix:///nowhere", "PATH": "/nowhere"}
+
+    done = rai("validate", "-p", project, "--json", env=environ)
+
+    assert done.returncode == 0
+    plan = json.loads(done.stdout)
+    assert plan["commands"][0]["invocation"]["argv"] == ["echo", "hello"]
+    assert plan["commands"][0]["invocation"]["script"] is None
+
+
+def test_validate_says_which_commands_need_a_gpu(project):
+    build = "commands: {build: [a, {run: b, needs: gpu}]}\n"
+    (project / "rai_build.yml").write_text(f"resources: {{gpu: {{count: 1}}}}\n{build}")
+
+    done = rai("validate", "-p", project)
+
+    told = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert told[-2:] == ["1 direct no shell needed a", "2 direct no shell needed GPU b"]
+
+
+def test_both_names_of_the_build_file_count(project):
+    (project / "rai_build.yml").rename(project / "rai-build.yml")
+
+    assert rai("validate", "-p", project).returncode == 0
+
+
+def test_a_dry_run_lists_what_would_be_sent_and_runs_nothing(project):
+    (project / "main.c").write_text("int main;")
+    (project / "main.o").write_bytes(b"\0")
+    (project / ".raiignore").write_text("*.o\n")
+
+    done = rai("run", "--dry-run", "-p", project)
+
+    assert done.returncode == 0
+    assert "main.c" in done.stdout
+    assert ".raiignore:1" in done.stdout
+    assert json.loads(rai("history", "--json").stdout) == []
+
+
+def test_a_starter_file_is_valid_and_nothing_is_overwritten(tmp_path):
+    assert rai("init", cwd=tmp_path).returncode == 0
+    assert rai("validate", cwd=tmp_path).returncode == 0
+
+    again = rai("init", cwd=tmp_path)
+
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+
+
+def test_parse_reads_a_file_and_standard_input_alike(tmp_path):
+    text = "New Inference\nOp Time: 0.5\nCorrectness: 0.8171 Model: ece408\n"
+    (tmp_path / "log").write_text(text)
+
+    by_file = rai("parse", "--json", tmp_path / "log")
+    by_pipe = rai("parse", "-", "--json", input=text)
+
+    assert by_file.stdout == by_pipe.stdout
+    (inference,) = json.loads(by_file.stdout)["inferences"]
+    assert inference["op_times_s"] == [0.5]
+    assert inference["correctness"] == 0.8171
+    assert inference["model"] == "ece408"
+    assert "0.500000" in rai("parse", tmp_path / "log").stdout
+
+
+def test_the_version_is_told_both_ways():
+    assert rai("--version").stdout.startswith("rai 0.")
+    assert json.loads(rai("version", "--json").stdout)["rai"].startswith("0.")
+
+
+def test_the_doctor_names_every_engine():
+    found = json.loads(rai("doctor", "--json").stdout)
+
+    assert {"engine docker", "engine local", "engine bare"} <= {
+        f["subject"] for f in found
+    }
+
+
+def test_without_an_engine_the_status_is_eleven_and_the_reason_told(project):
+    environ = {**os.environ, "DOCKER_HOST": "unix:///nowhere/docker.sock"}
+
+    done = rai("run", "-p", project, "--engine", "docker", env=environ)
+
+    assert done.returncode == 11
+    assert "/nowhere/docker.sock" in done.stderr
+    assert "rai doctor" in done.stderr
+
+
+def test_a_gpu_that_is_asked_for_and_not_there_ends_with_eleven(project):
+    text = "resources: {gpu: {count: 1}}\ncommands: {build: [nvidia-smi]}\n"
+    (project / "rai_build.yml").write_text(text)
+
+    done = rai("run", "-p", project)
+
+    assert done.returncode == 11
+    assert "GPU" in done.stderr
+
+
+@pytest.mark.local
+def test_output_to_a_closed_pipe_does_not_break_the_run(project):
+    text = "commands: {build: [seq 1 200000, \"sh -c 'sleep 0.2; echo end'\"]}\n"
+    (project / "rai_build.yml").write_text(text)
+
+    subprocess.run(
+        f"{RAI} -p {project} --engine local 2>/dev/null | head -n 1",
+        shell=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    while json.loads(rai("ps", "--json").stdout):
+        time.sleep(0.1)
+
+    (listed,) = json.loads(rai("history", "--json").stdout)
+    assert listed["verdict"]["reason"] == "done"
+
+
+@pytest.mark.parametrize("words", [["ls"], ["build"], ["prune", "--yes"]])
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"RAI_ENGINE": "local"}, "the local engine has no images"),
+        ({"DOCKER_HOST": "unix:///nowhere/docker.sock"}, "/nowhere/docker.sock"),
+    ],
+)
+def test_without_an_engine_that_keeps_images_that_is_said(
+    project, words, environ, said
+):
+    done = rai("image", *words, "-p", project, env={**os.environ, **environ})
+
+    assert (done.returncode, done.stdout) == (11, "")
+    assert said in done.stderr
+
+
+def test_options_of_a_command_in_a_group_are_refused_like_others(project):
+    twice = rai("image", "ls", "-p", project, "-p", "elsewhere")
+    nothing = rai("image", "nothing")
+
+    assert (twice.returncode, nothing.returncode) == (2, 2)
+    assert "--path is given twice" in twice.stderr
+    assert "nothing" in nothing.stderr

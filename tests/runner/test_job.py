@@ -1,0 +1,258 @@
+"""The life of one run, on an engine that follows a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner import data, events, job, record, runs, spec
+from runner.cancel import Cancel
+from runner.model import JobRequest, Outcome, ProfileFile, Reason, RunRecord, State
+from runner.paths import Home
+from tests.runner.fake import FakeEngine, Says
+
+SPEC = """\
+rai: {version: 0.2}
+commands:
+  build:
+    - first
+    - {run: second, continue_on_error: %s}
+    - third
+"""
+INFERENCE = b"New Inference\nOp Time: 0.25\nOp Time: 0.5\nCorrectness: 0.8 Model: m\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "main.c").write_text("int main() {}\n")
+    return folder
+
+
+def carry_out(
+    project: Path,
+    *engines: FakeEngine,
+    keep_going: bool = False,
+    forgiving: bool = False,
+    text: str = "",
+    gpu_wait_s: float = 600.0,
+    cancel: Cancel | None = None,
+    heard: Callable[[events.Event], None] = lambda _: None,
+) -> tuple[RunRecord, list[events.Event], Home]:
+    home = Home(project.parent / "home")
+    text = text or SPEC % str(forgiving).lower()
+    parsed, _ = spec.parse(text, "rai_build.yml")
+    request = JobRequest(project, parsed, text, parsed.profile, keep_going, gpu_wait_s)
+    paths = runs.create(home)
+    places = data.DataPlaces(None, project, home.data)
+    cancel = cancel or Cancel()
+    told = []
+    for event in job.run(request, engines, paths, places, cancel, download=False):
+        told.append(event)
+        heard(event)
+    found = runs.read(paths)
+    assert found is not None
+    return found, told, home
+
+
+def test_a_run_whose_commands_succeed_is_done_and_kept(project):
+    engine = FakeEngine({"first": Says(INFERENCE)})
+
+    found, told, home = carry_out(project, engine)
+
+    assert engine.ran == ["first", "second", "third"]
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+    assert found.verdict.passed is None
+    assert found.state is State.DONE
+    assert found.commands[0].wall_s == 0.25
+    assert found.commands[0].cpu_s == 0.125
+    assert found.commands[0].findings.inferences[0].op_times_s == (0.25, 0.5)
+    assert found.peak_memory_bytes == 12345
+    paths = home.run(found.id)
+    assert paths.stdout.read_bytes() == INFERENCE
+    assert paths.source.exists()
+    assert paths.build.exists()
+    assert not list(paths.root.glob(".*"))
+    assert isinstance(told[0], events.Created)
+    assert isinstance(told[-1], events.Finished)
+
+
+def test_the_first_failure_stops_the_run_and_the_rest_is_recorded_as_skipped(project):
+    engine = FakeEngine({"first": Says(stderr=b"no\n", exit_code=3)})
+
+    found, _, _ = carry_out(project, engine)
+
+    assert engine.ran == ["first"]
+    assert [c.outcome for c in found.commands] == [
+        Outcome.FAILED,
+        Outcome.SKIPPED,
+        Outcome.SKIPPED,
+    ]
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.COMMAND_FAILED
+    assert found.verdict.message == "`first` exited 3"
+    assert found.build_bytes
+
+
+def test_keep_going_runs_the_rest_and_still_tells_the_failure(project):
+    engine = FakeEngine({"first": Says(exit_code=1)})
+
+    found, _, _ = carry_out(project, engine, keep_going=True)
+
+    assert engine.ran == ["first", "second", "third"]
+    assert found.verdict is not None
+    assert found.verdict.reason.exit_code == 1
+
+
+def test_a_command_that_may_fail_fails_nothing(project):
+    engine = FakeEngine({"second": Says(exit_code=1)})
+
+    found, _, _ = carry_out(project, engine, forgiving=True)
+
+    assert engine.ran == ["first", "second", "third"]
+    assert found.commands[1].outcome is Outcome.FAILED
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+
+
+def test_a_limit_ends_the_run_even_when_it_shall_keep_going(project):
+    script = {"first": Says(exit_code=143, reason=Reason.TIME_LIMIT)}
+    engine = FakeEngine(script)
+
+    found, _, _ = carry_out(project, engine, keep_going=True)
+
+    assert engine.ran == ["first"]
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.TIME_LIMIT
+
+
+def test_a_cancelled_run_is_cancelled_and_keeps_what_it_has(project):
+    found, _, home = carry_out(project, FakeEngine({"second": Says(cancels=True)}))
+
+    assert found.state is State.CANCELLED
+    assert found.verdict is not None
+    assert found.verdict.reason.exit_code == 130
+    assert home.run(found.id).build.exists()
+
+
+def test_an_engine_that_breaks_is_no_failure_of_the_command(project):
+    found, told, _ = carry_out(project, FakeEngine({"second": Says(breaks=True)}))
+
+    assert found.verdict is not None
+    assert found.verdict.served is False
+    assert found.verdict.reason is Reason.INTERNAL
+    assert isinstance(told[-1], events.Finished)
+
+
+def test_where_an_image_cannot_be_had_the_next_engine_serves_and_says_so(project):
+    first = FakeEngine(name="docker", images=True, no_image=True)
+    second = FakeEngine(name="local")
+
+    found, told, _ = carry_out(project, first, second, text=SPEC.replace("%s", "false"))
+
+    assert second.ran == ["first", "second", "third"]
+    assert found.engine is not None
+    assert found.engine.name == "local"
+    assert any(isinstance(e, events.Warned) for e in told)
+
+
+def test_without_another_engine_a_missing_image_ends_the_run_with_three(project):
+    found, _, _ = carry_out(project, FakeEngine(images=True, no_image=True))
+
+    assert found.verdict is not None
+    assert found.verdict.reason.exit_code == 3
+
+
+def test_a_run_that_ends_before_its_commands_tells_them_as_skipped(project):
+    found, _, _ = carry_out(project, FakeEngine(images=True, no_image=True))
+
+    assert [c.outcome for c in found.commands] == [Outcome.SKIPPED] * 3
+    assert found.verdict is not None
+    assert found.verdict.served
+
+
+def test_the_record_is_what_the_events_say(project):
+    found, _, home = carry_out(project, FakeEngine({"first": Says(INFERENCE)}))
+
+    assert record.fold(runs.stamped(home.run(found.id))) == found
+
+
+def test_commands_that_need_a_gpu_are_skipped_without_one(project):
+    text = "commands: {build: [one, {run: two, needs: gpu}]}\n"
+    engine = FakeEngine()
+
+    found, _, _ = carry_out(project, engine, text=text)
+
+    assert engine.ran == ["one"]
+    assert found.commands[1].outcome is Outcome.SKIPPED
+    assert "GPU" in found.commands[1].why
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+
+
+def test_profiles_that_came_back_are_named_with_the_commands_that_wrote_them(project):
+    long = "a" * 120 + ".nvprof"
+    text = f"""\
+commands:
+  build:
+    - nvprof -o t.nvprof python a.py
+    - nvprof -o t.nvprof python b.py
+    - nvprof -o out/{long} python c.py
+    - nvprof -o lost.nvprof python d.py
+"""
+    engine = FakeEngine(
+        {"nvprof -o t.nvprof python b.py": Says(b"t.nvprof exists\n", exit_code=1)},
+        build={"t.nvprof": b"SQLite", f"out/{long}": b"SQLite...", "lost": b""},
+    )
+
+    found, told, home = carry_out(project, engine, keep_going=True, text=text)
+
+    assert [c.profile_files for c in found.commands] == [
+        (ProfileFile("nvprof", "t.nvprof", 6),),
+        (),
+        (ProfileFile("nvprof", f"out/{long}", 9),),
+        (),
+    ]
+    assert record.fold(runs.stamped(home.run(found.id))) == found
+    assert [e.index for e in told if isinstance(e, events.Profiled)] == [0, 2]
+
+
+def test_a_build_folder_that_cannot_be_looked_through_is_kept_with_a_warning(project):
+    text = "commands: {build: [nvprof -o t.nvprof python a.py]}\n"
+    engine = FakeEngine(build={"../t.nvprof": b"SQLite"})
+
+    found, _, home = carry_out(project, engine, text=text)
+
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+    assert "profiles are not looked for" in found.warnings[-1]
+    assert home.run(found.id).build.exists()
+
+
+def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):
+    found, _, home = carry_out(project, FakeEngine())
+    paths = home.run(found.id)
+    lines = paths.events.read_bytes().splitlines(keepends=True)
+    for length in range(1, len(lines)):
+        paths.record.unlink()
+        paths.events.write_bytes(b"".join(lines[:length]) + lines[length][:7])
+
+        (half,) = runs.sweep(home)
+
+        assert half.state is State.LOST
+        assert half.verdict is not None
+        assert half.verdict.reason is Reason.RUNNER_LOST
+        assert runs.read(paths) == half
+
+
+def test_a_run_that_is_held_is_not_lost(project):
+    home = Home(project.parent / "home")
+    paths = runs.create(home)
+    with runs.Recorder(paths):
+        assert runs.sweep(home) == []
+        assert runs.held(paths)
+    assert not runs.held(paths)

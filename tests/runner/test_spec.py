@@ -1,0 +1,762 @@
+"""rai_build.yml: what it says in types, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner import commands, spec
+from runner.errors import SpecError
+from runner.model import (
+    GIB,
+    MIB,
+    BuildImage,
+    BuildSpec,
+    Command,
+    DataResource,
+    GpuRequest,
+    Limits,
+    Profile,
+    Push,
+    Severity,
+)
+
+HEAD = "rai: {version: 0.2, image: gcc}\n"
+MAKE = "commands: {build: [make]}\n"
+
+
+def read(text) -> tuple[BuildSpec, list[str]]:
+    found, warnings = spec.parse(text, "f.yml")
+    assert all(w.severity is Severity.WARNING for w in warnings)
+    return found, [str(w) for w in warnings]
+
+
+def clean(text) -> BuildSpec:
+    found, warnings = read(text)
+    assert warnings == []
+    return found
+
+
+def wrong(text) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        spec.parse(text, "f.yml")
+    return [str(problem) for problem in caught.value.problems]
+
+
+def resources(text) -> str:
+    indented = "\n".join("  " + line for line in text.splitlines())
+    return f"{HEAD}resources:\n{indented}\n{MAKE}"
+
+
+def texts(found: BuildSpec) -> list[str]:
+    return [command.text for command in found.commands]
+
+
+def test_a_whole_file_becomes_types():
+    found = clean(
+        """\
+rai:
+  version: 0.2
+  image: someone/project:1
+resources:
+  cpu: {architecture: amd64}
+  gpu: {count: 2, optional: true, architecture: volta}
+  network: false
+  limits:
+    time: 1h30m
+    memory: 16GiB
+    pids: 1024
+    output: 1G
+    disk: 4 GB
+    shm: 128MiB
+    network: false
+  dataresources:
+    - mount: /data/fashion-mnist
+      source:
+        url: http://host/x/t10k.gz
+        md5: BEF4ECAB320F06D8554EA6380940EC79
+commands:
+  build_image:
+    image_name: someone/built:2
+    dockerfile: ./docker/Dockerfile
+    target: cpu
+    gpu_target: gpu
+    args: {BASE: debian, N: 1}
+    no_cache: true
+    push: {push: true}
+  build:
+    - make -C /src  # quickly
+    - run: ./a.out
+      name: run it
+      needs: gpu
+      continue_on_error: true
+      timeout: 10m
+"""
+    )
+    build = found.build_image
+    assert build is not None
+    assert found == BuildSpec(
+        file="f.yml",
+        version="0.2",
+        image="someone/project:1",
+        cpu_architecture="amd64",
+        gpu=GpuRequest(2, True, "volta"),
+        limits=Limits(5400, 16 * GIB, 1024, GIB, 4 * GIB, 128 * MIB),
+        data=(
+            DataResource(
+                "/data/fashion-mnist",
+                "t10k.gz",
+                "http://host/x/t10k.gz",
+                "bef4ecab320f06d8554ea6380940ec79",
+                found.data[0].place,
+            ),
+        ),
+        build_image=BuildImage(
+            "someone/built:2",
+            "docker/Dockerfile",
+            "cpu",
+            "gpu",
+            (("BASE", "debian"), ("N", "1")),
+            True,
+            Push("someone/built:2"),
+            build.place,
+        ),
+        commands=(
+            Command("make -C /src", place=found.commands[0].place),
+            Command("./a.out", "run it", True, True, 600, found.commands[1].place),
+        ),
+    )
+    places = [str(command.place) for command in found.commands]
+    assert places == ["f.yml:31:7", "f.yml:32:12"]
+    assert str(build.place) == "f.yml:22:3"
+
+
+def test_what_is_left_out_has_its_defaults():
+    found = clean(MAKE)
+
+    assert found.commands[0].text == "make"
+    bare = dataclasses.replace(found, commands=())
+    assert bare == BuildSpec("f.yml")
+
+
+@pytest.mark.parametrize(
+    ("text", "commands_"),
+    [
+        ("[make, ./a]", ["make", "./a"]),
+        ("\n  - make\n  - ./a\n", ["make", "./a"]),
+        ("\n- make\n- ./a\n", ["make", "./a"]),
+        ("\n    - >-\n      a b\n      c\n    - >\n      d\n", ["a b c", "d"]),
+        ("\n    - |\n      a\n      b\n", ["a\nb"]),
+        ("\n    - a b\n      c d\n", ["a b c d"]),
+        ("\n    - '\"it''s\" x' # y\n", ['"it\'s" x']),
+        ('\n    - "a\\tb \\"c\\""\n', ['a\tb "c"']),
+        ("\n    # - x\n    - make\n  # - y\n#- z\n", ["make"]),
+        ("\n    - true\n    - 12\n    - 0.10\n", ["true", "12", "0.10"]),
+        ("\n    - echo é ✱\n", ["echo é ✱"]),
+    ],
+)
+def test_commands_are_the_texts_of_the_list(text, commands_):
+    text = "".join("  " + line + "\n" for line in f"build: {text}".split("\n"))
+
+    assert texts(clean(f"commands:\n{text}")) == commands_
+
+
+def test_line_ends_and_marks_of_windows_change_nothing():
+    text = f"{HEAD}commands:\n  build:\n    - make\n    - >-\n      a\n      b\n"
+
+    assert clean("\ufeff" + text.replace("\n", "\r\n")) == clean(text)
+
+
+@pytest.mark.parametrize("item", ["", "~", "null", "''", "'  '"])
+def test_an_empty_item_is_left_out_with_a_warning(item):
+    found, warnings = read(f"commands:\n  build:\n    - make\n    - {item}\n    - x\n")
+
+    assert texts(found) == ["make", "x"]
+    assert len(warnings) == 1
+    assert "commands.build[2] is empty; it is left out" in warnings[0]
+
+
+def test_a_single_text_is_one_command_with_a_warning():
+    found, warnings = read("commands:\n  build: make -j8\n")
+
+    assert texts(found) == ["make -j8"]
+    assert "f.yml:2:10: warning: commands.build is one text" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "f.yml:1:1: no commands"),
+        ("# nothing\n", "f.yml:1:1: no commands"),
+        ("~\n", "no commands"),
+        (HEAD, "no commands"),
+        ("commands:\n", "no commands"),
+        ("commands: {build: }\n", "no commands"),
+        ("commands: {build: []}\n", "no commands"),
+        ("commands: {build: ['']}\n", "no commands"),
+        ("commands:\n  build:\n    # - make\n", "no commands"),
+        ("commands: {build_image: }\n", "no commands"),
+        ("comands: {build: [make]}\n", "no commands"),
+        ("build: [make]\n", "no commands"),
+    ],
+)
+def test_without_any_command_there_is_nothing_to_run(text, said):
+    assert any(said in problem and "warning" not in problem for problem in wrong(text))
+
+
+def test_an_image_to_build_is_enough():
+    found = clean("commands: {build_image: {}}\n")
+
+    assert found.build_image is not None
+    assert found.build_image.dockerfile == "Dockerfile"
+
+
+def test_a_run_with_a_gpu_is_built_for_its_own_target():
+    found = clean(
+        "resources: {gpu: {count: 1}}\n"
+        "commands: {build_image: {target: small, gpu_target: large}}\n"
+    )
+
+    targets = [found.built_for(gpu).build_image.target for gpu in (False, True)]
+    assert targets == ["small", "large"]
+
+
+def test_a_target_for_a_gpu_that_nobody_asks_for_is_without_effect():
+    _, (warning,) = read("commands: {build_image: {gpu_target: large}}\n")
+
+    assert "1:38: warning: commands.build_image.gpu_target" in warning
+    assert "run with `--gpus 1`" in warning
+
+
+GPUS = [
+    ("gpu: {count: 1}", GpuRequest(1), ""),
+    ("gpu: {count: 2, architecture: pascal}", GpuRequest(2, False, "pascal"), ""),
+    ("gpu: {optional: true, count: 1}", GpuRequest(1, True), ""),
+    ("gpu: {count: 1.0}", GpuRequest(1), ""),
+    ("gpu: {}", GpuRequest(1), "resources.gpu has no count; 1 is taken"),
+    ("gpu: {architecture: volta}", GpuRequest(1, False, "volta"), "has no count"),
+    ("gpu: {count: }", GpuRequest(1), "resources.gpu.count is empty"),
+    ("gpu: {count: -2}", GpuRequest(1), "resources.gpu.count is -2; 1 is taken"),
+    ("gpu: {count: 0}", None, "count is 0; no GPU is asked for"),
+    ("gpu:", None, "resources.gpu is empty; no GPU is asked for"),
+    ("gpu: {count: 1, memory: 8G}", GpuRequest(1, memory="8G"), "without effect"),
+    ("gpus: 1", GpuRequest(1), "resources.gpus is the old spelling"),
+    ("gpus: 0", None, "resources.gpus is the old spelling"),
+    ("gpus: 3\ngpu: {count: 1}", GpuRequest(1), "without effect beside"),
+]
+
+
+@pytest.mark.parametrize(("text", "gpu", "said"), GPUS)
+def test_gpus_are_asked_for(text, gpu, said):
+    found, warnings = read(resources(text))
+
+    assert found.gpu == gpu
+    assert len(warnings) == bool(said)
+    assert said in "".join(warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "network"),
+    [
+        ("network: true", True),
+        ("network: yes", True),
+        ("network: false", False),
+        ("limits: {network: true}", True),
+        ("limits: {network: false}", False),
+        ("network: true\nlimits: {network: true}", True),
+        ("cache: false", False),
+    ],
+)
+def test_the_network_is_asked_for_in_either_place(text, network):
+    assert clean(resources(text)).limits.network is network
+
+
+def test_where_the_two_spellings_differ_the_one_under_limits_counts():
+    found, warnings = read(resources("network: true\nlimits: {network: false}"))
+
+    assert not found.limits.network
+    assert "the network is off" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cpu: architecture:amd64", 'resources.cpu is "architecture:amd64"'),
+        ("cache: true", "resources.cache is without effect"),
+        ("cache: 1GB", "resources.cache is without effect"),
+        ("limits: {datasize: 1}", "`disk` limits what may be written"),
+        ("cpu:", "resources.cpu is empty"),
+        ("limits:", "resources.limits is empty"),
+        ("dataresources:", "resources.dataresources is empty"),
+        ("gqu: {count: 1}", "unknown key `gqu` in resources; did you mean `gpu`?"),
+        ("memory: 8G", "belongs under `resources.gpu` or under `resources.limits`"),
+    ],
+)
+def test_what_is_odd_about_resources_is_a_warning(text, said):
+    _, (warning,) = read(resources(text))
+
+    assert said in warning
+
+
+def test_a_space_that_is_missing_does_not_lose_the_architecture():
+    found, _ = read(resources("cpu:\n  architecture:amd64"))
+
+    assert found.cpu_architecture == "amd64"
+
+
+def test_a_space_that_is_missing_after_a_colon_is_a_warning_in_any_section():
+    found, (warning,) = read(resources("gpu:\n  count:2\n  architecture:volta"))
+
+    assert found.gpu == GpuRequest(2, architecture="volta")
+    assert 'resources.gpu is "count:2 architecture:volta"' in warning
+    assert "a space after it" in warning
+
+
+@pytest.mark.parametrize("text", ["count", "cuont:1", "count:1 count:2", "'count:1'"])
+def test_other_text_in_the_place_of_a_section_is_an_error(text):
+    (problem,) = wrong(resources(f"gpu:\n  {text}"))
+
+    assert "resources.gpu is" in problem
+
+
+def test_empty_resources_are_a_warning():
+    _, warnings = read(f"{HEAD}resources:\n  # gpus: 1\n{MAKE}")
+
+    assert warnings == ["f.yml:2:11: warning: resources is empty"]
+
+
+def data(mount, url="https://host/d/x.gz", more=""):
+    return resources(
+        "dataresources:\n"
+        f"  - mount: {mount}\n    source: {{url: '{url}', md5: {'0' * 32}{more}}}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mount", "url", "directory", "name"),
+    [
+        ("/data/f", "https://host/d/x.gz", "/data/f", "x.gz"),
+        ("/data/f/", "https://host/d/x.gz", "/data/f", "x.gz"),
+        ("/data", "https://host/d/x.gz", "/data", "x.gz"),
+        ("/data/f/x.gz", "https://host/d/x.gz", "/data/f", "x.gz"),
+        ("/data/x.gz", "https://host/d/x.gz", "/data", "x.gz"),
+        ("/data/x.gz/x.gz", "https://host/d/x.gz", "/data/x.gz", "x.gz"),
+        ("//data//f/./g", "https://host/d/x.gz", "/data/f/g", "x.gz"),
+        ("/data", "http://host:80/a%20b.gz?v=/1#z", "/data", "a b.gz"),
+        ("/data", "http://host/%C3%A9", "/data", "é"),
+        ("/data", "http://host/data", "/data", "data"),
+    ],
+)
+def test_a_data_file_appears_in_its_mount_under_its_own_name(
+    mount, url, directory, name
+):
+    (resource,) = clean(data(mount, url)).data
+
+    assert (resource.directory, resource.file_name) == (directory, name)
+
+
+@pytest.mark.parametrize(
+    "mount",
+    ["data/f", "/src/f", "/", "/data/../etc", "/database", "/data/f/..", "[x]"],
+)
+def test_a_mount_outside_data_is_an_error(mount):
+    problems = wrong(data(mount))
+
+    assert "resources.dataresources[1].mount is" in problems[0]
+    assert "f.yml:4:14" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "ftp://host/x",
+            "file:///etc/passwd",
+            "x.gz",
+            "https://host",
+            "https://host/",
+        ),
+        *("https://host/d/", "https://host/..", "https://host/%2e%2e", "http:///x"),
+        *("https://host/a%2Fb", "https://host/a b", "https://host/a%00"),
+    ],
+)
+def test_an_address_that_names_no_file_is_an_error(url):
+    (problem,) = wrong(data("/data", url))
+
+    assert "source.url is" in problem
+    assert "e.g. `url: https://host/path/file.gz`" in problem
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        ("[{mount: /data}]", "[1] has no `source`"),
+        ("[{source: {url: 'http://h/x', md5: 0}}]", "[1] has no `mount`"),
+        ("[{mount: /data, source: {}}]", "[1].source has no `url`"),
+        ("[{mount: /data, source: 'http://h/x'}]", "[1].source is"),
+        ("[x]", 'resources.dataresources[1] is "x"'),
+        ("{mount: /data}", "resources.dataresources is a mapping; expected a list"),
+        (
+            "[{mount: /data, source: {url: 'http://h/x', md5: abc}}]",
+            'md5 is "abc"; expected 32 hexadecimal digits',
+        ),
+    ],
+)
+def test_an_incomplete_data_file_is_an_error(items, said):
+    assert any(said in p for p in wrong(resources(f"dataresources: {items}")))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("/data", "/data"), ("/data", "/data/x"), ("/data/x/y", "/data")],
+)
+def test_two_data_files_cannot_be_in_one_place(first, second):
+    items = (f"{{mount: {m}, source: {{url: 'http://h/x'}}}}" for m in (first, second))
+    problems = wrong(resources(f"dataresources: [{', '.join(items)}]"))
+
+    assert any("where another has put" in problem for problem in problems)
+
+
+def test_a_data_file_that_cannot_be_checked_or_extracted_is_a_warning():
+    text = data("/data", more=", extract: true").replace(f", md5: {'0' * 32}", "")
+    _, warnings = read(text)
+
+    assert len(warnings) == 2
+    assert "extract it in a command" in warnings[0] + warnings[1]
+    assert "has no md5" in warnings[0] + warnings[1]
+
+
+WRONG = [
+    ("x\n", '1:1: the file is "x"; expected a mapping'),
+    ("- make\n", "1:1: the file is a list"),
+    ("rai: gcc\n" + MAKE, '1:6: rai is "gcc"'),
+    ("rai: {image: [gcc]}\n" + MAKE, "1:14: rai.image is a list; expected text"),
+    ("commands: [make]\n", "1:11: commands is a list; expected a mapping"),
+    ("commands: {build: {run: x}}\n", "1:19: commands.build is a mapping"),
+    ("commands: {build: [[make]]}\n", "1:20: commands.build[1] is a list"),
+    (
+        'commands:\n  build:\n    - echo "a: b"\n',
+        '3:7: commands.build[1] is a mapping without `run`; the `:` after `echo "a`',
+    ),
+    ("commands: {build: [{name: x}]}\n", "add it, e.g. `{run: make, timeout: 10m}`"),
+    ("commands: {build: [{run: [x]}]}\n", "1:26: commands.build[1].run is a list"),
+    ("commands: {build: [{run: x, needs: fpga}]}\n", 'needs is "fpga"; expected gpu'),
+    ("commands: {build: [{run: x, timeout: 0}]}\n", 'timeout is "0"; expected a time'),
+    ("commands: {build: ['echo \"']}\n", '1:20: a `"` is opened and never closed'),
+    (resources("gpu: 1"), '3:8: resources.gpu is "1"'),
+    (resources("gpu: {count: two}"), '3:16: resources.gpu.count is "two"; expected a'),
+    (resources("limits: {memory: 8}"), 'memory is "8"; expected a size of at least'),
+    (resources("limits: {time: soon}"), 'resources.limits.time is "soon"'),
+    (resources("limits: {pids: 0}"), 'pids is "0"; expected a whole number from 8'),
+    (resources("network: maybe"), 'resources.network is "maybe"; expected true or'),
+    ("commands: {build_image: {dockerfile: ../x}}\n", "expected a path inside"),
+    ("commands: {build_image: {dockerfile: /x}}\n", "expected a path inside"),
+    ("commands: {build_image: {args: [x]}}\n", "args[1] is no argument"),
+    ("commands: {build_image: {args: {x: []}}}\n", "args.x is not text"),
+    ("commands: {build_image: {push: {push: true}}}\n", "push has no image_name"),
+    ("commands: {build_image: {image_name: rai/x}}\n", "rai keeps for itself"),
+    ("commands: {build_image: {image_name: A/x}}\n", "expected lower-case letters"),
+    (f"{MAKE}{MAKE}", "2:1: the key `commands` is here a second time"),
+    ("commands:\n  build:\n\t- make\n", "3:1: a tab stands"),
+    ("commands:\n  build:\n    - make\n- x\n", "4:1: this line does not fit"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG)
+def test_what_is_wrong_is_an_error_with_place_and_remedy(text, said):
+    (problem,) = wrong(text)
+
+    assert problem.startswith("f.yml:")
+    assert said in problem
+
+
+ODD = [
+    (f"{HEAD}{MAKE}x: 1\n", "3:1: warning: unknown key `x`"),
+    (f"network: true\n{MAKE}", "`network`; it belongs under `resources`"),
+    (f"image: gcc\n{MAKE}", "`image`; it belongs under `rai`"),
+    (f"rai: {{imgae: gcc}}\n{MAKE}", "in rai; did you mean `image`?"),
+    (f"rai:\n{MAKE}", "1:5: warning: rai is empty"),
+    (f"rai: {{image: }}\n{MAKE}", "rai.image is empty"),
+    (f"rai: {{image: Gcc}}\n{MAKE}", "no name of an image"),
+    ("commands: {build: [cd x]}\n", "what `cd` changes in its shell"),
+    ("commands: {build: ['echo “x”']}\n", "is no quote"),
+    ("commands: {build: [{run: x, needs: gpu}]}\n", "resources.gpu asks for none"),
+    ("commands: {build: [{run: x, nmae: y}]}\n", "did you mean `name`?"),
+    (f"{MAKE}---\n", "a `---` line with nothing after it"),
+    (
+        "commands: {build_image: {push: {registry: x}}}\n",
+        "registry is without effect; write the registry in image_name",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), ODD)
+def test_what_is_odd_is_a_warning_with_its_place(text, said):
+    _, (warning,) = read(text)
+
+    assert warning.startswith("f.yml:")
+    assert said in warning
+
+
+def test_all_problems_come_at_once_in_the_order_of_the_file():
+    problems = wrong(
+        "rai: {image: [x]}\n"
+        "resources: {gpu: {count: two}, limits: {tiem: 1}}\n"
+        "commands: {biuld: [make]}\n"
+    )
+    starts = [problem.split(";")[0] for problem in problems]
+    assert starts == [
+        "f.yml:1:14: rai.image is a list",
+        'f.yml:2:26: resources.gpu.count is "two"',
+        "f.yml:2:41: warning: unknown key `tiem` in resources.limits",
+        "f.yml:3:11: no commands",
+        "f.yml:3:12: warning: unknown key `biuld` in commands",
+    ]
+
+
+@pytest.mark.parametrize(
+    "version", ["0.1", "0.2", "0.2.20", "7", "next", "1.0-b", "''"]
+)
+def test_any_version_is_accepted(version):
+    found, _ = read(f"rai: {{version: {version}}}\n{MAKE}")
+
+    assert found.version == version.strip("'")
+
+
+def test_keys_of_build_image_one_level_too_high_say_where_they_belong():
+    found, warnings = read(
+        "commands:\n  build_image:\n  image_name: x\n  dockerfile: y\n  build: [make]\n"
+    )
+    assert found.build_image is None
+    assert "no image is built; indent its keys below it" in "".join(warnings)
+    assert "`image_name` in commands; it belongs under" in "".join(warnings)
+    assert "it belongs under `commands.build_image`" in warnings[-1]
+
+
+def test_arguments_may_be_a_list_as_well():
+    found = clean("commands: {build_image: {args: [A=1, B=x=y]}}\n")
+
+    assert found.build_image is not None
+    assert found.build_image.args == (("A", "1"), ("B", "x=y"))
+
+
+SECRET = """\
+commands:
+  build_image:
+    image_name: é/x
+    push:
+      push: false
+      credentials:
+        username: "me@host"  # é
+        password: hunter2
+  build: [make]
+"""
+
+
+def test_credentials_are_never_read_shown_or_kept():
+    problems = wrong(SECRET.replace("push: false", "push: [x]"))
+    problems += wrong(SECRET.replace("username:", "- username:"))
+
+    assert "hunter2" not in "".join(problems)
+    found, warnings = read(SECRET.replace("é/x", "e/x"))
+    assert "hunter2" not in repr(found) + "".join(warnings)
+    assert "credentials is not read" in warnings[0]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_text_to_keep_has_its_credentials_masked(end):
+    kept = spec.redacted(SECRET.replace("\n", end))
+
+    masked = SECRET.replace('"me@host"', "***").replace("hunter2", "***")
+    assert kept == masked.replace("\n", end)
+
+
+def test_a_text_without_credentials_is_kept_as_it_is():
+    assert spec.redacted(HEAD + MAKE) == HEAD + MAKE
+
+
+def test_bytes_that_are_no_text_are_an_error_with_their_place():
+    with pytest.raises(SpecError) as caught:
+        spec.decode(b"commands:\n  - echo \x93hi\x94\n", "f.yml")
+
+    assert str(caught.value).startswith("f.yml:2:10: the byte 0x93 is not UTF-8")
+    assert spec.decode("é".encode("utf-8-sig"), "f.yml") == "é"
+
+
+def test_a_named_image_runs_compatibly_and_a_built_one_strictly():
+    assert clean(HEAD + MAKE).profile is Profile.COMPATIBLE
+    assert clean(f"{HEAD}commands: {{build_image: {{}}}}\n").profile is Profile.STRICT
+    assert clean(MAKE).profile is Profile.STRICT
+
+
+KEYS = ["rai", "image", "resources", "gpu", "count", "commands", "build", "push", "run"]
+values = st.recursive(
+    st.sampled_from(["", "x", "1", "~", "'a b'", '"', "- x", "&&", "\t"]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda v: f"[{', '.join(v)}]"),
+        st.dictionaries(st.sampled_from(KEYS), inner, max_size=4).map(
+            lambda d: "{" + ", ".join(f"{k}: {v}" for k, v in d.items()) + "}"
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=100)
+@given(st.dictionaries(st.sampled_from(KEYS), values, max_size=4))
+def test_any_file_is_read_or_refused_with_places(parts):
+    text = "".join(f"{key}: {value}\n" for key, value in parts.items())
+    try:
+        _, problems = spec.parse(text, "f.yml")
+    except SpecError as error:
+        problems = list(error.problems)
+        assert any(p.severity is Severity.ERROR for p in problems)
+    assert all(p.place for p in problems)
+
+
+SHARED = os.environ.get("RAI_SHARED_DATA")
+SHARED_DATA = Path(SHARED) if SHARED else Path(__file__).parents[3] / "shared" / "data"
+REAL = SHARED_DATA / "rai_build"
+real = pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not here")
+
+
+def index() -> list[tuple[str, int, str]]:
+    if not REAL.is_dir():
+        return [("none.yml", 0, "")]
+    rows = (REAL / "INDEX").read_text().splitlines()[1:]
+    parts = [(*row.split("\t"), "")[:4] for row in rows]
+    return [(name, int(code), says) for name, _, code, says in parts]
+
+
+def real_file(name) -> tuple[BuildSpec, list[str]]:
+    found, warnings = spec.parse(spec.decode((REAL / name).read_bytes(), name), name)
+    return found, [str(warning) for warning in warnings]
+
+
+@real
+@pytest.mark.parametrize(("name", "code", "says"), index())
+def test_a_real_file_ends_as_its_index_says(name, code, says):
+    try:
+        found, problems = real_file(name)
+    except SpecError as error:
+        assert error.reason.exit_code == code
+        problems = [str(problem) for problem in error.problems]
+        assert problems[0].startswith(f"{name}:")
+    else:
+        assert code == 0
+        assert found.commands or found.build_image
+        assert all(commands.plan(line) for line in texts(found))
+    said = says.partition(":")[2].strip()
+    assert said in "".join(problems)
+    assert bool(problems) == bool(says) or "gpus" in problems[0]
+
+
+@real
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *(("001.yml", 8), ("004.yml", 5), ("007.yml", 15), ("015.yml", 4)),
+        *(("016.yml", 0), ("017.yml", 10), ("019.yml", 6), ("025.yml", 19)),
+        *(("027.yml", 6), ("035.yml", 1), ("038.yml", 6), ("040.yml", 5)),
+    ],
+)
+def test_the_commands_of_real_files_are_all_there_and_need_no_shell(name, count):
+    found, _ = real_file(name)
+    plans = [commands.plan(line) for line in texts(found)]
+
+    assert len(plans) == count
+    assert not any(plan.shell for plan in plans)
+
+
+@real
+@pytest.mark.parametrize(
+    ("name", "number", "argv"),
+    [
+        (
+            "001.yml",
+            3,
+            (
+                "/bin/bash",
+                "-c",
+                "for src in ece408_src/*; do cp -v $src "
+                "/mxnet/src/operator/custom/.; done",
+            ),
+        ),
+        ("001.yml", 4, ("nice", "-n20", "make", "-C", "/mxnet")),
+        ("014.yml", 1, ("echo", "Building project")),
+        (
+            "019.yml",
+            5,
+            ("nv-nsight-cu-cli", "--section", ".*", "-o", "analysis_file", "./final"),
+        ),
+        (
+            "025.yml",
+            6,
+            (
+                *("nvprof", "--cpu-profiling", "on", "--export-profile"),
+                *("timeline_D1.nvprof", "--", "./ece508-final"),
+                "/src/data/input_10485760_random.raw",
+            ),
+        ),
+        ("034.yml", 7, ("nvprof", "--kernels", "::forward:1", "--analysis-metrics")),
+        ("040.yml", 4, ("/usr/bin/gcc", "/src/main.c")),
+    ],
+)
+def test_the_words_of_real_commands_are_those_of_the_original(name, number, argv):
+    found, _ = real_file(name)
+
+    assert commands.plan(texts(found)[number - 1]).argv[: len(argv)] == argv
+
+
+@real
+def test_a_folded_command_reaches_its_shell_as_one_script():
+    found, _ = real_file("035.yml")
+    shell, flag, script = commands.plan(found.commands[0].text).argv
+
+    assert (shell, flag) == ("/bin/sh", "-c")
+    assert script.startswith(" cp -r /src . && cd ./src && nvcc -std=c++14")
+    assert script.endswith("&& ./eval ")
+    assert "\n" not in script
+
+
+@real
+def test_the_rest_of_a_real_file_is_as_it_says():
+    found, _ = real_file("028.yml")
+    built, _ = real_file("016.yml")
+
+    assert found.image == "aschuh703/ece408-base:latest"
+    assert found.gpu == GpuRequest(2, False, "volta")
+    assert not found.limits.network
+    assert found.cpu_architecture == "amd64"
+    assert built.build_image == BuildImage(
+        "sample/cuda_ppc64le:runtime-9.2",
+        "Dockerfile",
+        no_cache=True,
+        place=built.build_image.place if built.build_image else None,
+    )
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "rai_build.md").read_text()
+
+
+@pytest.mark.parametrize("key", spec.dotted())
+def test_the_documentation_has_a_row_for_every_key(key):
+    assert f"\n| `{key}` |" in DOCUMENT
+
+
+def test_the_documentation_has_no_row_for_a_key_that_does_not_exist():
+    table = DOCUMENT.partition("## Every key")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)
+
+    assert sorted(rows) == sorted(spec.dotted())
+
+
+@pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S))
+def test_every_example_of_the_documentation_is_right(example):
+    assert clean(example).commands
