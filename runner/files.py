@@ -1,4 +1,6 @@
-"""Files below a folder that is not trusted: no link leads out of it, reads are bounded.
+"""Files that are written aside, and read with bounds.
+
+Below a folder that is not trusted no link leads out, and reads are bounded.
 
 Every component of a name is opened by itself, without following links, so that what is
 checked is what is read, whoever changes the folder meanwhile.
@@ -84,3 +86,15 @@ def read_below(folder: Path, name: str, most_bytes: int) -> bytes:
 
 def _leads_out(name: str) -> OSError:
     return OSError(errno.EXDEV, "a link leads out of the folder", name)
+
+
+def aside(path: Path) -> Path:
+    """Return the name of the file that is written before it is renamed to ``path``."""
+    return path.with_name(f".{path.name}.part")
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file aside, then rename it, so that no reader sees half of it."""
+    part = aside(path)
+    part.write_bytes(data)
+    part.rename(path)

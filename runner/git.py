@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 from runner import files, process
-from runner.cancel import Cancel
-from runner.errors import EngineError
-from runner.events import Output
-from runner.model import GitState, Stream
-from runner.model.noun import noun
+from runner.core import GitState, Stream
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Output
+from runner.core.noun import noun
 
 TIME_S = 5.0
 SMALL_BYTES = 1 << 20

@@ -6,13 +6,10 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
-from runner import data, git, grants, image, machine, pack, runs, verdicts
-from runner import events as ev
-from runner.cancel import Cancel
-from runner.commands import plan as plan_command
-from runner.engines import Engine
-from runner.errors import ImageError, RaiError
-from runner.model import (
+from runner import archive, files, git, images, machine
+from runner.archive import datafiles
+from runner.commandline import plan as plan_command
+from runner.core import (
     Archive,
     BuildSpec,
     DataMount,
@@ -30,10 +27,17 @@ from runner.model import (
     Verdict,
     Workspace,
 )
-from runner.paths import RunPaths
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import ImageError, RaiError
+from runner.engines import Engine
+from runner.gpu import allocation
+from runner.report import verdicts
+from runner.store import runs
+from runner.store.paths import RunPaths
 
 if TYPE_CHECKING:
-    from runner.logs import Scanner
+    from runner.findings import Scanner
 
 T = TypeVar("T")
 
@@ -60,7 +64,7 @@ def run(
     request: JobRequest,
     engines: Sequence[Engine],
     paths: RunPaths,
-    places: data.DataPlaces,
+    places: datafiles.DataPlaces,
     cancel: Cancel,
     *,
     download: bool = True,
@@ -71,7 +75,7 @@ def run(
     have to build. The last event is Finished. Only a defect of rai itself raises, after
     its Finished.
     """
-    runs.write(paths.spec, request.spec_text.encode())
+    files.write(paths.spec, request.spec_text.encode())
     with runs.Recorder(paths) as recorder:
         life = _Life(request, engines, paths, places, cancel, download)
         try:
@@ -98,7 +102,7 @@ class _Life:
         request: JobRequest,
         engines: Sequence[Engine],
         paths: RunPaths,
-        places: data.DataPlaces,
+        places: datafiles.DataPlaces,
         cancel: Cancel,
         download: bool,
     ) -> None:
@@ -128,11 +132,11 @@ class _Life:
             machine.describe(),
         )
         yield from self._turn_to(self.engines[0], request.why)
-        archive = yield from self._unless_cancelled(self._pack())
+        packed = yield from self._unless_cancelled(self._pack())
         mounts = yield from self._unless_cancelled(
-            data.resolve(request.spec.data, self.places, download=self.download)
+            datafiles.resolve(request.spec.data, self.places, download=self.download)
         )
-        if archive is None or mounts is None:
+        if packed is None or mounts is None:
             return
         yield ev.StateChanged(State.PREPARING)
         engine, reference = yield from self._prepare()
@@ -144,7 +148,7 @@ class _Life:
                 return
             self.steps = steps(self.spec, gpu=grant is not None)
             yield ev.StateChanged(State.RUNNING)
-            work = self._workspace(archive, mounts, reference, grant)
+            work = self._workspace(packed, mounts, reference, grant)
             yield from self._run(engine, work)
 
     def _unless_cancelled(
@@ -179,20 +183,20 @@ class _Life:
         """Say which engine serves; find out whether it has what GPUs are asked for."""
         spec = self.request.spec
         yield ev.EngineChosen(engine.facts(), self.request.profile, spec.limits, why)
-        self.gpus = yield from grants.look(engine, spec)
+        self.gpus = yield from allocation.look(engine, spec)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
     def _pack(self) -> Generator[ev.Event, None, Archive]:
         yield ev.Packing()
-        survey = pack.survey(self.request.project)
+        survey = archive.survey(self.request.project)
         for problem in survey.problems:
             if problem.severity is Severity.WARNING:
                 where = f"{problem.place}: " if problem.place else ""
                 yield ev.Warned(where + problem.finding)
-        archive = yield from pack.pack(survey, self.paths.source)
-        yield ev.Packed(archive.sha256, archive.size_bytes, archive.members)
+        packed = yield from archive.pack(survey, self.paths.source)
+        yield ev.Packed(packed.sha256, packed.size_bytes, packed.members)
         yield ev.StateChanged(State.PACKED)
-        return archive
+        return packed
 
     def _prepare(self) -> Generator[ev.Event, None, tuple[Engine, str | None]]:
         """Have the image on the first engine that can; give it and the reference."""
@@ -224,7 +228,7 @@ class _Life:
                     " used, and the programs are those of this machine"
                 )
             return None
-        plan = image.plan(spec, facts)
+        plan = images.plan(spec, facts)
         for event in engine.prepare(plan, project, self.cancel):
             if isinstance(event, ev.ImageReady):
                 self.image = event.image
@@ -239,21 +243,21 @@ class _Life:
         if request is None or situation is None:
             return None
         if situation.gpus is None:
-            situation = yield from grants.look(engine, self.spec, reference)
+            situation = yield from allocation.look(engine, self.spec, reference)
         if situation is not None:
-            situation = yield from grants.fitting(self.spec, situation, self.image)
+            situation = yield from allocation.fitting(self.spec, situation, self.image)
         if situation is None:
             return None
         wait_s, run_id = self.request.gpu_wait_s, self.paths.id
         return (
-            yield from grants.take(
+            yield from allocation.take(
                 engine, request, situation, run_id, wait_s, self.cancel, held
             )
         )
 
     def _workspace(
         self,
-        archive: Archive,
+        packed: Archive,
         mounts: tuple[DataMount, ...],
         reference: str | None,
         grant: GpuGrant | None,
@@ -261,7 +265,7 @@ class _Life:
         return Workspace(
             run_id=self.paths.id,
             steps=self.steps,
-            open_source=lambda: pack.open_tar(archive.path),
+            open_source=lambda: archive.open_tar(packed.path),
             image=reference,
             limits=self.request.spec.limits,
             profile=self.request.profile,
@@ -274,14 +278,14 @@ class _Life:
         """Pass the engine's events on; read the output; keep the build folder."""
         reading = _Reading()
         with ExitStack() as stack:
-            writer: pack.BuildWriter | None = None
+            writer: archive.BuildWriter | None = None
             for event in engine.run(work, self.cancel):
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)
                         writer = stack.enter_context(
-                            pack.BuildWriter(
-                                self.paths.build, pack.build_caps(work.limits)
+                            archive.BuildWriter(
+                                self.paths.build, archive.build_caps(work.limits)
                             )
                         )
                     writer.write(event.data)
@@ -307,7 +311,7 @@ class _Life:
 
     def _profiled(self) -> Iterator[ev.Event]:
         """Tell the files that the commands' profilers wrote to the build folder."""
-        from runner.commands import exports
+        from runner.commandline import exports
 
         # What a command that failed was to write may be of the one that did not.
         ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
@@ -315,9 +319,9 @@ class _Life:
         lines = [(end.index, texts[end.index]) for end in ended]
         if not any(exports.exporting(line) for _, line in lines):
             return
-        caps = pack.build_caps(self.request.spec.limits)
+        caps = archive.build_caps(self.request.spec.limits)
         try:
-            files = pack.files(self.paths.build, caps, root="build")
+            files = archive.files(self.paths.build, caps, root="build")
         except RaiError as error:
             yield ev.Warned(f"profiles are not looked for: {error}")
             return
@@ -341,7 +345,7 @@ class _Reading:
 
     def feed(self, event: ev.Output) -> None:
         if not self._scanners:
-            from runner.logs import Scanner
+            from runner.findings import Scanner
 
             self._scanners = {stream: Scanner() for stream in Stream}
         self._scanners[event.stream].feed(event.data)
@@ -349,6 +353,6 @@ class _Reading:
     def findings(self) -> Findings:
         if not self._scanners:
             return Findings()
-        from runner.logs import combined
+        from runner.findings import combined
 
         return combined(scanner.findings() for scanner in self._scanners.values())

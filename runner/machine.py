@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 from runner import __version__
-from runner.model import Machine
+from runner.core import Machine
 
 
 def describe() -> Machine:

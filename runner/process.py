@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from runner.cancel import Cancel
-from runner.errors import EngineError
-from runner.events import Output, Tick
-from runner.model import Problem, Reason, Stream
-from runner.model.noun import noun
+from runner.core import Problem, Reason, Stream
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Output, Tick
+from runner.core.noun import noun
 
 if sys.platform == "linux":
     import fcntl

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from runner.cli.common import JsonFlag, print_json
 from runner.cli.project import NAMES
-from runner.cli.settings import JsonFlag, print_json
 
 STARTER = """\
 rai:
@@ -31,7 +31,7 @@ def init(
     as_json: JsonFlag = False,
 ) -> None:
     """Write a small rai_build.yml to start from."""
-    from runner.errors import UsageError
+    from runner.core.errors import UsageError
 
     for name in NAMES:
         if (path / name).exists():

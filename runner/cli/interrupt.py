@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from runner.cancel import Cancel
-from runner.term.face import Face
+from runner.core.cancel import Cancel
+from runner.terminal.console import Face
 
 
 @contextmanager

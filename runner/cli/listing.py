@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 
-from runner.cli import settings
+from runner.cli import common
 
 
 def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     """Print the runs that are under way, or those that ended, newest first."""
-    from runner import record, report, runs
-    from runner.term.tables import blocks
+    from runner import report
+    from runner.core import record
+    from runner.store import runs
+    from runner.terminal.tables import blocks
 
-    place = settings.home()
-    with settings.opened(place) as known:
+    place = common.home()
+    with common.opened(place) as known:
         # The end of a run may be in its folder and not yet in the index.
         under_way = [runs.read(place.run(e.id)) for e in known.list_runs(active=True)]
         known.put(*(one for one in under_way if one is not None and one.state.final))
@@ -21,7 +23,7 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     read = (runs.read(place.run(name)) for name in ids)
     found = [one for one in read if one is not None]
     if as_json:
-        settings.print_json([record.plain(one) for one in found])
+        common.print_json([record.plain(one) for one in found])
     elif found:
         blocks([report.listing(found, time.time())])
     else:

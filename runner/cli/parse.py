@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import settings
+from runner.cli import common
 
 
 def parse(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="A log; - for stdin.")],
-    as_json: settings.JsonFlag = False,
+    as_json: common.JsonFlag = False,
 ) -> None:
     """Print the figures that a program's output holds.
 
@@ -21,10 +21,11 @@ def parse(
     of nvprof, nsys and ncu. Of these it shows the rows that together take over
     90 % of the time, and sums up the rest; --json has them all.
     """
-    from runner import record, report
-    from runner.errors import UsageError
-    from runner.logs import Scanner
-    from runner.term.tables import blocks
+    from runner import report
+    from runner.core import record
+    from runner.core.errors import UsageError
+    from runner.findings import Scanner
+    from runner.terminal.tables import blocks
 
     scanner = Scanner()
     try:
@@ -35,7 +36,7 @@ def parse(
         raise UsageError(f"{file}: {error.strerror}") from error
     found = scanner.findings()
     if as_json:
-        settings.print_json(record.plain(found))
+        common.print_json(record.plain(found))
     elif shown := report.figures(found):
         blocks(shown)
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.errors import UsageError
-from runner.model import BuildSpec, Problem, Severity
+from runner.core import BuildSpec, Problem, Severity
+from runner.core.errors import UsageError
 
 NAMES = ("rai_build.yml", "rai-build.yml")
 
@@ -29,7 +29,7 @@ def build_file(path: Path) -> Path:
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
     """Read the build file; give it, its warnings, and its text."""
-    from runner import spec as grammar
+    from runner import buildfile as grammar
 
     file = build_file(path)
     shown = str(file)

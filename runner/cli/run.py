@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import settings
+from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.config import Config
-    from runner.model import JobRequest, RunRecord
-    from runner.paths import RunPaths
-    from runner.term.face import Face
+    from runner.core import JobRequest, RunRecord
+    from runner.store.paths import RunPaths
+    from runner.store.settings import Config
+    from runner.terminal.console import Face
 
 
 def run(
@@ -64,22 +64,22 @@ def run(
     from runner import engines
 
     if dry_run:
-        from runner.cli import sending
+        from runner.cli import dry_run as listing
 
-        sending.show(path, as_json)
+        listing.show(path, as_json)
         return
-    config = settings.load(
+    config = common.load(
         engine=engine, profile=profile, progress=progress, gpu_wait=wait
     )
     if output is not None:
         _refuse_output(output)
     with engines.looking_around(config.engine):
-        from runner import record
-        from runner.cli import asked
-        from runner.term.face import Face, Mode
-        from runner.term.problems import problems
+        from runner.cli import request as asking
+        from runner.core import record
+        from runner.terminal.console import Face, Mode
+        from runner.terminal.problems import problems
 
-        request, warnings = asked.request(path, config, keep_going, gpus)
+        request, warnings = asking.request(path, config, keep_going, gpus)
     face = Face(Mode(config.progress), aside=as_json)
     if face.mode is not Mode.QUIET:
         problems(warnings)
@@ -87,7 +87,7 @@ def run(
         face.line(f"Warning: there are no queues here; {queue} is ignored.", "yellow")
     done, paths = _carry_out(request, config, face)
     if as_json:
-        settings.print_json(record.plain(done))
+        common.print_json(record.plain(done))
     if output is not None and paths.build.exists():
         _bring_back(paths, done, output, face)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
@@ -95,14 +95,14 @@ def run(
 
 def _refuse_output(output: Path) -> None:
     """Refuse a folder that cannot be made, before anything runs."""
-    from runner import pack
-    from runner.errors import UsageError
+    from runner import archive
+    from runner.core.errors import UsageError
 
-    if pack.taken(output):
+    if archive.taken(output):
         raise UsageError(
             f"--output {output} exists; name a new folder, or an empty one"
         )
-    pack.folder_beside(output.absolute()).rmdir()
+    archive.folder_beside(output.absolute()).rmdir()
 
 
 def _carry_out(
@@ -111,11 +111,14 @@ def _carry_out(
     """Run it, show it, list it; give its record."""
     from dataclasses import replace
 
-    from runner import data, engines, events, job, runs
-    from runner.cancel import Cancel
+    from runner import engines, job
+    from runner.archive import datafiles
     from runner.cli import interrupt
-    from runner.paths import Home
-    from runner.term.sayings import ending
+    from runner.core import events
+    from runner.core.cancel import Cancel
+    from runner.store import runs
+    from runner.store.paths import Home
+    from runner.terminal.messages import ending
 
     ci = bool(os.environ.get("CI"))
     choice = engines.choose(config.engine, request.spec, ci=ci)
@@ -123,20 +126,20 @@ def _carry_out(
     place = Home(config.home)
     lost = runs.sweep(place)
     paths = runs.create(place)
-    places = data.DataPlaces(config.data_dir, request.project, place.data)
+    places = datafiles.DataPlaces(config.data_dir, request.project, place.data)
     cancel = Cancel()
     began = time.monotonic()
     told = job.run(
         request, choice.engines, paths, places, cancel, download=config.download
     )
-    with settings.opened(place) as known:
+    with common.opened(place) as known:
         known.put(*lost)
         try:
             with interrupt.heeded(cancel, face), closing(told):
                 for event in told:
                     face.show(event)
                     if isinstance(event, events.Created):
-                        known.put(settings.record_of(paths))
+                        known.put(common.record_of(paths))
                     elif isinstance(event, events.Finished):
                         took_s = time.monotonic() - began
                         whole = face.mode == "quiet"
@@ -150,15 +153,15 @@ def _carry_out(
         finally:
             if (done := runs.read(paths)) is not None:
                 known.put(done)
-    return settings.record_of(paths), paths
+    return common.record_of(paths), paths
 
 
 def _bring_back(paths: RunPaths, record: RunRecord, output: Path, face: Face) -> None:
-    from runner import pack
-    from runner.model import Limits
+    from runner import archive
+    from runner.core import Limits
 
-    caps = pack.build_caps(record.limits or Limits())
-    came = pack.unpack(paths.build, output.absolute(), caps, root="build")
+    caps = archive.build_caps(record.limits or Limits())
+    came = archive.unpack(paths.build, output.absolute(), caps, root="build")
     face.line(f"The build folder is in {output}.", "green")
     for name in came.left_out:
         face.line(f"Warning: left out of it: {name}", "yellow")

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runner.cli import settings
-from runner.model import BuildSpec, ImagePlan, Problem, Step
+from runner.cli import common
+from runner.core import (
+    BuildSpec,
+    ImagePlan,
+    Problem,
+    Step,
+)
 
 if TYPE_CHECKING:
     from runner.report import Table
@@ -19,31 +24,32 @@ def validate(
     path: Annotated[
         Path, typer.Option("--path", "-p", help="The project's folder, or its file.")
     ] = Path(),
-    as_json: settings.JsonFlag = False,
+    as_json: common.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and show the plan of its run.
 
     It needs no Docker.
     """
-    from runner import image, job, record, report
+    from runner import images, job, report
     from runner.cli.project import read_spec
-    from runner.errors import SpecError
-    from runner.term.problems import problems as problems_printed
-    from runner.term.tables import blocks
+    from runner.core import record
+    from runner.core.errors import SpecError
+    from runner.terminal.problems import problems as problems_printed
+    from runner.terminal.tables import blocks
 
     try:
         spec, problems, _ = read_spec(path)
     except SpecError as error:
         if as_json:
-            settings.print_json({"ok": False, "problems": record.plain(error.problems)})
+            common.print_json({"ok": False, "problems": record.plain(error.problems)})
         else:
             problems_printed(error.problems)
         raise typer.Exit(error.reason.exit_code) from None
     problems = [*problems, *_missing_dockerfile(spec)]
-    plan = image.plan(spec, None)
+    plan = images.plan(spec, None)
     steps = job.steps(spec, gpu=True)
     if as_json:
-        settings.print_json(
+        common.print_json(
             {
                 "ok": True,
                 "problems": record.plain(problems),
@@ -78,7 +84,7 @@ def _commands(steps: Sequence[Step]) -> Table:
 
 
 def _missing_dockerfile(spec: BuildSpec) -> list[Problem]:
-    from runner.model import Place, Severity
+    from runner.core import Place, Severity
 
     if spec.names_image:
         return []

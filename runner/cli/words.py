@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from runner.model.noun import noun
+from runner.core.noun import noun
 
 OWN = frozenset({"--help", "-h", "--version", "--install-completion"})
 OWN_PREFIXES = ("--show-completion",)

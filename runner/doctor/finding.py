@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from runner.model.noun import noun
+from runner.core.noun import noun
 
 
 class Health(StrEnum):

@@ -14,10 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Protocol
 
-from runner.cancel import Cancel
-from runner.errors import EngineError
-from runner.events import Event
-from runner.model import (
+from runner.core import (
     BuildSpec,
     EngineFacts,
     Gpu,
@@ -28,7 +25,10 @@ from runner.model import (
     Reason,
     Workspace,
 )
-from runner.model.noun import noun
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Event
+from runner.core.noun import noun
 
 
 class Engine(Protocol):

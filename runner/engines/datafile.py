@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator
 
 from runner import files
-from runner.errors import EngineError
-from runner.model import DataFile, Problem
+from runner.core import DataFile, Problem
+from runner.core.errors import EngineError
 
 BLOCK_BYTES = 1 << 18
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runner.engines import source
-from runner.model.noun import noun
+from runner.archive import source
+from runner.core.noun import noun
 
 PREFIX = "rai-"
 

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from runner.core import (
+    BuildSpec,
+    BuiltImage,
+    Origin,
+    Problem,
+    Reason,
+)
+from runner.core.errors import EngineError
+from runner.core.noun import noun
 from runner.engines import Engine, make
-from runner.errors import EngineError
-from runner.image.stock import Kept, Removal
-from runner.model import BuildSpec, BuiltImage, Origin, Problem, Reason
-from runner.model.noun import noun
+from runner.images.inventory import Kept, Removal
 
 KEEPING = "docker"
 """The engine that keeps images; "auto" means it here."""

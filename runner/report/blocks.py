@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.model.noun import noun
+from runner.core.noun import noun
 
 
 @noun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.model import Findings, Inference, TimeUsage
+from runner.core import Findings, Inference, TimeUsage
 from runner.report.blocks import Block, Table
 from runner.report.profiles import profile
 from runner.report.words import outcome, size

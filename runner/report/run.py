@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from runner.model import CommandRecord, GpuUse, Outcome, RunRecord
+from runner.core import (
+    CommandRecord,
+    GpuUse,
+    Outcome,
+    RunRecord,
+)
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled

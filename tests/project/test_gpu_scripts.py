@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
 
-from runner import logs
+from runner import findings
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -109,7 +109,7 @@ def test_a_milestones_script_is_at_most_thirty_lines(name):
 
 
 def test_the_line_that_names_a_variant_leaves_each_inference_its_own_figures():
-    (first, second) = logs.find(
+    (first, second) = findings.find(
         b"New Inference\nVariant: tiled\nOp Time: 0.1\nOp Time: 0.2\n"
         b"Correctness: 0.8 Model: ece408\n"
         b"New Inference\nVariant: constant\nOp Time: 0.3\nOp Time: 0.4\n"
@@ -136,7 +136,7 @@ def test_each_variants_figures_are_read_back_as_an_inference(name, variants):
     assert done.returncode == 0
     said = re.findall(r"^Variant: (\w+)$", done.stdout, re.MULTILINE)
     assert said == [variant for variant in variants if variant]
-    inferences = logs.find(done.stdout.encode()).inferences
+    inferences = findings.find(done.stdout.encode()).inferences
     assert len(inferences) == len(variants)
     assert all(one.agreement == 1.0 for one in inferences)
     assert all(len(one.op_times_s) == 2 for one in inferences)

@@ -9,11 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runner import events as ev
-from runner.cancel import Cancel
-from runner.engines.sequence import in_order
-from runner.errors import BusyError, EngineError, ImageError
-from runner.model import (
+from runner.core import (
     BuildSpec,
     EngineFacts,
     Gpu,
@@ -30,6 +26,10 @@ from runner.model import (
     Stream,
     Workspace,
 )
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import BusyError, EngineError, ImageError
+from runner.engines.sequence import in_order
 
 
 @dataclass(frozen=True)

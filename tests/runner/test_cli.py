@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import events
+from runner.core import events
 
 RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
@@ -132,17 +132,17 @@ def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
 
 
 def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
-    from runner import runs
-    from runner.cli import settings
-    from runner.model import Reason, State, Verdict
+    from runner.cli import common
+    from runner.core import Reason, State, Verdict
+    from runner.store import runs
     from tests.runner.test_record import CREATED
 
-    place = settings.home()
+    place = common.home()
     paths = place.run(CREATED.run_id)
     paths.root.mkdir(parents=True)
     with runs.Recorder(paths) as recorder:
         recorder.keep(CREATED)
-        with settings.opened(place) as known:
+        with common.opened(place) as known:
             known.put(recorder.record)
         recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
 

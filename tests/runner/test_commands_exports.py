@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.commands.exports import claimed, exporting
-from runner.model import ProfileFile
+from runner.commandline.exports import claimed, exporting
+from runner.core import ProfileFile
 
 NAMES = (
     *("t.nvprof", "t.nvprof.31", "t.nvprof.31.1", "t-31.nvprof", "t-a-node7.nvprof"),

@@ -13,10 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from runner import data
-from runner.data import DataPlaces
-from runner.events import DataMissing, DataReady, Event, Progress, Warned
-from runner.model import DataMount, DataResource
+from runner.archive import datafiles
+from runner.archive.datafiles import DataPlaces
+from runner.core import DataMount, DataResource
+from runner.core.events import (
+    DataMissing,
+    DataReady,
+    Event,
+    Progress,
+    Warned,
+)
 
 CONTENT = b"ten thousand pictures" * 100_000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -30,7 +36,7 @@ def resource(url: str = NOWHERE, md5: str | None = MD5, name: str = "images.gz")
 def resolved(
     places: DataPlaces, *resources: DataResource, download: bool = True
 ) -> tuple[list[Event], tuple[DataMount, ...]]:
-    steps = data.resolve(resources, places, download=download)
+    steps = datafiles.resolve(resources, places, download=download)
     seen: list[Event] = []
     while True:
         try:

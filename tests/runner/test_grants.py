@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from runner import events as ev
-from runner.cancel import Cancel
-from runner.model import (
+from runner.core import (
     Gpu,
     GpuSituation,
     GpuState,
@@ -18,6 +16,8 @@ from runner.model import (
     State,
     WayTried,
 )
+from runner.core import events as ev
+from runner.core.cancel import Cancel
 from tests.runner.fake import FakeEngine, Says
 from tests.runner.test_job import carry_out, project
 

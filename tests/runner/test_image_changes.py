@@ -6,9 +6,8 @@ import dataclasses
 
 import pytest
 
-from runner import image
-from runner.image import changes, labels, parts
-from runner.model import (
+from runner import images
+from runner.core import (
     BuildImage,
     BuildSpec,
     BuiltImage,
@@ -17,6 +16,7 @@ from runner.model import (
     Origin,
     Push,
 )
+from runner.images import changes, labels, parts
 
 TEXT = "FROM debian:bookworm-slim AS cpu\n"
 MINE = Origin("project", "machine", "folder")
@@ -172,7 +172,7 @@ def test_the_plan_of_a_run_says_what_changed():
     spec = BuildSpec("rai_build.yml", build_image=BUILD)
     facts = dataclasses.replace(FACTS, built=(one(),), **EDITED)
 
-    assert image.plan(spec, facts).why == "the Dockerfile has changed"
+    assert images.plan(spec, facts).why == "the Dockerfile has changed"
 
 
 # Labels
@@ -180,7 +180,7 @@ def test_the_plan_of_a_run_says_what_changed():
 
 def marked(build: BuildImage, **facts) -> dict[str, str]:
     spec = BuildSpec("rai_build.yml", build_image=build)
-    return labels.written(image.plan(spec, dataclasses.replace(FACTS, **facts)))
+    return labels.written(images.plan(spec, dataclasses.replace(FACTS, **facts)))
 
 
 def read(found: dict[str, str], *tags: str) -> BuiltImage | None:
@@ -239,6 +239,6 @@ def test_an_image_without_a_key_is_not_ours():
 
 
 def test_the_labels_of_a_base_that_rai_built_are_all_replaced():
-    bare = labels.written(image.plan(BuildSpec("f", build_image=BuildImage()), None))
+    bare = labels.written(images.plan(BuildSpec("f", build_image=BuildImage()), None))
 
     assert bare.keys() == marked(BUILD).keys()

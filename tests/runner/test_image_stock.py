@@ -6,9 +6,8 @@ import dataclasses
 
 import pytest
 
-from runner import image
-from runner.image import stock
-from runner.model import (
+from runner import images
+from runner.core import (
     BuildImage,
     BuildSpec,
     BuiltImage,
@@ -16,6 +15,7 @@ from runner.model import (
     ImageParts,
     Origin,
 )
+from runner.images import inventory
 
 MINE = Origin("project", "machine", "folder")
 OTHER = Origin("project", "machine", "another folder")
@@ -30,10 +30,10 @@ def plans(*current: str, targets=("cpu",)):
         for target in targets
     ]
     bare = ImageFacts({}, "linux/amd64", STAGES, "c0ffee")
-    wanted = {spec.build_image.target: image.plan(spec, bare) for spec in specs}
+    wanted = {spec.build_image.target: images.plan(spec, bare) for spec in specs}
     present = {wanted[target].reference: "sha256:x" for target in current}
     facts = dataclasses.replace(bare, present=present)
-    return [image.plan(spec, facts) for spec in specs]
+    return [images.plan(spec, facts) for spec in specs]
 
 
 CPU, GPU = (plan.reference for plan in plans(targets=("cpu", "gpu")))
@@ -71,7 +71,7 @@ OLD_GPU = built("rai-build:old-gpu", 0, "gpu")
     ],
 )
 def test_what_a_later_build_of_the_project_replaced_is_outdated(images, planned, gone):
-    found = stock.outdated(images, MINE, planned)
+    found = inventory.outdated(images, MINE, planned)
 
     assert [one.id for one in found] == [one.id for one in gone]
 
@@ -79,9 +79,9 @@ def test_what_a_later_build_of_the_project_replaced_is_outdated(images, planned,
 def test_an_image_is_current_by_its_name_whoever_built_it():
     theirs = built(CPU, 1, origin=OTHER)
 
-    assert stock.current(theirs, plans("cpu"))
-    assert not stock.current(built(GPU, 1), plans("cpu"))
-    assert not stock.current(theirs, plans())
+    assert inventory.current(theirs, plans("cpu"))
+    assert not inventory.current(built(GPU, 1), plans("cpu"))
+    assert not inventory.current(theirs, plans())
 
 
 NAMED = built("rai-build:1", 1, tags=("rai-build:1", "me/it:1"), names=("me/it:1",))
@@ -102,7 +102,7 @@ FOREIGN = built("rai-build:1", 1, tags=("rai-build:1", "mine:1"))
     ],
 )
 def test_what_is_used_or_has_a_name_of_its_own_stays(one, everything, names, why):
-    found = stock.prune([one], everything=everything)
+    found = inventory.prune([one], everything=everything)
 
     assert [r.names for r in found.removals] == ([] if names is None else [names])
     assert [kept.why for kept in found.kept] == ([] if why is None else [why])
@@ -111,6 +111,6 @@ def test_what_is_used_or_has_a_name_of_its_own_stays(one, everything, names, why
 def test_what_comes_free_at_least_is_what_each_shares_with_none():
     images = [built("a", 1, shared_bytes=60), built("b", 1, shared_bytes=None)]
 
-    found = stock.prune(images, everything=False)
+    found = inventory.prune(images, everything=False)
 
-    assert stock.least_freed_bytes(found.removals) == 140
+    assert inventory.least_freed_bytes(found.removals) == 140

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import index
-from runner.errors import RaiError
-from runner.model import (
+from runner.core import (
     CommandRecord,
     EngineFacts,
     Findings,
@@ -24,6 +22,8 @@ from runner.model import (
     State,
     Verdict,
 )
+from runner.core.errors import RaiError
+from runner.store import index
 
 
 def record(run_id: str, created_at: float = 1.0, **more: object) -> RunRecord:
@@ -197,7 +197,7 @@ def test_several_processes_write_at_once_and_nothing_is_lost(path):
 
 def test_importing_the_index_imports_nothing_heavy():
     heavy = "{'yaml', 'docker', 'zstandard', 'numpy', 'rich', 'typer', 'msgspec'}"
-    code = f"import sys, runner.index; sys.exit(str({heavy} & set(sys.modules)))"
+    code = f"import sys, runner.store.index; sys.exit(str({heavy} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )

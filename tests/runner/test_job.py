@@ -7,10 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from runner import data, events, job, record, runs, spec
-from runner.cancel import Cancel
-from runner.model import JobRequest, Outcome, ProfileFile, Reason, RunRecord, State
-from runner.paths import Home
+from runner import buildfile, job
+from runner.archive import datafiles
+from runner.core import (
+    JobRequest,
+    Outcome,
+    ProfileFile,
+    Reason,
+    RunRecord,
+    State,
+    events,
+    record,
+)
+from runner.core.cancel import Cancel
+from runner.store import runs
+from runner.store.paths import Home
 from tests.runner.fake import FakeEngine, Says
 
 SPEC = """\
@@ -44,10 +55,10 @@ def carry_out(
 ) -> tuple[RunRecord, list[events.Event], Home]:
     home = Home(project.parent / "home")
     text = text or SPEC % str(forgiving).lower()
-    parsed, _ = spec.parse(text, "rai_build.yml")
+    parsed, _ = buildfile.parse(text, "rai_build.yml")
     request = JobRequest(project, parsed, text, parsed.profile, keep_going, gpu_wait_s)
     paths = runs.create(home)
-    places = data.DataPlaces(None, project, home.data)
+    places = datafiles.DataPlaces(None, project, home.data)
     cancel = cancel or Cancel()
     told = []
     for event in job.run(request, engines, paths, places, cancel, download=False):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runner.logs import find
-from runner.model import Findings, Inference
+from runner.core import Findings, Inference
+from runner.findings import find
 
 RUN = """\
 ✱ Running /usr/bin/time python m2.1.py

@@ -6,10 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.logs import combined, find, gpu_faults
-from runner.logs.gpu_faults import LONGEST_LINE, fault
-from runner.logs.traces import Traces, bones
-from runner.model import Findings, GpuFault, GpuFaultKind, Reason
+from runner.core import (
+    Findings,
+    GpuFault,
+    GpuFaultKind,
+    Reason,
+)
+from runner.findings import combined, find, gpu_faults
+from runner.findings.gpu_faults import LONGEST_LINE, fault
+from runner.findings.traces import Traces, bones
 
 KIND = GpuFaultKind
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from runner.logs import find, op_time_sum
-from runner.model import Findings, Inference
+from runner.core import Findings, Inference
+from runner.findings import find, op_time_sum
 
 RUN_2019 = """\
 Loading fashion-mnist data... done

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runner.logs import find
-from runner.model import Findings, ProfileRow, ProfileTable
+from runner.core import Findings, ProfileRow, ProfileTable
+from runner.findings import find
 
 NOW = """\
 ==PROF== Connected to process 411 (/build/m3)

@@ -6,8 +6,13 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.logs import Scanner, combined, find
-from runner.model import Findings, GpuFaultKind, Inference, TimeUsage
+from runner.core import (
+    Findings,
+    GpuFaultKind,
+    Inference,
+    TimeUsage,
+)
+from runner.findings import Scanner, combined, find
 
 OUTPUT = b"""\
 \xe2\x9c\xb1 Running /usr/bin/time python m2.1.py

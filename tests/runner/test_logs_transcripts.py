@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.logs import find
-from runner.model import Findings, Inference, ProfileRow, ProfileTable, TimeUsage
+from runner.core import (
+    Findings,
+    Inference,
+    ProfileRow,
+    ProfileTable,
+    TimeUsage,
+)
+from runner.findings import find
 
 
 def _folder() -> Path:

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, asdict, field, fields, replace
 
 import pytest
 
-from runner.model.noun import noun
+from runner.core.noun import noun
 
 
 @noun

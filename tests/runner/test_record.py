@@ -6,9 +6,7 @@ from typing import get_args
 
 import pytest
 
-from runner import events as ev
-from runner import record
-from runner.model import (
+from runner.core import (
     STEPS,
     EngineFacts,
     Findings,
@@ -22,8 +20,10 @@ from runner.model import (
     State,
     Stream,
     Verdict,
+    record,
     step,
 )
+from runner.core import events as ev
 
 CREATED = ev.Created(
     "0a1b2c",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import report
-from runner.model import (
+from runner.core import (
     CommandRecord,
     Findings,
     GitState,

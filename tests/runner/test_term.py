@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner import events as ev
 from runner import report
-from runner.model import (
+from runner.core import (
     EngineFacts,
     Gpu,
     GpuProcess,
@@ -21,8 +20,9 @@ from runner.model import (
     Stream,
     Verdict,
 )
-from runner.term.face import Face, Mode
-from runner.term.sayings import ending, lines
+from runner.core import events as ev
+from runner.terminal.console import Face, Mode
+from runner.terminal.messages import ending, lines
 
 FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", True, ("memory", "pids"))
 IMAGE = ImageUsed("rai-build:abc", "sha256:1", ImageAction.BUILD, "nothing like it")

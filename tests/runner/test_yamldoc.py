@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.model import Severity
-from runner.yamldoc import (
+from runner.core import Severity
+from runner.yamlfile import (
     Fields,
     Mapping,
     Problems,

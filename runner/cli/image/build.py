@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import settings
-from runner.errors import UsageError
-from runner.model import BuildImage, BuildSpec, ImageAction, Reason
+from runner.cli import common
+from runner.core import (
+    BuildImage,
+    BuildSpec,
+    ImageAction,
+    Reason,
+)
+from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
@@ -46,22 +51,23 @@ def build(
     Where nothing has changed, it is not built again. Its reference is the only line on
     stdout.
     """
-    from runner import image
-    from runner.cancel import Cancel
-    from runner.cli import asked, interrupt
+    from runner import images
+    from runner.cli import interrupt
+    from runner.cli import request as asking
+    from runner.core.cancel import Cancel
     from runner.engines import imagestore
     from runner.report import size
-    from runner.term.face import Face, Mode
-    from runner.term.problems import problems
+    from runner.terminal.console import Face, Mode
+    from runner.terminal.problems import problems
 
-    config = settings.load()
-    request, warnings = asked.request(path, config, False, None)
+    config = common.load()
+    request, warnings = asking.request(path, config, False, None)
     face = Face(Mode(config.progress), aside=True)
     if face.mode is not Mode.QUIET:
         problems(warnings)
     store = imagestore.store(config.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
-    plan = image.plan(spec, store.image_facts(request.project, spec))
+    plan = images.plan(spec, store.image_facts(request.project, spec))
     cancel = Cancel()
     with interrupt.heeded(cancel, face):
         for event in store.prepare(plan, request.project, cancel):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import settings
-from runner.errors import UsageError
+from runner.cli import common
+from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.core import BuildSpec, BuiltImage
     from runner.engines.imagestore import ImageStore
-    from runner.image.stock import Kept, Prune, Removal
-    from runner.model import BuildSpec, BuiltImage
+    from runner.images.inventory import Kept, Prune, Removal
 
 
 def prune(
@@ -41,16 +41,16 @@ def prune(
     An image that a container uses stays, and one with a name of its own; with --all a
     name that a build file gave goes too.
     """
-    from runner.cli.image import asked
+    from runner.cli.image import request
     from runner.engines import imagestore
-    from runner.image import stock
+    from runner.images import inventory
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError("nobody can be asked here: add --yes, or --dry-run to look")
-    config = settings.load()
-    spec = None if everything and path is None else asked.spec(path or Path())
-    store = imagestore.store(config.engine, spec or asked.NO_SPEC)
-    found = stock.prune(_candidates(store, spec, everything), everything=everything)
+    config = common.load()
+    spec = None if everything and path is None else request.spec(path or Path())
+    store = imagestore.store(config.engine, spec or request.NO_SPEC)
+    found = inventory.prune(_candidates(store, spec, everything), everything=everything)
     _tell(found, store.origin(Path()).machine)
     if dry_run or not found.removals:
         return
@@ -64,12 +64,12 @@ def prune(
 def _candidates(
     store: ImageStore, spec: BuildSpec | None, everything: bool
 ) -> list[BuiltImage]:
-    from runner.cli.image import asked
+    from runner.cli.image import request
 
-    built = asked.built(store)
+    built = request.built(store)
     if spec is None:
         return built
-    project = asked.project(store, spec)
+    project = request.project(store, spec)
     if everything:
         return [image for image in built if image.origin == project.origin]
     return project.outdated(built)
@@ -78,9 +78,9 @@ def _candidates(
 def _tell(found: Prune, machine: str) -> None:
     """Say what would go, what it would free, and what stays."""
     from runner.cli.image import words
-    from runner.image import stock
+    from runner.images import inventory
     from runner.report import size
-    from runner.term.tables import blocks
+    from runner.terminal.tables import blocks
 
     _keep(found.kept)
     if not found.removals:
@@ -89,10 +89,10 @@ def _tell(found: Prune, machine: str) -> None:
     images = [removal.image for removal in found.removals]
 
     def names(image: BuiltImage) -> str:
-        return ", ".join(stock.other_names(image))
+        return ", ".join(inventory.other_names(image))
 
     blocks([words.table(images, machine, "with its names", names)])
-    least = size(stock.least_freed_bytes(found.removals))
+    least = size(inventory.least_freed_bytes(found.removals))
     print(f"{_images(len(found.removals))} can go; that frees {least} or more")
 
 
@@ -109,10 +109,10 @@ def _remove(store: ImageStore, removals: Sequence[Removal]) -> None:
 
 
 def _keep(kept: Sequence[Kept]) -> None:
-    from runner.image import stock
+    from runner.images import inventory
 
     for one in kept:
-        print(f"{stock.reference(one.image)} stays: {one.why}")
+        print(f"{inventory.reference(one.image)} stays: {one.why}")
 
 
 def _images(number: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from runner.image import stock
-from runner.model import BuiltImage, ImageAction, ImagePlan
+from runner.core import BuiltImage, ImageAction, ImagePlan
+from runner.images import inventory
 from runner.report import Table, ago, size
 
 HEADS = ("image", "target", "size", "built", "project")
@@ -25,8 +25,8 @@ def table(
     now = time.time()
     rows = tuple(
         (
-            stock.reference(image),
-            stock.target(image),
+            inventory.reference(image),
+            inventory.target(image),
             size(image.size_bytes),
             ago(now - image.created_at),
             project(image, machine),
@@ -42,7 +42,7 @@ def table(
 def contents(images: Sequence[BuiltImage]) -> Table | None:
     """Give what is known besides of those images of which something is."""
     rows = tuple(
-        (stock.reference(image), size(image.shared_bytes), ", ".join(_known(image)))
+        (inventory.reference(image), size(image.shared_bytes), ", ".join(_known(image)))
         for image in images
         if image.shared_bytes or _known(image)
     )
@@ -76,5 +76,5 @@ def outlook(plan: ImagePlan) -> str:
 
 def _known(image: BuiltImage) -> list[str]:
     versions = [f"{name} {version}" for name, version in image.versions]
-    keys = [tag for tag in image.tags if tag != stock.reference(image)]
+    keys = [tag for tag in image.tags if tag != inventory.reference(image)]
     return [*versions, *keys]

@@ -13,12 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cancel import Cancel
-from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, reachable
-from runner.engines.gpu import OnThisMachine
-from runner.errors import EngineError
-from runner.events import Event
-from runner.model import (
+from runner.core import (
     BuildSpec,
     BuiltImage,
     EngineFacts,
@@ -31,13 +26,18 @@ from runner.model import (
     Reason,
     Workspace,
 )
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Event
+from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, reachable
+from runner.gpu.watch import OnThisMachine
 
 if TYPE_CHECKING:
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
-    from runner.engines.docker.gpu import Supply
+    from runner.engines.docker.gpu.options import Supply
     from runner.engines.imagestore import Removed
-    from runner.image.stock import Removal
+    from runner.images.inventory import Removal
 
 __all__ = ["DockerEngine", "reachable"]
 
@@ -73,7 +73,7 @@ class DockerEngine(OnThisMachine):
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
         """Look up the images that are there, and what a build would be made of."""
-        from runner.engines.docker.image import image_facts
+        from runner.engines.docker.images.prepare import image_facts
 
         return image_facts(self._client, project, spec)
 
@@ -81,53 +81,53 @@ class DockerEngine(OnThisMachine):
         self, plan: ImagePlan, project: Path, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull, build or find the image."""
-        from runner.engines.docker.image import prepare
+        from runner.engines.docker.images.prepare import prepare
 
         return prepare(self._client, self._answer, plan, project, cancel)
 
     def origin(self, project: Path) -> Origin:
         """Mark a project's folder as its images are marked."""
-        from runner.engines.docker.images import origin
+        from runner.engines.docker.images.built import origin
 
         return origin(project)
 
     def image_bytes(self, reference: str) -> int:
         """Say how large an image is."""
-        from runner.engines.docker.images import size_bytes
+        from runner.engines.docker.images.built import size_bytes
 
         return size_bytes(self._client, reference)
 
     def built_images(self) -> tuple[BuiltImage, ...]:
         """List the images that rai built."""
-        from runner.engines.docker.images import built
+        from runner.engines.docker.images.built import built
 
         return built(self._client)
 
     def remove_images(self, removals: Sequence[Removal]) -> Removed:
         """Remove images by their names."""
-        from runner.engines.docker.images import remove
+        from runner.engines.docker.images.built import remove
 
         return remove(self._client, removals)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Say which GPUs its containers can have; elsewhere, look from one."""
-        from runner.engines.docker.gpu_query import situation
+        from runner.engines.docker.gpu.query import situation
 
         return situation(self._client, self._supply, image)
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a GPU of this machine as its other runs do; another's on the engine."""
         if self._supply.shared:
-            from runner import nvidia
+            from runner.gpu import nvidia
 
             return nvidia.hold(gpu, run_id)
-        from runner.engines.docker.gpu_hold import hold
+        from runner.engines.docker.gpu.hold import hold
 
         return hold(self._client, gpu, run_id)
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps in one container, each as a command of its own."""
-        from runner.engines.docker.job import run
+        from runner.engines.docker.container.job import run
 
         return run(self._client, work, cancel, self._supply if work.gpu else None)
 
@@ -156,7 +156,7 @@ class DockerEngine(OnThisMachine):
     @property
     def _supply(self) -> Supply:
         from runner.engines.docker.facts import gpus
-        from runner.engines.docker.gpu import Supply
+        from runner.engines.docker.gpu.options import Supply
 
         return Supply(
             gpus(self._info, self._api_version, self._answer.endpoint), self.machine

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from runner.engines.docker.client import Client, UnusableError, hang_up
-from runner.engines.docker.feed import Feed
-from runner.engines.docker.frames import Demultiplexer
+from runner.engines.docker.exec.background import Feed
+from runner.engines.docker.exec.frames import Demultiplexer
 
 READ_BYTES = 1 << 18
 POLL_S = 0.1

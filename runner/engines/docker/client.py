@@ -11,9 +11,9 @@ import requests
 from docker.tls import TLSConfig
 from docker.types import CancellableStream
 
+from runner.core import Problem, Reason
+from runner.core.errors import EngineError
 from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, Endpoint
-from runner.errors import EngineError
-from runner.model import Problem, Reason
 
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound

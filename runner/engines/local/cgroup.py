@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from runner.model import MIB, MOST_PIDS, Limits
-from runner.model.noun import noun
+from runner.core import MIB, MOST_PIDS, Limits
+from runner.core.noun import noun
 
 CONTROLLERS = ("memory", "pids")
 CLOSE_S = 5.0

@@ -11,23 +11,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from runner import commands, process
-from runner.cancel import Cancel
-from runner.engines import datafile, launch, source
-from runner.engines.disk import DiskWatch
-from runner.engines.environment import SYSTEM_PATH, environment
-from runner.engines.folders import Folders, made, reap
-from runner.engines.gpu import files, groups, nodes, visible
-from runner.engines.imageless import Imageless
-from runner.engines.local import cgroup, sandbox
-from runner.engines.local.greeting import Greeting
-from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
-from runner.engines.local.tools import provide, redirected
-from runner.engines.sequence import in_order
-from runner.errors import EngineError
-from runner.events import BuildFolder, CommandFinished, Event, Starting, Usage
-from runner.model import (
+from runner import commandline, process
+from runner.archive import source
+from runner.core import (
     BuildSpec,
     DataFile,
     DataMount,
@@ -38,6 +24,32 @@ from runner.model import (
     Reason,
     Step,
     Workspace,
+)
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import (
+    BuildFolder,
+    CommandFinished,
+    Event,
+    Starting,
+    Usage,
+)
+from runner.engines import datafile, launch
+from runner.engines.disk import DiskWatch
+from runner.engines.environment import SYSTEM_PATH, environment
+from runner.engines.folders import Folders, made, reap
+from runner.engines.imageless import Imageless
+from runner.engines.local import cgroup, sandbox
+from runner.engines.local.host import TIME, host
+from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
+from runner.engines.local.start_marker import Greeting
+from runner.engines.local.tools import provide, redirected
+from runner.engines.sequence import in_order
+from runner.gpu.watch import (
+    files,
+    groups,
+    nodes,
+    visible,
 )
 
 READABLE_BY_ALL = 0o004
@@ -188,7 +200,7 @@ class _Run:
         invocation = step.invocation
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
-        words = commands.argv(invocation, self._bash)
+        words = commandline.argv(invocation, self._bash)
         limited = launch.limited(words, self._work.limits, greeting.word)
         command = launch.clean(self._environment, limited)
         groups = self._group.joins if self._group else []

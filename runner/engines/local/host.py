@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from runner.model.noun import noun
+from runner.core.noun import noun
 
 SYSTEM = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", "usr")
 """The folders of the host's root that are seen: programs and their settings, no one's

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.core import DataMount, Limits, Profile
+from runner.core.noun import noun
 from runner.engines.folders import Folders
 from runner.engines.local.host import Host
-from runner.model import DataMount, Limits, Profile
-from runner.model.noun import noun
 
 EMPTY = ("/data", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/var")
 TOOLS = "/run/rai"

@@ -9,15 +9,15 @@ from functools import cache
 from pathlib import Path
 
 from runner import process
-from runner.engines import source
+from runner.archive import source
+from runner.core import Limits, Profile
+from runner.core.errors import EngineError
+from runner.core.noun import noun
 from runner.engines.folders import made
 from runner.engines.local import bwrap
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import Layout, Owner, layout
 from runner.engines.local.tools import provide
-from runner.errors import EngineError
-from runner.model import Limits, Profile
-from runner.model.noun import noun
 
 OWNER = (10001, 10001)
 """Whom root becomes: no one that a machine knows."""

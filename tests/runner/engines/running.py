@@ -10,19 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from runner.cancel import Cancel
-from runner.engines import Engine
-from runner.events import (
-    BuildFolder,
-    CommandFinished,
-    CommandSkipped,
-    Event,
-    GpuGiven,
-    Output,
-    Tick,
-    Usage,
-)
-from runner.model import (
+from runner.core import (
     Command,
     DataMount,
     GpuGrant,
@@ -34,6 +22,18 @@ from runner.model import (
     Stream,
     Workspace,
 )
+from runner.core.cancel import Cancel
+from runner.core.events import (
+    BuildFolder,
+    CommandFinished,
+    CommandSkipped,
+    Event,
+    GpuGiven,
+    Output,
+    Tick,
+    Usage,
+)
+from runner.engines import Engine
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
 RUN_ID = f"contract{os.getpid()}"

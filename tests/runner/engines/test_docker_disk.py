@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from runner.cancel import Cancel
-from runner.engines.docker import DockerEngine, confinement
+from runner.core import Profile, Reason, Workspace
+from runner.core.cancel import Cancel
+from runner.core.events import CommandFinished, Warned
+from runner.engines.docker import DockerEngine
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import UnusableError
-from runner.events import CommandFinished, Warned
-from runner.model import Profile, Reason, Workspace
+from runner.engines.docker.container import confinement
 from tests.engines.running import LIMITS, RUN_ID, Subject, direct, run, shell
 
 pytestmark = pytest.mark.docker

@@ -13,20 +13,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner import image
-from runner.cancel import Cancel
-from runner.engines.docker import DockerEngine
-from runner.errors import ImageError
-from runner.events import (
-    BuildOutput,
-    BuildStarted,
-    Event,
-    ImageReady,
-    Progress,
-    PullStarted,
-)
-from runner.image.stock import Removal
-from runner.model import (
+from runner import images
+from runner.core import (
     BuildImage,
     BuildSpec,
     ImageAction,
@@ -34,6 +22,18 @@ from runner.model import (
     Push,
     Reason,
 )
+from runner.core.cancel import Cancel
+from runner.core.errors import ImageError
+from runner.core.events import (
+    BuildOutput,
+    BuildStarted,
+    Event,
+    ImageReady,
+    Progress,
+    PullStarted,
+)
+from runner.engines.docker import DockerEngine
+from runner.images.inventory import Removal
 from tests.runner.engines.registry import Registry
 from tests.runner.engines.running import Subject, run
 
@@ -73,7 +73,7 @@ def spec(name: str, **named) -> BuildSpec:
 
 
 def planned(engine: DockerEngine, project: Path, wanted: BuildSpec) -> ImagePlan:
-    return image.plan(wanted, engine.image_facts(project, wanted))
+    return images.plan(wanted, engine.image_facts(project, wanted))
 
 
 def prepare(

@@ -19,16 +19,24 @@ from pathlib import Path
 
 import pytest
 
-from runner.engines.docker import DockerEngine, archives, confinement, context, owner
-from runner.engines.docker.buildlog import BuildxLog, ClassicLog
-from runner.engines.docker.disk import sizes
+from runner.core import (
+    BuildSpec,
+    DataFile,
+    Profile,
+    Stream,
+    Workspace,
+)
+from runner.core.errors import EngineError
+from runner.engines.docker import DockerEngine, owner
+from runner.engines.docker.container import confinement, tarstreams
+from runner.engines.docker.container.disk import sizes
+from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import find, reachable
-from runner.engines.docker.feed import Feed
-from runner.engines.docker.frames import Demultiplexer
-from runner.engines.docker.meter import parse
-from runner.engines.docker.transfer import split
-from runner.errors import EngineError
-from runner.model import BuildSpec, DataFile, Profile, Stream, Workspace
+from runner.engines.docker.exec.background import Feed
+from runner.engines.docker.exec.frames import Demultiplexer
+from runner.engines.docker.images import context
+from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
+from runner.engines.docker.images.transfer import split
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 
@@ -124,7 +132,7 @@ def test_an_engine_that_is_too_old_is_refused_with_both_versions(monkeypatch):
 def test_asking_whether_an_engine_answers_does_not_import_the_sdk():
     script = (
         "import sys; from runner.engines.docker import DockerEngine, reachable;"
-        "from runner.model import BuildSpec;"
+        "from runner.core import BuildSpec;"
         "DockerEngine().check(BuildSpec('x')); sys.exit('docker' in sys.modules)"
     )
     environ = {**os.environ, "DOCKER_HOST": "unix:///no/such.sock"}
@@ -217,7 +225,7 @@ def moved(members: dict[str, bytes | str], owner_id: int = 10001) -> tarfile.Tar
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     buffer.seek(0)
-    data = b"".join(archives.in_blocks(archives.workspace(buffer, owner_id)))
+    data = b"".join(tarstreams.in_blocks(tarstreams.workspace(buffer, owner_id)))
     return tarfile.open(fileobj=io.BytesIO(data))
 
 
@@ -242,7 +250,7 @@ def test_hard_links_follow_the_move_and_symbolic_ones_stay():
 
 def test_data_files_become_an_archive_that_all_may_read(tmp_path):
     path = tmp_path / "local-name"
-    pieces = archives.data_files([verified(path, b"x" * 1000, "set.gz")])
+    pieces = tarstreams.data_files([verified(path, b"x" * 1000, "set.gz")])
     with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar:
         (member,) = tar.getmembers()
         assert (member.name, member.mode, member.size) == ("set.gz", 0o444, 1000)
@@ -254,7 +262,7 @@ def test_a_data_file_that_became_another_is_an_error(tmp_path):
     for content in (b"x" * 10, b"y" * 1000):
         path.write_bytes(content)
         with pytest.raises(EngineError, match="changed while"):
-            list(archives.data_files([file]))
+            list(tarstreams.data_files([file]))
 
 
 @pytest.mark.parametrize("linked", ["data", "data/set"])
@@ -273,7 +281,7 @@ def test_a_data_file_of_the_project_that_became_a_link_is_not_followed(
     (project / linked).symlink_to(secret if linked == "data" else secret / "set")
 
     with pytest.raises(EngineError, match="leads out"):
-        list(archives.data_files([file]))
+        list(tarstreams.data_files([file]))
 
 
 def verified(
@@ -286,7 +294,7 @@ def verified(
 
 def test_small_pieces_travel_in_blocks():
     sent: list[int] = []
-    blocks = list(archives.in_blocks([b"x" * 100] * 10_000, sent.append))
+    blocks = list(tarstreams.in_blocks([b"x" * 100] * 10_000, sent.append))
     assert sum(map(len, blocks)) == sum(sent) == 1_000_000
     assert len(blocks) == 4
 

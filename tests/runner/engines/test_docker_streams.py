@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from runner.cancel import Cancel
+from runner.core.cancel import Cancel
 from runner.engines.docker.attach import upload
 from runner.engines.docker.client import connect
 from runner.engines.docker.endpoint import Answer, Endpoint
-from runner.engines.docker.messages import messages
+from runner.engines.docker.images.messages import messages
 
 API_TIMEOUT_S = 0.3
 

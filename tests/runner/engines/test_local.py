@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from runner.core import BuildSpec, DataFile, DataMount
+from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
-from runner.errors import EngineError
-from runner.model import BuildSpec, DataFile, DataMount
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import RUN_ID, Subject, run
 
@@ -199,9 +199,9 @@ def test_nothing_is_left_of_a_run(subject: Subject, scratch: Path):
 
 
 def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: Path):
-    from runner.cancel import Cancel
-    from runner.events import Output
-    from runner.model import Workspace
+    from runner.core import Workspace
+    from runner.core.cancel import Cancel
+    from runner.core.events import Output
     from tests.runner.engines.running import SOURCE, shell
     from tests.runner.engines.running import source as opener
 

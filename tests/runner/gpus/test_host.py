@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from runner import nvidia, process
+from runner import process
+from runner.gpu import nvidia
 from tests.runner.gpus import machines
 
 MIB = 1 << 20

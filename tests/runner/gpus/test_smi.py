@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.nvidia import smi
+from runner.gpu.nvidia import smi
 from tests.runner.gpus import machines
 
 OLD = 'Field "mig.mode.current" is not a valid field to query.\n'

@@ -1,0 +1,50 @@
+"""The archives of a run: a project folder going in, a build folder coming back.
+
+Going in: ``survey`` looks, ``pack`` writes. Coming back: ``BuildWriter`` keeps what an
+engine sends. ``open_tar``, ``files`` and ``unpack`` read either kind, trusting nothing
+in it.
+"""
+
+from runner.archive.build import BuildWriter
+from runner.archive.caps import (
+    BUILD,
+    UPLOAD,
+    Caps,
+    build_caps,
+)
+from runner.archive.contents import (
+    Kind,
+    LeftOut,
+    Member,
+    Survey,
+    survey,
+)
+from runner.archive.read import (
+    Unpacked,
+    files,
+    folder_beside,
+    open_tar,
+    taken,
+    unpack,
+)
+from runner.archive.write import pack
+
+__all__ = [
+    "BUILD",
+    "UPLOAD",
+    "BuildWriter",
+    "Caps",
+    "Kind",
+    "LeftOut",
+    "Member",
+    "Survey",
+    "Unpacked",
+    "build_caps",
+    "files",
+    "folder_beside",
+    "open_tar",
+    "pack",
+    "survey",
+    "taken",
+    "unpack",
+]

@@ -1,0 +1,72 @@
+"""What the commands about images share: the project, and how its runs get theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import images
+from runner.cli.project import build_file, read_spec
+from runner.core import (
+    BuildSpec,
+    BuiltImage,
+    ImagePlan,
+    Origin,
+    Problem,
+)
+from runner.core.errors import ImageError, UsageError
+from runner.core.noun import noun
+from runner.images import inventory
+
+if TYPE_CHECKING:
+    from runner.engines.imagestore import ImageStore
+
+NO_SPEC = BuildSpec("")
+"""Stands for no project: where an engine has to be found all the same."""
+
+
+@noun
+class Project:
+    """A project's folder and how its runs would get their image now.
+
+    There is a plan for each target that a run may have, or a problem in its place.
+    """
+
+    origin: Origin
+    plans: tuple[ImagePlan, ...]
+    problems: tuple[Problem, ...] = ()
+
+    def outdated(self, built: Sequence[BuiltImage]) -> list[BuiltImage]:
+        """Pick its builds that later ones replaced."""
+        return inventory.outdated(built, self.origin, self.plans)
+
+
+def built(store: ImageStore) -> list[BuiltImage]:
+    """List what rai built on an engine, the newest first."""
+    return sorted(store.built_images(), key=lambda image: -image.created_at)
+
+
+def spec(path: Path | None) -> BuildSpec | None:
+    """Read the build file of a folder; None where none is named and none is here."""
+    try:
+        build_file(path or Path())
+    except UsageError:
+        if path is not None:
+            raise
+        return None
+    return read_spec(path or Path())[0]
+
+
+def project(store: ImageStore, spec: BuildSpec) -> Project:
+    """Ask the engine how runs of a project would get their image."""
+    folder = Path(spec.file).parent
+    facts = store.image_facts(folder, spec)
+    plans: dict[ImagePlan, None] = {}
+    problems: dict[Problem, None] = {}
+    for gpu in (False, True):
+        try:
+            plans[images.plan(spec.built_for(gpu), facts)] = None
+        except ImageError as error:
+            problems |= dict.fromkeys(error.problems)
+    return Project(store.origin(folder), tuple(plans), tuple(problems))

@@ -1,0 +1,90 @@
+"""The figures that a program printed, and the GPU faults that it told."""
+
+from __future__ import annotations
+
+from runner.core.gpu_fault import GpuFault, GpuFaultKind
+from runner.core.noun import noun
+
+
+@noun
+class Inference:
+    """What one run of a network printed; None and () for what it did not print.
+
+    ``agreement`` belongs to synthetic images and is never an accuracy.
+    """
+
+    op_times_s: tuple[float, ...] = ()
+    correctness: float | None = None
+    model: str | None = None
+    accuracy: float | None = None
+    agreement: float | None = None
+    made_up: bool = False
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the images were made up: so it said, or its result does."""
+        return self.made_up or self.agreement is not None
+
+
+@noun
+class TimeUsage:
+    """What GNU time, or a shell's ``time``, printed."""
+
+    user_s: float
+    system_s: float
+    elapsed_s: float
+    cpu_percent: int | None = None
+    max_rss_kb: int | None = None
+
+
+@noun
+class ProfileRow:
+    """One line of a profiler's table."""
+
+    name: str
+    percent: float
+    total_s: float
+    calls: int
+    avg_s: float | None = None
+    min_s: float | None = None
+    max_s: float | None = None
+
+
+@noun
+class ProfileTable:
+    """One table of a profiler: ``section`` is e.g. "GPU activities" or "API calls"."""
+
+    tool: str
+    section: str
+    rows: tuple[ProfileRow, ...]
+
+
+@noun
+class ProfileFile:
+    """A file that a profiler wrote; ``path`` is within the build folder."""
+
+    tool: str
+    path: str
+    size_bytes: int
+
+
+@noun
+class Findings:
+    """All that was found in a piece of output, in its order.
+
+    ``gpu_faults`` holds the first of each kind.
+    """
+
+    inferences: tuple[Inference, ...] = ()
+    time_usage: tuple[TimeUsage, ...] = ()
+    profiles: tuple[ProfileTable, ...] = ()
+    gpu_faults: tuple[GpuFault, ...] = ()
+
+    @property
+    def gpu_fault(self) -> GpuFault | None:
+        """The fault that counts: a lost GPU, else the first; the rest follow from it.
+
+        Which of two streams spoke first is not known: the standard output goes before.
+        """
+        lost = (f for f in self.gpu_faults if f.kind is GpuFaultKind.DEVICE_LOST)
+        return next(lost, next(iter(self.gpu_faults), None))

@@ -1,0 +1,46 @@
+"""One finding about a text file or a machine, with its place."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from runner.core.noun import noun
+
+
+class Severity(StrEnum):
+    """Whether a problem stops the run."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@noun
+class Place:
+    """A spot in a text file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@noun
+class Problem:
+    """One finding: what is wrong, where, and what to do about it."""
+
+    message: str
+    place: Place | None = None
+    hint: str = ""
+    severity: Severity = Severity.ERROR
+
+    @property
+    def finding(self) -> str:
+        """Say it without its place's and its kind's marks: what, and what to do."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        kind = "warning: " if self.severity is Severity.WARNING else ""
+        return f"{where}{kind}{self.finding}"

@@ -1,0 +1,159 @@
+"""Reads output as it streams and tells what was found, in flat memory.
+
+Output is looked at in blocks of one fixed size, so that how it was delivered cannot
+matter. A block without a trace of any figure is passed over whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable
+
+from runner.core import Findings
+from runner.findings import gpu_faults
+from runner.findings.cuts import mended
+from runner.findings.gpu_faults import GpuFaultReader
+from runner.findings.inference import InferenceReader
+from runner.findings.lines import LineReader
+from runner.findings.profiles import ProfileReader
+from runner.findings.timing import TimingReader
+from runner.findings.traces import Traces, bones
+
+_BLOCK = 64 * 1024
+
+# A cut in two leaves one half whole, so both halves of each word are listed.
+_TRACES = Traces(
+    (
+        *("Op T", "OpT", "ime:", "Correc", "tness:", "Agree", "ment:"),
+        *("EvalM", "etric:", "Test A", "uracy:", "system ", "elapsed"),
+        *("real", "user", "New Inf", "Loading", "Running", "Test bat", "NVPROF"),
+        *("Profiling res", "API calls", "GPU activ", "Time(%)", "Time (%)"),
+        *("Statistics", "Summary", "stats report", "/reports/"),
+        *(", Context ", ", Stream ", '"Kernel Name"'),
+    )
+)
+_STAMP = re.compile(r"\[ ?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][^\]]{5,60}\] +")
+"""What the original puts before each message when it is asked to be verbose."""
+
+_PLAIN = bytes([*range(0x20, 0x7F), *range(0x80, 0x100)]) + b"\t\n"
+
+
+class Scanner:
+    """Takes one stream of a command piece by piece; see `findings`.
+
+    Each stream needs its own, since two of them meet in the middle of lines.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._lines = LineReader()
+        self._held = ""
+        self._inferences = InferenceReader()
+        self._timing = TimingReader()
+        self._profiles = ProfileReader()
+        self._gpu_faults = GpuFaultReader()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece, of any size."""
+        self._buffer += data
+        if len(self._buffer) < _BLOCK:
+            return
+        whole = len(self._buffer) // _BLOCK * _BLOCK
+        for start in range(0, whole, _BLOCK):
+            self._scan(bytes(self._buffer[start : start + _BLOCK]))
+        del self._buffer[:whole]
+
+    def findings(self) -> Findings:
+        """Tell what has been found so far, taking the output to end here."""
+        end = copy.deepcopy(self)
+        return end._finish()
+
+    def _finish(self) -> Findings:
+        self._scan(bytes(self._buffer))
+        self._every(self._lines.finish())
+        self._read(self._held)
+        self._inferences.close()
+        self._profiles.close()
+        return Findings(
+            inferences=tuple(self._inferences.found),
+            time_usage=tuple(self._timing.found),
+            profiles=tuple(self._profiles.found),
+            gpu_faults=tuple(self._gpu_faults.found),
+        )
+
+    def _scan(self, block: bytes) -> None:
+        """Read a block, or where it is dull only the lines that meet its neighbours."""
+        if _dull(block):
+            head, tail = _edges(block)
+            if 0 < head < tail:
+                self._all_lines(block[:head])
+                block = block[head if self._busy else tail :]
+        self._all_lines(block)
+
+    @property
+    def _busy(self) -> bool:
+        readers = (self._inferences, self._timing, self._profiles)
+        return any(reader.busy for reader in readers)
+
+    def _all_lines(self, data: bytes) -> None:
+        self._every(self._lines.feed(data))
+
+    def _every(self, lines: list[str]) -> None:
+        """Hold each line until the next one shows that it was not cut."""
+        lines = [_unstamped(line.strip()) for line in lines]
+        self._gpu_faults.read(lines)
+        for line in lines:
+            whole = mended(self._held, line)
+            if whole is None:
+                self._read(self._held)
+                whole = line
+            self._held = whole
+
+    def _read(self, line: str) -> None:
+        self._inferences.read(line)
+        self._timing.read(line)
+        self._profiles.read(line)
+
+
+def find(text: bytes | str) -> Findings:
+    """Tell everything that is found in a whole piece of output, in its order."""
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    scanner = Scanner()
+    scanner.feed(data)
+    return scanner.findings()
+
+
+def combined(parts: Iterable[Findings]) -> Findings:
+    """Put the findings of several streams or commands together, in their order."""
+    every = tuple(parts)
+    return Findings(
+        inferences=tuple(one for part in every for one in part.inferences),
+        time_usage=tuple(one for part in every for one in part.time_usage),
+        profiles=tuple(one for part in every for one in part.profiles),
+        gpu_faults=tuple(one for part in every for one in part.gpu_faults),
+    )
+
+
+def _unstamped(line: str) -> str:
+    match = _STAMP.match(line) if line[:1] == "[" else None
+    return line[match.end() :] if match else line
+
+
+def _edges(block: bytes) -> tuple[int, int]:
+    """Tell where a block's second line ends, and where its last four begin."""
+    head = block.find(b"\n", block.find(b"\n") + 1) + 1
+    tail = len(block)
+    for _ in range(4):
+        tail = block.rfind(b"\n", 0, max(tail, 0))
+    return head, tail + 1
+
+
+def _dull(block: bytes) -> bool:
+    """Whether no line that lies inside a block can matter."""
+    kept = bones(block)
+    if _TRACES.within(block, kept) or gpu_faults.told_in(block, kept):
+        return False
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    return not block.translate(None, _PLAIN)

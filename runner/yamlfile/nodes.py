@@ -1,0 +1,70 @@
+"""A YAML document as a tree whose every node knows its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.core import Place
+from runner.core.noun import noun
+
+_SHOWN = 60
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@noun
+class Scalar:
+    """A value as the text that stands there.
+
+    ``plain`` is whether it was written without quotes; ``span`` is where it starts and
+    ends in the text, quotes included.
+    """
+
+    place: Place
+    text: str
+    plain: bool = True
+    span: tuple[int, int] = (0, 0)
+
+    @property
+    def null(self) -> bool:
+        """Whether YAML takes this for nothing at all."""
+        return self.plain and self.text in _NULLS
+
+
+@noun
+class Sequence:
+    """A list."""
+
+    place: Place
+    items: tuple[Node, ...]
+
+
+@noun
+class Mapping:
+    """Keys with their values, in the order of the file."""
+
+    place: Place
+    entries: tuple[tuple[Scalar, Node], ...]
+
+    def get(self, key: str) -> Node | None:
+        """Give the value of a key."""
+        return next((value for k, value in self.entries if k.text == key), None)
+
+    def key(self, key: str) -> Scalar | None:
+        """Give the key itself, which knows its place."""
+        return next((k for k, _ in self.entries if k.text == key), None)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key.text for key, _ in self.entries)
+
+
+Node = Scalar | Sequence | Mapping
+
+
+def kind(node: Node) -> str:
+    """Name a node's kind as a sentence needs it."""
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if isinstance(node, Sequence):
+        return "a list"
+    text = " ".join(node.text.split())
+    return f'"{text}"' if len(text) <= _SHOWN else f'"{text[:_SHOWN]}..."'
