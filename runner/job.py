@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, TypeVar
 
-from runner import archive, files, git, images, machine
-from runner.archive import datafiles
+from runner import archive, files, images, machine
+from runner.archive import Project, datafiles
 from runner.commandline import plan as plan_command
 from runner.core import (
     Archive,
@@ -20,17 +20,19 @@ from runner.core import (
     ImageUsed,
     JobRequest,
     Reason,
-    Severity,
     State,
     Step,
     Stream,
     Verdict,
     Workspace,
+    parcel,
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError, RaiError
-from runner.engines import Engine
+from runner.core.parcel import Parcel
+from runner.core.run import GitState
+from runner.engines.base import Engine
 from runner.gpu import allocation
 from runner.report import verdicts
 from runner.store import runs
@@ -62,6 +64,7 @@ def steps(spec: BuildSpec, gpu: bool) -> tuple[Step, ...]:
 
 def run(
     request: JobRequest,
+    project: Project,
     engines: Sequence[Engine],
     paths: RunPaths,
     places: datafiles.DataPlaces,
@@ -71,13 +74,15 @@ def run(
 ) -> Generator[ev.Event, None, None]:
     """Run the job on the first engine; every event is recorded, then yielded.
 
+    ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
+
     A later engine takes over where an earlier one cannot have the image that it would
     have to build. The last event is Finished. Only a defect of rai itself raises, after
     its Finished.
     """
     files.write(paths.spec, request.spec_text.encode())
-    with runs.Recorder(paths) as recorder:
-        life = _Life(request, engines, paths, places, cancel, download)
+    with closing(project), runs.Recorder(paths) as recorder:
+        life = _Life(request, project, engines, paths, places, cancel, download)
         try:
             for event in life.events():
                 yield recorder.keep(event)
@@ -100,6 +105,7 @@ class _Life:
     def __init__(
         self,
         request: JobRequest,
+        project: Project,
         engines: Sequence[Engine],
         paths: RunPaths,
         places: datafiles.DataPlaces,
@@ -107,6 +113,7 @@ class _Life:
         download: bool,
     ) -> None:
         self.request = request
+        self.project = project
         self.engines = engines
         self.paths = paths
         self.places = places
@@ -122,17 +129,12 @@ class _Life:
         self.reached: set[int] = set()
 
     def events(self) -> Iterator[ev.Event]:
-        request = self.request
-        project = request.project
-        yield ev.Created(
-            self.paths.id,
-            str(project),
-            request.spec.file,
-            git.state(project),
-            machine.describe(),
-        )
+        request, shown = self.request, str(self.request.project)
+        git = self.project.git()
+        here = machine.describe()
+        yield ev.Created(self.paths.id, shown, request.spec.file, git, here)
         yield from self._turn_to(self.engines[0], request.why)
-        packed = yield from self._unless_cancelled(self._pack())
+        packed = yield from self._unless_cancelled(self._pack(git))
         mounts = yield from self._unless_cancelled(
             datafiles.resolve(request.spec.data, self.places, download=self.download)
         )
@@ -186,17 +188,30 @@ class _Life:
         self.gpus = yield from allocation.look(engine, spec)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
-    def _pack(self) -> Generator[ev.Event, None, Archive]:
+    def _pack(self, git: GitState | None) -> Generator[ev.Event, None, Archive]:
         yield ev.Packing()
-        survey = archive.survey(self.request.project)
-        for problem in survey.problems:
-            if problem.severity is Severity.WARNING:
-                where = f"{problem.place}: " if problem.place else ""
-                yield ev.Warned(where + problem.finding)
-        packed = yield from archive.pack(survey, self.paths.source)
+        packed = yield from self.project.pack(self.paths.source)
+        self._seal(packed, git)
         yield ev.Packed(packed.sha256, packed.size_bytes, packed.members)
         yield ev.StateChanged(State.PACKED)
         return packed
+
+    def _seal(self, packed: Archive, git: GitState | None) -> None:
+        """Write down beside the archive what anyone needs to run it again."""
+        request = self.request
+        sealed = Parcel(
+            project=str(request.project),
+            spec_file=request.spec.file,
+            spec_text=request.spec_text,
+            sha256=packed.sha256,
+            user=machine.user(),
+            git=git,
+            profile=request.profile,
+            gpus=request.gpus,
+            keep_going=request.keep_going,
+            gpu_wait_s=request.gpu_wait_s,
+        )
+        files.write(self.paths.parcel, parcel.to_json(sealed))
 
     def _prepare(self) -> Generator[ev.Event, None, tuple[Engine, str | None]]:
         """Have the image on the first engine that can; give it and the reference."""
@@ -219,7 +234,7 @@ class _Life:
                 yield from self._turn_to(engine, why)
 
     def _image(self, engine: Engine) -> Generator[ev.Event, None, str | None]:
-        spec, project = self.spec, self.request.project
+        spec, project = self.spec, self.project.folder
         facts = engine.image_facts(project, spec)
         if facts is None:
             if spec.names_image:

@@ -30,6 +30,16 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def user() -> str:
+    """Return the name of the user whose rights this process has, or its number."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"
+
+
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()

@@ -19,6 +19,12 @@ from runner.archive.contents import (
     Survey,
     survey,
 )
+from runner.archive.project import (
+    FolderProject,
+    Project,
+    SealedProject,
+    read_parcel,
+)
 from runner.archive.read import (
     Unpacked,
     files,
@@ -34,9 +40,12 @@ __all__ = [
     "UPLOAD",
     "BuildWriter",
     "Caps",
+    "FolderProject",
     "Kind",
     "LeftOut",
     "Member",
+    "Project",
+    "SealedProject",
     "Survey",
     "Unpacked",
     "build_caps",
@@ -44,6 +53,7 @@ __all__ = [
     "folder_beside",
     "open_tar",
     "pack",
+    "read_parcel",
     "survey",
     "taken",
     "unpack",

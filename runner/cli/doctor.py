@@ -16,8 +16,8 @@ def doctor(as_json: common.JsonFlag = False) -> None:
     from runner.core import Reason, record
     from runner.terminal.tables import blocks
 
-    config = common.load()
-    found = findings.examine(config.home, config.data_dir, dict(os.environ))
+    settings = common.settings()
+    found = findings.examine(settings.home, settings.data_dir, dict(os.environ))
     if as_json:
         common.print_json(record.plain(found))
     else:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from runner import archive
 from runner.cli import common
-from runner.cli.project import build_file
 from runner.core import Severity
 from runner.core.errors import NotAllowedError
-from runner.terminal.problems import problems
+from runner.session.project import build_file
 
 
 def show(path: Path, as_json: bool) -> None:
@@ -35,6 +34,6 @@ def show(path: Path, as_json: bool) -> None:
         )
     warnings = [p for p in found.problems if p.severity is Severity.WARNING]
     errors = [p for p in found.problems if p.severity is Severity.ERROR]
-    problems(warnings)
+    common.warn(warnings)
     if errors := [*errors, *found.over(archive.UPLOAD)]:
         raise NotAllowedError(*errors)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from runner.cli.common import JsonFlag, print_json
-from runner.cli.project import NAMES
+from runner.session.project import NAMES
 
 STARTER = """\
 rai:

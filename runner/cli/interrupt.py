@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from types import FrameType
 
 from runner.core.cancel import Cancel
-from runner.terminal.console import Face
+from runner.terminal.console import Console
 
 
 @contextmanager
-def heeded(cancel: Cancel, face: Face) -> Iterator[None]:
+def heeded(cancel: Cancel, console: Console) -> Iterator[None]:
     """Let the first Ctrl-C (or TERM) end it cleanly, and the second at once."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         if cancel.requested:
             raise KeyboardInterrupt
         cancel.request()
-        face.line("Stopping; once more to leave at once.", "yellow")
+        console.line("Stopping; once more to leave at once.", "yellow")
 
     before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -12,10 +12,11 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     from runner import report
     from runner.core import record
     from runner.store import runs
+    from runner.store.home import opened
     from runner.terminal.tables import blocks
 
     place = common.home()
-    with common.opened(place) as known:
+    with opened(place) as known:
         # The end of a run may be in its folder and not yet in the index.
         under_way = [runs.read(place.run(e.id)) for e in known.list_runs(active=True)]
         known.put(*(one for one in under_way if one is not None and one.state.final))

@@ -31,7 +31,7 @@ def logs(
     """
     from runner.store.tail import Tail
 
-    paths = common.find(common.home(), run)
+    paths = common.found(run)
     _print(Tail(paths), paths, follow=follow, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import runner
 from runner.cli import common
 
 
@@ -24,17 +25,13 @@ def parse(
     from runner import report
     from runner.core import record
     from runner.core.errors import UsageError
-    from runner.findings import Scanner
     from runner.terminal.tables import blocks
 
-    scanner = Scanner()
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
-            while data := source.read(1 << 20):
-                scanner.feed(data)
+            found = runner.parse(source)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
-    found = scanner.findings()
     if as_json:
         common.print_json(record.plain(found))
     elif shown := report.figures(found):

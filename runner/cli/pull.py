@@ -22,12 +22,13 @@ def pull(
     from runner import archive
     from runner.core import Limits, record
     from runner.core.errors import UsageError
+    from runner.store.home import record_of
 
-    paths = common.find(common.home(), run)
+    paths = common.found(run)
     if not paths.build.exists():
         raise UsageError(f"run {paths.id} brought no build folder back")
     into = (output or Path(f"build-{paths.id}")).absolute()
-    limits = common.record_of(paths).limits or Limits()
+    limits = record_of(paths).limits or Limits()
     done = archive.unpack(paths.build, into, archive.build_caps(limits), root="build")
     if as_json:
         common.print_json({"folder": str(into), **record.plain(done)})

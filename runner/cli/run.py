@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +11,8 @@ import typer
 from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.core import JobRequest, RunRecord
-    from runner.store.paths import RunPaths
-    from runner.store.settings import Config
-    from runner.terminal.console import Face
+    from runner.session import Run
+    from runner.terminal.console import Console
 
 
 def run(
@@ -61,35 +57,33 @@ def run(
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
-    from runner import engines
-
     if dry_run:
-        from runner.cli import dry_run as listing
+        from runner.cli.dry_run import show
 
-        listing.show(path, as_json)
+        show(path, as_json)
         return
-    config = common.load(
-        engine=engine, profile=profile, progress=progress, gpu_wait=wait
-    )
+    from runner import session
+    from runner.core import record
+    from runner.terminal.console import Console, Mode
+
+    asked = session.Options(engine, profile, progress, gpus, wait, keep_going)
     if output is not None:
         _refuse_output(output)
-    with engines.looking_around(config.engine):
-        from runner.cli import request as asking
-        from runner.core import record
-        from runner.terminal.console import Face, Mode
-        from runner.terminal.problems import problems
-
-        request, warnings = asking.request(path, config, keep_going, gpus)
-    face = Face(Mode(config.progress), aside=as_json)
-    if face.mode is not Mode.QUIET:
-        problems(warnings)
+    prepared = session.prepare(path, asked)
+    console = Console(Mode(prepared.settings.progress), aside=as_json)
+    if console.mode is not Mode.QUIET:
+        common.warn(prepared.warnings)
     if queue:
-        face.line(f"Warning: there are no queues here; {queue} is ignored.", "yellow")
-    done, paths = _carry_out(request, config, face)
+        console.line(
+            f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
+        )
+    started = session.start(prepared)
+    _show(started, console)
+    done = started.record
     if as_json:
         common.print_json(record.plain(done))
-    if output is not None and paths.build.exists():
-        _bring_back(paths, done, output, face)
+    if output is not None and started.paths.build.exists():
+        _bring_back(started, output, console)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
@@ -105,63 +99,28 @@ def _refuse_output(output: Path) -> None:
     archive.folder_beside(output.absolute()).rmdir()
 
 
-def _carry_out(
-    request: JobRequest, config: Config, face: Face
-) -> tuple[RunRecord, RunPaths]:
-    """Run it, show it, list it; give its record."""
-    from dataclasses import replace
-
-    from runner import engines, job
-    from runner.archive import datafiles
+def _show(started: Run, console: Console) -> None:
+    """Carry the run out while it is shown; signals end it cleanly."""
     from runner.cli import interrupt
-    from runner.core import events
     from runner.core.cancel import Cancel
-    from runner.store import runs
-    from runner.store.paths import Home
-    from runner.terminal.messages import ending
 
-    ci = bool(os.environ.get("CI"))
-    choice = engines.choose(config.engine, request.spec, ci=ci)
-    request = replace(request, why=choice.why)
-    place = Home(config.home)
-    lost = runs.sweep(place)
-    paths = runs.create(place)
-    places = datafiles.DataPlaces(config.data_dir, request.project, place.data)
     cancel = Cancel()
-    began = time.monotonic()
-    told = job.run(
-        request, choice.engines, paths, places, cancel, download=config.download
-    )
-    with common.opened(place) as known:
-        known.put(*lost)
-        try:
-            with interrupt.heeded(cancel, face), closing(told):
-                for event in told:
-                    face.show(event)
-                    if isinstance(event, events.Created):
-                        known.put(common.record_of(paths))
-                    elif isinstance(event, events.Finished):
-                        took_s = time.monotonic() - began
-                        whole = face.mode == "quiet"
-                        said = ending(paths.id, event, took_s, whole=whole)
-                        for text, colour in said:
-                            face.line(text, colour)
-        except KeyboardInterrupt:
-            left = f"Run {paths.id} was left at once: rai show {paths.id}"
-            face.line(left, "red")
-            raise
-        finally:
-            if (done := runs.read(paths)) is not None:
-                known.put(done)
-    return common.record_of(paths), paths
+    try:
+        with interrupt.heeded(cancel, console), closing(started.events(cancel)) as told:
+            for event in told:
+                console.show(event)
+    except KeyboardInterrupt:
+        left = f"Run {started.id} was left at once: rai show {started.id}"
+        console.line(left, "red")
+        raise
 
 
-def _bring_back(paths: RunPaths, record: RunRecord, output: Path, face: Face) -> None:
+def _bring_back(done: Run, output: Path, console: Console) -> None:
     from runner import archive
     from runner.core import Limits
 
-    caps = archive.build_caps(record.limits or Limits())
-    came = archive.unpack(paths.build, output.absolute(), caps, root="build")
-    face.line(f"The build folder is in {output}.", "green")
+    caps = archive.build_caps(done.record.limits or Limits())
+    came = archive.unpack(done.paths.build, output.absolute(), caps, root="build")
+    console.line(f"The build folder is in {output}.", "green")
     for name in came.left_out:
-        face.line(f"Warning: left out of it: {name}", "yellow")
+        console.line(f"Warning: left out of it: {name}", "yellow")

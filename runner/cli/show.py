@@ -14,9 +14,10 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
     """
     from runner import report
     from runner.core import record
+    from runner.store.home import record_of
     from runner.terminal.tables import blocks
 
-    found = common.record_of(common.find(common.home(), run))
+    found = record_of(common.found(run))
     if as_json:
         common.print_json(record.plain(found))
     else:

@@ -122,7 +122,8 @@ class RunRecord:
 class JobRequest:
     """One run as it was asked for; ``why`` says why this engine serves it.
 
-    ``gpu_wait_s`` is how long it waits for a GPU that others use.
+    ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is what the
+    command line said of them, which ``spec`` already has.
     """
 
     project: Path
@@ -132,3 +133,4 @@ class JobRequest:
     keep_going: bool = False
     gpu_wait_s: float = 600.0
     why: str = ""
+    gpus: str | None = None

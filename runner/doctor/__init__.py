@@ -12,7 +12,7 @@ from runner.core import GIB, BuildSpec, GpuSituation
 from runner.core.errors import EngineError
 from runner.doctor import gpus
 from runner.doctor.finding import Finding, Health
-from runner.engines import Engine
+from runner.engines.base import Engine
 from runner.gpu import nvidia
 from runner.gpu.watch import this_machine
 

@@ -15,7 +15,8 @@ from runner.core import (
 )
 from runner.core.errors import EngineError
 from runner.core.noun import noun
-from runner.engines import Engine, make
+from runner.engines import make
+from runner.engines.base import Engine
 from runner.images.inventory import Kept, Removal
 
 KEEPING = "docker"

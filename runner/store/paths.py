@@ -39,6 +39,16 @@ class RunPaths:
         return self.root / "source.tar.zst"
 
     @property
+    def parcel(self) -> Path:
+        """What to run and how: with the packed project, all that a worker needs."""
+        return self.root / "parcel.json"
+
+    @property
+    def unpacked(self) -> Path:
+        """A sealed project's files, while its run lasts."""
+        return self.root / "project"
+
+    @property
     def build(self) -> Path:
         """The build folder that came back."""
         return self.root / "build.tar.zst"

@@ -35,7 +35,7 @@ PROGRESS = ("auto", "tty", "plain", "quiet")
 
 
 @noun
-class Config:
+class Settings:
     """Every setting; paths are absolute, ``gpu_wait`` is in seconds."""
 
     home: Path
@@ -66,7 +66,7 @@ class Policy:
     strict: Place | None = None
 
 
-def config_files() -> tuple[Path, ...]:
+def settings_files() -> tuple[Path, ...]:
     """Name the settings files of this machine and user, weakest first."""
     folder = platformdirs.user_config_dir("rai", appauthor=False)
     return MACHINE_FILE, Path(folder, "config.yml")
@@ -76,11 +76,11 @@ def load(
     environ: Mapping[str, str],
     files: Sequence[Path],
     flags: Mapping[str, str | None],
-) -> tuple[Config, list[Problem]]:
+) -> tuple[Settings, list[Problem]]:
     """Read all settings; the list holds warnings.
 
-    ``flags`` has the keys of Config, as text, None where not given. ConfigError carries
-    all problems at once.
+    ``flags`` has the keys of Settings, as text, None where not given. ConfigError
+    carries all problems at once.
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []
@@ -93,7 +93,7 @@ def load(
     values |= _from_words(flags, options, problems)
     warnings = _only_warnings(problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
-    return Config(**{"home": Path(home), **values}), warnings
+    return Settings(**{"home": Path(home), **values}), warnings
 
 
 def policy(files: Sequence[Path]) -> tuple[Policy, list[Problem]]:

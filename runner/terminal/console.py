@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
@@ -33,7 +34,7 @@ class Mode(StrEnum):
     QUIET = "quiet"
 
 
-class Face:
+class Console:
     """Shows the events of one run on a terminal or in a log."""
 
     def __init__(self, mode: Mode = Mode.AUTO, *, aside: bool = False) -> None:
@@ -45,6 +46,7 @@ class Face:
         out = sys.stderr if aside else sys.stdout
         self._own = Sink(sys.stderr)
         self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: Sink(sys.stderr)}
+        self._run, self._began_s = "", time.monotonic()
         self._running, self._line_at_s = "", QUIET_FOR_A_LINE_S
         self._at_line_start = True
         self._shared = _same_place(out, sys.stderr)
@@ -66,10 +68,19 @@ class Face:
         elif isinstance(event, ev.BuildOutput):
             self._build(event.text)
         else:
-            for text, colour in messages.lines(event, self._running):
+            for text, colour in self._lines(event):
                 self.line(text, colour)
         if isinstance(event, ev.CommandStarted):
             self._running, self._line_at_s = event.text, QUIET_FOR_A_LINE_S
+
+    def _lines(self, event: ev.Event) -> messages.Lines:
+        if isinstance(event, ev.Created):
+            self._run, self._began_s = event.run_id, time.monotonic()
+        if isinstance(event, ev.Finished):
+            took_s = time.monotonic() - self._began_s
+            whole = self.mode is Mode.QUIET
+            return messages.ending(self._run, event, took_s, whole=whole)
+        return messages.lines(event, self._running)
 
     def line(self, text: str, colour: str = "") -> None:
         """Say one of rai's own lines, beginning with its bullet."""

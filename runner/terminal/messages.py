@@ -16,11 +16,11 @@ from runner.images import KEY_REPOSITORY
 
 CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
 
-Said = list[tuple[str, str]]
+Lines = list[tuple[str, str]]
 """Lines, each with its colour."""
 
 
-def lines(event: ev.Event, running: str = "") -> Said:
+def lines(event: ev.Event, running: str = "") -> Lines:
     """Give the lines that an event is told in; ``running`` is the latest command."""
     match event:
         case ev.EngineChosen():
@@ -60,7 +60,7 @@ def lines(event: ev.Event, running: str = "") -> Said:
             return _command_lines(event, running)
 
 
-def _gpus(use: GpuUse) -> Said:
+def _gpus(use: GpuUse) -> Lines:
     """Tell each GPU, and whoever else computes on it."""
     said = []
     before = {state.uuid: state for state in use.before}
@@ -92,7 +92,7 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
 
 
-def _command_lines(event: ev.Event, running: str) -> Said:
+def _command_lines(event: ev.Event, running: str) -> Lines:
     match event:
         case ev.Starting(what):
             return [(f"Starting {what}.", "yellow")]
@@ -129,7 +129,7 @@ def _failed(event: ev.CommandFinished, running: str) -> str:
     return f"`{report.one_line(running)}` {how} after {after}{more}."
 
 
-def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) -> Said:
+def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) -> Lines:
     """Give the last lines of a run; ``whole`` where nothing was shown before.
 
     What follows a message's first line is a failed build's last lines.

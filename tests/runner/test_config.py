@@ -63,7 +63,7 @@ def test_every_variable_is_read(tmp_path):
         [],
         {},
     )
-    assert found == settings.Config(
+    assert found == settings.Settings(
         home=tmp_path,
         engine="local",
         profile=Profile.STRICT,
@@ -148,7 +148,7 @@ def test_every_engine_can_be_asked_for_in_the_settings():
 
 
 def test_the_users_file_lies_in_the_users_configuration_folder(home):
-    machine, user = settings.config_files()
+    machine, user = settings.settings_files()
     assert machine == Path("/etc/rai/config.yml")
     assert user == home / "config" / "rai" / "config.yml"
 

@@ -18,7 +18,7 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from tests.runner.fake import FakeEngine, Says
+from runner.engines.fake import FakeEngine, Says
 from tests.runner.test_job import carry_out, project
 
 __all__ = ["project"]

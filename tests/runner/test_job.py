@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner import buildfile, job
-from runner.archive import datafiles
+from runner.archive import FolderProject, datafiles
 from runner.core import (
     JobRequest,
     Outcome,
@@ -20,9 +20,9 @@ from runner.core import (
     record,
 )
 from runner.core.cancel import Cancel
+from runner.engines.fake import FakeEngine, Says
 from runner.store import runs
 from runner.store.paths import Home
-from tests.runner.fake import FakeEngine, Says
 
 SPEC = """\
 rai: {version: 0.2}
@@ -61,7 +61,9 @@ def carry_out(
     places = datafiles.DataPlaces(None, project, home.data)
     cancel = cancel or Cancel()
     told = []
-    for event in job.run(request, engines, paths, places, cancel, download=False):
+    for event in job.run(
+        request, FolderProject(project), engines, paths, places, cancel, download=False
+    ):
         told.append(event)
         heard(event)
     found = runs.read(paths)

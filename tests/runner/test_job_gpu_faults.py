@@ -8,7 +8,7 @@ import pytest
 
 from runner import report
 from runner.core import GpuFaultKind, Reason, record
-from tests.runner.fake import FakeEngine, Says
+from runner.engines.fake import FakeEngine, Says
 from tests.runner.test_grants import HERE, spec
 from tests.runner.test_job import carry_out, project
 

@@ -51,32 +51,32 @@ def build(
     Where nothing has changed, it is not built again. Its reference is the only line on
     stdout.
     """
-    from runner import images
+    from runner import images, session
     from runner.cli import interrupt
-    from runner.cli import request as asking
     from runner.core.cancel import Cancel
     from runner.engines import imagestore
     from runner.report import size
-    from runner.terminal.console import Face, Mode
-    from runner.terminal.problems import problems
+    from runner.terminal.console import Console, Mode
 
-    config = common.load()
-    request, warnings = asking.request(path, config, False, None)
-    face = Face(Mode(config.progress), aside=True)
-    if face.mode is not Mode.QUIET:
-        problems(warnings)
-    store = imagestore.store(config.engine, request.spec)
+    prepared = session.prepare(path)
+    request, settings = prepared.request, prepared.settings
+    console = Console(Mode(settings.progress), aside=True)
+    if console.mode is not Mode.QUIET:
+        common.warn(prepared.warnings)
+    store = imagestore.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
     plan = images.plan(spec, store.image_facts(request.project, spec))
     cancel = Cancel()
-    with interrupt.heeded(cancel, face):
+    with interrupt.heeded(cancel, console):
         for event in store.prepare(plan, request.project, cancel):
-            face.show(event)
-    face.close()
+            console.show(event)
+    console.close()
     if cancel.requested:
         raise typer.Exit(Reason.CANCELLED.exit_code)
     large = size(store.image_bytes(plan.reference))
-    face.line(f"{plan.reference} ({large}) {DONE[plan.action]}: {plan.why}.", "green")
+    console.line(
+        f"{plan.reference} ({large}) {DONE[plan.action]}: {plan.why}.", "green"
+    )
     print(plan.reference)
 
 

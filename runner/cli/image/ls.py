@@ -12,7 +12,7 @@ from runner.cli import common
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.cli.image.request import Project
+    from runner.cli.image.project import Project
     from runner.core import BuiltImage
     from runner.report import Block
 
@@ -28,15 +28,15 @@ def ls(
 
     Where the project's image would be built anew, it says why.
     """
-    from runner.cli.image import request
+    from runner.cli.image import project as projects
     from runner.engines import imagestore
     from runner.terminal.tables import blocks
 
-    config = common.load()
-    spec = request.spec(path)
-    store = imagestore.store(config.engine, spec or request.NO_SPEC)
-    built = request.built(store)
-    project = request.project(store, spec) if spec else None
+    settings = common.settings()
+    spec = projects.spec(path)
+    store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
+    built = projects.built(store)
+    project = projects.project(store, spec) if spec else None
     if as_json:
         common.print_json(_plain(built, project))
         return

@@ -41,15 +41,15 @@ def prune(
     An image that a container uses stays, and one with a name of its own; with --all a
     name that a build file gave goes too.
     """
-    from runner.cli.image import request
+    from runner.cli.image import project as projects
     from runner.engines import imagestore
     from runner.images import inventory
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError("nobody can be asked here: add --yes, or --dry-run to look")
-    config = common.load()
-    spec = None if everything and path is None else request.spec(path or Path())
-    store = imagestore.store(config.engine, spec or request.NO_SPEC)
+    settings = common.settings()
+    spec = None if everything and path is None else projects.spec(path or Path())
+    store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
     found = inventory.prune(_candidates(store, spec, everything), everything=everything)
     _tell(found, store.origin(Path()).machine)
     if dry_run or not found.removals:
@@ -64,12 +64,12 @@ def prune(
 def _candidates(
     store: ImageStore, spec: BuildSpec | None, everything: bool
 ) -> list[BuiltImage]:
-    from runner.cli.image import request
+    from runner.cli.image import project as projects
 
-    built = request.built(store)
+    built = projects.built(store)
     if spec is None:
         return built
-    project = request.project(store, spec)
+    project = projects.project(store, spec)
     if everything:
         return [image for image in built if image.origin == project.origin]
     return project.outdated(built)

@@ -24,7 +24,7 @@ from pathlib import Path
 from runner.core import Gpu, Problem, Reason
 from runner.core.errors import BusyError, EngineError
 from runner.core.noun import noun
-from runner.gpu.nvidia.user import user
+from runner.machine import user
 
 LOCK_FOLDERS = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))
 NAME = "rai-gpu"

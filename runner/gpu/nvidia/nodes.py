@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.gpu.absence import Traces
-from runner.gpu.nvidia.user import user
+from runner.machine import user
 
 NVIDIA = "0x10de"
 DISPLAY_CLASS = "0x03"

@@ -29,7 +29,7 @@ from runner.core.events import (
     GpuGiven,
     Starting,
 )
-from runner.engines import Engine
+from runner.engines.base import Engine
 from tests.runner.engines.gpus import DRIVER_API, StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell
 

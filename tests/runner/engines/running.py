@@ -33,7 +33,7 @@ from runner.core.events import (
     Tick,
     Usage,
 )
-from runner.engines import Engine
+from runner.engines.base import Engine
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
 RUN_ID = f"contract{os.getpid()}"

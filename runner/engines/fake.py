@@ -1,4 +1,7 @@
-"""An engine that runs nothing: each command says and ends as its script tells."""
+"""An engine that runs nothing: each command prints and ends as its script says.
+
+For tests of whatever uses an engine, inside rai and out.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ from runner.engines.sequence import in_order
 
 @dataclass(frozen=True)
 class Says:
-    """What one command does."""
+    """What one command prints and how it ends.
+
+    ``cancels`` asks for the run's end meanwhile; ``breaks`` makes the engine fail.
+    """
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -70,12 +76,15 @@ class FakeEngine:
     built: list[str | None] = field(default_factory=list)
 
     def check(self, spec: BuildSpec) -> list[Problem]:
+        """Return no problems: a script can always be followed."""
         return []
 
     def facts(self) -> EngineFacts:
+        """Return the name that it was made with."""
         return EngineFacts(self.name, "1", "a script")
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+        """Return facts of a Dockerfile with two targets, where it has images."""
         return (
             ImageFacts({}, "linux/amd64", "FROM x AS cpu\nFROM x AS gpu")
             if self.images
@@ -85,6 +94,7 @@ class FakeEngine:
     def prepare(
         self, plan: ImagePlan, project: Path, cancel: Cancel
     ) -> Iterator[ev.Event]:
+        """Build nothing, or raise where there is to be no image."""
         if self.no_image:
             raise ImageError("no base image", reason=Reason.IMAGE_NOT_FOUND)
         self.built.append(plan.build.target if plan.build else None)
@@ -93,9 +103,12 @@ class FakeEngine:
         yield ev.ImageReady(used)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
+        """Return the situation that it was made with."""
         return (self.seen_inside if image else None) or self.situation
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU, or raise BusyError as often as the script says."""
+
         @contextmanager
         def held() -> Iterator[None]:
             if self.busy.get(gpu.uuid, 0) > 0:
@@ -108,9 +121,11 @@ class FakeEngine:
         return held()
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[ev.Event]:
+        """Follow the script."""
         yield ev.Starting()
         if work.gpu is not None:
-            assert self.held == [gpu.uuid for gpu in work.gpu.gpus]
+            if self.held != [gpu.uuid for gpu in work.gpu.gpus]:
+                raise EngineError("the run was given GPUs that it does not hold")
             use = GpuUse(work.gpu.ways[0], work.gpu.gpus, work.gpu.driver)
             yield ev.GpuGiven(use)
 

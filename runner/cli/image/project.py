@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import images
-from runner.cli.project import build_file, read_spec
 from runner.core import (
     BuildSpec,
     BuiltImage,
@@ -18,6 +17,7 @@ from runner.core import (
 from runner.core.errors import ImageError, UsageError
 from runner.core.noun import noun
 from runner.images import inventory
+from runner.session.project import build_file, read_spec
 
 if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from runner import buildfile
 from runner.core import BuildSpec, Problem, Severity
 from runner.core.errors import UsageError
 
@@ -11,7 +12,11 @@ NAMES = ("rai_build.yml", "rai-build.yml")
 
 
 def build_file(path: Path) -> Path:
-    """Give the build file of a project's folder, or the file itself."""
+    """Return the build file of a project's folder, or the file itself.
+
+    Raises:
+        UsageError: there is none; names a folder above that has one.
+    """
     if path.is_file():
         return path
     if not path.is_dir():
@@ -23,27 +28,31 @@ def build_file(path: Path) -> Path:
     for folder in full.parents:
         if any((folder / name).is_file() for name in NAMES):
             hint = f"{folder} has one: rai run -p {folder}"
-            raise UsageError(f"{full} holds no {NAMES[0]}; {hint}")
-    raise UsageError(f"{full} holds no {NAMES[0]}; `rai init` writes one")
+            raise UsageError(f"{full} has no {NAMES[0]}; {hint}")
+    raise UsageError(f"{full} has no {NAMES[0]}; `rai init` writes one")
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
-    """Read the build file; give it, its warnings, and its text."""
-    from runner import buildfile as grammar
+    """Parse a project's build file; return the spec, its warnings, and its text.
 
+    Raises:
+        UsageError: the file is absent or cannot be read.
+        SpecError: it has errors; carries every problem found.
+    """
     file = build_file(path)
     shown = str(file)
     try:
-        text = grammar.decode(file.read_bytes(), shown)
+        text = buildfile.decode(file.read_bytes(), shown)
     except OSError as error:
         raise UsageError(f"{shown}: {error.strerror}") from error
-    spec, problems = grammar.parse(text, shown)
-    return spec, [*problems, *_passed_over(file)], text
+    spec, problems = buildfile.parse(text, shown)
+    return spec, [*problems, *_ignored(file)], text
 
 
-def _passed_over(file: Path) -> list[Problem]:
+def _ignored(file: Path) -> list[Problem]:
+    """Warn of a second build file, which is not read."""
     others = [file.with_name(name) for name in NAMES if name != file.name]
     if file.name not in NAMES or not any(other.is_file() for other in others):
         return []
-    text = f"{others[0]} is passed over: {file.name} counts"
+    text = f"ignoring {others[0]}: {file.name} takes precedence"
     return [Problem(text, severity=Severity.WARNING)]
