@@ -135,6 +135,7 @@ def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
     from runner.cli import common
     from runner.core import Reason, State, Verdict
     from runner.store import runs
+    from runner.store.home import opened
     from tests.runner.test_record import CREATED
 
     place = common.home()
@@ -142,7 +143,7 @@ def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
     paths.root.mkdir(parents=True)
     with runs.Recorder(paths) as recorder:
         recorder.keep(CREATED)
-        with common.opened(place) as known:
+        with opened(place) as known:
             known.put(recorder.record)
         recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
 
