@@ -13,12 +13,13 @@ import re
 import tempfile
 from pathlib import Path
 
+from msgspec import Struct
+
 from runner import files, process
 from runner.core import GitState, Stream
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Output
-from runner.core.noun import noun
 
 TIME_S = 5.0
 SMALL_BYTES = 1 << 20
@@ -55,8 +56,7 @@ _STATUS = (
 )
 
 
-@noun
-class _Repository:
+class _Repository(Struct, frozen=True):
     """Where a working tree, its own part of the repository and the shared part lie."""
 
     tree: Path

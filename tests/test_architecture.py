@@ -63,7 +63,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     ),
     "zstandard": ("runner/archive",),
     "pathspec": ("runner/archive",),
-    "msgspec": ("runner/core/",),
     "platformdirs": ("runner/store/settings.py",),
     "pycuda": ("project/device.py",),
     "cuda": ("project/compiler.py",),

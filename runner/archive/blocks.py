@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 import zstandard
-
-from runner.core.noun import noun
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,8 +39,7 @@ class _Block:
         return self._compressor.compress(self.view[:length])
 
 
-@noun
-class _InFlight:
+class _InFlight(Struct, frozen=True):
     """A block that is on its way, and what is being made of it."""
 
     block: _Block

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from runner.core import Limits
-from runner.core.noun import noun
 
 
-@noun
-class Caps:
+class Caps(Struct, frozen=True):
     """Ceilings of one archive; all bytes are uncompressed."""
 
     total_bytes: int

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from runner.archive.caps import Caps
 from runner.archive.ignore import Rules, rules_of
 from runner.core import Problem
-from runner.core.noun import noun
 
 DEEPEST = 200
 """Folders within folders; more is a loop or a mistake."""
@@ -28,8 +29,7 @@ class Kind(StrEnum):
     LINK = "link"
 
 
-@noun
-class Member:
+class Member(Struct, frozen=True):
     """One thing to be sent; ``name`` is relative, with slashes."""
 
     name: str
@@ -39,8 +39,7 @@ class Member:
     target: str = ""
 
 
-@noun
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """One thing that stays; a folder's name ends with a slash and stands for all in it.
 
     ``why`` is the rule with its place (``.gitignore:3: *.o``) or a sentence.
@@ -50,8 +49,7 @@ class LeftOut:
     why: str
 
 
-@noun
-class Survey:
+class Survey(Struct, frozen=True):
     """What `rai run --dry-run` shows and ``pack`` sends.
 
     ``rules`` is the file whose rules count, "" for none. ``problems`` are warnings
@@ -112,8 +110,7 @@ def survey(project: Path) -> Survey:
     )
 
 
-@noun
-class _Walk:
+class _Walk(Struct, frozen=True):
     """One look through a folder tree; its lists fill as it goes."""
 
     members: list[Member]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from runner.core import Place, Problem, Severity
-from runner.core.noun import noun
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
@@ -17,8 +17,7 @@ SOURCES = (".raiignore", ".dockerignore", ".gitignore")
 """The first of these that the project has is the one that counts."""
 
 
-@noun
-class Match:
+class Match(Struct, frozen=True):
     """What the rules say of one name; ``final`` when nothing below can differ."""
 
     ignored: bool
@@ -26,8 +25,7 @@ class Match:
     final: bool
 
 
-@noun
-class RuleFile:
+class RuleFile(Struct, frozen=True):
     """The rules of one file, for names below its folder."""
 
     label: str
@@ -50,8 +48,7 @@ class RuleFile:
         return Match(result.include, f"{self.label}:{line}: {text}", final)
 
 
-@noun
-class Rules:
+class Rules(Struct, frozen=True):
     """The rules in force in one folder: its own file's first, then those above."""
 
     source: str

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 import zstandard
+from msgspec import Struct
 
 from runner.archive.caps import BUILD, Caps
 from runner.archive.meter import Meter, OverCapsError
@@ -24,7 +25,6 @@ from runner.archive.tree import (
     leaves,
 )
 from runner.core.errors import NotAllowedError, RaiError, UsageError
-from runner.core.noun import noun
 
 CHUNK = 1 << 20
 LONGEST_TARGET = 4095
@@ -33,8 +33,7 @@ LONGEST_TARGET = 4095
 _DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
 
 
-@noun
-class Unpacked:
+class Unpacked(Struct, frozen=True):
     """What came out; ``left_out`` says what did not, and why."""
 
     members: int

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 _TOKEN = re.compile(
     r"""(?P<continuation>\\\n)
@@ -53,8 +53,7 @@ class Kind(StrEnum):
         return self not in (Kind.BLANK, Kind.OPERATOR, Kind.COMMENT)
 
 
-@noun
-class Piece:
+class Piece(Struct, frozen=True):
     """A stretch of the line: ``raw`` as it stands there, ``value`` without quoting."""
 
     kind: Kind

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from runner.commandline.shell import names
-from runner.core.noun import noun
 
 DIGITS = "\1"
 """Stands in a name for a number that only the profiler knows."""
 
 
-@noun
-class Tool:
+class Tool(Struct, frozen=True):
     """A profiler: how it is told where to write, and what becomes of the name.
 
     ``flags`` are its options that take no value. ``endings`` is what it adds to the

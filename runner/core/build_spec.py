@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 
-from runner.core.noun import noun
+from msgspec import Struct
+from msgspec.structs import replace
+
 from runner.core.problem import Place
 from runner.core.units import GIB, MIB
 
 
-@noun
-class Command:
+class Command(Struct, frozen=True):
     """One entry of ``commands.build``; ``text`` is the line as written."""
 
     text: str
@@ -22,8 +22,7 @@ class Command:
     place: Place | None = None
 
 
-@noun
-class GpuRequest:
+class GpuRequest(Struct, frozen=True):
     """What ``resources.gpu`` asks for; architecture and memory are only notes.
 
     ``uuids`` are the very GPUs that the command line names, or their beginnings.
@@ -36,8 +35,7 @@ class GpuRequest:
     uuids: tuple[str, ...] = ()
 
 
-@noun
-class Limits:
+class Limits(Struct, frozen=True):
     """What a run may use. ``network`` is off unless asked for."""
 
     time_s: float = 3600.0
@@ -53,8 +51,7 @@ class Limits:
     file_bytes: int = 2 * GIB
 
 
-@noun
-class DataResource:
+class DataResource(Struct, frozen=True):
     """A file that a spec asks for: its address, checksum and where it shall appear.
 
     ``directory`` is the folder of the file inside the run, ``file_name`` its name.
@@ -67,15 +64,13 @@ class DataResource:
     place: Place | None = None
 
 
-@noun
-class Push:
+class Push(Struct, frozen=True):
     """Where a built image shall be pushed to."""
 
     image_name: str
 
 
-@noun
-class BuildImage:
+class BuildImage(Struct, frozen=True):
     """``commands.build_image``: which Dockerfile, which target, which tag.
 
     ``gpu_target`` is built in place of ``target`` for a run that is given a GPU.
@@ -98,8 +93,7 @@ class Profile(StrEnum):
     COMPATIBLE = "compatible"
 
 
-@noun
-class BuildSpec:
+class BuildSpec(Struct, frozen=True):
     """A whole rai_build.yml, in types."""
 
     file: str

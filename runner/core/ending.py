@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 
 class State(StrEnum):
@@ -157,8 +157,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled", 130, "It was stopped on request."
 
 
-@noun
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Three answers apart: did rai work, did the commands, is the answer right.
 
     ``passed`` is None when the job claims nothing about correctness.

@@ -6,10 +6,10 @@ output is kept in the log files, and the event says where (stream, offset, lengt
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any, get_args
+from functools import cache
 
-import msgspec
+from msgspec import Struct, json
+from msgspec.structs import asdict
 
 from runner.core import (
     EngineFacts,
@@ -26,11 +26,13 @@ from runner.core import (
     Stream,
     Verdict,
 )
-from runner.core.noun import noun
 
 
-@noun
-class Created:
+class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
+    """An event in JSON has its name beside its fields."""
+
+
+class Created(_Tagged, frozen=True):
     """A run begins: the first event of every run."""
 
     run_id: str
@@ -40,15 +42,13 @@ class Created:
     machine: Machine
 
 
-@noun
-class StateChanged:
+class StateChanged(_Tagged, frozen=True):
     """The run took a step."""
 
     state: State
 
 
-@noun
-class EngineChosen:
+class EngineChosen(_Tagged, frozen=True):
     """Which engine serves, how it confines, and what it cannot enforce."""
 
     engine: EngineFacts
@@ -57,13 +57,11 @@ class EngineChosen:
     why: str = ""
 
 
-@noun
-class Packing:
+class Packing(_Tagged, frozen=True):
     """The project is being looked through and packed."""
 
 
-@noun
-class Packed:
+class Packed(_Tagged, frozen=True):
     """The project is in an archive."""
 
     sha256: str
@@ -71,15 +69,13 @@ class Packed:
     members: int
 
 
-@noun
-class Warned:
+class Warned(_Tagged, frozen=True):
     """Something the user should know; the run goes on."""
 
     text: str
 
 
-@noun
-class Progress:
+class Progress(_Tagged, frozen=True):
     """How far a step has come; ``total`` None where it is unknown.
 
     ``task`` is "pack", "upload", "download NAME" or "pull"; both are in bytes. Shown,
@@ -91,8 +87,7 @@ class Progress:
     total: float | None
 
 
-@noun
-class DataReady:
+class DataReady(_Tagged, frozen=True):
     """A data file was found or downloaded, and its checksum is right."""
 
     name: str
@@ -100,8 +95,7 @@ class DataReady:
     origin: str
 
 
-@noun
-class DataMissing:
+class DataMissing(_Tagged, frozen=True):
     """A data file cannot be had; the commands decide what they can do without."""
 
     name: str
@@ -109,8 +103,7 @@ class DataMissing:
     why: str
 
 
-@noun
-class BuildStarted:
+class BuildStarted(_Tagged, frozen=True):
     """An image build begins."""
 
     reference: str
@@ -118,44 +111,38 @@ class BuildStarted:
     builder: str
 
 
-@noun
-class BuildOutput:
+class BuildOutput(_Tagged, frozen=True):
     """A piece of an image build's own output. Shown, not recorded."""
 
     text: str
 
 
-@noun
-class PullStarted:
+class PullStarted(_Tagged, frozen=True):
     """An image is fetched from its registry."""
 
     reference: str
 
 
-@noun
-class ImageReady:
+class ImageReady(_Tagged, frozen=True):
     """The image that the run starts from is there."""
 
     image: ImageUsed
 
 
-@noun
-class Starting:
+class Starting(_Tagged, frozen=True):
     """What confines the commands is about to start: "container" or "sandbox"."""
 
     what: str = "container"
 
 
-@noun
-class GpuBusy:
+class GpuBusy(_Tagged, frozen=True):
     """The GPUs that the run needs are held by others; it waits, ``wait_s`` at most."""
 
     why: str
     wait_s: float
 
 
-@noun
-class GpuGiven:
+class GpuGiven(_Tagged, frozen=True):
     """The GPUs are in the container or sandbox; told again when commands are ``over``.
 
     By then ``use`` says how they are, if they answer.
@@ -165,8 +152,7 @@ class GpuGiven:
     over: bool = False
 
 
-@noun
-class CommandStarted:
+class CommandStarted(_Tagged, frozen=True):
     """A command begins."""
 
     index: int
@@ -174,8 +160,7 @@ class CommandStarted:
     name: str | None = None
 
 
-@noun
-class CommandSkipped:
+class CommandSkipped(_Tagged, frozen=True):
     """A command is not run."""
 
     index: int
@@ -184,8 +169,7 @@ class CommandSkipped:
     name: str | None = None
 
 
-@noun
-class Output:
+class Output(_Tagged, frozen=True):
     """Bytes that a command wrote, exactly as it wrote them.
 
     An engine fills ``data``; whoever keeps the log fills ``offset`` and ``length``.
@@ -198,16 +182,14 @@ class Output:
     length: int = 0
 
 
-@noun
-class Tick:
+class Tick(_Tagged, frozen=True):
     """A second went by without output. Shown, not recorded."""
 
     index: int
     elapsed_s: float
 
 
-@noun
-class CommandFinished:
+class CommandFinished(_Tagged, frozen=True):
     """A command ended.
 
     ``exit_code`` is 128 + n after signal n. ``reason`` is None for an ordinary end,
@@ -223,31 +205,27 @@ class CommandFinished:
     oom_killed: bool = False
 
 
-@noun
-class Found:
+class Found(_Tagged, frozen=True):
     """What was read in a command's output."""
 
     index: int
     findings: Findings
 
 
-@noun
-class Profiled:
+class Profiled(_Tagged, frozen=True):
     """A command wrote profiles to the build folder; told when that is kept."""
 
     index: int
     files: tuple[ProfileFile, ...]
 
 
-@noun
-class Usage:
+class Usage(_Tagged, frozen=True):
     """What the whole run used."""
 
     peak_memory_bytes: int | None
 
 
-@noun
-class BuildFolder:
+class BuildFolder(_Tagged, frozen=True):
     """A piece of the build folder as an uncompressed tar stream, root ``build/``.
 
     Not recorded: whoever keeps the run writes it to its file.
@@ -256,8 +234,7 @@ class BuildFolder:
     data: bytes
 
 
-@noun
-class Collected:
+class Collected(_Tagged, frozen=True):
     """The build folder is kept."""
 
     path: str
@@ -265,8 +242,7 @@ class Collected:
     members: int
 
 
-@noun
-class Finished:
+class Finished(_Tagged, frozen=True):
     """The run is over: the last event of every run."""
 
     verdict: Verdict
@@ -305,23 +281,23 @@ Event = (
 TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder)
 """Events that are shown or carried, and have no line in events.jsonl."""
 
-_TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
+
+class _Stamp(Struct):
+    at: float
 
 
 def to_line(event: Event, at: float) -> bytes:
-    """Give the event as one JSON line, newline included."""
-    body: dict[str, object] = {"at": at, "event": type(event).__name__}
-    for item in fields(event):
-        if item.name != "data":
-            body[item.name] = getattr(event, item.name)
-    return msgspec.json.encode(body) + b"\n"
+    """Return the event as one JSON line, newline included."""
+    body = {"at": at, "event": type(event).__name__, **asdict(event)}
+    body.pop("data", None)
+    return json.encode(body) + b"\n"
 
 
 def from_line(line: bytes) -> tuple[float, Event]:
-    """Read one line back; ValueError where it is not an event of ours."""
-    body = msgspec.json.decode(line)
-    try:
-        at, kind = float(body.pop("at")), _TYPES[body.pop("event")]
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"not an event: {line[:80]!r}") from error
-    return at, msgspec.convert(body, kind)
+    """Parse one line; ValueError where it is not an event of ours."""
+    return json.decode(line, type=_Stamp).at, _decoder().decode(line)
+
+
+@cache
+def _decoder() -> json.Decoder[Event]:
+    return json.Decoder(Event)

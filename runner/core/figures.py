@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
-from runner.core.noun import noun
 
 
-@noun
-class Inference:
+class Inference(Struct, frozen=True):
     """What one run of a network printed; None and () for what it did not print.
 
     ``agreement`` belongs to synthetic images and is never an accuracy.
@@ -26,8 +26,7 @@ class Inference:
         return self.made_up or self.agreement is not None
 
 
-@noun
-class TimeUsage:
+class TimeUsage(Struct, frozen=True):
     """What GNU time, or a shell's ``time``, printed."""
 
     user_s: float
@@ -37,8 +36,7 @@ class TimeUsage:
     max_rss_kb: int | None = None
 
 
-@noun
-class ProfileRow:
+class ProfileRow(Struct, frozen=True):
     """One line of a profiler's table."""
 
     name: str
@@ -50,8 +48,7 @@ class ProfileRow:
     max_s: float | None = None
 
 
-@noun
-class ProfileTable:
+class ProfileTable(Struct, frozen=True):
     """One table of a profiler: ``section`` is e.g. "GPU activities" or "API calls"."""
 
     tool: str
@@ -59,8 +56,7 @@ class ProfileTable:
     rows: tuple[ProfileRow, ...]
 
 
-@noun
-class ProfileFile:
+class ProfileFile(Struct, frozen=True):
     """A file that a profiler wrote; ``path`` is within the build folder."""
 
     tool: str
@@ -68,8 +64,7 @@ class ProfileFile:
     size_bytes: int
 
 
-@noun
-class Findings:
+class Findings(Struct, frozen=True):
     """All that was found in a piece of output, in its order.
 
     ``gpu_faults`` holds the first of each kind.

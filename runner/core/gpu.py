@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 
 class GpuWay(StrEnum):
@@ -27,8 +27,7 @@ _WAYS = {
 }
 
 
-@noun
-class Gpu:
+class Gpu(Struct, frozen=True):
     """One GPU, or one MIG slice, that a run can be given.
 
     ``index`` is NVML's; of a slice it is its GPU's, whose UUID is ``parent``. ``nodes``
@@ -44,8 +43,7 @@ class Gpu:
     parent: str = ""
 
 
-@noun
-class GpuProcess:
+class GpuProcess(Struct, frozen=True):
     """Who else computes on a GPU; ``memory_bytes`` None where it is not told."""
 
     pid: int
@@ -53,8 +51,7 @@ class GpuProcess:
     memory_bytes: int | None = None
 
 
-@noun
-class GpuState:
+class GpuState(Struct, frozen=True):
     """A GPU at one moment; None for what cannot be read.
 
     ``throttle`` are NVML's reasons for a lower clock, in its words; ``processes`` is
@@ -79,8 +76,7 @@ class GpuState:
         return not self.problem or any(value is not None for value in told)
 
 
-@noun
-class HostGpus:
+class HostGpus(Struct, frozen=True):
     """What a machine shows of its GPUs: the facts that all choices are made of.
 
     ``driver`` is the kernel module's version, e.g. "580.159.04". ``nodes`` are the
@@ -106,16 +102,14 @@ class HostGpus:
     hint: str = ""
 
 
-@noun
-class WayTried:
+class WayTried(Struct, frozen=True):
     """One way to a GPU; ``problem`` says why it is not there, empty where it is."""
 
     way: GpuWay
     problem: str = ""
 
 
-@noun
-class GpuSituation:
+class GpuSituation(Struct, frozen=True):
     """What an engine can give: the ways in order, and the GPUs.
 
     ``gpus`` is None where only a container can see them (an engine elsewhere), and
@@ -141,8 +135,7 @@ class GpuSituation:
         return bool(self.open) and (self.gpus is None or bool(self.gpus))
 
 
-@noun
-class GpuGrant:
+class GpuGrant(Struct, frozen=True):
     """The GPUs that a run holds, and the ways to try in their order."""
 
     gpus: tuple[Gpu, ...]
@@ -155,8 +148,7 @@ class GpuGrant:
         return ",".join(gpu.uuid for gpu in self.gpus)
 
 
-@noun
-class GpuUse:
+class GpuUse(Struct, frozen=True):
     """What a run was given, which way, and the GPUs before and after it."""
 
     way: GpuWay
@@ -166,8 +158,7 @@ class GpuUse:
     after: tuple[GpuState, ...] = ()
 
 
-@noun
-class DockerGpus:
+class DockerGpus(Struct, frozen=True):
     """What a Docker Engine, or Podman, tells of itself that decides about GPUs.
 
     ``here``: it runs on this machine's kernel and sees its files. ``version`` is its

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from runner.core.ending import Reason
-from runner.core.noun import noun
 
 
 class GpuFaultKind(StrEnum):
@@ -47,8 +48,7 @@ _REASONS = {
 }
 
 
-@noun
-class GpuFault:
+class GpuFault(Struct, frozen=True):
     """A fault, and the line of output that told it, cut to a length that can be shown.
 
     It is the program's word, and nobody else's.

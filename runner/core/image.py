@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 Entries = tuple[tuple[str, str], ...]
 """Names, each with its value."""
 
 
-@noun
-class Origin:
+class Origin(Struct, frozen=True):
     """The project folder that an image is of, on any machine.
 
     ``name`` is the folder's, ``machine`` and ``folder`` are checksums of its machine
@@ -21,8 +20,7 @@ class Origin:
     folder: str
 
 
-@noun
-class ImageParts:
+class ImageParts(Struct, frozen=True):
     """What goes into a built image, part by part.
 
     ``text`` is the checksum of the Dockerfile that ``dockerfile`` names, ``args`` holds
@@ -41,8 +39,7 @@ class ImageParts:
     files: Entries = ()
 
 
-@noun
-class BuiltImage:
+class BuiltImage(Struct, frozen=True):
     """An image on the engine that rai built.
 
     ``tags`` are all its names now, ``names`` those that the build file asked for when

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 
 class Severity(StrEnum):
@@ -14,8 +14,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@noun
-class Place:
+class Place(Struct, frozen=True):
     """A spot in a text file; line and column count from 1."""
 
     file: str
@@ -26,8 +25,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@noun
-class Problem:
+class Problem(Struct, frozen=True):
     """One finding: what is wrong, where, and what to do about it."""
 
     message: str

@@ -5,16 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from runner.core.build_spec import BuildSpec, Limits, Profile
 from runner.core.ending import Reason, State, Verdict
 from runner.core.figures import Findings, ProfileFile
 from runner.core.gpu import GpuUse
-from runner.core.noun import noun
 from runner.core.work import EngineFacts, ImageAction
 
 
-@noun
-class Machine:
+class Machine(Struct, frozen=True):
     """Where a run took place."""
 
     host: str
@@ -26,8 +26,7 @@ class Machine:
     rai: str
 
 
-@noun
-class GitState:
+class GitState(Struct, frozen=True):
     """The project's commit, and whether its files differed (None: cannot be told)."""
 
     commit: str
@@ -35,8 +34,7 @@ class GitState:
     dirty: bool | None = False
 
 
-@noun
-class ImageUsed:
+class ImageUsed(Struct, frozen=True):
     """The image that a run started from; ``cuda`` is its toolkit's version, if any."""
 
     reference: str
@@ -54,8 +52,7 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
-@noun
-class CommandRecord:
+class CommandRecord(Struct, frozen=True):
     """One command in a record; times are None where it did not run."""
 
     index: int
@@ -72,8 +69,7 @@ class CommandRecord:
     profile_files: tuple[ProfileFile, ...] = ()
 
 
-@noun
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """What a run was and what came of it; derived from its events alone."""
 
     id: str
@@ -118,8 +114,7 @@ class RunRecord:
         return any(i.synthetic for i in self.findings.inferences)
 
 
-@noun
-class JobRequest:
+class JobRequest(Struct, frozen=True):
     """One run as it was asked for; ``why`` says why this engine serves it.
 
     ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is what the

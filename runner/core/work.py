@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from runner.core.build_spec import (
     BuildImage,
@@ -21,7 +22,6 @@ from runner.core.image import (
     ImageParts,
     Origin,
 )
-from runner.core.noun import noun
 
 
 class Stream(StrEnum):
@@ -31,8 +31,7 @@ class Stream(StrEnum):
     STDERR = "stderr"
 
 
-@noun
-class Invocation:
+class Invocation(Struct, frozen=True):
     """How one command line is started, and why so.
 
     Without a shell ``argv`` is the program and its words. With one, ``script`` is the
@@ -49,8 +48,7 @@ class Invocation:
         return self.script is not None
 
 
-@noun
-class Step:
+class Step(Struct, frozen=True):
     """A command as an engine gets it; ``skip`` says why it is not to be run."""
 
     index: int
@@ -59,8 +57,7 @@ class Step:
     skip: str | None = None
 
 
-@noun
-class Archive:
+class Archive(Struct, frozen=True):
     """A packed project: ``sha256`` is of the uncompressed tar stream."""
 
     path: Path
@@ -70,8 +67,7 @@ class Archive:
     members: int
 
 
-@noun
-class DataFile:
+class DataFile(Struct, frozen=True):
     """One verified data file on this machine.
 
     ``within`` is the folder that no link may lead out of when the file is opened; None
@@ -85,8 +81,7 @@ class DataFile:
     within: Path | None = None
 
 
-@noun
-class DataMount:
+class DataMount(Struct, frozen=True):
     """Data files that appear together, read-only, in one folder of the run."""
 
     directory: str
@@ -109,8 +104,7 @@ class ImageAction(StrEnum):
     REUSE = "reuse"
 
 
-@noun
-class ImageFacts:
+class ImageFacts(Struct, frozen=True):
     """What an engine knows that decides about an image.
 
     ``present`` maps every tag (and our own key tags) to an image id. ``context_sha256``
@@ -128,8 +122,7 @@ class ImageFacts:
     built: tuple[BuiltImage, ...] = ()
 
 
-@noun
-class ImagePlan:
+class ImagePlan(Struct, frozen=True):
     """Pull, build or reuse, and why. ``reference`` is what the run starts from.
 
     ``parts`` and ``origin`` are of what is built, where the engine was asked.
@@ -146,8 +139,7 @@ class ImagePlan:
     origin: Origin | None = None
 
 
-@noun
-class EngineFacts:
+class EngineFacts(Struct, frozen=True):
     """What an engine is and which limits it cannot enforce for this user here."""
 
     name: str
@@ -157,8 +149,7 @@ class EngineFacts:
     unenforced: tuple[str, ...] = ()
 
 
-@noun
-class Workspace:
+class Workspace(Struct, frozen=True):
     """All that an engine needs to run the steps of one job.
 
     ``open_source`` gives the project as an uncompressed tar stream, names relative to

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from msgspec import Struct
+
 from runner.core import BuildSpec, Problem, Reason
 from runner.core.errors import EngineError
-from runner.core.noun import noun
 from runner.engines.base import Engine
 
 TABLE = {
@@ -23,8 +24,7 @@ def make(name: str) -> Engine:
     return engine
 
 
-@noun
-class Choice:
+class Choice(Struct, frozen=True):
     """The engine that serves, those that may take over, and why it is the first."""
 
     engines: tuple[Engine, ...]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from runner.core import (
     BuildSpec,
     BuiltImage,
@@ -14,7 +16,6 @@ from runner.core import (
     Reason,
 )
 from runner.core.errors import EngineError
-from runner.core.noun import noun
 from runner.engines import make
 from runner.engines.base import Engine
 from runner.images.inventory import Kept, Removal
@@ -23,8 +24,7 @@ KEEPING = "docker"
 """The engine that keeps images; "auto" means it here."""
 
 
-@noun
-class Removed:
+class Removed(Struct, frozen=True):
     """What stayed against the wish, and the bytes that came free (None: not told)."""
 
     kept: tuple[Kept, ...]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from runner.core import ProfileRow
-from runner.core.noun import noun
 from runner.findings.units import EXPONENTS, UNSIGNED, scaled
 
 TOOL = "nsys"
@@ -48,8 +49,7 @@ _NUMBER = re.compile(UNSIGNED)
 _CUDA = re.compile(r"cuda|cu[A-Z]")
 
 
-@noun
-class Columns:
+class Columns(Struct, frozen=True):
     """The columns of one table, from its header; and the unit of its times."""
 
     names: tuple[str, ...]

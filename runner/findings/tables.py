@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from runner.core import ProfileRow, ProfileTable
 from runner.findings import nsys, nvprof

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 TOOLS = "/dev/nvidia-uvm-tools"
 """What only profilers and debuggers open."""
@@ -14,8 +14,7 @@ Why = tuple[str, str]
 """What is wrong, and what to do; both empty where nothing is."""
 
 
-@noun
-class Traces:
+class Traces(Struct, frozen=True):
     """What a machine shows of NVIDIA before any GPU is asked for.
 
     ``system`` is linux, wsl, macos or windows. ``cards`` are the PCI addresses of its

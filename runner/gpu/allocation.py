@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from runner.core import (
     BuildSpec,

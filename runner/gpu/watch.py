@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from stat import S_IRGRP, S_IROTH
 from threading import Thread
+
+from msgspec.structs import replace
 
 from runner.core import (
     Gpu,

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 _ESCAPE = re.compile(r"\s*#\s*escape\s*=\s*(\S)", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"\s*#\s*\w+\s*=")
@@ -19,8 +19,7 @@ _FROM = re.compile(
 )
 
 
-@noun
-class Stage:
+class Stage(Struct, frozen=True):
     """One FROM: the image it names, and what the stage is called ("" for nothing)."""
 
     image: str

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from msgspec import Struct
+
 from runner.core import (
     BuiltImage,
     ImageAction,
     ImagePlan,
     Origin,
 )
-from runner.core.noun import noun
 from runner.images.labels import is_key
 
 
-@noun
-class Removal:
+class Removal(Struct, frozen=True):
     """An image that could go, and the names to take from it; without names its id."""
 
     image: BuiltImage
     names: tuple[str, ...]
 
 
-@noun
-class Kept:
+class Kept(Struct, frozen=True):
     """An image that stays although nothing would run it, and why."""
 
     image: BuiltImage
     why: str
 
 
-@noun
-class Prune:
+class Prune(Struct, frozen=True):
     """What goes and what stays."""
 
     removals: tuple[Removal, ...]

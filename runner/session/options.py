@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
+from msgspec import Struct
 
 
-class Options(msgspec.Struct, frozen=True):
+class Options(Struct, frozen=True):
     """What the command line says; None leaves it to the settings or the build file.
 
     All are text as it is typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a

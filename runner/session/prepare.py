@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runner import archive, buildfile
 from runner.core import BuildSpec, GpuRequest, JobRequest, Problem, Profile
@@ -22,7 +22,7 @@ from runner.store.settings import Settings
 NONE_GIVEN = Options()
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(Struct, frozen=True):
     """A request that is checked and can be started; ``warnings`` are worth a look.
 
     ``parcel`` is the run's folder that holds the sealed project, None for one that is
@@ -71,9 +71,7 @@ def reopen(folder: RunPaths, options: Options = NONE_GIVEN) -> Prepared:
     found, warnings = settings(options)
     parcel = archive.read_parcel(folder.parcel)
     spec, problems = buildfile.parse(parcel.spec_text, parcel.spec_file)
-    asked = msgspec.structs.replace(
-        options, gpus=parcel.gpus, keep_going=parcel.keep_going
-    )
+    asked = replace(options, gpus=parcel.gpus, keep_going=parcel.keep_going)
     found = replace(
         found,
         profile=Profile(parcel.profile) if parcel.profile else None,

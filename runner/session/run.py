@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from runner import archive, engines, job
 from runner.archive import FolderProject, Project, SealedProject, datafiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
+from msgspec import Struct
 
 from runner import images, job
 from runner.core import BuildSpec, ImagePlan, Place, Problem, Severity, Step
@@ -12,7 +12,7 @@ from runner.core.errors import SpecError
 from runner.session.project import read_spec
 
 
-class Validation(msgspec.Struct, frozen=True):
+class Validation(Struct, frozen=True):
     """What a build file would do, and every problem found in it.
 
     ``spec``, ``image`` and ``steps`` are absent where the file has errors.

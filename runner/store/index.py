@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec import Struct
+
 from runner.core import (
     Inference,
     Reason,
@@ -19,7 +21,6 @@ from runner.core import (
     State,
 )
 from runner.core.errors import RaiError
-from runner.core.noun import noun
 
 VERSION = 1
 """Counted up with each change of the columns."""
@@ -46,8 +47,7 @@ _REASONS = {reason.value: reason for reason in Reason}
 _NEWEST = "ORDER BY created_at DESC, id DESC"
 
 
-@noun
-class Entry:
+class Entry(Struct, frozen=True):
     """One run, as a listing shows it.
 
     ``op_time_s`` is the least sum of op times that one inference printed.

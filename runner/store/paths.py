@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 
-@noun
-class RunPaths:
+class RunPaths(Struct, frozen=True):
     """The folder of one run."""
 
     root: Path
@@ -69,8 +68,7 @@ class RunPaths:
         return self.root / "lock"
 
 
-@noun
-class Home:
+class Home(Struct, frozen=True):
     """Where rai keeps what outlives a run."""
 
     root: Path

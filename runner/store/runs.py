@@ -6,9 +6,10 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from types import TracebackType
 from typing import BinaryIO, Self
+
+from msgspec.structs import replace
 
 from runner import files
 from runner.core import (

@@ -5,13 +5,13 @@ A site's policy, which no setting goes over, stands in a file of its own.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import platformdirs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from runner.core import (
     Limits,
@@ -22,7 +22,6 @@ from runner.core import (
     quantities,
 )
 from runner.core.errors import ConfigError
-from runner.core.noun import noun
 
 if TYPE_CHECKING:
     from runner.yamlfile import Fields, Grammar
@@ -34,8 +33,7 @@ ENGINES = ("auto", "docker", "local", "bare")
 PROGRESS = ("auto", "tty", "plain", "quiet")
 
 
-@noun
-class Settings:
+class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, ``gpu_wait`` is in seconds."""
 
     home: Path
@@ -47,16 +45,14 @@ class Settings:
     gpu_wait: float = 600.0
 
 
-@noun
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """The most that a site allows of one thing, and the line that says so."""
 
     most: float
     place: Place
 
 
-@noun
-class Policy:
+class Policy(Struct, frozen=True):
     """A site's ceilings, by the name of the field of Limits.
 
     ``strict`` is the line that allows no other profile, None where all are.
@@ -124,7 +120,7 @@ def fit(limits: Limits, policy: Policy) -> Limits:
         for name, ceiling in policy.ceilings.items()
         if getattr(limits, name) == getattr(usual, name) > ceiling.most
     }
-    return dataclasses.replace(limits, **changes)
+    return replace(limits, **changes)
 
 
 def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
@@ -144,8 +140,7 @@ def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
     return problems
 
 
-@noun
-class _Setting:
+class _Setting(Struct, frozen=True):
     key: str
     convert: Callable[[str], object | None]
     expected: str

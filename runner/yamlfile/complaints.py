@@ -6,11 +6,10 @@ one that both use for it.
 
 from __future__ import annotations
 
-from runner.core.noun import noun
+from msgspec import Struct
 
 
-@noun
-class Complaint:
+class Complaint(Struct, frozen=True):
     """A plain sentence with its remedy.
 
     ``at_context`` is whether the place to show is where the construct began.

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterator
 from collections.abc import Mapping as Table
 from typing import TypeVar
 
+from msgspec import Struct
+
 from runner.core import Place, quantities
-from runner.core.noun import noun
 from runner.yamlfile.nodes import (
     Mapping,
     Node,
@@ -28,8 +29,7 @@ _Default = TypeVar("_Default")
 _Value = TypeVar("_Value")
 
 
-@noun
-class Fields:
+class Fields(Struct, frozen=True):
     """One mapping, seen through its grammar."""
 
     node: Mapping

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from runner.core import Place
-from runner.core.noun import noun
 
 _SHOWN = 60
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-@noun
-class Scalar:
+class Scalar(Struct, frozen=True):
     """A value as the text that stands there.
 
     ``plain`` is whether it was written without quotes; ``span`` is where it starts and
@@ -30,16 +30,14 @@ class Scalar:
         return self.plain and self.text in _NULLS
 
 
-@noun
-class Sequence:
+class Sequence(Struct, frozen=True):
     """A list."""
 
     place: Place
     items: tuple[Node, ...]
 
 
-@noun
-class Mapping:
+class Mapping(Struct, frozen=True):
     """Keys with their values, in the order of the file."""
 
     place: Place

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from runner import images
 from runner.core import (
@@ -32,11 +31,11 @@ BUILD = BuildImage(target="cpu", args=(("CUDA", "13"), ("WHO", "me")))
 
 
 def made_of(build: BuildImage = BUILD, **facts) -> ImageParts:
-    return parts.of(build, dataclasses.replace(FACTS, **facts))
+    return parts.of(build, replace(FACTS, **facts))
 
 
 def args(**values: str) -> BuildImage:
-    return dataclasses.replace(BUILD, args=tuple(values.items()))
+    return replace(BUILD, args=tuple(values.items()))
 
 
 def one(what: ImageParts | None = None, **changed) -> BuiltImage:
@@ -57,7 +56,7 @@ CHANGES = [
     (made_of(**EDITED, **files(Dockerfile="9")), ["the Dockerfile"]),
     (made_of(**EDITED, context_sha256="decaf", files=()), ["the Dockerfile"]),
     (
-        made_of(dataclasses.replace(BUILD, dockerfile="docker/x")),
+        made_of(replace(BUILD, dockerfile="docker/x")),
         ["the Dockerfile (now docker/x, was Dockerfile)"],
     ),
     (made_of(args(CUDA="12", WHO="me")), ["the argument CUDA"]),
@@ -67,7 +66,7 @@ CHANGES = [
         ["the argument CUDA", "the argument NEW"],
     ),
     (
-        made_of(dataclasses.replace(BUILD, target=None)),
+        made_of(replace(BUILD, target=None)),
         ["the target (now none, was cpu)"],
     ),
     (
@@ -127,7 +126,7 @@ def test_the_reason_of_a_build_is_one_line(now, said):
     assert changes.why(now, MINE, [one()]) == said
 
 
-ELSEWHERE = dataclasses.replace(MINE, machine="another")
+ELSEWHERE = replace(MINE, machine="another")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ ELSEWHERE = dataclasses.replace(MINE, machine="another")
         [],
         [one(origin=None)],
         [one(origin=ELSEWHERE)],
-        [dataclasses.replace(one(), parts=None)],
+        [replace(one(), parts=None)],
     ],
 )
 def test_without_an_earlier_build_of_this_very_project_that_is_said(built):
@@ -147,7 +146,7 @@ def test_without_an_earlier_build_of_this_very_project_that_is_said(built):
 
 
 def test_the_last_build_of_the_same_target_is_compared_with():
-    gpu = made_of(dataclasses.replace(BUILD, target="gpu"))
+    gpu = made_of(replace(BUILD, target="gpu"))
     older = one(made_of(args(CUDA="12", WHO="me")), created_at=1.0)
     same = one(made_of(args(CUDA="13", WHO="you")), created_at=2.0)
     newest = one(gpu, created_at=3.0)
@@ -160,8 +159,8 @@ def test_the_last_build_of_the_same_target_is_compared_with():
 
 
 def test_a_target_that_was_never_built_has_not_changed():
-    gpu = made_of(dataclasses.replace(BUILD, target="gpu"))
-    last = made_of(dataclasses.replace(BUILD, target=None))
+    gpu = made_of(replace(BUILD, target="gpu"))
+    last = made_of(replace(BUILD, target=None))
 
     said = "the target {} has no earlier build here"
     assert changes.why(gpu, MINE, [one()]) == said.format("gpu")
@@ -170,7 +169,7 @@ def test_a_target_that_was_never_built_has_not_changed():
 
 def test_the_plan_of_a_run_says_what_changed():
     spec = BuildSpec("rai_build.yml", build_image=BUILD)
-    facts = dataclasses.replace(FACTS, built=(one(),), **EDITED)
+    facts = replace(FACTS, built=(one(),), **EDITED)
 
     assert images.plan(spec, facts).why == "the Dockerfile has changed"
 
@@ -180,7 +179,7 @@ def test_the_plan_of_a_run_says_what_changed():
 
 def marked(build: BuildImage, **facts) -> dict[str, str]:
     spec = BuildSpec("rai_build.yml", build_image=build)
-    return labels.written(images.plan(spec, dataclasses.replace(FACTS, **facts)))
+    return labels.written(images.plan(spec, replace(FACTS, **facts)))
 
 
 def read(found: dict[str, str], *tags: str) -> BuiltImage | None:
@@ -188,7 +187,7 @@ def read(found: dict[str, str], *tags: str) -> BuiltImage | None:
 
 
 def test_what_is_written_on_an_image_is_read_back():
-    build = dataclasses.replace(BUILD, image_name="me/it:1", push=Push("host:1/me/it"))
+    build = replace(BUILD, image_name="me/it:1", push=Push("host:1/me/it"))
     found = {**marked(build), "rai.numpy": "1.23.5", "rai.other": "x"}
 
     built = read(found, "rai-build:1", "me/it:1")
@@ -209,7 +208,7 @@ def test_the_files_of_a_long_context_are_left_out():
     text = marked(BUILD, files=many)["rai.parts"]
 
     assert len(text) < parts.LONGEST_TEXT
-    assert read(marked(BUILD, files=many), "rai-build:1").parts == dataclasses.replace(
+    assert read(marked(BUILD, files=many), "rai-build:1").parts == replace(
         made_of(), files=()
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from runner import images
 from runner.core import (
@@ -89,8 +88,8 @@ CHANGES = {
     "the Dockerfile": (built(), facts(dockerfile=TEXT + "RUN y\n")),
     "an argument": (built(args=(("A", "1"),)), facts()),
     "the target": (built(target="cpu"), facts()),
-    "the platform": (built(), dataclasses.replace(facts(), platform="linux/arm64")),
-    "a file": (built(), dataclasses.replace(facts(), context_sha256="decaf")),
+    "the platform": (built(), replace(facts(), platform="linux/arm64")),
+    "a file": (built(), replace(facts(), context_sha256="decaf")),
     "the base": (built(), facts("debian:bookworm-slim")),
 }
 
@@ -99,7 +98,7 @@ CHANGES = {
 def test_a_change_of_anything_that_goes_into_it_builds_it_anew(spec, changed):
     old = images.plan(built(), facts())
     present = {**changed.present, old.reference: "sha256:old"}
-    new = images.plan(spec, dataclasses.replace(changed, present=present))
+    new = images.plan(spec, replace(changed, present=present))
 
     assert ImageAction.BUILD is new.action
     assert new.key != old.key

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from runner import images
 from runner.core import (
@@ -25,14 +24,11 @@ SPEC = BuildSpec("rai_build.yml", build_image=BuildImage(target="cpu"))
 
 def plans(*current: str, targets=("cpu",)):
     """Plan a run of each target; those that are current have their image."""
-    specs = [
-        dataclasses.replace(SPEC, build_image=BuildImage(target=target))
-        for target in targets
-    ]
+    specs = [replace(SPEC, build_image=BuildImage(target=target)) for target in targets]
     bare = ImageFacts({}, "linux/amd64", STAGES, "c0ffee")
     wanted = {spec.build_image.target: images.plan(spec, bare) for spec in specs}
     present = {wanted[target].reference: "sha256:x" for target in current}
-    facts = dataclasses.replace(bare, present=present)
+    facts = replace(bare, present=present)
     return [images.plan(spec, facts) for spec in specs]
 
 
@@ -44,7 +40,7 @@ def built(name: str, at: float, target: str = "cpu", **changed) -> BuiltImage:
     parts = ImageParts("Dockerfile", "", target, "linux/amd64", (), (), "")
     tags = (name,) if ":" in name else ()
     made = BuiltImage(name, tags, 100, at, MINE, parts)
-    return dataclasses.replace(made, **changed)
+    return replace(made, **changed)
 
 
 OLD, OLDER = built("rai-build:old", 2), built("rai-build:older", 1)
@@ -61,13 +57,13 @@ OLD_GPU = built("rai-build:old-gpu", 0, "gpu")
         ([built(CPU, 3), OLD, OLDER], plans("cpu"), [OLD, OLDER]),
         ([built(CPU, 0), OLD, OLDER], plans("cpu"), [OLD, OLDER]),
         ([built("x", 3), built(CPU, 4)], plans("cpu"), [built("x", 3)]),
-        ([OLD, dataclasses.replace(OLDER, origin=OTHER)], plans(), []),
-        ([OLD, dataclasses.replace(OLDER, origin=None)], plans(), []),
+        ([OLD, replace(OLDER, origin=OTHER)], plans(), []),
+        ([OLD, replace(OLDER, origin=None)], plans(), []),
         ([OLD, OLD_GPU], plans(targets=("cpu", "gpu")), []),
         ([OLD, OLD_GPU], [], []),
         ([OLD, OLD_GPU], plans(), [OLD_GPU]),
         ([OLD_GPU], plans(), []),
-        ([OLD, dataclasses.replace(OLDER, parts=None)], plans(), [OLDER]),
+        ([OLD, replace(OLDER, parts=None)], plans(), [OLDER]),
     ],
 )
 def test_what_a_later_build_of_the_project_replaced_is_outdated(images, planned, gone):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -24,6 +25,9 @@ from runner.core import (
     step,
 )
 from runner.core import events as ev
+
+RUN_OF_0_1 = Path(__file__).parent / "data" / "run"
+"""Every kind of event, and the record they make, as version 0.1 wrote them."""
 
 CREATED = ev.Created(
     "0a1b2c",
@@ -97,8 +101,18 @@ def test_a_record_comes_back_from_its_json():
     assert record.from_json(record.to_json(found)) == found
 
 
-def test_every_kind_of_event_can_be_read_back_by_its_name():
-    assert {kind.__name__ for kind in get_args(ev.Event)} == set(ev._TYPES)
+def test_the_files_of_version_0_1_are_read_and_written_to_the_byte():
+    lines = (RUN_OF_0_1 / "events.jsonl").read_bytes().splitlines(keepends=True)
+    stamped = [ev.from_line(line) for line in lines]
+    kept = set(get_args(ev.Event)) - set(ev.TRANSIENT)
+    assert {type(event) for _, event in stamped} == kept
+    assert [ev.to_line(event, at) for at, event in stamped] == lines
+
+    found = record.fold(stamped)
+    assert found is not None
+    saved = (RUN_OF_0_1 / "record.json").read_bytes()
+    assert record.to_json(found) == saved
+    assert record.from_json(saved) == found
 
 
 @pytest.mark.parametrize("line", [b"{}", b"[]", b'{"at": 1, "event": "Nothing"}', b"x"])

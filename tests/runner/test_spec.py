@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runner import buildfile, commandline
 from runner.core import (
@@ -141,7 +141,7 @@ def test_what_is_left_out_has_its_defaults():
     found = clean(MAKE)
 
     assert found.commands[0].text == "make"
-    bare = dataclasses.replace(found, commands=())
+    bare = replace(found, commands=())
     assert bare == BuildSpec("f.yml")
 
 

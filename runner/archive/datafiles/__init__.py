@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from runner import files
 from runner.archive.datafiles.failed import FailedError
 from runner.core import DataFile, DataMount, DataResource
@@ -19,14 +21,12 @@ from runner.core.events import (
     Progress,
     Warned,
 )
-from runner.core.noun import noun
 
 if TYPE_CHECKING:
     from runner.archive.datafiles.download import Downloads
 
 
-@noun
-class DataPlaces:
+class DataPlaces(Struct, frozen=True):
     """Where to look: $RAI_DATA_DIR, the project (its ``data/``), the user's cache."""
 
     data_dir: Path | None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from runner import images
 from runner.core import (
     BuildSpec,
@@ -15,7 +17,6 @@ from runner.core import (
     Problem,
 )
 from runner.core.errors import ImageError, UsageError
-from runner.core.noun import noun
 from runner.images import inventory
 from runner.session.project import build_file, read_spec
 
@@ -26,8 +27,7 @@ NO_SPEC = BuildSpec("")
 """Stands for no project: where an engine has to be found all the same."""
 
 
-@noun
-class Project:
+class Project(Struct, frozen=True):
     """A project's folder and how its runs would get their image now.
 
     There is a plan for each target that a run may have, or a problem in its place.

@@ -9,9 +9,10 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 DEFAULT_URL = (
     "npipe:////./pipe/docker_engine"
@@ -27,8 +28,7 @@ START_IT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """An engine's address; ``origin`` says where the address was found."""
 
     url: str
@@ -53,8 +53,7 @@ class Endpoint:
         return named
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What became of asking an engine; ``problem`` is empty where it answered.
 
     An address that only the SDK can reach (ssh, npipe) counts as answering, with no

@@ -7,8 +7,9 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 RUN = "rai.run"
 OWNER = "rai.owner"
@@ -16,8 +17,7 @@ DEADLINE = "rai.deadline"
 STRANGERS_GRACE_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """One process, told apart from every other on any machine.
 
     ``host`` covers the machine and the name it goes by, so that two containers of one

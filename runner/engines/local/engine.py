@@ -8,8 +8,9 @@ import signal
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from runner import commandline, process
 from runner.archive import source

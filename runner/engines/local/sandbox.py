@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from runner import process
 from runner.archive import source
 from runner.core import Limits, Profile
 from runner.core.errors import EngineError
-from runner.core.noun import noun
 from runner.engines.folders import made
 from runner.engines.local import bwrap
 from runner.engines.local.host import TIME, host
@@ -32,8 +33,7 @@ PROGRAMS = {"bubblewrap": "bwrap", "unshare": "unshare"}
 """The kinds of sandbox in the order in which they are tried, and what makes them."""
 
 
-@noun
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """One way to make a sandbox: bubblewrap, or unshare.
 
     ``time`` says how GNU time is had: "host", "over" (laid over /usr/bin) or "named".
@@ -60,8 +60,7 @@ def version(kind: str) -> str:
     return said.decode().split()[-1] if said else ""
 
 
-@noun
-class Search:
+class Search(Struct, frozen=True):
     """What the trials came to: a sandbox, or why each did not work."""
 
     sandbox: Sandbox | None

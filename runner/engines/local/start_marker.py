@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from runner.core import Stream
 from runner.core.events import Output, Tick

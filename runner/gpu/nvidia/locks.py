@@ -17,13 +17,14 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from json import dumps, loads
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from runner.core import Gpu, Problem, Reason
 from runner.core.errors import BusyError, EngineError
-from runner.core.noun import noun
 from runner.machine import user
 
 LOCK_FOLDERS = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))
@@ -35,8 +36,7 @@ MOST_BYTES = 1024
 """What a holder writes of itself has a tenth of it."""
 
 
-@noun
-class Holder:
+class Holder(Struct, frozen=True):
     """Who holds a GPU; ``since`` is in seconds since the epoch."""
 
     run: str

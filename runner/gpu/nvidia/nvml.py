@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from runner.core import Gpu, GpuState
-from runner.core.noun import noun
 from runner.gpu.nvidia import state
 
 Nvml = Any
@@ -48,8 +49,7 @@ class NvmlError(Exception):
         self.code = code
 
 
-@noun
-class Seen:
+class Seen(Struct, frozen=True):
     """A GPU or slice as NVML tells it; the instances' numbers are a slice's.
 
     ``minor`` numbers its device file; under WSL it has none.
@@ -61,8 +61,7 @@ class Seen:
     compute_instance: int | None = None
 
 
-@noun
-class Look:
+class Look(Struct, frozen=True):
     """The driver's version and the GPUs, those in MIG mode as their slices.
 
     ``lost`` says of each that does not answer what it is, ``unsliced`` names those in

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runner.core import (
     MIB,
@@ -17,7 +19,6 @@ from runner.core import (
     GpuProcess,
     GpuState,
 )
-from runner.core.noun import noun
 
 FIELDS = (
     "index",
@@ -50,8 +51,7 @@ _PROBLEM = re.compile(r"fail|error|not a valid|no devices|unable|lost", re.IGNOR
 _GONE = re.compile(r"lost|unknown error|err!|requires reset", re.IGNORECASE)
 
 
-@noun
-class Answer:
+class Answer(Struct, frozen=True):
     """What nvidia-smi told.
 
     ``buses`` are the GPUs' PCI addresses by their UUID, ``unsliced`` names the GPUs in

@@ -7,8 +7,11 @@ import os
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runner.core import (
     Command,
@@ -40,8 +43,7 @@ RUN_ID = f"contract{os.getpid()}"
 LIMITS = Limits(time_s=60, stop_grace_s=2)
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """An engine under test, and the image to run in where it has images."""
 
     engine: Engine

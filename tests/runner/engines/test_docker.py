@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
 from runner.core import (
     DataFile,

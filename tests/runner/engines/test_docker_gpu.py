@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
 from runner.core import (
     DockerGpus,

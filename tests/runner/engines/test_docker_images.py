@@ -7,11 +7,11 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
 from runner import images
 from runner.core import (

@@ -14,10 +14,10 @@ import sys
 import tarfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import (
     BuildSpec,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from runner import process
 from runner.gpu import nvidia

@@ -6,17 +6,16 @@ import json
 import platform
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner import process
 from tests.runner.gpus import machines
 
 LOOK = """
-import sys, json, pathlib
-from dataclasses import asdict
+import sys, pathlib, msgspec
 from runner import nvidia
 from runner.model import Gpu
 root = pathlib.Path(sys.argv[1])
@@ -24,7 +23,7 @@ facts = nvidia.host(root)
 gpus = facts.gpus
 gpus = [*gpus, *(Gpu(uuid, "", 0) for uuid in sys.argv[2:])]
 states = nvidia.states(gpus, root)
-print(json.dumps([asdict(facts), [asdict(state) for state in states]]))
+print(msgspec.json.encode([facts, states], enc_hook=str).decode())
 """
 IMPATIENT = """
 import atexit, os, threading

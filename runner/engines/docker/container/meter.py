@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import FAILURES, Client
@@ -37,8 +38,7 @@ _PRINT_ALL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """Since the container's start; None where the kernel does not say."""
 
     cpu_s: float | None = None

@@ -8,10 +8,11 @@ it: so it is always set, to "void" where that runtime has nothing to give.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from docker.types import DeviceRequest, Mount
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runner.core import (
     DockerGpus,
@@ -22,7 +23,6 @@ from runner.core import (
     Reason,
 )
 from runner.core.errors import EngineError
-from runner.core.noun import noun
 from runner.gpu import access, watch
 
 NVIDIA = "/usr/local/nvidia"
@@ -31,8 +31,7 @@ NVIDIA = "/usr/local/nvidia"
 CAPABILITIES = ("compute", "utility")
 
 
-@noun
-class Supply:
+class Supply(Struct, frozen=True):
     """Where an engine's GPUs come from: what it tells, and what this machine does."""
 
     engine: DockerGpus
@@ -53,8 +52,7 @@ class Supply:
         return list(access.cdi_names(grant.gpus, known) or unknown)
 
 
-@noun
-class Passage:
+class Passage(Struct, frozen=True):
     """One way by which GPUs, or none, come into a container.
 
     ``options`` are of the host's half of its settings; ``mounts`` join the run's own.

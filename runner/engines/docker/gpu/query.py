@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from docker.types import DeviceRequest, LogConfig
+from msgspec.structs import replace
 
 from runner.core import (
     MIB,

@@ -6,9 +6,10 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from runner.core import BuiltImage, Origin
 from runner.engines.docker import owner
