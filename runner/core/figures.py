@@ -19,6 +19,7 @@ class Inference(Struct, frozen=True):
     accuracy: float | None = None
     agreement: float | None = None
     made_up: bool = False
+    layer_times_s: tuple[float, ...] = ()
 
     @property
     def synthetic(self) -> bool:

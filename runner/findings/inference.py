@@ -3,7 +3,8 @@
 An inference ends at its closing line (Correctness, Agreement, EvalMetric or Test
 Accuracy). One that only printed op times, because its program died, ends at the next
 start or at the end of output. So `New Inference` may stand before or after the
-loading lines, or nowhere.
+loading lines, or nowhere. A line may hold several of the printed forms, as a document
+that joins lines leaves them, but nothing else.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from runner.findings.units import UNSIGNED, keep, scaled
 MOST_INFERENCES = 1000
 """How many are kept; past it the last one replaces its predecessor."""
 
-MOST_OP_TIMES = 1000
-"""How many op times one inference may hold, kept in the same way."""
+MOST_TIMES = 1000
+"""How many op times, and layer times, one inference may hold, kept in the same way."""
 
 _REAL = rf"{UNSIGNED}(?:[eE][+-]?[0-9]{{1,3}})?"
 _OP_TIME = re.compile(rf"Op Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
-_LATE_OP_TIME = re.compile(
-    rf"Layer (?P<layer>[0-9]{{1,3}}) OpTime:\s*(?P<value>{_REAL})(?P<ms>\s*ms)"
+_LAYER_TIME = re.compile(rf"Layer Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
+_LATE_TIME = re.compile(
+    rf"Layer (?P<layer>[0-9]{{1,3}}) (?P<whole>Layer|Op)Time:"
+    rf"\s*(?P<value>{_REAL})(?P<ms>\s*ms)"
 )
 _CLOSING = re.compile(
     rf"Correctness:\s*(?P<correctness>{_REAL})"
@@ -38,6 +41,11 @@ _START = re.compile(
     r"New Inference|Loading .*\b(?P<data>data)\b|Loading model|Test batch size"
     r"|[✱*]{1,2}\s*Running\s|=*[0-9]*==\s*NVPROF is profiling"
 )
+_NEXT = re.compile(
+    r"(?<!\s)\s++(?=(?:New Inference|Conv-[CG]PU==)(?:\s|$)"
+    r"|(?:Op Time|Layer Time|Correctness|EvalMetric|Test Accuracy):)"
+)
+_SILENT = re.compile(r"New Inference|Conv-[CG]PU==")
 _EMPHASIS = re.compile(r"\*\*([^*\s]+)\*\*")
 _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 
@@ -53,6 +61,7 @@ class InferenceReader:
     def __init__(self) -> None:
         self.found: list[Inference] = []
         self._op_times: list[float] = []
+        self._layer_times: list[float] = []
         self._quoted: list[float] = []
         self._synthetic = False
         self._late = False
@@ -73,26 +82,30 @@ class InferenceReader:
             self._quote(plain)
         else:
             self._quoted.clear()
-            self._plain(line)
+            for part in _parts(line):
+                self._plain(part)
 
     def close(self) -> None:
-        """End the output: what has op times only is an inference as well."""
-        op_times = tuple(self._op_times)
-        self._op_times.clear()
-        if op_times and (self._started or not self._known(op_times)):
-            self._add(Inference(op_times_s=op_times, made_up=self._synthetic))
+        """End the output: what has times only is an inference as well."""
+        one = self._timed(Inference(made_up=self._synthetic))
+        times = one.op_times_s or one.layer_times_s
+        if times and (self._started or not self._known(one)):
+            self._add(one)
 
     def _plain(self, line: str) -> None:
         if (value := op_time(line)) is not None:
             self._late = False
-            keep(self._op_times, value, MOST_OP_TIMES)
-        elif (timing := _late_op_time(line)) is not None:
-            self._add_late(*timing)
+            keep(self._op_times, value, MOST_TIMES)
+        elif (value := _duration(_LAYER_TIME.fullmatch(line))) is not None:
+            self._late = False
+            keep(self._layer_times, value, MOST_TIMES)
+        elif (timing := _late_time(line)) is not None:
+            layer, value, whole = timing
+            self._add_late(layer, value, whole=whole)
         elif (end := _closing(line)) is not None:
             if self._synthetic:
-                end = Inference(model=end.model, agreement=end.agreement, made_up=True)
-            self._add(_with_op_times(end, self._op_times))
-            self._op_times.clear()
+                end = Inference(model=end.model, agreement=end.agreement)
+            self._add(self._timed(end))
             self._late, self._layer = line.startswith("Test"), 0
             self._started = False
         elif (match := _START.match(line)) is not None:
@@ -105,28 +118,44 @@ class InferenceReader:
         if data or line[0] in "✱*":
             self._synthetic = line.startswith("Loading synthetic")
 
-    def _known(self, op_times: tuple[float, ...]) -> bool:
-        """Whether a report lists the op times of an inference above once more."""
-        return any(one.op_times_s == op_times for one in self.found)
+    def _timed(self, end: Inference) -> Inference:
+        """Return an inference with the times read so far, which are then used up."""
+        timed = _with_times(end, self._op_times, self._layer_times)
+        self._op_times.clear()
+        self._layer_times.clear()
+        return timed
+
+    def _known(self, times: Inference) -> bool:
+        """Whether a report lists the times of an inference above once more."""
+        op_times, layer_times = times.op_times_s, times.layer_times_s
+        return any(
+            op_times in ((), one.op_times_s) and layer_times in ((), one.layer_times_s)
+            for one in self.found
+        )
 
     def _add(self, inference: Inference) -> None:
         keep(self.found, inference, MOST_INFERENCES)
 
-    def _add_late(self, layer: int, value: float) -> None:
-        """Mini-DNN's table of timings follows its accuracy.
+    def _add_late(self, layer: int, value: float, *, whole: bool) -> None:
+        """Take a row of Mini-DNN's table of timings, which follows its accuracy.
 
-        A layer that is not beyond the last one begins another run's table.
+        A layer that is not beyond the last one begins another run's table; the time of
+        a whole layer stands below its op time.
         """
-        if layer <= self._layer:
+        if not whole and layer <= self._layer:
             self.close()
             if self._late:
                 self._add(Inference())
+        elif whole and layer != self._layer:
+            return
         self._layer = layer
         if not self._late:
-            keep(self._op_times, value, MOST_OP_TIMES)
-        elif len(self.found[-1].op_times_s) < MOST_OP_TIMES:
-            last = self.found[-1]
-            self.found[-1] = _with_op_times(last, [*last.op_times_s, value])
+            keep(self._layer_times if whole else self._op_times, value, MOST_TIMES)
+            return
+        last = self.found[-1]
+        op_times, layer_times = [*last.op_times_s], [*last.layer_times_s]
+        keep(layer_times if whole else op_times, value, MOST_TIMES)
+        self.found[-1] = _with_times(last, op_times, layer_times)
 
     def _quote(self, line: str) -> None:
         """A report's emphasised lines count when they quote a whole inference.
@@ -135,11 +164,11 @@ class InferenceReader:
         will stand, elsewhere.
         """
         if (value := op_time(line)) is not None:
-            keep(self._quoted, value, MOST_OP_TIMES)
+            keep(self._quoted, value, MOST_TIMES)
             return
         end = _closing(line)
         if end is not None and end.model and self._quoted:
-            self._add(_with_op_times(end, self._quoted))
+            self._add(_with_times(end, self._quoted, []))
         self._quoted.clear()
 
 
@@ -148,10 +177,29 @@ def op_time(line: str) -> float | None:
     return _duration(_OP_TIME.fullmatch(line))
 
 
-def _late_op_time(line: str) -> tuple[int, float] | None:
-    match = _LATE_OP_TIME.fullmatch(line)
+def _parts(line: str) -> list[str]:
+    """Split a line that holds several of the printed forms and nothing else."""
+    if not _NEXT.search(line):
+        return [line]
+    parts = _NEXT.split(line)
+    return parts if all(map(_printed, parts)) else [line]
+
+
+def _printed(part: str) -> bool:
+    return (
+        _SILENT.fullmatch(part) is not None
+        or op_time(part) is not None
+        or _duration(_LAYER_TIME.fullmatch(part)) is not None
+        or _closing(part) is not None
+    )
+
+
+def _late_time(line: str) -> tuple[int, float, bool] | None:
+    match = _LATE_TIME.fullmatch(line)
     value = _duration(match)
-    return None if match is None or value is None else (int(match["layer"]), value)
+    if match is None or value is None:
+        return None
+    return int(match["layer"]), value, match["whole"] == "Layer"
 
 
 def _duration(match: re.Match[str] | None) -> float | None:
@@ -161,9 +209,17 @@ def _duration(match: re.Match[str] | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _with_op_times(end: Inference, op_times: list[float]) -> Inference:
+def _with_times(
+    end: Inference, op_times: list[float], layer_times: list[float]
+) -> Inference:
     return Inference(
-        tuple(op_times), end.correctness, end.model, end.accuracy, end.agreement
+        tuple(op_times),
+        end.correctness,
+        end.model,
+        end.accuracy,
+        end.agreement,
+        end.made_up,
+        tuple(layer_times),
     )
 
 
