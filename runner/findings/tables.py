@@ -37,6 +37,15 @@ _FRAGMENT = re.compile(
     r"[0-9.]+(?:%|ns|us|ms|s|n|u|m)?(?:\s+[0-9.,]*[0-9.](?:ns|us|ms|s|n|u|m)?)*"
 )
 
+_TIMES = re.compile(
+    r"[0-9]\.[0-9]+(?:ns|us|ms|s)\b|(?<![\w.])[0-9]+(?:ns|us|ms|s)\b"
+    r"|(?<!\S)[0-9](?:[0-9.,]*[0-9])?(?:\s+[0-9](?:[0-9.,]*[0-9])?){2}(?!\S)"
+)
+"""What no name holds: a time with its unit, or the bare numbers of three columns."""
+
+_RUN_ON = re.compile(r"(?<=\D)[0-9]{1,9}\.[0-9]{1,9}(?:%|(?:ns|us|ms|s)\b)\s.*")
+"""The row that follows on the line of a name, as a document joins lines."""
+
 Parse = Callable[[str], ProfileRow | None]
 
 
@@ -53,6 +62,7 @@ class TableReader:
         self._rows: list[ProfileRow] = []
         self._odd = ""
         self._gap = False
+        self._unreadable = False
 
     @property
     def busy(self) -> bool:
@@ -82,7 +92,7 @@ class TableReader:
             keep(self._found, table, MOST_TABLES)
         self._rows = []
         self._parse = self._columns = None
-        self._odd, self._gap = "", False
+        self._odd, self._gap, self._unreadable = "", False, False
 
     def _open(self, tool: str, section: str, parse: Parse) -> None:
         self.close()
@@ -150,6 +160,10 @@ class TableReader:
             self._extend(line)
         elif _FRAGMENT.fullmatch(line) or nvprof.second_half(line):
             self._odd = line
+        elif _TIMES.search(line):
+            self._odd, self._unreadable = "", True
+        elif self._unreadable and not self._gap and line[0] not in "=✱*":
+            self._odd = ""
         elif self._continues(line):
             self._extend(line)
             self._odd = ""
@@ -203,7 +217,9 @@ class TableReader:
             self._extend(self._odd)
 
     def _add(self, row: ProfileRow) -> None:
-        keep(self._rows, replace(row, name=row.name[:LONGEST_NAME]), MOST_ROWS)
+        name = _RUN_ON.sub("", row.name)
+        self._unreadable = name != row.name
+        keep(self._rows, replace(row, name=name[:LONGEST_NAME]), MOST_ROWS)
         self._odd, self._gap = "", False
 
     def _extend(self, text: str) -> None:

@@ -255,6 +255,38 @@ def test_digits_that_end_a_name_do_not_become_a_percentage():
     assert first.percent == 80.0
 
 
+NEXT = " 20.00%  4.0000ms  1  4.0000ms  4.0000ms  4.0000ms  f(int)"
+
+
+@pytest.mark.parametrize(
+    ("name", "unreadable", "kept"),
+    [
+        ("sgemm<int, ", "9.0000ms  1  9.0000ms  9.0000ms  9.0000ms  g(int)", None),
+        ("volta_sgemm<", "32x328.2%\t28.514ms\t1\t28.514ms\tg(int)", None),
+        ("void volta_sgemm_", "32x328.2%\t28.514ms\tg(int)", None),
+        ("f(int", "Flags2.48520s 22 112.96ms g", None),
+        ("void g", "9.0ms 1 9.0ms 9.0ms 9.0ms h<float,\nint>(float)", None),
+        ("cudaFreeFlags2.48520s 22 112.96ms g", "", "cudaFreeFlags"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_no_part_of_the_name_above(name, unreadable, kept):
+    text = (
+        "==1== Profiling result:\nTime(%) Time Calls Avg Min Max Name\n"
+        f" 80.00%  16.000ms  20  800.00us  1.1200us  15.000ms  {name}\n"
+        f"{unreadable}\n{NEXT}\n"
+    )
+    (table,) = profiles(text)
+
+    assert [row.name for row in table.rows] == [kept or name.strip(), "f(int)"]
+    assert [row.percent for row in table.rows] == [80.0, 20.0]
+
+
+def test_a_row_of_nsys_that_cannot_be_read_is_no_part_of_the_name_above():
+    text = NSYS_2020.replace("cudaMalloc\n", "f(int,\n 30,000 2 15000.0 10000 g\n")
+
+    assert [row.name for row in profiles(text)[0].rows] == ["f(int,", "cudaMemcpy"]
+
+
 def test_a_table_cut_short_keeps_its_whole_rows():
     text = TYPED[: TYPED.index("4.0000ms         1") + 12]
 
