@@ -89,7 +89,7 @@ class _Summary:
             return all(unit in EXPONENTS for unit in self._units.values())
         if (row := self._row(named)) is None:
             return False
-        section = named.get("Type") or nvprof.section(row.name)
+        section = named.get("Type") or nvprof.section([row.name])
         keep(self._sections.setdefault(section, []), row, MOST_ROWS)
         return True
 

@@ -7,6 +7,7 @@ figures of the GPU. Sections are named alike for all versions: see SECTIONS.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -76,13 +77,13 @@ class Columns(Struct, frozen=True):
             max_s=self._seconds(numbers, _MOST),
         )
 
-    def section(self, first_name: str) -> str:
-        """Tell the section of a table without title by its columns and first row."""
+    def section(self, names: Sequence[str]) -> str:
+        """Return the section of a table without title, by columns and first name."""
         if "Instances" in self.names:
             return KERNELS
         if "Operations" in self.names or "Count" in self.names:
             return MEMORY
-        return API if _CUDA.match(first_name) else RUNTIME
+        return API if _CUDA.match(names[0]) else RUNTIME
 
     def _cell(self, numbers: list[str], names: frozenset[str]) -> str | None:
         pairs = zip(self.names[1:-1], numbers, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from runner.core import ProfileRow
 from runner.findings.units import UNSIGNED, scaled, seconds
@@ -42,9 +42,15 @@ def opening(line: str) -> str | None:
     return "" if _HEADER.fullmatch(line) else None
 
 
-def section(first_name: str) -> str:
-    """Tell the section of a table that only its header opened, by its first row."""
-    return API if _API_NAME.fullmatch(first_name) else GPU
+def section(names: Sequence[str]) -> str:
+    """Return the section of a table that only its header opened, by most names.
+
+    A space in the middle of a name is the log's, as no function of the API has one.
+    """
+    calls = sum(
+        _API_NAME.fullmatch(name.replace(" ", "")) is not None for name in names
+    )
+    return API if 2 * calls > len(names) else GPU
 
 
 def label(line: str) -> tuple[str, str] | None:

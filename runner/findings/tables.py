@@ -87,7 +87,7 @@ class TableReader:
         """End the open table; one without a single row is none."""
         if self._rows:
             guess = self._columns.section if self._columns else nvprof.section
-            section = self._section or guess(self._rows[0].name)
+            section = self._section or guess([row.name for row in self._rows])
             table = ProfileTable(self._tool, section, tuple(self._rows))
             keep(self._found, table, MOST_TABLES)
         self._rows = []

@@ -205,6 +205,16 @@ def test_columns_may_be_parted_by_single_spaces_or_tabs(text):
         assert profiles(narrow) == NVPROF
 
 
+@pytest.mark.parametrize("name", ["cuda StreamCreateWithFlags", "cudaStream Create"])
+def test_a_broken_name_does_not_make_an_api_table_one_of_the_gpu(name):
+    header = "Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+    table = header + UNTYPED.rpartition(header)[2]
+
+    (found,) = profiles(table.replace("cudaStreamCreateWithFlags", name))
+
+    assert (found.section, found.rows[0].name) == ("API calls", name)
+
+
 def test_two_profiles_in_a_row_stay_apart():
     assert profiles(TYPED + TYPED) == NVPROF * 2
 
