@@ -1,9 +1,9 @@
 """nvprof's and nsys's tables, also where a log has wrapped or cut their rows.
 
 A table begins at its header, title or Type column and ends at the first line that can
-be none of its own. nvprof's survive blank lines and code fences, since reports
-split them; nsys's end at a blank line, as their rows are less telling. Tables typed by
-hand, without calls and average, are no profiler's and are left out.
+be none of its own; blank lines and code fences do not end it, since reports split
+tables. Those typed by hand, without calls and average, are no profiler's and are left
+out.
 """
 
 from __future__ import annotations
@@ -99,11 +99,8 @@ class TableReader:
         self._tool, self._section, self._parse = tool, section, parse
 
     def _pause(self, line: str) -> None:
-        ruled = line.startswith("-")
-        if self._columns is not None and self._rows and not ruled:
-            self.close()
         self._odd = ""
-        self._gap = not ruled
+        self._gap = not line.startswith("-")
 
     def _opens(self, line: str) -> bool:
         """Take a line that opens a table or names one, with what follows in it."""

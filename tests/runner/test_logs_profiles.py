@@ -334,6 +334,14 @@ def test_nsys_of_every_year_says_the_same(text):
     assert profiles(text) == NSYS
 
 
+@pytest.mark.parametrize("gap", ["\n", "\n\n", "```\n\n```\n"])
+def test_a_table_of_nsys_goes_on_over_a_blank_line(gap):
+    lines = NSYS_2024.splitlines(keepends=True)
+    split = "".join(gap + line if "cudaMemcpy" in line else line for line in lines)
+
+    assert profiles(split) == NSYS
+
+
 def test_nsys_names_the_systems_calls_as_their_own_section():
     text = NSYS_2020.replace("CUDA API", "Operating System Runtime API")
 
