@@ -18,9 +18,9 @@ def parse(
 ) -> None:
     """Print the figures that a program's output holds.
 
-    It knows the lines of the course's programs, those of GNU time, and the tables
-    of nvprof, nsys and ncu. Of these it shows the rows that together take over
-    90 % of the time, and sums up the rest; --json has them all.
+    It knows the lines of the course's programs, those of GNU time, the error counts of
+    memory checkers, and the tables of nvprof, nsys and ncu. Of these it shows the rows
+    that together take over 90 % of the time, and sums up the rest; --json has them all.
     """
     from runner import report
     from runner.core import record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
@@ -68,13 +70,15 @@ class ProfileFile(Struct, frozen=True):
 class Findings(Struct, frozen=True):
     """All that was found in a piece of output, in its order.
 
-    ``gpu_faults`` holds the first of each kind.
+    ``gpu_faults`` holds the first of each kind; ``memory_errors`` how many errors each
+    run of a memory checker counted.
     """
 
     inferences: tuple[Inference, ...] = ()
     time_usage: tuple[TimeUsage, ...] = ()
     profiles: tuple[ProfileTable, ...] = ()
     gpu_faults: tuple[GpuFault, ...] = ()
+    memory_errors: tuple[int, ...] = ()
 
     @property
     def gpu_fault(self) -> GpuFault | None:
@@ -84,3 +88,15 @@ class Findings(Struct, frozen=True):
         """
         lost = (f for f in self.gpu_faults if f.kind is GpuFaultKind.DEVICE_LOST)
         return next(lost, next(iter(self.gpu_faults), None))
+
+
+def combined(parts: Iterable[Findings]) -> Findings:
+    """Put the findings of several streams or commands together, in their order."""
+    every = tuple(parts)
+    return Findings(
+        tuple(one for part in every for one in part.inferences),
+        tuple(one for part in every for one in part.time_usage),
+        tuple(one for part in every for one in part.profiles),
+        tuple(one for part in every for one in part.gpu_faults),
+        tuple(one for part in every for one in part.memory_errors),
+    )

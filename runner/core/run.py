@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from runner.core.build_spec import BuildSpec, Limits, Profile
 from runner.core.ending import Reason, State, Verdict
-from runner.core.figures import Findings, ProfileFile
+from runner.core.figures import Findings, ProfileFile, combined
 from runner.core.gpu import GpuUse
 from runner.core.work import EngineFacts, ImageAction
 
@@ -100,13 +100,7 @@ class RunRecord(Struct, frozen=True):
     @property
     def findings(self) -> Findings:
         """All that was found in the commands' output, in the commands' order."""
-        found = [command.findings for command in self.commands]
-        return Findings(
-            tuple(x for f in found for x in f.inferences),
-            tuple(x for f in found for x in f.time_usage),
-            tuple(x for f in found for x in f.profiles),
-            tuple(x for f in found for x in f.gpu_faults),
-        )
+        return combined(command.findings for command in self.commands)
 
     @property
     def synthetic(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable
 
 from runner.core import Findings
 from runner.findings import gpu_faults
@@ -16,6 +15,7 @@ from runner.findings.cuts import mended
 from runner.findings.gpu_faults import GpuFaultReader
 from runner.findings.inference import InferenceReader
 from runner.findings.lines import LineReader
+from runner.findings.memory_checks import MemoryCheckReader
 from runner.findings.profiles import ProfileReader
 from runner.findings.timing import TimingReader
 from runner.findings.traces import Traces, bones
@@ -30,7 +30,7 @@ _TRACES = Traces(
         *("real", "user", "New Inf", "Loading", "Running", "Test bat", "NVPROF"),
         *("Profiling res", "API calls", "GPU activ", "Time(%)", "Time (%)"),
         *("Statistics", "Summary", "stats report", "/reports/"),
-        *(", Context ", ", Stream ", '"Kernel Name"'),
+        *(", Context ", ", Stream ", '"Kernel Name"', "ERROR SUMMARY"),
     )
 )
 _STAMP = re.compile(r"\[ ?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][^\]]{5,60}\] +")
@@ -53,6 +53,7 @@ class Scanner:
         self._timing = TimingReader()
         self._profiles = ProfileReader()
         self._gpu_faults = GpuFaultReader()
+        self._memory_checks = MemoryCheckReader()
 
     def feed(self, data: bytes) -> None:
         """Take the next piece, of any size."""
@@ -80,6 +81,7 @@ class Scanner:
             time_usage=tuple(self._timing.found),
             profiles=tuple(self._profiles.found),
             gpu_faults=tuple(self._gpu_faults.found),
+            memory_errors=tuple(self._memory_checks.found),
         )
 
     def _scan(self, block: bytes) -> None:
@@ -114,6 +116,7 @@ class Scanner:
         self._inferences.read(line)
         self._timing.read(line)
         self._profiles.read(line)
+        self._memory_checks.read(line)
 
 
 def find(text: bytes | str) -> Findings:
@@ -122,17 +125,6 @@ def find(text: bytes | str) -> Findings:
     scanner = Scanner()
     scanner.feed(data)
     return scanner.findings()
-
-
-def combined(parts: Iterable[Findings]) -> Findings:
-    """Put the findings of several streams or commands together, in their order."""
-    every = tuple(parts)
-    return Findings(
-        inferences=tuple(one for part in every for one in part.inferences),
-        time_usage=tuple(one for part in every for one in part.time_usage),
-        profiles=tuple(one for part in every for one in part.profiles),
-        gpu_faults=tuple(one for part in every for one in part.gpu_faults),
-    )
 
 
 def _unstamped(line: str) -> str:

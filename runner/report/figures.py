@@ -14,7 +14,7 @@ def figures(found: Findings) -> list[Block]:
 
 
 def printed(found: Findings) -> list[Block]:
-    """Give what the networks printed, and the time that was measured."""
+    """Return what networks, time and memory checkers printed."""
     blocks: list[Block] = []
     if found.inferences:
         blocks.append(_inferences(found.inferences))
@@ -22,6 +22,9 @@ def printed(found: Findings) -> list[Block]:
         rows = tuple(_usage(u) for u in found.time_usage)
         heads = ("user", "system", "elapsed", "peak memory")
         blocks.append(Table("Time", heads, rows, frozenset({0, 1, 2, 3})))
+    if found.memory_errors:
+        counts = tuple((str(errors),) for errors in found.memory_errors)
+        blocks.append(Table("Memory checks", ("errors",), counts, frozenset({0})))
     return blocks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -25,8 +24,9 @@ from runner.core import (
     step,
 )
 from runner.core import events as ev
+from tests.conftest import ROOT
 
-RUN_OF_0_1 = Path(__file__).parent / "data" / "run"
+RUN_OF_0_1 = ROOT / "tests/data/run"
 """Every kind of event, and the record they make, as version 0.1 wrote them."""
 
 CREATED = ev.Created(
