@@ -1,6 +1,6 @@
 """What a program's output says: bytes to clean lines, lines to Findings.
 
-    bytes -> lines.py (as a terminal shows them) -> cuts.py (mends lines cut in two)
+    bytes -> lines.py (as a terminal shows them)
           -> inference.py, timing.py, profiles.py, memory_checks.py, gpu_faults.py
              (one reader for each kind of figure)
              profiles.py -> tables.py (nvprof.py's and nsys.py's forms), ncu.py,

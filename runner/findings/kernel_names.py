@@ -14,19 +14,15 @@ _TYPE_AT_END = re.compile(
 
 
 def joined(name: str, text: str) -> str:
-    """Put a name and what follows it together, with a space where one was lost."""
+    """Join a name and what follows it, with a space where one was lost."""
     space = _TYPE_AT_END.search(name) and (text[:1].isalnum() or text[:1] in "_:")
     return (f"{name} {text}" if space else name + text)[:LONGEST_NAME]
 
 
 def unfinished(name: str) -> bool:
     """Whether a kernel's name goes on below: it has open brackets, or none at all."""
+    if len(name) >= LONGEST_NAME:
+        return False
     if name == "void" or (name.startswith("void ") and not name.endswith(")")):
-        return len(name) < LONGEST_NAME
-    return open_brackets(name)
-
-
-def open_brackets(name: str) -> bool:
-    """Whether brackets of a name wait for their other halves below."""
-    opened = any(name.count(a) > name.count(b) for a, b in ("()", "[]", "<>"))
-    return opened and len(name) < LONGEST_NAME
+        return True
+    return any(name.count(a) > name.count(b) for a, b in ("()", "[]", "<>"))

@@ -36,11 +36,8 @@ _STARTED = re.compile(
     r",? ?[0-9]{4}-[A-Z][a-z]{2}-[0-9]{2} ?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
 )
 _SHAPE = re.compile(r" ?(?:\([0-9]{1,10}(?:, ?[0-9]{1,10}){2}\)x?){2}$")
-_PART = re.compile(r"x\([0-9, ]+\)|[A-Za-z]{1,3}-[0-9]{2} ?[0-9:]{8}")
-_BEGINNING = re.compile(r"(?:void\s+)?[A-Za-z_]\w*(?:::\w+)*(?:::)?(?:<.*)?")
 _METRIC = re.compile(r"(?P<name>[\w.]+)\s+(?P<unit>[a-zµ]{1,7})\s+(?P<number>[0-9.,]+)")
 _LAST = frozenset("0123456789.,")
-_DIGITS = re.compile(r"[0-9.,]{1,40}")
 _ENGLISH = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){0,5}(?:\.[0-9]{1,9})?")
 _PLAIN = re.compile(r"[0-9]{1,18}(?:[.,][0-9]{1,9})?")
 _POINTS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3}){1,5},[0-9]{1,9}")
@@ -104,85 +101,48 @@ class LaunchReader:
         self._launches = Launches()
         self._above: deque[str] = deque(maxlen=_MOST_LINES)
         self._name: str | None = None
-        self._took: tuple[str, str, str] | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a launch's duration, or its last digits, may still come."""
-        return self._name is not None or self._took is not None
+        """Whether a launch's duration may still come."""
+        return self._name is not None
 
     def read(self, line: str) -> None:
         """Take one clean line, stripped."""
-        self._ends(line)
         if not line or _BETWEEN.match(line):
             self._above.clear()
             if line and _PROCESS.match(line):
                 self.close()
             return
-        if line[-1] in _LAST and not self._begins(line) and self._name is not None:
+        if ", Context " in line and (title := _TITLE.fullmatch(line)) is not None:
+            self._name = _kernel(title["launch"], self._above)
+        elif self._name is not None and line[-1] in _LAST:
             self._measured(self._name, line)
         self._above.append(line)
 
     def close(self) -> None:
         """End the process; one without a measured launch has no table."""
-        self._ends("")
         if (table := self._launches.table()) is not None:
             keep(self._found, table, MOST_TABLES)
         self._launches = Launches()
         self._name = None
 
-    def _wholes(self, line: str) -> list[str]:
-        """Give what the line may have been before a cut, the line itself first."""
-        last = self._above[-1] if self._above else ""
-        return [line, last + line, f"{last} {line}"] if last else [line]
-
-    def _begins(self, line: str) -> bool:
-        """Take a title, or the end of one."""
-        for cut, whole in enumerate(self._wholes(line)):
-            if ", Context " in whole and (match := _TITLE.fullmatch(whole)):
-                above = list(self._above)[: -1 if cut else None]
-                self._name = _kernel(match["launch"], above)
-                return True
-        return False
-
     def _measured(self, name: str, line: str) -> None:
-        for whole in self._wholes(line):
-            match = _METRIC.fullmatch(whole)
-            if match is not None and match["name"] in DURATIONS:
-                self._took = name, match["number"], match["unit"]
-                self._name = None
-                return
-
-    def _ends(self, line: str) -> None:
-        """Count the launch, whose last digits a cut may have put on this line."""
-        if self._took is None:
+        match = _METRIC.fullmatch(line)
+        if match is None or match["name"] not in DURATIONS:
             return
-        name, number, unit = self._took
-        if _DIGITS.fullmatch(line):
-            number += line
-        if (took_s := seconds(number, unit)) is not None:
+        if (took_s := seconds(match["number"], match["unit"])) is not None:
             self._launches.add(name, took_s)
-        self._took = None
+        self._name = None
 
 
-def _kernel(launch: str, above: list[str]) -> str:
-    """Give the kernel of a title, whose first lines may stand above."""
-    while above and not _whole(launch, above) and len(launch) < LONGEST_NAME:
-        space = " " if launch[:1] in ("*", "&") else ""
-        launch = joined(above.pop() + space, launch)
-    return _named(launch)
-
-
-def _named(launch: str) -> str:
+def _kernel(launch: str, above: deque[str]) -> str:
+    """Return the kernel of a title, whose first lines may stand above."""
+    while above and _closes(launch) and len(launch) < LONGEST_NAME:
+        launch = joined(above.pop(), launch)
     return _SHAPE.sub("", _STARTED.sub("", launch)).strip()
 
 
-def _whole(launch: str, above: list[str]) -> bool:
-    """Whether the title begins here and not on a line above."""
-    name = _named(launch)
-    if not name or not (name[0].isalpha() or name[0] in "_~") or _PART.fullmatch(name):
-        return False
-    if any(name.count(b) > name.count(a) for a, b in ("()", "<>", "[]")):
-        return False
-    # A word by itself, with nothing else above it, is a beginning cut in two.
-    return len(above) > 1 or _BEGINNING.fullmatch(above[0]) is None
+def _closes(text: str) -> bool:
+    """Whether brackets are closed that an earlier line opened."""
+    return any(text.count(b) > text.count(a) for a, b in ("()", "<>", "[]"))

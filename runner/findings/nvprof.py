@@ -18,6 +18,7 @@ _HALF = (
     rf"(?P<calls>[0-9]{{1,12}})\s+({_TIME})\s+({_TIME})\s+({_TIME})\s+(?P<name>\S.*)"
 )
 _ROW = re.compile(rf"(?P<percent>[0-9]{{1,3}}\.[0-9]{{2}})%\s+({_TIME})\s+{_HALF}")
+_FIRST_HALF = re.compile(rf"[0-9]{{1,3}}\.[0-9]{{2}}%\s+{_TIME}")
 _SECOND_HALF = re.compile(_HALF)
 _UNITS = re.compile(r"%\s+(ns|us|ms|s)\s+(ns|us|ms|s)(?:\s+\2){2}")
 _BARE = rf"({UNSIGNED}(?:e[+-][0-9]{{2}})?)"
@@ -98,6 +99,24 @@ def _read(
     )
 
 
-def second_half(line: str) -> bool:
-    """Whether a line is a row from its Calls on, as text taken from a PDF has it."""
+def half(line: str) -> bool:
+    """Whether a line is one half of a row, as text taken from a PDF has them."""
+    return _FIRST_HALF.fullmatch(line) is not None or _is_second_half(line)
+
+
+def paired(one: str, other: str) -> ProfileRow | None:
+    """Read two halves of a row, in either order; None where they do not fit.
+
+    They fit where the calls times their average is the total.
+    """
+    whole = f"{other} {one}" if _is_second_half(one) else f"{one} {other}"
+    found = row(whole)
+    if found is None or found.avg_s is None:
+        return None
+    slack = found.calls * 1e-9 + 1e-3 * found.total_s
+    agree = abs(found.total_s - found.calls * found.avg_s) <= slack
+    return found if agree else None
+
+
+def _is_second_half(line: str) -> bool:
     return _SECOND_HALF.fullmatch(line) is not None

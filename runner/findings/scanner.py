@@ -11,7 +11,6 @@ import re
 
 from runner.core import Findings
 from runner.findings import gpu_faults
-from runner.findings.cuts import mended
 from runner.findings.gpu_faults import GpuFaultReader
 from runner.findings.inference import InferenceReader
 from runner.findings.lines import LineReader
@@ -22,13 +21,13 @@ from runner.findings.traces import Traces, bones
 
 _BLOCK = 64 * 1024
 
-# A cut in two leaves one half whole, so both halves of each word are listed.
 _TRACES = Traces(
     (
-        *("Op T", "OpT", "ime:", "Correc", "tness:", "Agree", "ment:"),
-        *("EvalM", "etric:", "Test A", "uracy:", "system ", "elapsed"),
-        *("real", "user", "New Inf", "Loading", "Running", "Test bat", "NVPROF"),
-        *("Profiling res", "API calls", "GPU activ", "Time(%)", "Time (%)"),
+        *("Op Time:", "OpTime:", "Layer Time:", "LayerTime:", "Correctness:"),
+        *("Agreement:", "EvalMetric:", "Test Accuracy:", "elapsed", "real", "user"),
+        *("New Inference", "Loading", "Running", "Test batch", "NVPROF"),
+        *("Profiling result", "API calls:", "GPU activities:"),
+        *("Time(%)", "Time (%)"),
         *("Statistics", "Summary", "stats report", "/reports/"),
         *(", Context ", ", Stream ", '"Kernel Name"', "ERROR SUMMARY"),
     )
@@ -48,7 +47,6 @@ class Scanner:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._lines = LineReader()
-        self._held = ""
         self._inferences = InferenceReader()
         self._timing = TimingReader()
         self._profiles = ProfileReader()
@@ -73,7 +71,6 @@ class Scanner:
     def _finish(self) -> Findings:
         self._scan(bytes(self._buffer))
         self._every(self._lines.finish())
-        self._read(self._held)
         self._inferences.close()
         self._profiles.close()
         return Findings(
@@ -102,21 +99,13 @@ class Scanner:
         self._every(self._lines.feed(data))
 
     def _every(self, lines: list[str]) -> None:
-        """Hold each line until the next one shows that it was not cut."""
         lines = [_unstamped(line.strip()) for line in lines]
         self._gpu_faults.read(lines)
         for line in lines:
-            whole = mended(self._held, line)
-            if whole is None:
-                self._read(self._held)
-                whole = line
-            self._held = whole
-
-    def _read(self, line: str) -> None:
-        self._inferences.read(line)
-        self._timing.read(line)
-        self._profiles.read(line)
-        self._memory_checks.read(line)
+            self._inferences.read(line)
+            self._timing.read(line)
+            self._profiles.read(line)
+            self._memory_checks.read(line)
 
 
 def find(text: bytes | str) -> Findings:
@@ -133,8 +122,11 @@ def _unstamped(line: str) -> str:
 
 
 def _edges(block: bytes) -> tuple[int, int]:
-    """Tell where a block's second line ends, and where its last four begin."""
-    head = block.find(b"\n", block.find(b"\n") + 1) + 1
+    """Return where a block's first line ends, and where its last four begin.
+
+    A kernel's name may be broken over the lines above the one that tells of it.
+    """
+    head = block.find(b"\n") + 1
     tail = len(block)
     for _ in range(4):
         tail = block.rfind(b"\n", 0, max(tail, 0))

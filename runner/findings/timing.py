@@ -22,14 +22,14 @@ _TAIL = (
     r"\([0-9]+avgtext\+[0-9]+avgdata\s+(?P<rss>[0-9]{1,15})maxresident\)k"
     r"|\([0-9a-z+ ]*"
 )
-GNU = re.compile(
+_GNU = re.compile(
     rf"(?P<user>{_CPU})user\s+(?P<system>{_CPU})system\s+"
     rf"(?P<elapsed>{_CLOCK}|{_CPU})elapsed"
     rf"(?:\s+(?P<percent>[0-9]{{1,6}}|\?)%CPU(?:\s+(?:{_TAIL}))?)?"
 )
 """GNU time's line; the tail may be missing, or cut short."""
 
-SHELL = re.compile(
+_SHELL = re.compile(
     rf"(?P<word>real|user|sys)\s+"
     rf"(?:(?P<plain>{_CPU})"
     rf"|(?P<minutes>[0-9]{{1,6}})m ?(?P<rest>[0-9]{{1,2}}\.[0-9]{{2,3}})s)"
@@ -68,10 +68,10 @@ class TimingReader:
         """Take one clean line, stripped."""
         if line[:1] in _DIGITS:
             self._words.clear()
-            usage = read_gnu(line)
+            usage = _read_gnu(line)
             if usage is not None:
                 keep(self.found, usage, MOST_USAGES)
-        elif line[:1] in "rus" and (match := SHELL.fullmatch(line)) is not None:
+        elif line[:1] in "rus" and (match := _SHELL.fullmatch(line)) is not None:
             self._word(match)
         else:
             self._words.clear()
@@ -107,19 +107,9 @@ def _usage(match: re.Match[str]) -> TimeUsage:
     )
 
 
-def plausible(usage: TimeUsage) -> bool:
-    """Whether the CPU percentage agrees with the times beside it, as far as printed."""
-    if usage.cpu_percent is None or usage.elapsed_s <= 0:
-        return True
-    cpu_s = usage.user_s + usage.system_s
-    low = 100 * (cpu_s - 0.02) / (usage.elapsed_s + 0.01) - 1
-    high = 100 * (cpu_s + 0.02) / max(usage.elapsed_s - 0.01, 0.005) + 1
-    return low <= usage.cpu_percent <= high
-
-
-def read_gnu(line: str) -> TimeUsage | None:
-    """Read one line of GNU time, or None where it is something else."""
+def _read_gnu(line: str) -> TimeUsage | None:
+    """Read one line of GNU time; None where it is something else."""
     if "elapsed" not in line:
         return None
-    match = GNU.fullmatch(line)
+    match = _GNU.fullmatch(line)
     return _usage(match) if match else None
