@@ -102,7 +102,7 @@ def figures(
 
 
 def fill_in(text: str, values: dict[str, str]) -> str:
-    """Put the figures into a format."""
+    """Fill the figures into a format."""
     filled = ""
     letters = iter(text)
     for letter in letters:

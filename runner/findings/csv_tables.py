@@ -1,7 +1,7 @@
 """Profilers' tables as comma-separated values: `nvprof --csv` and `ncu --csv`.
 
 A table begins at its header and ends at the first line that is no row of its own, but
-for blank ones. Rows that a log has cut are lost: commas tell too little of them.
+for blank ones. Rows that a log has cut are lost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Form(Protocol):
         """Take one row; False where it is none."""
 
     def tables(self) -> list[ProfileTable]:
-        """Give what was read."""
+        """Return what was read."""
 
 
 class CsvReader:
@@ -163,7 +163,7 @@ class _Raw:
 
 
 def _opened(header: list[str]) -> _Form | None:
-    """Give the form of the table that a header opens."""
+    """Return the form of the table that a header opens."""
     if tuple(header) in (_SUMMARY, ("Type", *_SUMMARY)):
         return _Summary(header)
     if _KERNEL not in header:

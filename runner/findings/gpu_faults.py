@@ -13,10 +13,10 @@ import re
 from collections.abc import Sequence
 
 from runner.core import GpuFault, GpuFaultKind
-from runner.findings.traces import Traces, bones
+from runner.findings.prefilter import Prefilter, rare
 
 LONGEST_LINE = 240
-"""Characters of the telling line that are kept."""
+"""Characters of a fault's line that are kept."""
 
 _NAMES = {
     GpuFaultKind.OUT_OF_MEMORY: """
@@ -93,7 +93,7 @@ _COMMON = {
     "fallen off the bus": GpuFaultKind.DEVICE_LOST,
     "OOM when allocating": GpuFaultKind.OUT_OF_MEMORY,
 }
-"""What others say as well: it counts on a line with one of the brands."""
+"""What other software says as well: it counts on a line with one of the brands."""
 
 _BRANDS = ("CUDA", "GPU", "NVIDIA", "pycuda", "cudaSuccess")
 _TEXT = re.compile("|".join(map(re.escape, (*_SENTENCES, *_COMMON))))
@@ -108,7 +108,7 @@ _NO_FAULT = re.compile(
     r"|.*(?:Warning: |\bWARNING\b|failed call to cuInit|Killed process)"
     r"|.*(?:\([0-9]+\)|:[0-9]+:[0-9]+): (?:error|warning|note)\b"
 )
-_TELLING = (
+_UNBRANDED = (
     *("an illegal memory access was enc", "an illegal instruction was enc"),
     *("unspecified launch failure", "the launch timed out and was term"),
     *("resources requested for launch", "-side assert triggered"),
@@ -121,19 +121,19 @@ _TELLING = (
     ),
     *("cudaError", "_STATUS_", "ut of memory"),
 )
-"""One of these is in every telling line that has none of the brands."""
+"""One of these is in every line that reports a fault and has none of the brands."""
 
-_BRANDED = Traces(_BRANDS)
-_BESIDE = Traces(
+_BRANDED = Prefilter(_BRANDS)
+_BESIDE = Prefilter(
     (*_COMMON, "CUDA_ERROR_", *(s for s in _SENTENCES if any(b in s for b in _BRANDS)))
 )
-_ALONE = Traces(_TELLING)
+_ALONE = Prefilter(_UNBRANDED)
 
 
-def told_in(block: bytes, kept: bytes) -> bool:
-    """Whether a block, whose bones are ``kept``, may tell a fault."""
-    branded = _BRANDED.within(block, kept) and _BESIDE.within(block, kept)
-    return branded or _ALONE.within(block, kept)
+def possible(block: bytes, remains: bytes) -> bool:
+    """Whether a block may report a fault; ``remains`` is what `rare` leaves of it."""
+    branded = _BRANDED.matches(block, remains) and _BESIDE.matches(block, remains)
+    return branded or _ALONE.matches(block, remains)
 
 
 class GpuFaultReader:
@@ -144,29 +144,29 @@ class GpuFaultReader:
 
     @property
     def found(self) -> list[GpuFault]:
-        """What was told, in its order."""
+        """The faults, in the order of the output."""
         return list(self._found.values())
 
     def read(self, lines: Sequence[str]) -> None:
-        """Take clean lines; those without a sign are passed over together."""
+        """Take clean lines; those that cannot report a fault are skipped together."""
         text = "\n".join(lines).encode("utf-8", "replace")
-        if told_in(text, bones(text)):
-            for told in filter(None, map(fault, lines)):
-                self._found.setdefault(told.kind, told)
+        if possible(text, rare(text)):
+            for found in filter(None, map(fault, lines)):
+                self._found.setdefault(found.kind, found)
 
 
 def fault(line: str) -> GpuFault | None:
     """Read a stripped line as a fault; None where it is something else."""
-    told = _told(line)
-    if told is None or _NO_FAULT.match(line):
+    reported = _reported(line)
+    if reported is None or _NO_FAULT.match(line):
         return None
-    kind, end = told
+    kind, end = reported
     start = max(0, end - LONGEST_LINE) if len(line) > LONGEST_LINE else 0
     return GpuFault(kind, line[start : start + LONGEST_LINE])
 
 
-def _told(line: str) -> tuple[GpuFaultKind, int] | None:
-    """Find what a line tells, and where the telling words end."""
+def _reported(line: str) -> tuple[GpuFaultKind, int] | None:
+    """Return the kind of fault that a line reports, and where its words end."""
     if (match := _NAME.search(line)) is not None:
         return _KINDS[match["name"]], match.end()
     branded = any(brand in line for brand in _BRANDS)

@@ -51,7 +51,7 @@ _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 
 
 def op_time_sum(inference: Inference) -> float:
-    """Give the ranking figure: the sum of the op times, in seconds."""
+    """Return the ranking figure: the sum of the op times, in seconds."""
     return math.fsum(inference.op_times_s)
 
 

@@ -47,7 +47,7 @@ class _Row:
         self._apply(piece[: cut.start()] if cut else piece)
 
     def finish(self) -> str:
-        """Give the line as it now stands."""
+        """Return the line as it now stands."""
         self._apply(self.pending)
         return "".join(self.cells)
 
@@ -100,7 +100,7 @@ class LineReader:
         self._row = _Row()
 
     def feed(self, data: bytes) -> list[str]:
-        """Take a piece and give the lines that it completes."""
+        """Take a piece and return the lines that it completes."""
         first, *rest = self._decoder.decode(data).split("\n")
         self._row.write(first)
         if not rest:
@@ -115,7 +115,7 @@ class LineReader:
         return complete
 
     def finish(self) -> list[str]:
-        """Give the last line, where it has no line end."""
+        """Return the last line, where it has no line end."""
         self._row.write(self._decoder.decode(b"", final=True))
         last, self._row = self._row.finish(), _Row()
         return [last] if last else []

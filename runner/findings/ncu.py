@@ -76,7 +76,7 @@ class Launches:
         self._times[name] = count + 1, total + took_s, *spread
 
     def table(self) -> ProfileTable | None:
-        """Give a row for each kernel, the longest first; None without any launch."""
+        """Return a row for each kernel, the longest first; None without any launch."""
         rows = [
             ProfileRow(
                 name=name,

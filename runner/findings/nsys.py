@@ -95,7 +95,7 @@ class Columns(Struct, frozen=True):
 
 
 def title(line: str) -> tuple[str | None] | None:
-    """Give the section that a title names, in a tuple; None where it is no title."""
+    """Return the section that a title names, in a tuple; None where it is no title."""
     if _TITLE.fullmatch(line) is None:
         return None
     return (next((name for form, name in SECTIONS if form.search(line)), None),)

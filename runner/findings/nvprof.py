@@ -35,7 +35,7 @@ _LABEL = re.compile(r"(GPU activities|API calls|OpenACC \(excl\)|OpenMP \(incl\)
 
 
 def opening(line: str) -> str | None:
-    """Give the section that a line opens; "" for a header, which opens any."""
+    """Return the section that a line opens; "" for a header, which opens any."""
     if _RESULT.fullmatch(line):
         return GPU
     if _CALLS.fullmatch(line):
@@ -67,7 +67,7 @@ def row(line: str) -> ProfileRow | None:
 
 
 def units(line: str) -> Callable[[str], ProfileRow | None] | None:
-    """Give what reads a table's rows where a line below its header holds the units."""
+    """Return the reader of rows for a table whose units stand below its header."""
     match = _UNITS.fullmatch(line)
     if match is None:
         return None

@@ -1,7 +1,7 @@
-"""Reads output as it streams and tells what was found, in flat memory.
+"""Reads output as it streams and collects what is found, in flat memory.
 
 Output is looked at in blocks of one fixed size, so that how it was delivered cannot
-matter. A block without a trace of any figure is passed over whole.
+matter. A block without a word of any figure is skipped whole.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from runner.findings.gpu_faults import GpuFaultReader
 from runner.findings.inference import InferenceReader
 from runner.findings.lines import LineReader
 from runner.findings.memory_checks import MemoryCheckReader
+from runner.findings.prefilter import Prefilter, rare
 from runner.findings.profiles import ProfileReader
 from runner.findings.timing import TimingReader
-from runner.findings.traces import Traces, bones
 
 _BLOCK = 64 * 1024
 
-_TRACES = Traces(
+_FIGURES = Prefilter(
     (
         *("Op Time:", "OpTime:", "Layer Time:", "LayerTime:", "Correctness:"),
         *("Agreement:", "EvalMetric:", "Test Accuracy:", "elapsed", "real", "user"),
@@ -39,7 +39,7 @@ _PLAIN = bytes([*range(0x20, 0x7F), *range(0x80, 0x100)]) + b"\t\n"
 
 
 class Scanner:
-    """Takes one stream of a command piece by piece; see `findings`.
+    """Reads one stream of a command, piece by piece; see `findings`.
 
     Each stream needs its own, since two of them meet in the middle of lines.
     """
@@ -64,7 +64,7 @@ class Scanner:
         del self._buffer[:whole]
 
     def findings(self) -> Findings:
-        """Tell what has been found so far, taking the output to end here."""
+        """Return what has been found so far, as if the output ended here."""
         end = copy.deepcopy(self)
         return end._finish()
 
@@ -82,8 +82,8 @@ class Scanner:
         )
 
     def _scan(self, block: bytes) -> None:
-        """Read a block, or where it is dull only the lines that meet its neighbours."""
-        if _dull(block):
+        """Read a block; of one without figures only the lines at its edges."""
+        if _skippable(block):
             head, tail = _edges(block)
             if 0 < head < tail:
                 self._all_lines(block[:head])
@@ -109,7 +109,7 @@ class Scanner:
 
 
 def find(text: bytes | str) -> Findings:
-    """Tell everything that is found in a whole piece of output, in its order."""
+    """Return all that is found in a whole piece of output, in its order."""
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     scanner = Scanner()
     scanner.feed(data)
@@ -124,7 +124,7 @@ def _unstamped(line: str) -> str:
 def _edges(block: bytes) -> tuple[int, int]:
     """Return where a block's first line ends, and where its last four begin.
 
-    A kernel's name may be broken over the lines above the one that tells of it.
+    A kernel's name may be broken over the lines above its title.
     """
     head = block.find(b"\n") + 1
     tail = len(block)
@@ -133,10 +133,10 @@ def _edges(block: bytes) -> tuple[int, int]:
     return head, tail + 1
 
 
-def _dull(block: bytes) -> bool:
-    """Whether no line that lies inside a block can matter."""
-    kept = bones(block)
-    if _TRACES.within(block, kept) or gpu_faults.told_in(block, kept):
+def _skippable(block: bytes) -> bool:
+    """Whether no line inside a block can hold a figure."""
+    remains = rare(block)
+    if _FIGURES.matches(block, remains) or gpu_faults.possible(block, remains):
         return False
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n")

@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 def scaled(number: str, unit: str) -> float:
-    """Give a printed number of units as the nearest float of seconds."""
+    """Return a printed number of units as the nearest float of seconds."""
     return float(Decimal(number).scaleb(EXPONENTS[unit]))
 
 

@@ -9,7 +9,7 @@ from runner.report.words import outcome, size
 
 
 def figures(found: Findings) -> list[Block]:
-    """Give what was found in a program's output: figures, and faults of a GPU."""
+    """Return what was found in a program's output: figures, and faults of a GPU."""
     return [*printed(found), *map(profile, found.profiles), *faults(found)]
 
 
@@ -29,7 +29,7 @@ def printed(found: Findings) -> list[Block]:
 
 
 def faults(found: Findings) -> list[Block]:
-    """Give what was told of faults of a GPU."""
+    """Return the faults of a GPU that were reported."""
     rows = tuple((f.kind.words, f.line) for f in found.gpu_faults)
     return [Table("GPU faults", ("what", "as it was printed"), rows)] if rows else []
 

@@ -14,7 +14,7 @@ from runner.core import (
 )
 from runner.findings import combined, find, gpu_faults
 from runner.findings.gpu_faults import LONGEST_LINE, fault
-from runner.findings.traces import Traces, bones
+from runner.findings.prefilter import Prefilter, rare
 
 KIND = GpuFaultKind
 
@@ -250,6 +250,6 @@ WORDS = ("user", "ime:", "CUDA", "of memory", "EvalM", "(%)", "e", "real 1")
 def test_traces_find_a_word_exactly_where_it_stands(pieces):
     block = "".join(pieces).encode()
     for word in WORDS:
-        within = Traces([word]).within(block, bones(block))
+        within = Prefilter([word]).matches(block, rare(block))
 
         assert within == (word.encode() in block)
