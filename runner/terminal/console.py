@@ -17,6 +17,7 @@ from runner.core import Stream
 from runner.core import events as ev
 from runner.terminal import messages
 from runner.terminal.screen import TerminalFilter, printable, uncoloured
+from runner.terminal.streams import discard
 
 if TYPE_CHECKING:
     from runner.terminal.live import Live
@@ -135,9 +136,7 @@ class Sink:
             self._stream.flush()
         except OSError as error:
             # The reader left, or the disk is full: the run is still worth its record.
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self._stream.fileno())
-            os.close(null)
+            discard(self._stream)
             return "" if isinstance(error, BrokenPipeError) else str(error.strerror)
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TextIO, cast
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +19,7 @@ from rich.status import Status
 from rich.text import Text
 
 from runner.core import events as ev
+from runner.terminal.streams import BestEffort
 
 
 class Live:
@@ -25,7 +27,10 @@ class Live:
 
     def __init__(self) -> None:
         self._console = Console(
-            file=sys.stderr, force_terminal=True, highlight=False, soft_wrap=True
+            file=cast(TextIO, BestEffort(sys.stderr)),
+            force_terminal=True,
+            highlight=False,
+            soft_wrap=True,
         )
         self._progress: Progress | None = None
         self._task: tuple[str, TaskID] | None = None
