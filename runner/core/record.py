@@ -77,7 +77,7 @@ def lost(record: RunRecord, at: float) -> RunRecord:
     """Give the record of a run whose holder died."""
     reason = Reason.RUNNER_LOST
     verdict = Verdict(False, False, None, reason, "the process that held it died")
-    return replace(record, state=State.LOST, ended_at=at, verdict=verdict)
+    return _end(record, State.LOST, at, verdict)
 
 
 def to_json(record: RunRecord) -> bytes:
@@ -102,13 +102,21 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower 
 def _finish(record: RunRecord, at: float, verdict: Verdict) -> RunRecord:
     cancelled = verdict.reason is Reason.CANCELLED
     state = State.CANCELLED if cancelled else State.DONE
-    return replace(record, state=state, ended_at=at, verdict=verdict)
+    return _end(record, state, at, verdict)
+
+
+def _end(record: RunRecord, state: State, at: float, verdict: Verdict) -> RunRecord:
+    commands = tuple(
+        replace(c, outcome=Outcome.UNFINISHED) if c.outcome is Outcome.RUNNING else c
+        for c in record.commands
+    )
+    return replace(record, state=state, ended_at=at, verdict=verdict, commands=commands)
 
 
 def _command(record: RunRecord, event: ev.Event) -> RunRecord:
     match event:
         case ev.CommandStarted(index, text, name):
-            started = CommandRecord(index, text, name, Outcome.FAILED)
+            started = CommandRecord(index, text, name, Outcome.RUNNING)
             return replace(record, commands=(*record.commands, started))
         case ev.CommandSkipped(index, text, why, name):
             skipped = CommandRecord(index, text, name, Outcome.SKIPPED, why=why)

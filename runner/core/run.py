@@ -45,11 +45,17 @@ class ImageUsed(Struct, frozen=True):
 
 
 class Outcome(StrEnum):
-    """What became of one command."""
+    """What became of one command.
 
+    It is unfinished where the run ended, or was lost, before anybody saw how the
+    command did: it may have failed or not.
+    """
+
+    RUNNING = "running"
     OK = "ok"
     FAILED = "failed"
     SKIPPED = "skipped"
+    UNFINISHED = "unfinished"
 
 
 class CommandRecord(Struct, frozen=True):

@@ -122,8 +122,6 @@ def _advice(record: RunRecord) -> str:
 
 def _command(command: CommandRecord) -> tuple[str, ...]:
     how = command.outcome.value
-    if command.outcome is Outcome.FAILED and command.exit_code is None:
-        how = "unfinished"
     if command.reason:
         how = command.reason.value
     elif command.oom_killed:

@@ -157,12 +157,16 @@ def test_a_run_that_was_killed_is_listed_as_lost(project):
     text = "commands: {build: [\"sh -c 'echo started; sleep 60'\"]}\n"
     (project / "rai_build.yml").write_text(text)
     child = under_way(project)
+    (active,) = json.loads(rai("ps", "--json").stdout)
+    shown = json.loads(rai("show", "latest", "--json").stdout)
     child.kill()
     child.communicate()
 
     (listed,) = json.loads(rai("history", "--json").stdout)
 
     assert (listed["state"], listed["exit_code"]) == ("lost", 10)
+    outcomes = [run["commands"][0]["outcome"] for run in (active, shown, listed)]
+    assert outcomes == ["running", "running", "unfinished"]
 
 
 @pytest.mark.parametrize(

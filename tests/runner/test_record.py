@@ -133,6 +133,18 @@ def test_a_story_that_breaks_off_is_lost_and_never_done(length):
     assert gone.verdict.reason.exit_code == 10
 
 
+def test_a_command_is_running_until_its_end_and_unfinished_where_that_never_came():
+    begun = record.fold(told(STORY[:7]))
+    assert begun is not None
+    left = ev.Finished(Verdict(True, False, None, Reason.CANCELLED))
+    stopped = record.fold(told([*STORY[:7], left]))
+    assert stopped is not None
+    gone = record.lost(begun, 200.0)
+
+    outcomes = [found.commands[0].outcome for found in (begun, stopped, gone)]
+    assert outcomes == ["running", "unfinished", "unfinished"]
+
+
 def test_a_synthetic_result_is_marked_and_is_no_accuracy():
     found = Findings((Inference((0.1,), model="ece408", agreement=1.0),))
     story = [*STORY[:7], ev.Found(0, found)]
