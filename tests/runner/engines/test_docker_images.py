@@ -156,8 +156,11 @@ def test_a_dockerfile_that_cannot_be_read_is_a_failed_build(engine, project, nam
     assert caught.value.reason is Reason.BUILD_FAILED
 
 
-def test_a_base_that_cannot_be_had_says_so_and_how_to_make_one(engine, project, name):
-    write(project, name, base=NOWHERE)
+@pytest.mark.parametrize("lines", [(), ("RUN true && \\", "", "  true")])
+def test_a_base_that_cannot_be_had_says_so_and_how_to_make_one(
+    engine, project, name, lines
+):
+    write(project, name, *lines, base=NOWHERE)  # the empty line gives a warning
     with pytest.raises(ImageError) as caught:
         prepare(engine, project, planned(engine, project, spec(name)))
     assert caught.value.reason is Reason.IMAGE_NOT_FOUND

@@ -519,6 +519,16 @@ def test_a_base_that_the_classic_builder_cannot_have_is_told_apart():
     assert "nobody/nothing" in log.failure
 
 
+def test_what_the_classic_builder_colours_hides_no_step():
+    log = ClassicLog()
+    log.add("\x1b[91m[WARNING]: Empty continuation line found in:\n    RUN a\n\x1b[0m")
+    log.add("Step 1/2 : FROM nobody/nothing\n\x1b[91mno\x1b[")
+    log.add("0m")
+    log.end({"error": "pull access denied for nobody/nothing"})
+    assert log.base_missing
+    assert log.tail[-2:] == ["Step 1/2 : FROM nobody/nothing", "no"]
+
+
 def test_buildkits_failing_step_is_found():
     log = BuildxLog()
     log.add("#1 [internal] load build definition from Dockerfile\n#1 DONE 0.0s\n")

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from runner.terminal.screen import uncoloured
+
 LAST_LINES = 12
 
 
@@ -22,7 +24,8 @@ class BuildLog:
     @property
     def tail(self) -> list[str]:
         """The last lines with something on them."""
-        return [*self._lines, *([self._open] if self._open.strip() else [])]
+        last = uncoloured(self._open)
+        return [*self._lines, *([last] if last.strip() else [])]
 
     @property
     def failure(self) -> str:
@@ -35,10 +38,10 @@ class BuildLog:
         return bool(re.search(r"^Step \d+/\d+: FROM ", self.step))
 
     def add(self, text: str) -> None:
-        """Take a piece of output, cut anywhere."""
+        """Take a piece of output, cut anywhere; colours do not count."""
         *whole, self._open = (self._open + text).split("\n")
         for line in whole:
-            self._read(line.rstrip("\r"))
+            self._read(uncoloured(line).rstrip("\r"))
 
     def _read(self, line: str) -> None:
         if line.strip():
