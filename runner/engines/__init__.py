@@ -55,4 +55,4 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
 def _why(wanted: str, refused: list[Problem]) -> str:
     if wanted != "auto":
         return ""
-    return ", ".join(p.message.partition("; ")[0] for p in refused)
+    return "; ".join(p.message for p in refused)

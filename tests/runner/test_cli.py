@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -300,6 +301,28 @@ def test_without_an_engine_the_status_is_eleven_and_the_reason_told(project):
     assert done.returncode == 11
     assert "/nowhere/docker.sock" in done.stderr
     assert "rai doctor" in done.stderr
+
+
+def test_the_bare_engine_is_told_with_all_that_stood_against_the_others(
+    project, tmp_path
+):
+    (project / "rai_build.yml").write_text("commands: {build: [echo hello]}\n")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "bash", "echo"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock", "PATH": str(programs)}
+
+    done = rai("run", "-p", project, env={**os.environ, **nowhere, "CI": ""})
+
+    assert done.stdout == "hello\n"
+    why = (
+        " Why: docker: no Docker Engine listens at unix:///nowhere/docker.sock"
+        " (DOCKER_HOST): there is no such socket; local: no sandbox works on this"
+        " machine (bubblewrap: not installed; unshare: not installed)."
+        " Not enforced here: "
+    )
+    assert why in done.stderr.splitlines()[0]
 
 
 def test_a_gpu_that_is_asked_for_and_not_there_ends_with_eleven(project):

@@ -54,7 +54,7 @@ class DockerEngine(OnThisMachine):
     def check(self, spec: BuildSpec) -> list[Problem]:
         """Say why no engine serves: none answers, or it is too old."""
         if self._answer.problem:
-            return [Problem(self._answer.problem)]
+            return [self._answer.problem]
         version = self._answer.api_version
         if version and tuple(map(int, version.split("."))) < OLDEST_API:
             wanted = ".".join(map(str, OLDEST_API))

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from runner.core import Problem
+
 DEFAULT_URL = (
     "npipe:////./pipe/docker_engine"
     if os.name == "nt"
@@ -54,7 +56,7 @@ class Endpoint(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What became of asking an engine; ``problem`` is empty where it answered.
+    """What became of asking an engine; ``problem`` is None where it answered.
 
     An address that only the SDK can reach (ssh, npipe) counts as answering, with no
     API version: it was named on purpose.
@@ -62,7 +64,7 @@ class Answer(Struct, frozen=True):
 
     endpoint: Endpoint
     api_version: str = ""
-    problem: str = ""
+    problem: Problem | None = None
 
 
 def find(environ: Mapping[str, str]) -> Endpoint:
@@ -84,13 +86,14 @@ def reachable(environ: Mapping[str, str]) -> Answer:
     try:
         endpoint = find(environ)
     except LookupError as error:
-        return Answer(Endpoint("", "context"), problem=str(error.args[0]))
+        problem = Problem(str(error), hint="`docker context ls` lists those that exist")
+        return Answer(Endpoint("", "context"), problem=problem)
     if endpoint.scheme in ("ssh", "npipe"):
         return Answer(endpoint)
     try:
         return Answer(endpoint, api_version=_ping(endpoint))
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return Answer(endpoint, problem=f"{_cause(error, endpoint)}; {START_IT}")
+        return Answer(endpoint, problem=Problem(_cause(error, endpoint), hint=START_IT))
 
 
 def _settings_folder(environ: Mapping[str, str]) -> Path:
@@ -125,8 +128,7 @@ def _from_context(name: str, folder: Path) -> Endpoint:
         url = str(docker["Host"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LookupError(
-            f"the docker context `{name}` has no endpoint in {meta}; "
-            "`docker context ls` shows those that exist"
+            f"the docker context `{name}` has no endpoint in {meta}"
         ) from error
     certificates = folder / "contexts" / "tls" / key / "docker"
     return Endpoint(

@@ -110,5 +110,5 @@ def _failure(sandbox: Sandbox) -> str | None:
             return str(error)
     if done.exit_code == 0:
         return None
-    said = done.stderr.decode(errors="replace").strip()
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     return said or "a file is not protected as it should be, or Python is not reached"

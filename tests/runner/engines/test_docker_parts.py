@@ -91,7 +91,7 @@ def test_tls_is_used_where_it_is_asked_for():
 
 def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
     answer = reachable({"HOME": str(tmp_path), "DOCKER_CONTEXT": "nowhere"})
-    assert "`nowhere`" in answer.problem
+    assert "`nowhere`" in str(answer.problem)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
 )
 def test_an_engine_that_does_not_answer_is_told_with_its_address(host, said):
     answer = reachable({"DOCKER_HOST": host})
-    assert host in answer.problem
-    assert said in answer.problem
-    assert "DOCKER_HOST" in answer.problem
+    assert host in str(answer.problem)
+    assert said in str(answer.problem)
+    assert "DOCKER_HOST" in str(answer.problem)
 
 
 class _Old(http.server.BaseHTTPRequestHandler):
