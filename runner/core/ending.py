@@ -73,7 +73,7 @@ class Reason(StrEnum):
     COMMAND_FAILED = (
         "command_failed",
         1,
-        "Read the output of the failing command; --keep-going runs the rest as well.",
+        "Read the output of each command that failed.",
     )
     GPU_FAULT = (
         "gpu_fault",
@@ -160,7 +160,8 @@ class Reason(StrEnum):
 class Verdict(Struct, frozen=True):
     """Three answers apart: did rai work, did the commands, is the answer right.
 
-    ``passed`` is None when the job claims nothing about correctness.
+    ``passed`` is None when the job claims nothing about correctness. ``hint`` is what
+    else to do, after the reason's own advice.
     """
 
     served: bool
@@ -168,3 +169,9 @@ class Verdict(Struct, frozen=True):
     passed: bool | None
     reason: Reason
     message: str = ""
+    hint: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return f"{self.reason.advice} {self.hint}".rstrip()

@@ -71,7 +71,7 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
         rows.append(("", verdict.message))
         rows.append(
-            ("advice", "" if verdict.served and verdict.ran else _advice(record))
+            ("advice", "" if verdict.served and verdict.ran else verdict.advice)
         )
     rows.append(("project", record.project))
     if record.git:
@@ -114,10 +114,6 @@ def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
                     rows.append(("", f"{when}: {', '.join(said)}"))
     rows.append(("GPU by", use.way.words))
     return rows
-
-
-def _advice(record: RunRecord) -> str:
-    return record.verdict.reason.advice if record.verdict else ""
 
 
 def _command(command: CommandRecord) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from runner import report
 from runner.core import (
     Command,
     Findings,
+    GpuFault,
     GpuUse,
     JobRequest,
     Reason,
@@ -18,6 +19,11 @@ from runner.core.events import CommandFinished
 
 MACHINERY = (10, 11)
 """The exit statuses of what is not the user's: rai's own failure, and no engine."""
+
+MOST_LISTED = 10
+"""How many of the commands that failed a message numbers."""
+
+KEEP_GOING = "--keep-going runs the rest as well."
 
 
 def refused(error: RaiError) -> Verdict:
@@ -39,30 +45,60 @@ def judge(
     is the program's word; only what rai itself saw of the GPU says that rai served ill.
     """
     commands = request.spec.commands
+    failed = [e for e in ended if e.exit_code and e.reason is None]
+    failed = [e for e in failed if not commands[e.index].continue_on_error]
+    faults = {e.index: fault for e in failed if (fault := _fault(e, found))}
+    said = [_told(failed, commands, faults)] if failed else []
     for event in ended:
         if event.reason is not None:
             limits, command = request.spec.limits, commands[event.index]
             allowed = report.allowed(event.reason, command, limits, event.wall_s)
-            message = f"{_named(command)} {allowed}".rstrip()
-            return Verdict(True, False, None, event.reason, message)
-    failed = [e for e in ended if e.exit_code]
-    failed = [e for e in failed if not commands[e.index].continue_on_error]
+            met = f"{_named(command)} {allowed}".rstrip()
+            return Verdict(True, False, None, event.reason, "; ".join([met, *said]))
     if not failed:
         return Verdict(True, True, None, Reason.DONE)
-    faults = [found.get(e.index, Findings()).gpu_fault for e in failed]
-    given = gpu is not None
-    reasons = [f.reason(given) if f else Reason.COMMAND_FAILED for f in faults]
-    said = [
-        f"{_named(commands[e.index])} exited {e.exit_code}"
-        + (" (a process was killed for memory)" if e.oom_killed else "")
-        + (f": {fault.kind.words} ({fault.line})" if fault else "")
-        for e, fault in zip(failed, faults, strict=True)
-    ]
     if broken := _broken(gpu):
         message = "; ".join([*said, *broken])
         return Verdict(False, False, None, Reason.GPU_ERROR, message)
+    given = gpu is not None
+    reasons = [
+        faults[e.index].reason(given) if e.index in faults else Reason.COMMAND_FAILED
+        for e in failed
+    ]
     reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
-    return Verdict(True, False, None, reason, "; ".join(said))
+    stopped = not request.keep_going and failed[-1].index + 1 < len(commands)
+    hint = KEEP_GOING if stopped and reason is Reason.COMMAND_FAILED else ""
+    return Verdict(True, False, None, reason, said[0], hint)
+
+
+def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | None:
+    return found.get(event.index, Findings()).gpu_fault
+
+
+def _told(
+    failed: Sequence[CommandFinished],
+    commands: Sequence[Command],
+    faults: Mapping[int, GpuFault],
+) -> str:
+    """Name the command that failed, or number those that did, up to a few."""
+    if len(failed) == 1:
+        (event,) = failed
+        fault = faults.get(event.index)
+        return (
+            f"{_named(commands[event.index])} exited {event.exit_code}"
+            + (" (a process was killed for memory)" if event.oom_killed else "")
+            + (f": {fault.kind.words} ({fault.line})" if fault else "")
+        )
+    listed = []
+    for event in failed[:MOST_LISTED]:
+        how = [f"exit {event.exit_code}"]
+        how += ["a process was killed for memory"] if event.oom_killed else []
+        how += [fault.kind.words] if (fault := faults.get(event.index)) else []
+        listed.append(f"{event.index + 1} ({', '.join(how)})")
+    more = len(failed) - MOST_LISTED
+    return f"{len(failed)} of {len(commands)} commands failed: {', '.join(listed)}" + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 def _named(command: Command) -> str:

@@ -142,4 +142,4 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. rai show {run_id}", "red")]
     text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
-    return [(text, "red"), (verdict.reason.advice, "yellow")]
+    return [(text, "red"), (verdict.advice, "yellow")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,6 +109,7 @@ def test_the_first_failure_stops_the_run_and_the_rest_is_recorded_as_skipped(pro
     assert found.verdict is not None
     assert found.verdict.reason is Reason.COMMAND_FAILED
     assert found.verdict.message == "`first` exited 3"
+    assert "--keep-going" in found.verdict.advice
     assert found.build_bytes
 
 
@@ -119,6 +121,36 @@ def test_keep_going_runs_the_rest_and_still_tells_the_failure(project):
     assert engine.ran == ["first", "second", "third"]
     assert found.verdict is not None
     assert found.verdict.reason.exit_code == 1
+    assert "--keep-going" not in found.verdict.advice
+
+
+def test_the_last_command_leaves_no_rest_to_run(project):
+    found, _, _ = carry_out(project, FakeEngine({"third": Says(exit_code=1)}))
+
+    assert found.verdict is not None
+    assert "--keep-going" not in found.verdict.advice
+
+
+def test_many_failures_are_counted_and_the_first_numbered(project):
+    names = [f"echo {'x' * 80} {n}" for n in range(1, 41)]
+    text = json.dumps({"commands": {"build": names}})
+    ends = {2: Says(exit_code=1), 7: Says(exit_code=2)}
+    two = FakeEngine({names[n - 1]: says for n, says in ends.items()})
+    slow = Says(exit_code=143, reason=Reason.TIME_LIMIT)
+    late = FakeEngine({**two.script, names[8]: slow})
+    many = FakeEngine({name: Says(exit_code=n) for n, name in enumerate(names)})
+
+    messages = []
+    for engine in (two, late, many):
+        found, _, _ = carry_out(project, engine, keep_going=True, text=text)
+        assert found.verdict is not None
+        messages.append(found.verdict.message)
+
+    assert messages[0] == "2 of 40 commands failed: 2 (exit 1), 7 (exit 2)"
+    assert messages[1].startswith(f"`{names[8]}` took the run past its limit")
+    assert messages[1].endswith(f"; {messages[0]}")
+    assert messages[2].startswith("39 of 40 commands failed: 2 (exit 1), 3 (exit 2)")
+    assert messages[2].endswith(", 11 (exit 10) and 29 more")
 
 
 def test_a_command_that_may_fail_fails_nothing(project):
