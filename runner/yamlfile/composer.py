@@ -1,6 +1,8 @@
 """Text to tree: the only place that knows PyYAML.
 
-Nothing is constructed from the text: scalars stay text, tags are not followed.
+Nothing is constructed from the text: scalars stay text, tags are not followed. The tree
+is built from the parser's events, since ``yaml.compose`` crashes the process on deep
+nesting, refuses an anchor that is used again, and hides where aliases and `!` stand.
 """
 
 from __future__ import annotations
