@@ -1,4 +1,4 @@
-"""rai_build.yml: its text to a BuildSpec, or every problem at once."""
+"""rai_build.yml: text to BuildSpec, or every problem at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["KEYS", "decode", "dotted", "parse", "redacted"]
 
 
 def decode(raw: bytes, file: str) -> str:
-    """Turn the file's bytes into text; SpecError with the place of what is not."""
+    """Decode the file's bytes; raise SpecError with the place of what is not text."""
     problems = Problems()
     text = decode_yaml(raw, file, problems)
     if text is None:
@@ -41,7 +41,7 @@ def decode(raw: bytes, file: str) -> str:
 
 
 def parse(text: str, file: str) -> tuple[BuildSpec, list[Problem]]:
-    """Read a build file; give it with its warnings, or raise SpecError with all."""
+    """Parse a build file; return it with its warnings, or raise SpecError."""
     problems = Problems()
     root = Fields.of(compose(text, file, problems), KEYS, problems)
     if root is None and problems.fatal:
@@ -90,7 +90,7 @@ def _image(rai: Fields) -> str | None:
     image = rai.text("image", None, "gcc:12")
     if image is not None and not valid(image):
         rai.problems.warn(
-            f'rai.image is "{image}", which is no name of an image',
+            f'rai.image is "{image}", which is not a valid image name',
             rai.place("image"),
             "expected e.g. `someone/project:1`, in lower case",
         )

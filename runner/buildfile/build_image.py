@@ -16,7 +16,7 @@ _IF_EMPTY = "no image is built; indent its keys below it, or write `build_image:
 
 
 def read(commands: Fields, has_gpu: bool) -> BuildImage | None:
-    """Read how to build the image; None where none is to be built."""
+    """Read how to build the image; None where none is built."""
     fields = commands.child("build_image", "`dockerfile: Dockerfile`", _IF_EMPTY)
     if fields is None:
         return None

@@ -30,7 +30,7 @@ def read(resources: Fields) -> tuple[DataResource, ...]:
 
 
 def file_name(url: str) -> str | None:
-    """Give the last part of an address, as a file is named; None where it has none."""
+    """Return the file name at the end of an address; None where there is none."""
     match = re.fullmatch(_URL, url)
     if match is None:
         return None
@@ -69,7 +69,7 @@ def _require(fields: Fields, key: str, example: str) -> bool:
 
 
 def _mount(text: str) -> str | None:
-    """Normalise the path; None where it does not lie under /data."""
+    """Normalise the path; None where it is not under /data."""
     if not text.startswith("/") or ".." in text.split("/") or not text.isprintable():
         return None
     path = posixpath.normpath("/" + text.lstrip("/"))

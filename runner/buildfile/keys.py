@@ -48,7 +48,7 @@ KEYS: Grammar = {
 
 
 def dotted() -> tuple[str, ...]:
-    """Give every key with its whole path."""
+    """Return every key with its whole path."""
     return tuple(
         f"{path}.{key}" if path else key for path, keys in KEYS.items() for key in keys
     )

@@ -15,7 +15,7 @@ _LEAST_COUNT = -1_000_000
 
 
 def cpu_architecture(resources: Fields) -> str:
-    """Read the architecture, which is only a note."""
+    """Read the architecture, which has no effect."""
     node = resources.node.get("cpu")
     if isinstance(node, Scalar) and not node.null:
         resources.problems.warn(
@@ -28,14 +28,14 @@ def cpu_architecture(resources: Fields) -> str:
 
 
 def gpu(resources: Fields) -> GpuRequest | None:
-    """Read what is asked of GPUs; None where none is."""
+    """Read the request for GPUs; None without one."""
     if resources.has("gpus"):
         return _of_version_01(resources)
     fields = resources.child("gpu", "`count: 1`", "no GPU is asked for")
     if fields is None:
         return None
     if fields.has("memory"):
-        hint = "every GPU is as good as another here"
+        hint = "GPUs are not chosen by memory"
         fields.problems.warn(
             f"{fields.name('memory')} is without effect", fields.place("memory"), hint
         )
@@ -97,7 +97,7 @@ def _without(fields: Fields, key: str) -> Fields:
 
 
 def _count(fields: Fields) -> int | None:
-    """Read the count; None for no GPU at all."""
+    """Read the count; None for no GPU."""
     if not fields.has("count"):
         hint = "1 is taken; write `count: 1`"
         fields.problems.warn(f"{fields.path} has no count", fields.place(), hint)
@@ -117,7 +117,7 @@ def _count(fields: Fields) -> int | None:
 
 
 def _network(resources: Fields, limits: Fields, usual: bool) -> bool:
-    """Read the switch in either of its places; the one under limits goes first."""
+    """Read the network switch in either place; that under limits takes precedence."""
     outer = resources.boolean("network", usual)
     inner = limits.boolean("network", outer)
     if inner != outer and resources.has("network"):

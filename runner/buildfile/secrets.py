@@ -1,4 +1,4 @@
-"""A build file's text without the credentials that old files carry."""
+"""Mask the credentials that old build files carry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MASK = "***"
 
 
 def redacted(text: str) -> str:
-    """Give the text with everything under a ``credentials`` key masked."""
+    """Return the text with everything under a ``credentials`` key masked."""
     text = text.removeprefix("\ufeff")
     node = compose(text, "", Problems())
     spans = sorted({scalar.span for scalar in _secrets(node, False)}, reverse=True)

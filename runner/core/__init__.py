@@ -1,4 +1,4 @@
-"""The nouns of a run, as frozen data.
+"""The data of a run, as frozen structs.
 
 Nothing here reads a file, a clock or a process. Units are in the names: ``_s`` seconds,
 ``_bytes`` bytes. Times of day are seconds since the epoch (UTC).

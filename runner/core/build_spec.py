@@ -23,9 +23,9 @@ class Command(Struct, frozen=True):
 
 
 class GpuRequest(Struct, frozen=True):
-    """What ``resources.gpu`` asks for; architecture and memory are only notes.
+    """What ``resources.gpu`` asks for; architecture and memory have no effect.
 
-    ``uuids`` are the very GPUs that the command line names, or their beginnings.
+    ``uuids`` are the GPUs that the command line names, or prefixes of them.
     """
 
     count: int = 1
@@ -52,7 +52,7 @@ class Limits(Struct, frozen=True):
 
 
 class DataResource(Struct, frozen=True):
-    """A file that a spec asks for: its address, checksum and where it shall appear.
+    """A file that a spec asks for: its address, checksum and where it appears.
 
     ``directory`` is the folder of the file inside the run, ``file_name`` its name.
     """
@@ -65,7 +65,7 @@ class DataResource(Struct, frozen=True):
 
 
 class Push(Struct, frozen=True):
-    """Where a built image shall be pushed to."""
+    """Where a built image is pushed to."""
 
     image_name: str
 
@@ -113,11 +113,11 @@ class BuildSpec(Struct, frozen=True):
 
     @property
     def names_image(self) -> bool:
-        """Whether the run is in an image that is named, and none is built here."""
+        """Whether the run uses a named image, and builds none."""
         return self.image is not None and self.build_image is None
 
     def built_for(self, gpu: bool) -> BuildSpec:
-        """Give the spec with the one target that a run with, or without, a GPU has."""
+        """Return the spec with the target for a run with, or without, a GPU."""
         build = self.build_image
         if build is None or build.gpu_target is None:
             return self

@@ -45,11 +45,11 @@ STEPS: dict[State, frozenset[State]] = {
     State.CANCELLED: frozenset(),
     State.LOST: frozenset(),
 }
-"""The allowed steps, and no others."""
+"""The allowed steps."""
 
 
 def step(state: State, to: State) -> State:
-    """Take a step; ValueError where it is not an allowed one."""
+    """Return the new state; raise ValueError where the step is not allowed."""
     if to not in STEPS[state]:
         raise ValueError(f"no run goes from {state} to {to}")
     return to
@@ -62,7 +62,7 @@ class Reason(StrEnum):
     advice: str
 
     def __new__(cls, value: str, exit_code: int, advice: str) -> Reason:
-        """Make a member that is its own word and carries exit code and advice."""
+        """Create a member that is a string and carries exit code and advice."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.exit_code = exit_code
@@ -81,21 +81,21 @@ class Reason(StrEnum):
         "Run the command under compute-sanitizer: it names the kernel and the line.",
     )
     USAGE = "usage", 2, "See `rai --help`."
-    BAD_SPEC = "bad_spec", 2, "Mend the build file; `rai validate` checks it."
+    BAD_SPEC = "bad_spec", 2, "Fix the build file; `rai validate` checks it."
     BAD_CONFIG = (
         "bad_config",
         2,
-        "Mend the option, the variable or the settings file that it names.",
+        "Fix the option, the variable or the settings file that it names.",
     )
     BUILD_FAILED = (
         "build_failed",
         3,
-        "Mend the Dockerfile; `docker build .` in the project shows the same.",
+        "Fix the Dockerfile; `docker build .` in the project shows the same.",
     )
     IMAGE_NOT_FOUND = (
         "image_not_found",
         3,
-        "Name an image that can be had, or build one from a Dockerfile.",
+        "Use an image that this engine can pull, or build one from a Dockerfile.",
     )
     WRONG_ANSWER = "wrong_answer", 4, "The program ran, and its answer is not right."
     TIME_LIMIT = (
@@ -141,7 +141,11 @@ class Reason(StrEnum):
         10,
         "This is a defect of rai or its machine: repeat with --debug and report it.",
     )
-    RUNNER_LOST = "runner_lost", 10, "What held the run went away: run it again."
+    RUNNER_LOST = (
+        "runner_lost",
+        10,
+        "The rai process died (terminal closed or killed): run it again.",
+    )
     GPU_ERROR = "gpu_error", 10, "See `rai doctor`."
     NO_ENGINE = (
         "no_engine",
@@ -158,7 +162,7 @@ class Reason(StrEnum):
 
 
 class Verdict(Struct, frozen=True):
-    """Three answers apart: did rai work, did the commands, is the answer right.
+    """Three separate answers: did rai work, did the commands, is the answer right.
 
     ``passed`` is None when the job claims nothing about correctness. ``hint`` is what
     else to do, after the reason's own advice.

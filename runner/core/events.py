@@ -1,6 +1,6 @@
-"""What a run says while it happens, and each event's one JSON line.
+"""The events of a run, and the one JSON line of each.
 
-A line is ``{"at": seconds, "event": name, ...fields}``. Bytes never enter a line:
+A line is ``{"at": seconds, "event": name, ...fields}``. A line holds no bytes:
 output is kept in the log files, and the event says where (stream, offset, length).
 """
 
@@ -43,7 +43,7 @@ class Created(_Tagged, frozen=True):
 
 
 class StateChanged(_Tagged, frozen=True):
-    """The run took a step."""
+    """The run changed its state."""
 
     state: State
 
@@ -58,7 +58,7 @@ class EngineChosen(_Tagged, frozen=True):
 
 
 class Packing(_Tagged, frozen=True):
-    """The project is being looked through and packed."""
+    """The project is being packed."""
 
 
 class Packed(_Tagged, frozen=True):
@@ -96,7 +96,7 @@ class DataReady(_Tagged, frozen=True):
 
 
 class DataMissing(_Tagged, frozen=True):
-    """A data file cannot be had; the commands decide what they can do without."""
+    """A data file is not available; the commands decide what they can do without."""
 
     name: str
     directory: str
@@ -124,7 +124,7 @@ class PullStarted(_Tagged, frozen=True):
 
 
 class ImageReady(_Tagged, frozen=True):
-    """The image that the run starts from is there."""
+    """The image that the run starts from is ready."""
 
     image: ImageUsed
 
@@ -143,9 +143,9 @@ class GpuBusy(_Tagged, frozen=True):
 
 
 class GpuGiven(_Tagged, frozen=True):
-    """The GPUs are in the container or sandbox; told again when commands are ``over``.
+    """The GPUs are in the container or sandbox; sent again when commands are ``over``.
 
-    By then ``use`` says how they are, if they answer.
+    By then ``use`` holds their state after the run, if they answer.
     """
 
     use: GpuUse
@@ -206,14 +206,14 @@ class CommandFinished(_Tagged, frozen=True):
 
 
 class Found(_Tagged, frozen=True):
-    """What was read in a command's output."""
+    """What was found in a command's output."""
 
     index: int
     findings: Findings
 
 
 class Profiled(_Tagged, frozen=True):
-    """A command wrote profiles to the build folder; told when that is kept."""
+    """A command wrote profiles to the build folder; sent when that is kept."""
 
     index: int
     files: tuple[ProfileFile, ...]
@@ -294,7 +294,7 @@ def to_line(event: Event, at: float) -> bytes:
 
 
 def from_line(line: bytes) -> tuple[float, Event]:
-    """Parse one line; ValueError where it is not an event of ours."""
+    """Parse one line; raise ValueError where it is not an event."""
     return json.decode(line, type=_Stamp).at, _decoder().decode(line)
 
 

@@ -1,4 +1,4 @@
-"""The figures that a program printed, and the GPU faults that it told."""
+"""The figures that a program printed, and the GPU faults that it reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Inference(Struct, frozen=True):
 
     @property
     def synthetic(self) -> bool:
-        """Whether the images were made up: so it said, or its result does."""
+        """Whether the images were made up, by the program's own words or its result."""
         return self.made_up or self.agreement is not None
 
 
@@ -68,7 +68,7 @@ class ProfileFile(Struct, frozen=True):
 
 
 class Findings(Struct, frozen=True):
-    """All that was found in a piece of output, in its order.
+    """All that was found in a piece of output, in order.
 
     ``gpu_faults`` holds the first of each kind; ``memory_errors`` how many errors each
     run of a memory checker counted.
@@ -82,9 +82,9 @@ class Findings(Struct, frozen=True):
 
     @property
     def gpu_fault(self) -> GpuFault | None:
-        """The fault that counts: a lost GPU, else the first; the rest follow from it.
+        """The fault that counts: a lost GPU, else the first, which causes the rest.
 
-        Which of two streams spoke first is not known: the standard output goes before.
+        Which of the two streams came first is not known: stdout is taken first.
         """
         lost = (f for f in self.gpu_faults if f.kind is GpuFaultKind.DEVICE_LOST)
         return next(lost, next(iter(self.gpu_faults), None))

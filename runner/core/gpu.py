@@ -1,4 +1,4 @@
-"""GPUs: those of a machine, the ways to them, and what a run was given."""
+"""GPUs: those of a machine, how to reach them, and what a run was given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GpuWay(StrEnum):
 
     @property
     def words(self) -> str:
-        """Say it as a person would."""
+        """Return the name to show to a person."""
         return _WAYS[self]
 
 
@@ -44,7 +44,7 @@ class Gpu(Struct, frozen=True):
 
 
 class GpuProcess(Struct, frozen=True):
-    """Who else computes on a GPU; ``memory_bytes`` None where it is not told."""
+    """Who else computes on a GPU; ``memory_bytes`` is None where it is unknown."""
 
     pid: int
     name: str
@@ -71,22 +71,21 @@ class GpuState(Struct, frozen=True):
 
     @property
     def answers(self) -> bool:
-        """Whether it tells anything but a problem; a lost GPU does not."""
-        told = (self.sm_clock_mhz, self.temperature_c, self.power_w, self.processes)
-        return not self.problem or any(value is not None for value in told)
+        """Whether it reports anything but a problem; a lost GPU does not."""
+        seen = (self.sm_clock_mhz, self.temperature_c, self.power_w, self.processes)
+        return not self.problem or any(value is not None for value in seen)
 
 
 class HostGpus(Struct, frozen=True):
-    """What a machine shows of its GPUs: the facts that all choices are made of.
+    """What a machine shows of its GPUs: the facts that all choices depend on.
 
     ``driver`` is the kernel module's version, e.g. "580.159.04". ``nodes`` are the
     device files that every GPU needs (``/dev/nvidiactl`` and its like); ``libraries``
     pairs of a name that the loader looks for and the file that has it; ``programs`` are
     files such as nvidia-smi. ``cdi`` are the device names of the machine's CDI
     specifications; ``toolkit`` is where nvidia-container-toolkit's hook is. ``lost``
-    says of each GPU that cannot be used, beside those that can, what it is. ``problem``
-    says why no GPU was found, ``hint`` what to do. ``system`` is linux, wsl, macos or
-    windows.
+    describes each GPU that cannot be used. ``problem`` says why no GPU was found,
+    ``hint`` what to do. ``system`` is linux, wsl, macos or windows.
     """
 
     system: str
@@ -103,7 +102,7 @@ class HostGpus(Struct, frozen=True):
 
 
 class WayTried(Struct, frozen=True):
-    """One way to a GPU; ``problem`` says why it is not there, empty where it is."""
+    """One way to a GPU; ``problem`` says why it is not available, or is empty."""
 
     way: GpuWay
     problem: str = ""
@@ -126,7 +125,7 @@ class GpuSituation(Struct, frozen=True):
 
     @property
     def open(self) -> tuple[GpuWay, ...]:
-        """The ways that are there, the preferred one first."""
+        """The available ways, the preferred one first."""
         return tuple(tried.way for tried in self.ways if not tried.problem)
 
     @property
@@ -159,13 +158,13 @@ class GpuUse(Struct, frozen=True):
 
 
 class DockerGpus(Struct, frozen=True):
-    """What a Docker Engine, or Podman, tells of itself that decides about GPUs.
+    """What a Docker Engine, or Podman, reports that decides about GPUs.
 
     ``here``: it runs on this machine's kernel and sees its files. ``version`` is its
     own, ``api_version`` its API's. ``runtimes`` are the names of its runtimes;
     ``cdi_folders`` where it looks for CDI specifications (none where CDI is off);
     ``cdi_devices`` the names it found there, which an engine before Docker 28.2 does
-    not tell.
+    not report.
     """
 
     api_version: str

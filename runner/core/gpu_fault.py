@@ -1,4 +1,4 @@
-"""What a program said of a GPU that failed it, and what that makes of its end."""
+"""A GPU fault that a program reported, and the reason that it makes for the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GpuFaultKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """Say it as a person would."""
+        """Return the name to show to a person."""
         return _WORDS[self]
 
 
@@ -49,19 +49,19 @@ _REASONS = {
 
 
 class GpuFault(Struct, frozen=True):
-    """A fault, and the line of output that told it, cut to a length that can be shown.
+    """A fault, and the line of output that reported it, cut to be shown.
 
-    It is the program's word, and nobody else's.
+    Only the program says so; nothing else has checked it.
     """
 
     kind: GpuFaultKind
     line: str
 
     def reason(self, given: bool) -> Reason:
-        """Tell whose trouble it is, for a run that was, or was not, given a GPU.
+        """Return the reason for a run that was, or was not, given a GPU.
 
-        A program that finds no GPU where there is one has met broken machinery; where
-        none was given, it only lacks what it needs, and can have lost none.
+        A program that finds no GPU where one was given means a broken machine;
+        where none was given, it needs one, and cannot have lost it.
         """
         if self.kind is GpuFaultKind.DEVICE_LOST and not given:
             return Reason.COMMAND_FAILED

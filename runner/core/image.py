@@ -9,7 +9,7 @@ Entries = tuple[tuple[str, str], ...]
 
 
 class Origin(Struct, frozen=True):
-    """The project folder that an image is of, on any machine.
+    """The project folder that an image belongs to, on any machine.
 
     ``name`` is the folder's, ``machine`` and ``folder`` are checksums of its machine
     and its path: they tell apart what several people have built on one engine.

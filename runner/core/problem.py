@@ -35,7 +35,7 @@ class Problem(Struct, frozen=True):
 
     @property
     def finding(self) -> str:
-        """Say it without its place's and its kind's marks: what, and what to do."""
+        """Return what is wrong and what to do, without place and severity."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
     def __str__(self) -> str:

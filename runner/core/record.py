@@ -1,4 +1,4 @@
-"""A run's record: its events folded up, and its JSON."""
+"""A run's record: a fold of its events, and its JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from runner.core import events as ev
 
 
 def fold(stamped: Iterable[tuple[float, ev.Event]]) -> RunRecord | None:
-    """Give the record that these events make; None where there is no first event."""
+    """Return the record that these events make; None without a first event."""
     record: RunRecord | None = None
     for at, event in stamped:
         record = begin(at, event) if record is None else advance(record, at, event)
@@ -30,7 +30,7 @@ def fold(stamped: Iterable[tuple[float, ev.Event]]) -> RunRecord | None:
 
 
 def begin(at: float, event: ev.Event) -> RunRecord | None:
-    """Make a record of a run's first event."""
+    """Return the record that a run's first event begins."""
     if not isinstance(event, ev.Created):
         return None
     return RunRecord(
@@ -44,7 +44,7 @@ def begin(at: float, event: ev.Event) -> RunRecord | None:
 
 
 def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
-    """Give the record after one more event."""
+    """Return the record after one more event."""
     match event:
         case ev.StateChanged(state):
             return replace(record, state=step(record.state, state))
@@ -74,24 +74,24 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
 
 
 def lost(record: RunRecord, at: float) -> RunRecord:
-    """Give the record of a run whose holder died."""
+    """Return the record of a run whose rai process died."""
     reason = Reason.RUNNER_LOST
-    verdict = Verdict(False, False, None, reason, "the process that held it died")
+    verdict = Verdict(False, False, None, reason, "the rai process died")
     return _end(record, State.LOST, at, verdict)
 
 
 def to_json(record: RunRecord) -> bytes:
-    """Give record.json's bytes."""
+    """Return the bytes of record.json."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
 
 
 def from_json(data: bytes) -> RunRecord:
-    """Read record.json; ValueError where it is not one."""
+    """Parse record.json; raise ValueError where it is not one."""
     return msgspec.json.decode(data, type=RunRecord)
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower type
-    """Turn nouns into dicts, lists, strings and numbers, for a face's ``--json``."""
+    """Return structs as dicts, lists, strings and numbers, for ``--json``."""
     built = msgspec.to_builtins(value, enc_hook=str)
     if isinstance(value, RunRecord):
         built["synthetic"] = value.synthetic

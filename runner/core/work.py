@@ -32,7 +32,7 @@ class Stream(StrEnum):
 
 
 class Invocation(Struct, frozen=True):
-    """How one command line is started, and why so.
+    """How one command line is started, and why that way.
 
     Without a shell ``argv`` is the program and its words. With one, ``script`` is the
     line for ``bash -o pipefail -c``, or ``sh -c`` where there is no bash.
@@ -49,7 +49,7 @@ class Invocation(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """A command as an engine gets it; ``skip`` says why it is not to be run."""
+    """A command as an engine gets it; ``skip`` says why it is not run."""
 
     index: int
     command: Command
@@ -89,7 +89,7 @@ class DataMount(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """A name for this very content."""
+        """A name for exactly this content."""
         import hashlib  # takes longer to load than most commands to run
 
         text = "\n".join(f"{f.md5} {f.name}" for f in self.files)
@@ -97,7 +97,7 @@ class DataMount(Struct, frozen=True):
 
 
 class ImageAction(StrEnum):
-    """What is done to have the image."""
+    """How the image is obtained."""
 
     PULL = "pull"
     BUILD = "build"

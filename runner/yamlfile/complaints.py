@@ -1,7 +1,7 @@
-"""What a YAML parser complains about, said plainly.
+"""The errors of YAML parsers in plain words.
 
-libyaml and PyYAML's own parser word the same complaint differently; a phrase here is
-one that both use for it.
+libyaml and PyYAML's own parser word the same error differently; each phrase here is
+one that both use.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Complaint(Struct, frozen=True):
-    """A plain sentence with its remedy.
+    """A plain sentence with what to do about it.
 
     ``at_context`` is whether the place to show is where the construct began.
     """
@@ -110,7 +110,7 @@ _PHRASES = (
 
 
 def plainly(problem: str, context: str, line: str, column: int) -> Complaint:
-    """Say what is wrong at the ``column`` (from 0) of ``line``."""
+    """Return what is wrong at the ``column`` (from 0) of ``line``."""
     here, before = line[column : column + 1], line[:column]
     if "cannot start any token" in problem:
         return _NO_TAB if here == "\t" else _cannot_begin(here)

@@ -1,4 +1,4 @@
-"""Text to tree: the only place that knows PyYAML.
+"""Text to tree: the only module that uses PyYAML.
 
 Nothing is constructed from the text: scalars stay text, tags are not followed. The tree
 is built from the parser's events, since ``yaml.compose`` crashes the process on deep
@@ -38,7 +38,7 @@ LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _RefusedError(Exception):
-    """The text is YAML, and more than is read here."""
+    """The text is YAML of a kind that is refused here."""
 
     def __init__(self, message: str, place: Place, hint: str = "") -> None:
         super().__init__(message)
@@ -48,9 +48,9 @@ class _RefusedError(Exception):
 def compose(
     text: str, file: str, problems: Problems, loader: type[Any] = LOADER
 ) -> Node | None:
-    """Give the tree of a document, or None where it is empty or cannot be read.
+    """Return the tree of a document; None where it is empty or cannot be read.
 
-    What is wrong goes to ``problems``; after an error the tree, if any, is partial.
+    Errors and warnings go to ``problems``; after an error a tree may be partial.
     """
     text = text.removeprefix(_BYTE_ORDER)
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
@@ -77,7 +77,7 @@ def compose(
 
 
 def place_of(text: str, index: int, file: str) -> Place:
-    """Give the place of the character at ``index``."""
+    """Return the place of the character at ``index``."""
     before = text[:index].replace("\r\n", "\n").replace("\r", "\n")
     line = before.count("\n")
     return Place(file, line + 1, len(before) - before.rfind("\n"))

@@ -1,4 +1,4 @@
-"""Bytes of a YAML file to text."""
+"""Decode the bytes of a YAML file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 def decode(raw: bytes, file: str, problems: Problems) -> str | None:
-    """Decode UTF-8, or UTF-16 with its mark; None after noting the byte that is not."""
+    """Decode UTF-8, or UTF-16 with its mark; None, after a problem, on other bytes."""
     encoding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
     try:
         return raw.decode(encoding).removeprefix("\ufeff")

@@ -47,7 +47,7 @@ class Fields(Struct, frozen=True):
         example: str = "",
         if_empty: str = "",
     ) -> Fields | None:
-        """See a node as a mapping; None, after saying why, where it is none."""
+        """Read a node as a mapping; None, after a problem, where it is not one."""
         if node is None:
             return None
         if isinstance(node, Scalar) and node.null:
@@ -71,12 +71,12 @@ class Fields(Struct, frozen=True):
         return self.node.get(key) is not None
 
     def place(self, key: str | None = None) -> Place:
-        """Give the place of a key's value, or of the mapping."""
+        """Return the place of a key's value, or of the mapping."""
         value = self.node.get(key) if key else None
         return value.place if value else self.node.place
 
     def name(self, key: str) -> str:
-        """Give a key's dotted path."""
+        """Return a key's dotted path."""
         return f"{self.path}.{key}" if self.path else key
 
     def child(self, key: str, example: str = "", if_empty: str = "") -> Fields | None:
@@ -85,7 +85,7 @@ class Fields(Struct, frozen=True):
         return Fields.of(node, self.grammar, self.problems, path, example, if_empty)
 
     def section(self, key: str, example: str = "") -> Fields:
-        """Read a mapping, taking one that is absent for an empty one."""
+        """Read a mapping; an absent one is empty."""
         empty = Mapping(self.place(key), ())
         return self.child(key, example) or Fields(
             empty, self.grammar, self.problems, self.name(key)
@@ -109,7 +109,7 @@ class Fields(Struct, frozen=True):
     def text(
         self, key: str, default: _Default, example: str = "some text"
     ) -> str | _Default:
-        """Read text, without the white space around it."""
+        """Read text, without surrounding white space."""
         return self.read(key, default, _as_it_is, "text", example)
 
     def whole(
@@ -125,13 +125,13 @@ class Fields(Struct, frozen=True):
         return self.read(key, default, convert, expected, example)
 
     def boolean(self, key: str, default: _Default) -> bool | _Default:
-        """Read a switch."""
+        """Read true or false."""
         return self.read(key, default, quantities.boolean, "true or false", "true")
 
     def duration_s(
         self, key: str, default: _Default, example: str = "10m"
     ) -> float | _Default:
-        """Read a time longer than nothing, in seconds."""
+        """Read a time above zero, in seconds."""
 
         def convert(text: str) -> float | None:
             return quantities.duration_s(text) or None
@@ -158,7 +158,7 @@ class Fields(Struct, frozen=True):
         expected: str,
         example: str,
     ) -> _Value | _Default:
-        """Read a value through ``convert``, which gives None for what is not one."""
+        """Read a value through ``convert``, which returns None for a wrong one."""
         node = self.node.get(key)
         if node is None:
             return default
@@ -194,14 +194,14 @@ class Fields(Struct, frozen=True):
 
 
 def resembling(word: str, known: Collection[str]) -> str | None:
-    """Give the known word that was probably meant."""
+    """Return the known word that was probably meant."""
     lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("-", "_"), lower, n=1)
     return lower[close[0]] if close else None
 
 
 def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node:
-    """Read `count:1` as the mapping that it would be with a space, with a warning."""
+    """Read `count:1` as if a space followed the colon, with a warning."""
     if not isinstance(node, Scalar) or not node.plain:
         return node
     pairs = [word.partition(":")[::2] for word in node.text.split()]
@@ -220,7 +220,7 @@ def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node
 
 def _remedy(word: str, known: Collection[str], grammar: Grammar, shape: str) -> str:
     if "\xa0" in word:
-        return "it begins with or contains a no-break space: type the line anew"
+        return "it begins with or contains a no-break space: retype the line"
     homes = [path for path, keys in grammar.items() if word in keys and path != shape]
     if homes:
         return "it belongs " + " or ".join(map(_home, homes))
@@ -236,7 +236,7 @@ def _home(path: str) -> str:
 
 
 def _shape(path: str) -> str:
-    """Turn the path of a list's item into that of its grammar."""
+    """Return the grammar's path of a list's item."""
     return re.sub(r"\[\d+\]", "[]", path)
 
 

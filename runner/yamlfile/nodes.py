@@ -13,7 +13,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Scalar(Struct, frozen=True):
-    """A value as the text that stands there.
+    """A value as its text in the file.
 
     ``plain`` is whether it was written without quotes; ``span`` is where it starts and
     ends in the text, quotes included.
@@ -26,7 +26,7 @@ class Scalar(Struct, frozen=True):
 
     @property
     def null(self) -> bool:
-        """Whether YAML takes this for nothing at all."""
+        """Whether YAML reads this as null."""
         return self.plain and self.text in _NULLS
 
 
@@ -44,11 +44,11 @@ class Mapping(Struct, frozen=True):
     entries: tuple[tuple[Scalar, Node], ...]
 
     def get(self, key: str) -> Node | None:
-        """Give the value of a key."""
+        """Return the value of a key."""
         return next((value for k, value in self.entries if k.text == key), None)
 
     def key(self, key: str) -> Scalar | None:
-        """Give the key itself, which knows its place."""
+        """Return the key itself, which knows its place."""
         return next((k for k, _ in self.entries if k.text == key), None)
 
     def __iter__(self) -> Iterator[str]:
@@ -59,7 +59,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def kind(node: Node) -> str:
-    """Name a node's kind as a sentence needs it."""
+    """Return a node's kind as a sentence needs it."""
     if isinstance(node, Mapping):
         return "a mapping"
     if isinstance(node, Sequence):

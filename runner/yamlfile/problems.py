@@ -1,4 +1,4 @@
-"""Where problems are collected while a file is read."""
+"""A collection of the problems found while a file is read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Problems:
         self.found: list[Problem] = []
 
     def error(self, message: str, place: Place | None, hint: str = "") -> None:
-        """Note what makes the file unusable."""
+        """Add an error, which makes the file unusable."""
         self.found.append(Problem(message, place, hint))
 
     def warn(self, message: str, place: Place | None, hint: str = "") -> None:
-        """Note what is odd."""
+        """Add a warning."""
         self.found.append(Problem(message, place, hint, Severity.WARNING))
 
     @property
@@ -30,7 +30,7 @@ class Problems:
         return self.errors > 0
 
     def in_file_order(self) -> list[Problem]:
-        """Give them sorted by place; those without one come first."""
+        """Return them sorted by place; those without one come first."""
         return sorted(self.found, key=_position)
 
 

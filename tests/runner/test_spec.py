@@ -483,7 +483,7 @@ ODD = [
     (f"rai: {{imgae: gcc}}\n{MAKE}", "in rai; did you mean `image`?"),
     (f"rai:\n{MAKE}", "1:5: warning: rai is empty"),
     (f"rai: {{image: }}\n{MAKE}", "rai.image is empty"),
-    (f"rai: {{image: Gcc}}\n{MAKE}", "no name of an image"),
+    (f"rai: {{image: Gcc}}\n{MAKE}", "not a valid image name"),
     ("commands: {build: [cd x]}\n", "what `cd` changes in its shell"),
     ("commands: {build: ['echo “x”']}\n", "is no quote"),
     ("commands: {build: [{run: x, needs: gpu}]}\n", "resources.gpu asks for none"),
