@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-Entries = tuple[tuple[str, str], ...]
-"""Names, each with its value."""
-
 
 class Origin(Struct, frozen=True):
-    """The project folder that an image belongs to, on any machine.
+    """The project folder that an image was built from, on any machine.
 
-    ``name`` is the folder's, ``machine`` and ``folder`` are checksums of its machine
-    and its path: they tell apart what several people have built on one engine.
+    ``name`` is the folder's; ``machine`` and ``folder`` are checksums of the machine
+    and the path, so that projects of several people on one engine are told apart.
     """
 
     name: str
@@ -21,30 +18,25 @@ class Origin(Struct, frozen=True):
 
 
 class ImageParts(Struct, frozen=True):
-    """What goes into a built image, part by part.
+    """What goes into a built image: its target, and a checksum of each other part.
 
-    ``text`` is the checksum of the Dockerfile that ``dockerfile`` names, ``args`` holds
-    checksums of the values. ``bases`` are the images built on, with their ids ("" for
-    what the engine lacks). ``context`` covers every file that .dockerignore leaves;
-    ``files`` are those files with short checksums, or nothing where they are many.
+    ``args`` covers the platform too, ``files`` all that .dockerignore leaves, ``bases``
+    the names and ids of the images that the Dockerfile starts from.
     """
 
-    dockerfile: str
-    text: str
     target: str
-    platform: str
-    args: Entries
-    bases: Entries
-    context: str
-    files: Entries = ()
+    dockerfile: str
+    args: str
+    files: str
+    bases: str
 
 
 class BuiltImage(Struct, frozen=True):
     """An image on the engine that rai built.
 
     ``tags`` are all its names now, ``names`` those that the build file asked for when
-    it was built. ``versions`` says what its Dockerfile put in. ``containers`` counts
-    those that use it, running or not. What was not looked up is None.
+    it was built. ``versions`` are those that its Dockerfile states. ``containers``
+    counts those that use it, running or not. What was not looked up is None.
     """
 
     id: str
@@ -54,6 +46,6 @@ class BuiltImage(Struct, frozen=True):
     origin: Origin | None = None
     parts: ImageParts | None = None
     names: tuple[str, ...] = ()
-    versions: Entries = ()
+    versions: tuple[tuple[str, str], ...] = ()
     shared_bytes: int | None = None
     containers: int | None = None

@@ -16,12 +16,7 @@ from runner.core.build_spec import (
     Profile,
 )
 from runner.core.gpu import GpuGrant
-from runner.core.image import (
-    BuiltImage,
-    Entries,
-    ImageParts,
-    Origin,
-)
+from runner.core.image import BuiltImage, ImageParts, Origin
 
 
 class Stream(StrEnum):
@@ -97,7 +92,7 @@ class DataMount(Struct, frozen=True):
 
 
 class ImageAction(StrEnum):
-    """How the image is obtained."""
+    """How an engine gets an image."""
 
     PULL = "pull"
     BUILD = "build"
@@ -108,16 +103,15 @@ class ImageFacts(Struct, frozen=True):
     """What an engine knows that decides about an image.
 
     ``present`` maps every tag (and our own key tags) to an image id. ``context_sha256``
-    covers every file that .dockerignore leaves, which ``files`` lists where they are
-    few; ``dockerfile`` is None where the named file does not exist. ``built`` are the
-    images that rai built, of whatever project; ``origin`` marks this one.
+    covers every file that .dockerignore leaves; ``dockerfile`` is None if the named
+    file does not exist. ``built`` are the images that rai built, of any project;
+    ``origin`` identifies this project.
     """
 
     present: Mapping[str, str]
     platform: str
     dockerfile: str | None = None
     context_sha256: str = ""
-    files: Entries = ()
     origin: Origin | None = None
     built: tuple[BuiltImage, ...] = ()
 
@@ -125,7 +119,8 @@ class ImageFacts(Struct, frozen=True):
 class ImagePlan(Struct, frozen=True):
     """Pull, build or reuse, and why. ``reference`` is what the run starts from.
 
-    ``parts`` and ``origin`` are of what is built, where the engine was asked.
+    ``parts``, ``bases`` (their names) and ``origin`` are of what is built, where the
+    engine was asked.
     """
 
     action: ImageAction
@@ -136,6 +131,7 @@ class ImagePlan(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     build_time_s: float = 1200.0
     parts: ImageParts | None = None
+    bases: tuple[str, ...] = ()
     origin: Origin | None = None
 
 

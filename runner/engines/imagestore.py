@@ -1,4 +1,4 @@
-"""Engines that keep images: what the commands about images ask of them."""
+"""Engines that keep images, for the commands about images."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from runner.core import (
 from runner.core.errors import EngineError
 from runner.engines import make
 from runner.engines.base import Engine
-from runner.images.inventory import Kept, Removal
+from runner.images.inventory import Kept
 
 KEEPING = "docker"
-"""The engine that keeps images; "auto" means it here."""
+"""The engine that keeps images, which "auto" means here."""
 
 
 class Removed(Struct, frozen=True):
-    """What stayed against the wish, and the bytes that came free (None: not told)."""
+    """The images that the engine kept, and the bytes freed (None: not known)."""
 
     kept: tuple[Kept, ...]
     freed_bytes: int | None
@@ -35,24 +35,24 @@ class ImageStore(Engine, Protocol):
     """An engine with images of its own."""
 
     def origin(self, project: Path) -> Origin:
-        """Mark a project's folder as its images are marked."""
+        """Identify a project's folder as the labels of its images do."""
         ...
 
     def image_bytes(self, reference: str) -> int:
-        """Say how large an image is, with all that it shares."""
+        """Return an image's size, shared layers included."""
         ...
 
     def built_images(self) -> tuple[BuiltImage, ...]:
         """List what rai built."""
         ...
 
-    def remove_images(self, removals: Sequence[Removal]) -> Removed:
+    def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
         """Remove images by their names."""
         ...
 
 
 def store(wanted: str, spec: BuildSpec) -> ImageStore:
-    """Give the engine that keeps images; EngineError (no_engine) where none serves."""
+    """Return the engine that keeps images; raise EngineError if it cannot serve."""
     if wanted not in ("auto", KEEPING):
         text = f"the {wanted} engine has no images"
         hint = f"they are the {KEEPING} engine's: RAI_ENGINE={KEEPING}"

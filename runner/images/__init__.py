@@ -21,15 +21,13 @@ from runner.core.errors import ImageError, SpecError
 from runner.images import names
 from runner.images.names import KEY_REPOSITORY, normalise
 
-__all__ = ["KEY_REPOSITORY", "key_tag", "normalise", "plan", "problems"]
-
-_KEY_DIGITS = 20
+__all__ = ["KEY_REPOSITORY", "normalise", "plan", "problems"]
 
 
 def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
-    """Decide how the run gets its image; without facts say what would decide it.
+    """Decide how the run gets its image; without facts, say what the choice depends on.
 
-    ImageError where there can be none, SpecError where a name is not allowed.
+    Raise ImageError if there can be no image, SpecError if a name is not allowed.
     """
     if wrong := problems(spec):
         raise SpecError(wrong)
@@ -50,7 +48,7 @@ def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
 
 
 def problems(spec: BuildSpec) -> list[Problem]:
-    """Say what is wrong with the names that the spec gives to what it builds."""
+    """Return what is wrong with the names that the spec gives to what it builds."""
     build = spec.build_image
     if build is None:
         return []
@@ -85,40 +83,38 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
             why = f"no image is named: from the project's {build.dockerfile}"
         reference = tags[0] if tags else KEY_REPOSITORY
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
-    _require(build, facts)
     # Loaded here, as in most commands no image is built.
-    from runner.images import changes, parts
+    from runner.images import parts
 
-    made_of = parts.of(build, facts)
-    digest = parts.key(made_of)
-    reference = key_tag(digest)
+    bases = _bases(build, facts)
+    made_of = parts.of(build, facts, bases)
+    reference = parts.reference(made_of)
     action = ImageAction.BUILD
     if build.no_cache:
         why = "no_cache asks for a build"
     elif reference in facts.present:
         action, why = ImageAction.REUSE, "nothing that goes into it has changed"
     else:
-        why = changes.why(made_of, facts.origin, facts.built)
+        why = parts.reason(made_of, facts.origin, facts.built)
     return ImagePlan(
         action,
         reference,
         why,
         build,
-        digest,
+        parts.key(made_of),
         tags,
         spec.limits.build_time_s,
         made_of,
+        bases,
         facts.origin,
     )
 
 
-def key_tag(digest: str) -> str:
-    """Give the tag by which an image of that key is found again."""
-    return f"{KEY_REPOSITORY}:{digest[:_KEY_DIGITS]}"
+def _bases(build: BuildImage, facts: ImageFacts) -> tuple[str, ...]:
+    """Return the images that the Dockerfile starts from.
 
-
-def _require(build: BuildImage, facts: ImageFacts) -> None:
-    """Refuse a Dockerfile that is not there, or lacks the target."""
+    Raise ImageError if it does not exist, or lacks the target.
+    """
     from runner.images import dockerfile
 
     if facts.dockerfile is None:
@@ -132,6 +128,7 @@ def _require(build: BuildImage, facts: ImageFacts) -> None:
         known = ", ".join(f"`{name}`" for name in named) or "none"
         message = f"{build.dockerfile} has no stage `{build.target}`"
         raise ImageError(Problem(message, build.place, f"its stages are: {known}"))
+    return dockerfile.bases(found)
 
 
 def _listed(facts: ImageFacts) -> dict[str, str]:

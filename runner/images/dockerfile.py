@@ -29,7 +29,7 @@ class Stage(Struct, frozen=True):
 def stages(
     text: str, args: Mapping[str, str] | None = None, platform: str = ""
 ) -> tuple[Stage, ...]:
-    """Read the FROM lines, with the arguments that stand before the first of them."""
+    """Read the FROM lines, with the arguments declared before the first of them."""
     given = dict(args or {})
     values = {**_of_platform(platform)}
     found: list[Stage] = []
@@ -43,7 +43,7 @@ def stages(
 
 
 def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
-    """Name the images that come from elsewhere, each once, in their order."""
+    """Return the images that are not stages of the file, each once, in order."""
     earlier: set[str] = {"scratch", ""}
     names: dict[str, None] = {}
     for stage in found:
@@ -54,7 +54,7 @@ def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Give each instruction's word and what follows it, lines joined."""
+    """Yield each instruction's word and what follows it, lines joined."""
     lines = iter(text.removeprefix("\ufeff").splitlines())
     escape = _escape(text)
     joined = ""
@@ -73,7 +73,7 @@ def _instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _escape(text: str) -> str:
-    """Give the character that continues a line; a directive at the top may set it."""
+    """Return the character that continues a line; a directive may set it."""
     for line in text.splitlines():
         if found := _ESCAPE.match(line):
             return found[1]

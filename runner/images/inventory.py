@@ -1,8 +1,8 @@
-"""What rai built on an engine: what of it would run now, and what could go."""
+"""Images that rai built on an engine: which are current, which can be removed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -15,40 +15,33 @@ from runner.core import (
 from runner.images.labels import is_key
 
 
-class Removal(Struct, frozen=True):
-    """An image that could go, and the names to take from it; without names its id."""
-
-    image: BuiltImage
-    names: tuple[str, ...]
-
-
 class Kept(Struct, frozen=True):
-    """An image that stays although nothing would run it, and why."""
+    """An image that is not removed, and why."""
 
     image: BuiltImage
     why: str
 
 
 class Prune(Struct, frozen=True):
-    """What goes and what stays."""
+    """The images to remove, and those to keep."""
 
-    removals: tuple[Removal, ...]
+    removals: tuple[BuiltImage, ...]
     kept: tuple[Kept, ...]
 
 
 def reference(image: BuiltImage) -> str:
-    """Name an image: as rai does, or where it has no name by its id's beginning."""
+    """Return the name that rai gave an image, else the start of its id."""
     keys = [tag for tag in image.tags if is_key(tag)]
     return keys[0] if keys else image.id.removeprefix("sha256:")[:12]
 
 
 def other_names(image: BuiltImage) -> tuple[str, ...]:
-    """Give the names that are not for rai to find it again."""
+    """Return the names that are not keys."""
     return tuple(tag for tag in image.tags if not is_key(tag))
 
 
 def target(image: BuiltImage) -> str:
-    """Name the stage that was built; "" for the last one, or where it is not known."""
+    """Return the stage that was built; "" for the last one, or if it is not known."""
     return image.parts.target if image.parts else ""
 
 
@@ -61,10 +54,10 @@ def current(image: BuiltImage, plans: Iterable[ImagePlan]) -> bool:
 def outdated(
     built: Sequence[BuiltImage], origin: Origin, plans: Sequence[ImagePlan]
 ) -> list[BuiltImage]:
-    """Give the builds of a project that a later one has replaced.
+    """Return the builds of a project that a later one has replaced.
 
-    Of each target that runs now the current build stays, or the newest where none is;
-    of a target that no run has any more nothing, once there is another build. Without
+    For each target that runs now the current build stays, or the newest if none is
+    current. Builds of other targets are outdated once another build stays. Without
     plans any target may run.
     """
     own = [image for image in built if image.origin == origin]
@@ -80,10 +73,10 @@ def outdated(
 
 
 def prune(images: Iterable[BuiltImage], *, everything: bool) -> Prune:
-    """Sort images into what goes and what stays.
+    """Sort images into those to remove and those to keep.
 
-    What a container uses stays, and what has a name that is not rai's. A name that the
-    build file asked for keeps an image too, unless everything is to go.
+    An image that a container uses is kept, and one with a name that rai did not give.
+    A name that the build file asked for keeps an image too, unless ``everything``.
     """
     removals, kept = [], []
     for image in images:
@@ -95,13 +88,13 @@ def prune(images: Iterable[BuiltImage], *, everything: bool) -> Prune:
         elif foreign:
             kept.append(Kept(image, f"it is named {', '.join(foreign)}"))
         else:
-            removals.append(Removal(image, image.tags))
+            removals.append(image)
     return Prune(tuple(removals), tuple(kept))
 
 
-def least_freed_bytes(removals: Collection[Removal]) -> int:
-    """Say how much space at least comes free: what each image shares with none."""
-    return sum(r.image.size_bytes - (r.image.shared_bytes or 0) for r in removals)
+def least_freed_bytes(removals: Iterable[BuiltImage]) -> int:
+    """Return how much space at least is freed: what each image shares with none."""
+    return sum(image.size_bytes - (image.shared_bytes or 0) for image in removals)
 
 
 def _newest(images: Sequence[BuiltImage]) -> BuiltImage:

@@ -1,33 +1,40 @@
-"""The labels of an image that rai built: written at its build, read from the engine.
-
-Each is always written, for an image inherits those of its base.
-"""
+"""The label of an image that rai built: written at its build, read from the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from runner.core import BuiltImage, ImagePlan, Origin
-from runner.images import parts as parted
+import msgspec
+from msgspec import Struct
+
+from runner.core import (
+    BuiltImage,
+    ImageParts,
+    ImagePlan,
+    Origin,
+)
 from runner.images.names import KEY_REPOSITORY, normalise
 
-IMAGE, KEY, PARTS, NAMES = "rai.image", "rai.key", "rai.parts", "rai.names"
-PROJECT = "rai.project"
+BUILD = "rai.build"
 VERSIONS = ("cuda", "mxnet", "numpy", "pycuda", "cudnn")
 """What a Dockerfile may state, as `rai.numpy` and so on: LABEL rai.numpy=1.23.5"""
 
 
+class Label(Struct, frozen=True):
+    """The label's JSON; ``names`` are those that the build file asked for."""
+
+    key: str
+    names: tuple[str, ...] = ()
+    parts: ImageParts | None = None
+    project: Origin | None = None
+
+
 def written(plan: ImagePlan) -> dict[str, str]:
-    """Give what marks the image of a plan as ours, and says what it is made of."""
+    """Return the label of a plan's image."""
     pushed = plan.build.push if plan.build else None
     names = (*plan.tags, *([normalise(pushed.image_name)] if pushed else []))
-    return {
-        IMAGE: plan.reference,
-        KEY: plan.key,
-        NAMES: " ".join(dict.fromkeys(names)),
-        PARTS: parted.written(plan.parts) if plan.parts else "",
-        PROJECT: _project(plan.origin) if plan.origin else "",
-    }
+    label = Label(plan.key, tuple(dict.fromkeys(names)), plan.parts, plan.origin)
+    return {BUILD: msgspec.json.encode(label).decode()}
 
 
 def read(
@@ -39,12 +46,13 @@ def read(
 ) -> BuiltImage | None:
     """Recognise an image that rai built; None for any other.
 
-    Who builds on such an image inherits its labels, and who pulls one has them too: so
-    one with names has to have a name that rai gives.
+    An image built on such an image inherits its label, and one that is pulled has it
+    too: so an image with names must have a name that rai gives.
     """
     known = tuple(tags)
     ours = not known or any(map(is_key, known))
-    if not labels.get(KEY) or not ours:
+    label = _label(labels.get(BUILD, ""))
+    if label is None or not ours:
         return None
     found = ((version, labels.get(f"rai.{version}", "")) for version in VERSIONS)
     return BuiltImage(
@@ -52,9 +60,9 @@ def read(
         tags=known,
         size_bytes=size_bytes,
         created_at=created_at,
-        origin=_origin(labels.get(PROJECT, "")),
-        parts=parted.read(labels.get(PARTS, "")),
-        names=tuple(labels.get(NAMES, "").split()),
+        origin=label.project,
+        parts=label.parts,
+        names=label.names,
         versions=tuple((version, value) for version, value in found if value),
     )
 
@@ -64,12 +72,8 @@ def is_key(tag: str) -> bool:
     return tag.startswith(f"{KEY_REPOSITORY}:")
 
 
-def _project(origin: Origin) -> str:
-    return f"{origin.machine}/{origin.folder}/{origin.name}"
-
-
-def _origin(text: str) -> Origin | None:
-    match text.split("/", 2):
-        case [machine, folder, name]:
-            return Origin(name, machine, folder)
-    return None
+def _label(text: str) -> Label | None:
+    try:
+        return msgspec.json.decode(text, type=Label)
+    except msgspec.DecodeError:
+        return None

@@ -29,7 +29,7 @@ def reserved(name: str) -> bool:
 
 
 def normalise(tag: str) -> str:
-    """Give a name as an engine lists it: without Docker Hub's host, with a tag."""
+    """Return a name as an engine lists it: without Docker Hub's host, with a tag."""
     for host in _DEFAULT_HOSTS:
         if tag.startswith(host):
             tag = tag.removeprefix(host).removeprefix("library/")

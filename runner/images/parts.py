@@ -1,106 +1,90 @@
-"""The parts of an image that is built: their common key, and their text in a label."""
+"""What goes into an image that is built: its key, and the reason to build it again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
+from runner.core import (
+    BuildImage,
+    BuiltImage,
+    ImageFacts,
+    ImageParts,
+    Origin,
+)
+from runner.images.names import KEY_REPOSITORY, normalise
 
-from runner.core import BuildImage, ImageFacts, ImageParts
-from runner.core.image import Entries
-from runner.images import dockerfile
-from runner.images.names import normalise
+DIGITS = 20
+"""Of a checksum, in the label and in the tag."""
 
-LONGEST_TEXT = 8192
-"""Labels travel in an address: above this the files are left out."""
+NO_EARLIER = "no earlier build"
+REASONS = {
+    "dockerfile": "Dockerfile changed",
+    "args": "build arguments changed",
+    "files": "files changed",
+    "bases": "base image changed",
+}
+"""What is said when a part differs; the first that does counts.
+
+The base is last: it also differs once an earlier build has pulled it.
+"""
 
 
-def of(build: BuildImage, facts: ImageFacts) -> ImageParts:
-    """Take apart all that goes into an image.
+def of(build: BuildImage, facts: ImageFacts, bases: Iterable[str]) -> ImageParts:
+    """Return the parts of an image that starts from the given bases.
 
-    A base that the engine does not have counts as unknown: once the build has fetched
+    A base that the engine does not have counts as unknown: once the build has pulled
     it the key is another one.
     """
-    text = facts.dockerfile or ""
-    found = dockerfile.stages(text, dict(build.args), facts.platform)
     return ImageParts(
-        dockerfile=build.dockerfile,
-        text=_checksum(text),
         target=build.target or "",
-        platform=facts.platform,
-        args=tuple((name, _checksum(value)) for name, value in sorted(build.args)),
-        bases=_looked_up(dockerfile.bases(found), facts.present),
-        context=facts.context_sha256,
-        files=facts.files,
+        dockerfile=_checksum(facts.dockerfile),
+        # The platform's name and parts are build arguments, too.
+        args=_checksum([facts.platform, *sorted(build.args)]),
+        files=_checksum(facts.context_sha256),
+        bases=checksum_of_bases(bases, facts.present),
     )
 
 
-def with_bases(parts: ImageParts, present: Mapping[str, str]) -> ImageParts:
-    """Give the parts with their bases as the engine has them now."""
-    names = tuple(name for name, _ in parts.bases)
-    return replace(parts, bases=_looked_up(names, present))
+def checksum_of_bases(names: Iterable[str], present: Mapping[str, str]) -> str:
+    """Return a checksum over the ids that the engine has for images of these names."""
+    listed = {normalise(tag): image_id for tag, image_id in present.items()}
+    return _checksum([(name, listed.get(normalise(name))) for name in names])
 
 
 def key(parts: ImageParts) -> str:
-    """Give a name to all that goes into the image."""
-    whole = {**plain(parts), "files": None, "dockerfile": None}
-    return _checksum(json.dumps(whole, sort_keys=True))
+    """Return one checksum over all parts."""
+    values = (parts.target, parts.dockerfile, parts.args, parts.files, parts.bases)
+    return _sha256(values)
 
 
-def plain(parts: ImageParts) -> dict[str, Any]:
-    """Give the parts as JSON has them."""
-    return {
-        "dockerfile": parts.dockerfile,
-        "text": parts.text,
-        "target": parts.target,
-        "platform": parts.platform,
-        "args": dict(parts.args),
-        "bases": dict(parts.bases),
-        "context": parts.context,
-        "files": dict(parts.files),
-    }
+def reference(parts: ImageParts) -> str:
+    """Return the tag by which an image of these parts is found again."""
+    return f"{KEY_REPOSITORY}:{key(parts)[:DIGITS]}"
 
 
-def written(parts: ImageParts) -> str:
-    """Write the parts as one line of JSON, without the files where it gets long."""
-    whole = plain(parts)
-    text = _compact(whole)
-    return text if len(text) <= LONGEST_TEXT else _compact({**whole, "files": {}})
+def reason(
+    parts: ImageParts, origin: Origin | None, built: Iterable[BuiltImage]
+) -> str:
+    """Return why an image is built, given what rai built before."""
+    earlier = [
+        image
+        for image in built
+        if image.origin == origin and image.parts and image.parts.target == parts.target
+    ]
+    last = max(earlier, key=lambda image: image.created_at, default=None)
+    changed = (
+        why
+        for part, why in REASONS.items()
+        if last and getattr(last.parts, part) != getattr(parts, part)
+    )
+    return next(changed, NO_EARLIER)
 
 
-def read(text: str) -> ImageParts | None:
-    """Read what was written; None for anything else."""
-    try:
-        found = json.loads(text)
-        return ImageParts(
-            dockerfile=str(found["dockerfile"]),
-            text=str(found["text"]),
-            target=str(found["target"]),
-            platform=str(found["platform"]),
-            args=_entries(found["args"]),
-            bases=_entries(found["bases"]),
-            context=str(found["context"]),
-            files=_entries(found["files"]),
-        )
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return None
+def _checksum(value: object) -> str:
+    return _sha256(value)[:DIGITS]
 
 
-def _looked_up(names: tuple[str, ...], present: Mapping[str, str]) -> Entries:
-    listed = {normalise(tag): image_id for tag, image_id in present.items()}
-    return tuple((name, listed.get(normalise(name), "")) for name in names)
-
-
-def _entries(found: dict[object, object]) -> Entries:
-    return tuple((str(name), str(value)) for name, value in found.items())
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _sha256(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 from runner import report
 from runner.core import Stream
 from runner.core import events as ev
+from runner.core.screen import TerminalFilter, printable, uncoloured
 from runner.terminal import messages
-from runner.terminal.screen import TerminalFilter, printable, uncoloured
 from runner.terminal.streams import discard
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from runner.core import Problem, Severity
-from runner.terminal.screen import printable
+from runner.core.screen import printable
 
 
 def problems(found: Iterable[Problem]) -> None:

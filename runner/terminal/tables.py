@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner import report
-from runner.terminal.screen import printable
+from runner.core.screen import printable
 
 
 def blocks(shown: Iterable[report.Block]) -> None:

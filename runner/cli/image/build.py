@@ -25,7 +25,7 @@ DONE = {
     ImageAction.PULL: "is pulled",
     ImageAction.REUSE: "is there",
 }
-"""What is said of an image once it can be used."""
+"""How the image came to be there."""
 
 
 def build(
@@ -39,17 +39,17 @@ def build(
         bool | None,
         typer.Option(
             "--gpu/--no-gpu",
-            help="The image of a run with a GPU, or without; not given: as here.",
+            help="The image of a run with a GPU, or without.  [default: as here]",
         ),
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Build all of it anew.")
+        bool, typer.Option("--no-cache", help="Build without Docker's cache.")
     ] = False,
 ) -> None:
-    """Have the image ready that a run would start from.
+    """Build or pull the image without running.
 
-    Where nothing has changed, it is not built again. Its reference is the only line on
-    stdout.
+    An image is not built again if nothing has changed. Its reference is the only line
+    on stdout.
     """
     from runner import images, session
     from runner.cli import interrupt
@@ -87,10 +87,12 @@ def _wanted(
     gpu: bool | None,
     no_cache: bool,
 ) -> BuildSpec:
-    """Narrow a spec down to the one image that is to be there."""
+    """Return the spec of the one image that is wanted."""
     if spec.names_image:
         if target or no_cache or gpu is not None:
-            text = f"{spec.file} names the image {spec.image}: nothing of it is built"
+            text = (
+                f"{spec.file} names the image {spec.image}: there is nothing to build"
+            )
             raise UsageError(text)
         return spec
     build = spec.build_image or BuildImage()
@@ -106,7 +108,7 @@ def _wanted(
 
 
 def _given_here(spec: BuildSpec, store: ImageStore) -> bool:
-    """Whether a run would be given a GPU: one that must have one runs in no other."""
+    """Whether a run here would be given a GPU."""
     if spec.gpu is None:
         return False
     return not spec.gpu.optional or store.gpus().any

@@ -26,7 +26,7 @@ def ls(
 ) -> None:
     """List what rai built, and what a run would start from.
 
-    Where the project's image would be built anew, it says why.
+    If the project's image would be built again, the reason is shown.
     """
     from runner.cli.image import project as projects
     from runner.engines import imagestore
@@ -66,7 +66,7 @@ def _shown(
         shown.append(more)
     if project:
         name = project.origin.name
-        rows = [(f"{name} {words.target(p)}".rstrip(), words.outlook(p)) for p in plans]
+        rows = [(f"{name} {words.target(p)}".rstrip(), words.source(p)) for p in plans]
         rows += [(name, str(problem)) for problem in project.problems]
         shown.append(Pairs(tuple(rows)))
     return shown

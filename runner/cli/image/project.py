@@ -1,4 +1,4 @@
-"""What the commands about images share: the project, and how its runs get theirs."""
+"""The project of the commands about images, and how its runs get their image."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
 
 NO_SPEC = BuildSpec("")
-"""Stands for no project: where an engine has to be found all the same."""
+"""Stands for no project, as finding an engine takes a spec."""
 
 
 class Project(Struct, frozen=True):
     """A project's folder and how its runs would get their image now.
 
-    There is a plan for each target that a run may have, or a problem in its place.
+    There is a plan, or a problem, for each target that a run may have.
     """
 
     origin: Origin
@@ -38,17 +38,17 @@ class Project(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
     def outdated(self, built: Sequence[BuiltImage]) -> list[BuiltImage]:
-        """Pick its builds that later ones replaced."""
+        """Return its builds that later ones replaced."""
         return inventory.outdated(built, self.origin, self.plans)
 
 
 def built(store: ImageStore) -> list[BuiltImage]:
-    """List what rai built on an engine, the newest first."""
+    """List what rai built on an engine, newest first."""
     return sorted(store.built_images(), key=lambda image: -image.created_at)
 
 
 def spec(path: Path | None) -> BuildSpec | None:
-    """Read the build file of a folder; None where none is named and none is here."""
+    """Read a folder's build file; None if no folder is named and none is here."""
     try:
         build_file(path or Path())
     except UsageError:

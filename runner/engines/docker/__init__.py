@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from runner.engines.docker.facts import Info
     from runner.engines.docker.gpu.options import Supply
     from runner.engines.imagestore import Removed
-    from runner.images.inventory import Removal
 
 __all__ = ["DockerEngine", "reachable"]
 
@@ -86,13 +85,13 @@ class DockerEngine(OnThisMachine):
         return prepare(self._client, self._answer, plan, project, cancel)
 
     def origin(self, project: Path) -> Origin:
-        """Mark a project's folder as its images are marked."""
+        """Identify a project's folder as the labels of its images do."""
         from runner.engines.docker.images.built import origin
 
         return origin(project)
 
     def image_bytes(self, reference: str) -> int:
-        """Say how large an image is."""
+        """Return an image's size."""
         from runner.engines.docker.images.built import size_bytes
 
         return size_bytes(self._client, reference)
@@ -103,11 +102,11 @@ class DockerEngine(OnThisMachine):
 
         return built(self._client)
 
-    def remove_images(self, removals: Sequence[Removal]) -> Removed:
+    def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
         """Remove images by their names."""
         from runner.engines.docker.images.built import remove
 
-        return remove(self._client, removals)
+        return remove(self._client, images)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Say which GPUs its containers can have; elsewhere, look from one."""

@@ -33,7 +33,6 @@ from runner.core.events import (
     PullStarted,
 )
 from runner.engines.docker import DockerEngine
-from runner.images.inventory import Removal
 from tests.runner.engines.registry import Registry
 from tests.runner.engines.running import Subject, run
 
@@ -100,12 +99,13 @@ def test_an_image_is_built_live_tagged_labelled_and_then_reused(
     assert started.builder
     said = "".join(e.text for e in of_kind(events, BuildOutput))
     assert "hello world" in said
+    assert "rai.build" not in said
     ready = events[-1]
     assert isinstance(ready, ImageReady)
     assert ready.image.digest.startswith("sha256:")
     found = client.inspect_image(name)
     assert plan.reference in found["RepoTags"]
-    assert found["Config"]["Labels"]["rai.key"] == plan.key
+    assert plan.key in found["Config"]["Labels"]["rai.build"]
     assert run(Subject(engine, name), ["cat /said"]).stdout == b"hello world\n"
 
     again = planned(engine, project, wanted)
@@ -303,7 +303,7 @@ def test_an_edit_while_the_image_is_built_is_not_taken_for_what_was_built(
     again = planned(engine, project, spec(name))
 
     assert again.action is ImageAction.BUILD
-    assert again.why == "the Dockerfile has changed"
+    assert again.why == "Dockerfile changed"
 
 
 def test_an_image_that_came_into_use_meanwhile_is_kept_by_the_engine(
@@ -316,12 +316,12 @@ def test_an_image_that_came_into_use_meanwhile_is_kept_by_the_engine(
     container = client.create_container(plan.reference, ["sleep", "60"])
     client.start(container)
     try:
-        done = engine.remove_images([Removal(one, one.tags)])
+        done = engine.remove_images([one])
     finally:
         client.remove_container(container, force=True)
 
     (kept,) = done.kept
     assert kept.image == one
     assert "container" in kept.why
-    assert engine.remove_images([Removal(one, one.tags)]).kept == ()
+    assert engine.remove_images([one]).kept == ()
     assert one.id not in [image.id for image in engine.built_images()]

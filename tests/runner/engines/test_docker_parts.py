@@ -470,7 +470,7 @@ def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_pat
     file.write_text("1")
 
     def checksum() -> str:
-        return context.checksums(tmp_path, context.names(tmp_path, "Dockerfile"))
+        return context.checksum(tmp_path, context.names(tmp_path, "Dockerfile"))
 
     first = checksum()
     os.utime(file, (1, 1))
@@ -527,6 +527,31 @@ def test_what_the_classic_builder_colours_hides_no_step():
     log.end({"error": "pull access denied for nobody/nothing"})
     assert log.base_missing
     assert log.tail[-2:] == ["Step 1/2 : FROM nobody/nothing", "no"]
+
+
+def test_the_step_of_rais_label_is_not_shown_and_not_counted():
+    log = ClassicLog()
+    told = [
+        "Step 1/3 : FROM debian",
+        "\n",
+        " ---> 123\n",
+        "Step 2/3 : RUN make",
+        "\n",
+        "Step 9/9 : LABEL rai.build=printed by make\n",
+        'Step 3/3 : LABEL rai.build={"key":"1"}',
+        "\n",
+        " ---> Running in 456\n",
+        " ---> 789\n",
+        "Successfully built 789\n",
+    ]
+
+    assert "".join(map(log.shown, told)).splitlines() == [
+        "Step 1/2 : FROM debian",
+        " ---> 123",
+        "Step 2/2 : RUN make",
+        "Step 9/9 : LABEL rai.build=printed by make",
+        "Successfully built 789",
+    ]
 
 
 def test_buildkits_failing_step_is_found():

@@ -42,10 +42,10 @@ WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
 def build(
     answer: Answer, plan: ImagePlan, project: Path, cancel: Cancel
 ) -> Iterator[Event]:
-    """Build the image and give it its tags; ImageError names the step that failed."""
+    """Build and tag the image; raise ImageError with the step that failed."""
     asked = plan.build
     if asked is None:
-        raise EngineError(f"a plan to build {plan.reference} does not say what of")
+        raise EngineError(f"a plan to build {plan.reference} has no build")
     buildx = _buildx(answer.endpoint)
     yield BuildStarted(plan.reference, plan.why, buildx or CLASSIC)
     try:
@@ -55,12 +55,12 @@ def build(
             yield from _by_engine(answer, plan, asked, project, cancel)
     except OutOfTimeError:
         text = f"the image was not built within {plan.build_time_s:g} s"
-        hint = "give it more time, or make fewer layers do more"
+        hint = "raise its time limit, or do less in the Dockerfile"
         raise ImageError(Problem(text, hint=hint)) from None
 
 
 def buildx_command(plan: ImagePlan, asked: BuildImage) -> list[str]:
-    """Give the command line that builds the folder it is started in."""
+    """Return the command line that builds the folder it is started in."""
     words = ["docker", "buildx", "build", "--load", "--progress=plain"]
     words += [f"--file={asked.dockerfile}"]
     words += [f"--tag={tag}" for tag in _tags(plan)]
@@ -76,7 +76,7 @@ def _tags(plan: ImagePlan) -> list[str]:
 
 
 def _buildx(endpoint: Endpoint) -> str:
-    """Give the version of docker buildx; empty where there is none."""
+    """Return the version of docker buildx; "" without it."""
     if shutil.which("docker") is None:
         return ""
     try:
@@ -155,7 +155,7 @@ def _by_engine(
                 if "error" in message:
                     log.end(message)
                     raise _failed(log)
-                if text := message.get("stream", ""):
+                if text := log.shown(message.get("stream", "")):
                     log.add(text)
                     yield BuildOutput(text)
         except FAILURES as error:

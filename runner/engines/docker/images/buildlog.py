@@ -1,4 +1,4 @@
-"""What a builder writes, read for the step that failed."""
+"""What a builder writes: what is shown of it, and the step that failed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from runner.terminal.screen import uncoloured
+from runner.core.screen import uncoloured
+from runner.images import labels
 
 LAST_LINES = 12
 
 
 class BuildLog:
-    """The last lines of a build, and which step it is at."""
+    """The last lines of a build, and its current step."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
@@ -23,22 +24,22 @@ class BuildLog:
 
     @property
     def tail(self) -> list[str]:
-        """The last lines with something on them."""
+        """The last lines that are not empty."""
         last = uncoloured(self._open)
         return [*self._lines, *([last] if last.strip() else [])]
 
     @property
     def failure(self) -> str:
-        """The failing step, and what became of it."""
+        """The failing step, and its error."""
         return ": ".join(filter(None, (self.step, self.why))) or "see its last lines"
 
     @property
     def base_missing(self) -> bool:
-        """Whether it was the image to start from that could not be had."""
+        """Whether the base image could not be pulled."""
         return bool(re.search(r"^Step \d+/\d+: FROM ", self.step))
 
     def add(self, text: str) -> None:
-        """Take a piece of output, cut anywhere; colours do not count."""
+        """Add a piece of output, split anywhere; colours do not count."""
         *whole, self._open = (self._open + text).split("\n")
         for line in whole:
             self._read(uncoloured(line).rstrip("\r"))
@@ -51,8 +52,27 @@ class BuildLog:
 class ClassicLog(BuildLog):
     """The engine's own builder: ``Step 3/7 : RUN false``, then an error message."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps = 0
+        self._hidden = False
+
+    def shown(self, text: str) -> str:
+        """Return what a user is shown of a message: all but the step of rai's label.
+
+        The engine adds that step as the last of the Dockerfile's, and counts it.
+        """
+        if found := re.match(rf"Step {self._steps + 1}/(\d+) : ", text):
+            self._steps += 1
+            self._hidden = text[found.end() :].startswith(f"LABEL {labels.BUILD}=")
+            steps = f"Step {self._steps}/{int(found[1]) - 1} : "
+            text = steps + text[found.end() :]
+        elif text.startswith("Successfully built "):
+            self._hidden = False
+        return "" if self._hidden else text
+
     def end(self, message: Mapping[str, Any]) -> None:
-        """Take the message that ends a failed build."""
+        """Add the message that ends a failed build."""
         detail = message.get("errorDetail") or {}
         code = detail.get("code")
         self.why = f"exit code {code}" if code else str(message["error"]).strip()
@@ -73,7 +93,7 @@ class BuildxLog(BuildLog):
 
     @property
     def base_missing(self) -> bool:
-        """Whether it was the image to start from that could not be had."""
+        """Whether the base image could not be pulled."""
         return self._base_missing
 
     def _read(self, line: str) -> None:

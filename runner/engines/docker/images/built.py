@@ -1,4 +1,4 @@
-"""The images on the engine that rai built: whose, how large, in use; and their end."""
+"""The images on the engine that rai built: listing and removing them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from runner.engines.docker.client import (
 )
 from runner.engines.imagestore import Removed
 from runner.images import labels
-from runner.images.inventory import Kept, Removal
+from runner.images.inventory import Kept
 
 CONFLICT = 409
 FOLDER_DIGITS = 16
 
 
 def origin(project: Path) -> Origin:
-    """Mark a project's folder, so that others' of the same name are told apart."""
+    """Identify a project's folder among others of the same name."""
     path = project.resolve()
     folder = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()
     name = path.name.encode(errors="replace").decode()
@@ -39,18 +39,18 @@ def origin(project: Path) -> Origin:
 
 
 def size_bytes(client: Client, reference: str) -> int:
-    """Say how large an image is, with all that it shares."""
+    """Return an image's size, shared layers included."""
     with failing(f"look at the image {reference}"):
         return int(image(client, reference)["Size"])
 
 
 def tags(each: dict[str, Any]) -> list[str]:
-    """Give the names by tag of one image in the engine's list."""
+    """Return the names by tag of one image in the engine's list."""
     return [tag for tag in each["RepoTags"] or () if "<none>" not in tag]
 
 
 def names(each: dict[str, Any]) -> list[str]:
-    """Give the names, by tag and by digest, of one image in the engine's list."""
+    """Return the names, by tag and by digest, of one image in the engine's list."""
     digests = (name for name in each["RepoDigests"] or () if "<none>" not in name)
     return [*tags(each), *digests]
 
@@ -71,7 +71,7 @@ def recognised(found: Iterable[dict[str, Any]]) -> tuple[BuiltImage, ...]:
 
 
 def built(client: Client) -> tuple[BuiltImage, ...]:
-    """List what rai built, with what it shares and who uses it."""
+    """List what rai built, with what each shares and how many containers use it."""
     with failing("list its images"):
         found = recognised(client.images())
         used = Counter(c["ImageID"] for c in client.containers(all=True))
@@ -86,34 +86,34 @@ def built(client: Client) -> tuple[BuiltImage, ...]:
     )
 
 
-def remove(client: Client, removals: Sequence[Removal]) -> Removed:
-    """Remove images by their names, and say what that freed.
+def remove(client: Client, wanted: Sequence[BuiltImage]) -> Removed:
+    """Remove images by their names, and return what that freed.
 
-    The engine keeps what is in use by now; what is gone already is no failure.
+    The engine keeps what has come into use; an image that is already gone is no error.
     """
     before = _usage(client).get("LayersSize")
-    kept = [k for removal in removals if (k := _removed(client, removal)) is not None]
+    kept = [k for each in wanted if (k := _removed(client, each)) is not None]
     after = _usage(client).get("LayersSize")
     if before is None or after is None:
         return Removed(tuple(kept), None)
     return Removed(tuple(kept), max(0, before - after))
 
 
-def _removed(client: Client, removal: Removal) -> Kept | None:
+def _removed(client: Client, built: BuiltImage) -> Kept | None:
     try:
-        for name in removal.names or (removal.image.id,):
+        for name in built.tags or (built.id,):
             with contextlib.suppress(NotFound):
                 client.remove_image(name)
     except APIError as error:
         if error.status_code != CONFLICT:
-            with failing(f"remove the image {removal.image.id}"):
+            with failing(f"remove the image {built.id}"):
                 raise
-        return Kept(removal.image, explained(error))
+        return Kept(built, explained(error))
     return None
 
 
 def _usage(client: Client) -> dict[str, Any]:
-    """Ask how large the layers are; nothing where the engine does not tell.
+    """Ask how large the layers are; return {} if the engine does not know.
 
     The SDK's own call has the engine measure its volumes as well, which takes long.
     """

@@ -1,4 +1,4 @@
-"""The files that an image build gets to see, and their common checksum."""
+"""The files that an image build sees, and their checksum."""
 
 from __future__ import annotations
 
@@ -11,37 +11,26 @@ from typing import IO
 
 from docker.utils.build import exclude_paths
 
-from runner.core.image import Entries
-
 IGNORE_FILE = ".dockerignore"
-MOST_LISTED = 200
-"""Of so many files each is listed, so that a change can be told by its name."""
-
-SHORT_DIGITS = 10
-"""Enough to see a change; what counts is the checksum of all."""
 
 
 def names(project: Path, dockerfile: str) -> list[str]:
-    """List what .dockerignore leaves, sorted; the Dockerfile is always among it."""
+    """List what .dockerignore leaves, sorted, and always the Dockerfile."""
     return sorted(exclude_paths(str(project), _patterns(project), dockerfile))
 
 
-def checksums(project: Path, names: list[str]) -> tuple[str, Entries]:
-    """Cover names, kinds, execute bits and contents; times and owners do not count.
-
-    Give the checksum of all, and short ones of each where they are few.
-    """
-    total, each = hashlib.sha256(), []
+def checksum(project: Path, names: list[str]) -> str:
+    """Return a checksum of names, kinds, execute bits and contents, not of times."""
+    total = hashlib.sha256()
     for name in names:
         path = project / name
         kind = _kind(path, path.lstat().st_mode).encode(errors="surrogateescape")
         total.update(name.encode(errors="surrogateescape") + b"\0" + kind + b"\n")
-        each.append((name, hashlib.sha256(kind).hexdigest()[:SHORT_DIGITS]))
-    return total.hexdigest(), tuple(each) if len(each) <= MOST_LISTED else ()
+    return total.hexdigest()
 
 
 def archive(project: Path, names: list[str]) -> IO[bytes]:
-    """Pack the files for the engine's own builder into a file that has no name."""
+    """Pack the files for the engine's own builder into a temporary file."""
     packed = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name in names:
@@ -70,7 +59,7 @@ def _kind(path: Path, mode: int) -> str:
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Forget who owns a file here: the builder's cache would count it."""
+    """Leave out who owns a file here: the builder's cache would count it."""
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
         return None
     member.uid = member.gid = 0

@@ -1,4 +1,4 @@
-"""Images: what is there, and how a plan is carried out."""
+"""Images: what the engine has, and carrying out a plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from runner import images as planning
+from msgspec.structs import replace
+
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -31,7 +32,7 @@ from runner.images import parts
 
 
 def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
-    """Look up the images of the engine, and what a build would be made of."""
+    """Look up the engine's images, and what would go into a build."""
     with failing("list its images"):
         version = client.version()
         found = client.images()
@@ -45,13 +46,11 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
     except FileNotFoundError:
         return ImageFacts(present, platform)
     names = context.names(project, dockerfile)
-    checksum, files = context.checksums(project, names)
     return ImageFacts(
         present,
         platform,
         text,
-        checksum,
-        files,
+        context.checksum(project, names),
         built.origin(project),
         built.recognised(found),
     )
@@ -60,7 +59,7 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
 def prepare(
     client: Client, answer: Answer, plan: ImagePlan, project: Path, cancel: Cancel
 ) -> Iterator[Event]:
-    """Pull or build as planned; end with what the run starts from."""
+    """Pull or build as planned; the last event is ImageReady."""
     if plan.action is ImageAction.PULL:
         yield from transfer.pull(answer, plan.reference, cancel)
     elif plan.action is ImageAction.BUILD:
@@ -79,21 +78,21 @@ def prepare(
 
 
 def _present(found: list[dict[str, Any]]) -> dict[str, str]:
-    """Map the names that images have to the images' ids."""
+    """Map the names of images to their ids."""
     return {name: each["Id"] for each in found for name in built.names(each)}
 
 
 def _tag_for_the_next_run(client: Client, plan: ImagePlan) -> None:
-    """Tag a build by the key that it has now.
+    """Tag a build by the key that it has now, its bases being on the engine.
 
-    A base that the build itself fetched was not there to count in the key before. What
-    was edited meanwhile is not in the image, and does not count.
+    The key of the plan lacks a base that the build itself pulled. Files edited since
+    are not in the image, so only the bases are looked up again.
     """
     if plan.parts is None:
         return
     with failing(f"tag the image {plan.reference}"):
-        now = parts.with_bases(plan.parts, _present(client.images()))
-        later = planning.key_tag(parts.key(now))
+        now = parts.checksum_of_bases(plan.bases, _present(client.images()))
+        later = parts.reference(replace(plan.parts, bases=now))
         if later != plan.reference:
             client.tag(plan.reference, later)
 
@@ -112,7 +111,7 @@ def _used(client: Client, plan: ImagePlan) -> ImageUsed:
 
 
 def cuda_version(config: Mapping[str, Any]) -> str:
-    """Read which CUDA an image has: by its label, else as NVIDIA's images say it."""
+    """Return an image's CUDA version: from its label, else as NVIDIA's images do."""
     labels = config.get("Labels") or {}
     variables = dict(line.partition("=")[::2] for line in config.get("Env") or ())
     return str(labels.get("rai.cuda") or variables.get("CUDA_VERSION") or "")

@@ -1,4 +1,4 @@
-"""What of the images on an engine could go, decided without it."""
+"""Which images on an engine are outdated and can be removed, decided without it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CPU, GPU = (plan.reference for plan in plans(targets=("cpu", "gpu")))
 
 def built(name: str, at: float, target: str = "cpu", **changed) -> BuiltImage:
     """An image of this project; a name with a colon is its tag, another its id."""
-    parts = ImageParts("Dockerfile", "", target, "linux/amd64", (), (), "")
+    parts = ImageParts(target, "", "", "", "")
     tags = (name,) if ":" in name else ()
     made = BuiltImage(name, tags, 100, at, MINE, parts)
     return replace(made, **changed)
@@ -100,7 +100,7 @@ FOREIGN = built("rai-build:1", 1, tags=("rai-build:1", "mine:1"))
 def test_what_is_used_or_has_a_name_of_its_own_stays(one, everything, names, why):
     found = inventory.prune([one], everything=everything)
 
-    assert [r.names for r in found.removals] == ([] if names is None else [names])
+    assert [r.tags for r in found.removals] == ([] if names is None else [names])
     assert [kept.why for kept in found.kept] == ([] if why is None else [why])
 
 
