@@ -15,7 +15,7 @@ from runner.engines.docker import DockerEngine
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import UnusableError
 from runner.engines.docker.container import confinement
-from tests.engines.running import LIMITS, RUN_ID, Subject, direct, run, shell
+from tests.runner.engines.running import LIMITS, RUN_ID, Subject, direct, run, shell
 
 pytestmark = pytest.mark.docker
 
