@@ -25,7 +25,7 @@ def test_a_machine_without_nvidia_hardware_is_left_in_peace(tmp_path):
 def test_neither_nvml_nor_yaml_is_loaded_where_there_is_no_gpu(tmp_path):
     machines.LAPTOP.write(tmp_path)
     code = (
-        "import sys, pathlib; from runner import nvidia;"
+        "import sys, pathlib; from runner.gpu import nvidia;"
         f"nvidia.host(pathlib.Path({str(tmp_path)!r}));"
         "print({'pynvml', 'yaml', 'ctypes', 'docker'} & set(sys.modules))"
     )

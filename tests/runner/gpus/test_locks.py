@@ -22,7 +22,7 @@ OTHER = Gpu("GPU-9f9f9f9f-0000", "NVIDIA H200", 1)
 NOBODY = 65534
 HOLD = """
 import sys, pathlib, subprocess
-from runner import nvidia
+from runner.gpu import nvidia
 from runner.model import Gpu
 uuid, folder, *child = sys.argv[1:]
 with nvidia.hold(Gpu(uuid, "NVIDIA H200", 0), "theirs", pathlib.Path(folder)):

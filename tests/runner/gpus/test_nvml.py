@@ -16,7 +16,7 @@ from tests.runner.gpus import machines
 
 LOOK = """
 import sys, pathlib, msgspec
-from runner import nvidia
+from runner.gpu import nvidia
 from runner.model import Gpu
 root = pathlib.Path(sys.argv[1])
 facts = nvidia.host(root)
