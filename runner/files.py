@@ -98,12 +98,3 @@ def write(path: Path, data: bytes) -> None:
     part = aside(path)
     part.write_bytes(data)
     part.rename(path)
-
-
-def read(path: Path, most_bytes: int) -> bytes:
-    """Return a file's content; ValueError where it is larger than ``most_bytes``."""
-    with path.open("rb") as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
-        raise ValueError(f"it is larger than {most_bytes} bytes")
-    return data

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from runner import files
 from runner.core import Place, Problem, Severity
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 SOURCES = (".raiignore", ".dockerignore", ".gitignore")
 """The first of these that the project has is the one that counts."""
+
+MOST_BYTES = 1 << 20
 
 
 class Match(Struct, frozen=True):
@@ -67,7 +70,8 @@ class Rules(Struct, frozen=True):
         path = folder / ".gitignore"
         if not path.is_file():
             return self
-        inner = _read(path, f"{name}/.gitignore", f"{name}/", self.problems)
+        project = folder.parents[name.count("/")]
+        inner = _read(project, f"{name}/.gitignore", f"{name}/", self.problems)
         return Rules(self.source, (inner, *self.files), self.problems)
 
 
@@ -77,20 +81,21 @@ def rules_of(project: Path) -> Rules:
         path = project / label
         if path.is_file():
             problems: list[Problem] = []
-            return Rules(label, (_read(path, label, "", problems),), problems)
+            return Rules(label, (_read(project, label, "", problems),), problems)
     return Rules(".gitignore")
 
 
-def _read(path: Path, label: str, base: str, problems: list[Problem]) -> RuleFile:
+def _read(project: Path, label: str, base: str, problems: list[Problem]) -> RuleFile:
     # Loaded here: a folder without rules need not wait for it.
     from pathspec import GitIgnoreSpec, PathSpec
 
     try:
-        text = path.read_text("utf-8-sig", "surrogateescape")
+        raw = files.read_below(project, label, MOST_BYTES)
     except OSError as error:
         problems.append(Problem(f"{label} cannot be read: {error.strerror}"))
-        text = ""
-    docker = path.name == ".dockerignore"
+        raw = b""
+    text = raw.decode("utf-8-sig", "surrogateescape")
+    docker = label == ".dockerignore"
     rules: list[tuple[int, str]] = []
     patterns: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):

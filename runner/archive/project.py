@@ -118,7 +118,7 @@ class SealedProject:
 def read_parcel(path: Path) -> Parcel:
     """Read a parcel's file; UsageError where it is absent, too large or damaged."""
     try:
-        return from_json(files.read(path, LONGEST_PARCEL))
+        return from_json(files.read_below(path.parent, path.name, LONGEST_PARCEL))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except ValueError as error:

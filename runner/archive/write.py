@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -24,9 +23,6 @@ from runner.core.events import Progress
 PROGRESS_BYTES = 8 << 20
 RECORD = 20 * BLOCK
 """The tar format ends a stream at a multiple of this."""
-
-# Not to be sent elsewhere by a link, nor held up by a pipe, that took a file's place.
-_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def pack(
@@ -75,7 +71,8 @@ def _add(project: Path, member: Member, blocks: Blocks) -> Problem | None:
         blocks.write(header(member, 0))
         return None
     try:
-        file = os.open(f"{project}/{member.name}", _OPEN)
+        # A link may have taken the place of a file or a folder since the survey.
+        file = files.descriptor(project, member.name)
     except OSError as error:
         return cannot_read(member.name, error)
     try:
@@ -87,8 +84,7 @@ def _add(project: Path, member: Member, blocks: Blocks) -> Problem | None:
 
 
 def _copy(file: int, member: Member, blocks: Blocks) -> Problem | None:
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode) or status.st_size != member.size_bytes:
+    if os.fstat(file).st_size != member.size_bytes:
         return _changed(member)
     blocks.write(header(member, member.size_bytes))
     left = member.size_bytes

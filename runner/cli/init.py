@@ -40,7 +40,8 @@ def init(
         raise UsageError(f"{path} is no folder")
     file = path / NAMES[0]
     try:
-        file.write_text(STARTER)
+        with file.open("x") as new:  # never through a link that leads elsewhere
+            new.write(STARTER)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     if as_json:

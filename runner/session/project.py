@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner import buildfile
+from runner import buildfile, files
 from runner.core import BuildSpec, Problem, Severity
 from runner.core.errors import UsageError
 
 NAMES = ("rai_build.yml", "rai-build.yml")
+MOST_BYTES = 1 << 20
 
 
 def build_file(path: Path) -> Path:
@@ -42,9 +43,10 @@ def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
     file = build_file(path)
     shown = str(file)
     try:
-        text = buildfile.decode(file.read_bytes(), shown)
+        raw = files.read_below(file.parent, file.name, MOST_BYTES)
     except OSError as error:
-        raise UsageError(f"{shown}: {error.strerror}") from error
+        raise UsageError(f"{shown} cannot be read: {error.strerror}") from error
+    text = buildfile.decode(raw, shown)
     spec, problems = buildfile.parse(text, shown)
     return spec, [*problems, *_ignored(file)], text
 

@@ -255,6 +255,44 @@ def test_a_dry_run_lists_what_would_be_sent_and_runs_nothing(project):
     assert json.loads(rai("history", "--json").stdout) == []
 
 
+def test_a_build_file_that_a_link_has_elsewhere_is_not_read(project, tmp_path):
+    (tmp_path / "other.yml").write_text("secret: words\n")
+    file = project / "rai_build.yml"
+    file.unlink()
+    file.symlink_to("../other.yml")
+
+    outside = rai("validate", "-p", project)
+    file.unlink()
+    (project / "real.yml").write_text("commands: {build: [ls]}\nrai: {image: gcc}\n")
+    file.symlink_to("real.yml")
+    inside = rai("validate", "-p", project)
+
+    assert outside.returncode == 2
+    assert "a link leads out of the folder" in outside.stderr
+    assert "secret" not in outside.stdout + outside.stderr
+    assert inside.returncode == 0, inside.stderr
+
+
+def test_a_build_file_of_gigabytes_is_not_read_into_memory(project):
+    with (project / "rai_build.yml").open("ab") as file:
+        file.truncate(64 << 30)
+
+    done = rai("validate", "-p", project)
+
+    assert done.returncode == 2
+    assert "rai_build.yml cannot be read: it is larger than" in done.stderr
+
+
+def test_a_starter_file_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/rai_build.yml").symlink_to("../elsewhere")
+
+    done = rai("init", "-p", tmp_path / "project")
+
+    assert done.returncode == 2
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_starter_file_is_valid_and_nothing_is_overwritten(tmp_path):
     assert rai("init", cwd=tmp_path).returncode == 0
     assert rai("validate", cwd=tmp_path).returncode == 0

@@ -380,9 +380,48 @@ def test_files_that_vanish_or_change_meanwhile_are_all_named_and_nothing_is_left
     assert len(lines) == 5
     assert "'gone' cannot be read: No such file or directory" in lines
     assert "'grown' changed while it was packed; try again" in lines
-    assert "'pipe' changed while it was packed; try again" in lines
-    assert any(line.startswith("'link' cannot be read: ") for line in lines)
+    assert "'pipe' cannot be read: it is not a regular file" in lines
+    assert "'link' cannot be read: a link leads out of the folder" in lines
     assert {path.name for path in tmp_path.iterdir()} == {"p"}
+
+
+def test_a_folder_that_became_a_link_leads_to_nothing_outside(tmp_path):
+    project = tree(tmp_path / "p", "dir/file")
+    tree(tmp_path / "elsewhere", "file")
+    (tmp_path / "elsewhere/file").write_text("this is secret!!")
+    survey = archive.survey(project)
+    (project / "dir/file").unlink()
+    (project / "dir").rmdir()
+    (project / "dir").symlink_to("../elsewhere")
+    (tmp_path / "elsewhere/file").write_bytes(b"x" * survey.total_bytes)
+
+    with pytest.raises(UsageError, match="a link leads out of the folder"):
+        list(archive.pack(survey, tmp_path / "a"))
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".raiignore", ".dockerignore"])
+@pytest.mark.parametrize("kind", ["a link", "a large file"])
+def test_rules_outside_of_the_project_or_without_end_are_not_read(kind, name, tmp_path):
+    project = tree(tmp_path / "p", "file")
+    (tmp_path / "rules").write_text("secret[\n")
+    if kind == "a link":
+        (project / name).symlink_to("../rules")
+    else:
+        (project / name).touch()
+        os.truncate(project / name, 2 << 20)
+
+    with pytest.raises(UsageError, match=f"{name} cannot be read") as caught:
+        list(archive.pack(archive.survey(project), tmp_path / "a"))
+    assert "secret" not in str(caught.value)
+
+
+def test_an_inner_file_of_rules_may_be_a_link_inside_the_project(tmp_path):
+    project = tree(tmp_path / "p", "dir/file.o", "rules")
+    (project / "rules").write_text("*.o\n")
+    (project / "dir/.gitignore").symlink_to("../rules")
+
+    assert "dir/file.o" not in sent(project)
+    assert "rules" in sent(project)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

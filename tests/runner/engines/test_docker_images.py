@@ -237,6 +237,22 @@ def test_a_push_that_fails_is_told(engine, project, name):
         prepare(engine, project, plan)
 
 
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "sub/Dockerfile"])
+def test_a_dockerfile_outside_of_the_project_is_not_read(
+    engine, project, name, dockerfile, tmp_path
+):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "Dockerfile").write_text("FROM secret\n")
+    (project / "sub").symlink_to(outside)
+    (project / "Dockerfile").unlink(missing_ok=True)
+    (project / "Dockerfile").symlink_to(outside / "Dockerfile")
+
+    with pytest.raises(ImageError, match="leads out of the folder") as caught:
+        planned(engine, project, spec(name, dockerfile=dockerfile))
+    assert "secret" not in str(caught.value)
+
+
 # The command line's builder, where there is one: here a pretended one.
 
 BUILDX = """#!/bin/sh

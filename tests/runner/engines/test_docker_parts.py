@@ -26,7 +26,7 @@ from runner.core import (
     Stream,
     Workspace,
 )
-from runner.core.errors import EngineError
+from runner.core.errors import EngineError, ImageError
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.disk import sizes
@@ -462,6 +462,33 @@ def test_the_context_is_what_dockerignore_leaves(tmp_path):
     names = context.names(tmp_path, "Dockerfile")
     assert "project.py" not in names
     assert {"Dockerfile", "image", "image/tool"} <= set(names)
+
+
+@pytest.mark.parametrize("name", [".dockerignore", "Dockerfile"])
+def test_what_says_how_to_build_is_not_read_from_outside_the_project(name, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "secret").write_text("secret\n")
+    (project / name).symlink_to("../secret")
+
+    with pytest.raises(ImageError, match=f"`{name}` cannot be read: a link leads out"):
+        context.read_text(project, name)
+
+
+def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp_path):
+    project = tmp_path / "project"
+    (project / "dir").mkdir(parents=True)
+    (project / "dir/file").write_text("mine")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("not mine")
+    names = context.names(project, "Dockerfile")
+    (project / "dir/file").unlink()
+    (project / "dir").rmdir()
+    (project / "dir").symlink_to("../other")
+
+    for read in (context.checksums, context.archive):
+        with pytest.raises(OSError, match="leads out"):
+            read(project, names)
 
 
 def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_path):

@@ -23,7 +23,7 @@ NOBODY = 65534
 HOLD = """
 import sys, pathlib, subprocess
 from runner.gpu import nvidia
-from runner.model import Gpu
+from runner.core import Gpu
 uuid, folder, *child = sys.argv[1:]
 with nvidia.hold(Gpu(uuid, "NVIDIA H200", 0), "theirs", pathlib.Path(folder)):
     if child:

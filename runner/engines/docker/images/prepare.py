@@ -41,9 +41,8 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
     if spec.names_image:
         return ImageFacts(present, platform)
     dockerfile = (spec.build_image or BuildImage()).dockerfile
-    try:
-        text = (project / dockerfile).read_text()
-    except FileNotFoundError:
+    text = context.read_text(project, dockerfile)
+    if text is None:
         return ImageFacts(present, platform)
     names = context.names(project, dockerfile)
     return ImageFacts(
