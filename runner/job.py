@@ -17,6 +17,7 @@ from runner.core import (
     GpuGrant,
     GpuSituation,
     GpuUse,
+    ImagePlan,
     ImageUsed,
     JobRequest,
     Reason,
@@ -134,6 +135,9 @@ class _Life:
         here = machine.describe()
         yield ev.Created(self.paths.id, shown, request.spec.file, git, here)
         yield from self._turn_to(self.engines[0], request.why)
+        # Before anything is packed: a project without an image is refused.
+        self.project.open(self.paths.source)
+        plan = self._plan(self.engines[0])
         packed = yield from self._unless_cancelled(self._pack(git))
         mounts = yield from self._unless_cancelled(
             datafiles.resolve(request.spec.data, self.places, download=self.download)
@@ -141,7 +145,8 @@ class _Life:
         if packed is None or mounts is None:
             return
         yield ev.StateChanged(State.PREPARING)
-        engine, reference = yield from self._prepare()
+        engine, plan = yield from self._prepare(plan)
+        reference = plan.reference if plan else None
         if self.cancel.requested or not self.steps:
             return
         with ExitStack() as held:
@@ -213,13 +218,20 @@ class _Life:
         )
         files.write(self.paths.parcel, parcel.to_json(sealed))
 
-    def _prepare(self) -> Generator[ev.Event, None, tuple[Engine, str | None]]:
-        """Have the image on the first engine that can; give it and the reference."""
+    def _plan(self, engine: Engine) -> ImagePlan | None:
+        """Decide how the run gets its image; None where the engine runs none."""
+        facts = engine.image_facts(self.project.folder, self.spec)
+        return None if facts is None else images.plan(self.spec, facts)
+
+    def _prepare(
+        self, plan: ImagePlan | None
+    ) -> Generator[ev.Event, None, tuple[Engine, ImagePlan | None]]:
+        """Have the image on the first engine that can; give it and its plan."""
         engine, *others = self.engines
         while True:
             try:
-                reference = yield from self._image(engine)
-                return engine, reference
+                yield from self._image(engine, plan)
+                return engine, plan
             except ImageError as error:
                 # A named image is what the commands were written for: nothing else
                 # will do. One that is built here only lends its programs.
@@ -232,23 +244,20 @@ class _Life:
                     raise
                 yield ev.Warned("; ".join(str(p) for p in error.problems))
                 yield from self._turn_to(engine, why)
+                plan = self._plan(engine)
 
-    def _image(self, engine: Engine) -> Generator[ev.Event, None, str | None]:
-        spec, project = self.spec, self.project.folder
-        facts = engine.image_facts(project, spec)
-        if facts is None:
-            if spec.names_image:
+    def _image(self, engine: Engine, plan: ImagePlan | None) -> Iterator[ev.Event]:
+        if plan is None:
+            if self.spec.names_image:
                 yield ev.Warned(
-                    f"the {engine.name} engine runs no images: {spec.image} is not"
+                    f"the {engine.name} engine runs no images: {self.spec.image} is not"
                     " used, and the programs are those of this machine"
                 )
-            return None
-        plan = images.plan(spec, facts)
-        for event in engine.prepare(plan, project, self.cancel):
+            return
+        for event in engine.prepare(plan, self.project.folder, self.cancel):
             if isinstance(event, ev.ImageReady):
                 self.image = event.image
             yield event
-        return plan.reference
 
     def _grant(
         self, engine: Engine, reference: str | None, held: ExitStack

@@ -24,9 +24,9 @@ LONGEST_HEADERS = 16 << 10
 
 
 class Project(Protocol):
-    """A project on its way into a run.
+    """A project on its way into a run: opened, packed, and closed after the run.
 
-    ``folder`` holds its files on this machine once it is packed: images are built from
+    ``folder`` holds its files on this machine while it is open: images are built from
     there and data files are looked for there.
     """
 
@@ -37,6 +37,10 @@ class Project(Protocol):
 
     def git(self) -> GitState | None:
         """Return the project's commit, None where there is none."""
+        ...
+
+    def open(self, into: Path) -> None:
+        """Make ``folder`` ready; the archive will be written to ``into``."""
         ...
 
     def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
@@ -57,6 +61,9 @@ class FolderProject:
     def git(self) -> GitState | None:
         """Return the folder's commit, None outside a repository."""
         return git.state(self.folder)
+
+    def open(self, into: Path) -> None:
+        """Use the user's folder as it is."""
 
     def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
         """Pack what the ignore rules leave; yields Warned and Progress."""
@@ -82,18 +89,18 @@ class SealedProject:
         self._archive = archive
         self._parcel = parcel
         self.folder = scratch
+        self._packed: Archive | None = None
 
     def git(self) -> GitState | None:
         """Return the commit that the client had."""
         return self._parcel.git
 
-    def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
-        """Check the archive, unpack it, and copy it to ``into``.
+    def open(self, into: Path) -> None:
+        """Copy the archive to ``into``, check the copy, and unpack it.
 
         Raises:
             UsageError: its content is not what the parcel says.
         """
-        yield ev.Progress("pack", 0, None)
         part = files.aside(into)
         try:
             shutil.copyfile(self._archive, part)
@@ -101,14 +108,22 @@ class SealedProject:
             if sha256 != self._parcel.sha256:
                 text = f"{self._archive} is not the project that its parcel names"
                 raise UsageError(f"{text}: its checksum is {sha256}")
-            unpacked = unpack(part, self.folder, UPLOAD)
+            members = unpack(part, self.folder, UPLOAD).members
             part.replace(into)
         except OSError as error:
             raise UsageError(f"{self._archive}: {error.strerror}") from error
         finally:
             part.unlink(missing_ok=True)
         size = into.stat().st_size
-        return Archive(into, sha256, size, raw_bytes, unpacked.members)
+        self._packed = Archive(into, sha256, size, raw_bytes, members)
+
+    def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
+        """Return the archive's facts; ``open`` made it."""
+        if self._packed is None:
+            self.open(into)
+        assert self._packed
+        yield ev.Progress("pack", self._packed.raw_bytes, self._packed.raw_bytes)
+        return self._packed
 
     def close(self) -> None:
         """Remove the unpacked project."""

@@ -17,6 +17,9 @@ def validate(
     path: Annotated[
         Path, typer.Option("--path", "-p", help="The project's folder, or its file.")
     ] = Path(),
+    engine: Annotated[
+        str | None, typer.Option(help="auto, docker, local or bare (RAI_ENGINE).")
+    ] = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and show the plan of its run.
@@ -24,10 +27,9 @@ def validate(
     It needs no Docker.
     """
     from runner import report, session
-    from runner.core import Reason
     from runner.terminal.tables import blocks
 
-    found = session.validate(path)
+    found = session.validate(path, session.Options(engine=engine))
     if as_json:
         common.print_json(_plain(found))
     else:
@@ -36,7 +38,7 @@ def validate(
             warnings = len(found.problems)
             blocks(report.plan(found.spec, found.image, found.steps, warnings))
     if not found.ok:
-        raise typer.Exit(Reason.BAD_SPEC.exit_code)
+        raise typer.Exit(found.reason.exit_code)
 
 
 def _plain(found: Validation) -> dict[str, Any]:

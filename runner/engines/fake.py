@@ -67,6 +67,7 @@ class FakeEngine:
     name: str = "fake"
     images: bool = False
     no_image: bool = False
+    dockerfile: str | None = "FROM x AS cpu\nFROM x AS gpu"
     cuda: str = ""
     situation: GpuSituation = NO_GPU
     seen_inside: GpuSituation | None = None
@@ -86,12 +87,10 @@ class FakeEngine:
         return EngineFacts(self.name, "1", "a script")
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        """Return facts of a Dockerfile with two targets, where it has images."""
-        return (
-            ImageFacts({}, "linux/amd64", "FROM x AS cpu\nFROM x AS gpu")
-            if self.images
-            else None
-        )
+        """Return facts of its Dockerfile, where it has images."""
+        if not self.images:
+            return None
+        return ImageFacts({}, "linux/amd64", self.dockerfile)
 
     def prepare(
         self, plan: ImagePlan, project: Path, cancel: Cancel

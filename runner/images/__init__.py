@@ -21,7 +21,7 @@ from runner.core.errors import ImageError, SpecError
 from runner.images import names
 from runner.images.names import KEY_REPOSITORY, normalise
 
-__all__ = ["KEY_REPOSITORY", "normalise", "plan", "problems"]
+__all__ = ["KEY_REPOSITORY", "normalise", "plan", "problems", "without_dockerfile"]
 
 
 def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
@@ -37,11 +37,22 @@ def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
         return _named(spec.image, facts)
     if facts is None or facts.dockerfile is not None:
         return _built(BuildImage(), spec, facts)
-    raise ImageError(
+    raise without_dockerfile(spec)
+
+
+def without_dockerfile(spec: BuildSpec) -> ImageError:
+    """Return what is wrong where the Dockerfile is absent that a run would build."""
+    build = spec.build_image
+    if build is not None:
+        hint = "check the path: it is relative to the project's folder"
+        message = f"the Dockerfile `{build.dockerfile}` does not exist"
+        return ImageError(Problem(message, build.place, hint))
+    return ImageError(
         Problem(
             "the build file names no image and the project has no Dockerfile",
             Place(spec.file, 1, 1),
-            "name an image in `rai.image`, or add a Dockerfile",
+            "name an image in `rai.image` or add a Dockerfile; "
+            "`--engine local` uses this machine's programs",
         ),
         reason=Reason.IMAGE_NOT_FOUND,
     )
@@ -83,10 +94,12 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
             why = f"no image is named: from the project's {build.dockerfile}"
         reference = tags[0] if tags else KEY_REPOSITORY
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
+    if facts.dockerfile is None:
+        raise without_dockerfile(spec)
     # Loaded here, as in most commands no image is built.
     from runner.images import parts
 
-    bases = _bases(build, facts)
+    bases = _bases(build, facts.dockerfile, facts.platform)
     made_of = parts.of(build, facts, bases)
     reference = parts.reference(made_of)
     action = ImageAction.BUILD
@@ -110,18 +123,14 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
     )
 
 
-def _bases(build: BuildImage, facts: ImageFacts) -> tuple[str, ...]:
+def _bases(build: BuildImage, text: str, platform: str) -> tuple[str, ...]:
     """Return the images that the Dockerfile starts from.
 
-    Raise ImageError if it does not exist, or lacks the target.
+    Raise ImageError if it lacks the target.
     """
     from runner.images import dockerfile
 
-    if facts.dockerfile is None:
-        hint = "check the path: it is relative to the project's folder"
-        message = f"the Dockerfile `{build.dockerfile}` does not exist"
-        raise ImageError(Problem(message, build.place, hint))
-    found = dockerfile.stages(facts.dockerfile, dict(build.args), facts.platform)
+    found = dockerfile.stages(text, dict(build.args), platform)
     named = [stage.name for stage in found if stage.name]
     target = (build.target or "").lower()
     if target and target not in named and not target.isdigit():

@@ -32,3 +32,7 @@ class Options(Struct, frozen=True):
             "gpu_wait": self.gpu_wait,
             "home": str(self.home) if self.home else None,
         }
+
+
+NONE_GIVEN = Options()
+"""All is left to the settings and the build file."""

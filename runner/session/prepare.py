@@ -13,13 +13,11 @@ from runner import archive, buildfile
 from runner.core import BuildSpec, GpuRequest, JobRequest, Problem, Profile
 from runner.core.errors import NotAllowedError
 from runner.gpu import choice
-from runner.session.options import Options
+from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
 from runner.store import settings as stored
 from runner.store.paths import RunPaths
 from runner.store.settings import Settings
-
-NONE_GIVEN = Options()
 
 
 class Prepared(Struct, frozen=True):
@@ -33,6 +31,11 @@ class Prepared(Struct, frozen=True):
     settings: Settings
     warnings: tuple[Problem, ...] = ()
     parcel: RunPaths | None = None
+
+
+def in_ci() -> bool:
+    """Tell whether a CI system runs this process, by the variable that all set."""
+    return bool(os.environ.get("CI"))
 
 
 def settings(options: Options = NONE_GIVEN) -> tuple[Settings, list[Problem]]:

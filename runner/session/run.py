@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from contextlib import closing
 
@@ -14,7 +13,7 @@ from runner.core import RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.engines import Choice
-from runner.session.prepare import Prepared
+from runner.session.prepare import Prepared, in_ci
 from runner.store import home as homes
 from runner.store import runs
 from runner.store.index import Index
@@ -29,8 +28,7 @@ def start(prepared: Prepared) -> Run:
         ConfigError: the home folder cannot be made.
     """
     settings = prepared.settings
-    in_ci = bool(os.environ.get("CI"))
-    choice = engines.choose(settings.engine, prepared.request.spec, ci=in_ci)
+    choice = engines.choose(settings.engine, prepared.request.spec, ci=in_ci())
     home = homes.make(settings.home)
     lost = runs.sweep(home)
     return Run(prepared, choice, home, runs.create(home), tuple(lost))

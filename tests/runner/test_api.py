@@ -168,5 +168,5 @@ def test_a_damaged_parcel_is_an_error(tmp_path, content):
     paths.root.mkdir(parents=True)
     paths.parcel.write_bytes(content)
 
-    with pytest.raises(UsageError, match="is not a parcel|is larger than"):
+    with pytest.raises(UsageError, match=r"is not a parcel|is larger than"):
         session.reopen(paths)

@@ -216,9 +216,9 @@ def test_validate_tells_all_problems_with_their_places_and_ends_with_two(project
 
 
 def test_validate_shows_the_plan_and_needs_no_docker(project):
-    environ = {**os.environ, "DOCKER_HOST": "unix:///nowhere", "PATH": "/nowhere"}
+    (project / "Dockerfile").touch()
 
-    done = rai("validate", "-p", project, "--json", env=environ)
+    done = rai("validate", "-p", project, "--json", env={**os.environ, **NO_ENGINE})
 
     assert done.returncode == 0
     plan = json.loads(done.stdout)
@@ -226,7 +226,62 @@ def test_validate_shows_the_plan_and_needs_no_docker(project):
     assert plan["commands"][0]["invocation"]["script"] is None
 
 
+NO_ENGINE = {"DOCKER_HOST": "unix:///nowhere", "PATH": "/nowhere", "CI": "true"}
+NEITHER = "the build file names no image and the project has no Dockerfile"
+
+
+@pytest.mark.parametrize(
+    ("commands", "said"),
+    [
+        ("{build: [ls]}", NEITHER),
+        ("{build_image: {dockerfile: a/b}, build: [ls]}", "`a/b` does not exist"),
+    ],
+)
+def test_validate_refuses_a_project_that_there_is_no_image_for(commands, said, project):
+    (project / "rai_build.yml").write_text(f"commands: {commands}\n")
+
+    done = rai("validate", "-p", project, env={**os.environ, **NO_ENGINE})
+    told = rai("validate", "-p", project, "--json", env={**os.environ, **NO_ENGINE})
+
+    assert (done.returncode, told.returncode) == (3, 3)
+    assert said in done.stderr.replace("\n", " ")
+    assert json.loads(told.stdout)["ok"] is False
+    assert said in json.loads(told.stdout)["problems"][-1]["message"]
+
+
+@pytest.mark.parametrize("engine", ["local", "bare"])
+def test_validate_only_warns_where_the_engine_takes_no_image(engine, project):
+    (project / "rai_build.yml").write_text("commands: {build: [ls]}\n")
+    named = {**os.environ, **NO_ENGINE, "RAI_ENGINE": engine}
+
+    by_option = rai("validate", "-p", project, "--engine", engine)
+    by_setting = rai("validate", "-p", project, env=named)
+
+    for done in (by_option, by_setting):
+        assert done.returncode == 0
+        assert f"warning: {NEITHER}" in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.local
+def test_validate_takes_the_engine_that_a_run_would_take(project):
+    environ = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}
+
+    assert rai("validate", "-p", project, env=environ).returncode == 0
+    assert rai("run", "-p", project, env=environ).returncode == 0
+
+
+@pytest.mark.docker
+def test_with_docker_a_project_that_there_is_no_image_for_is_refused_unpacked(project):
+    checked, done = rai("validate", "-p", project), rai("run", "-p", project)
+
+    assert (checked.returncode, done.returncode) == (3, 3)
+    (run,) = json.loads(rai("history", "--json").stdout)
+    assert NEITHER in run["verdict"]["message"]
+    assert run["archive_bytes"] == 0
+
+
 def test_validate_says_which_commands_need_a_gpu(project):
+    (project / "Dockerfile").touch()
     build = "commands: {build: [a, {run: b, needs: gpu}]}\n"
     (project / "rai_build.yml").write_text(f"resources: {{gpu: {{count: 1}}}}\n{build}")
 
@@ -238,6 +293,7 @@ def test_validate_says_which_commands_need_a_gpu(project):
 
 def test_both_names_of_the_build_file_count(project):
     (project / "rai_build.yml").rename(project / "rai-build.yml")
+    (project / "Dockerfile").touch()
 
     assert rai("validate", "-p", project).returncode == 0
 

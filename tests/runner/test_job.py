@@ -212,6 +212,31 @@ def test_without_another_engine_a_missing_image_ends_the_run_with_three(project)
     assert found.verdict.reason.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    "text", [SPEC % "false", "commands: {build_image: {dockerfile: d}, build: [x]}\n"]
+)
+def test_a_project_without_an_image_and_a_dockerfile_is_refused_unpacked(text, project):
+    first = FakeEngine(name="docker", images=True, dockerfile=None)
+    second = FakeEngine(name="local")
+
+    found, told, home = carry_out(project, first, second, text=text)
+
+    assert found.verdict is not None
+    assert found.verdict.reason.exit_code == 3
+    assert "Dockerfile" in found.verdict.message
+    assert not any(isinstance(event, events.Packing) for event in told)
+    assert not home.run(found.id).source.exists()
+    assert second.ran == []
+
+
+def test_an_engine_without_images_needs_no_dockerfile(project):
+    engine = FakeEngine(dockerfile=None)
+
+    carry_out(project, engine)
+
+    assert engine.ran == ["first", "second", "third"]
+
+
 def test_a_run_that_ends_before_its_commands_tells_them_as_skipped(project):
     found, _, _ = carry_out(project, FakeEngine(images=True, no_image=True))
 
