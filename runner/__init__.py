@@ -68,8 +68,10 @@ def run(
     return session.start(prepared).events(cancel or Cancel())
 
 
-def validate(project: str | Path = ".") -> Validation:
+def validate(project: str | Path = ".", *, engine: str | None = None) -> Validation:
     """Check a project's build file, and plan its image and commands.
+
+    ``engine`` matters to a project that names no image and has no Dockerfile.
 
     Raises:
         runner.core.errors.UsageError: there is no build file.
@@ -78,7 +80,7 @@ def validate(project: str | Path = ".") -> Validation:
 
     from runner import session
 
-    return session.validate(Path(project))
+    return session.validate(Path(project), session.Options(engine=engine))
 
 
 def parse(output: bytes | BinaryIO) -> Findings:

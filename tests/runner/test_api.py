@@ -92,7 +92,7 @@ def test_a_project_without_a_build_file_is_an_error(tmp_path):
 
 
 def test_validate_returns_the_plan_or_every_problem(project):
-    found = runner.validate(project)
+    found = runner.validate(project, engine="bare")
     assert found.ok
     assert found.steps[0].command.text == "echo hello"
 
