@@ -35,13 +35,19 @@ def swept(root: Path) -> Home:
 
 
 def opened(home: Home) -> Index:
-    """Open the index; it is made again from the folders where it must be."""
+    """Open the index, brought up to date with the folders of the runs."""
 
     def records() -> Iterable[RunRecord]:
         found = (runs.read(paths) for paths in runs.folders(home))
         return [record for record in found if record is not None]
 
-    return index.open_index(home.index, records)
+    known = index.open_index(home.index, records)
+    try:
+        known.sync(lambda: runs.names(home), lambda name: runs.read(home.run(name)))
+    except BaseException:
+        known.close()
+        raise
+    return known
 
 
 def find(home: Home, text: str) -> RunPaths:

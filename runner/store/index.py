@@ -43,6 +43,9 @@ _COLUMNS = (
 )
 _MAKE = f"CREATE TABLE runs ({', '.join(_COLUMNS)})"
 _PUT = f"REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"
+_ADD = _PUT.replace("REPLACE", "INSERT OR IGNORE")
+"""Leaves a run alone that another process has put meanwhile."""
+_REMOVE = "DELETE FROM runs WHERE id = ?"
 _REASONS = {reason.value: reason for reason in Reason}
 _NEWEST = "ORDER BY created_at DESC, id DESC"
 
@@ -94,10 +97,29 @@ class Index:
             with self._writing():
                 self._connection.executemany(_PUT, map(_row, records))
 
-    def remove(self, run_id: str) -> None:
-        """Forget a run."""
+    def remove(self, *run_ids: str) -> None:
+        """Forget runs."""
         with self._writing():
-            self._connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+            self._connection.executemany(_REMOVE, [(run_id,) for run_id in run_ids])
+
+    def sync(
+        self,
+        present: Callable[[], set[str]],
+        read: Callable[[str], RunRecord | None],
+    ) -> None:
+        """Forget the runs that are no longer present, and add those that are new.
+
+        ``read`` gives a run's record, if it has one yet.
+        """
+        # Asked in this order, a run that is put meanwhile is not taken for gone.
+        known = {row[0] for row in self._select("id", "")}
+        names = present()
+        if gone := known - names:
+            self.remove(*gone)
+        records = [one for name in names - known if (one := read(name)) is not None]
+        if records:
+            with self._writing():
+                self._connection.executemany(_ADD, map(_row, records))
 
     def find(self, prefix: str) -> list[str]:
         """Give the ids that begin so, newest first."""

@@ -98,11 +98,16 @@ class Recorder:
 
 
 def read(paths: RunPaths) -> RunRecord | None:
-    """Give a run's record, from its events while it has none; None for no run."""
+    """Give a run's record, from its events while it has none; None for no run.
+
+    The folder's name is the run's id, also where a user has copied or renamed it.
+    """
+    found: RunRecord | None
     try:
-        return record.from_json(paths.record.read_bytes())
+        found = record.from_json(paths.record.read_bytes())
     except (OSError, ValueError):
-        return record.fold(stamped(paths))
+        found = record.fold(stamped(paths))
+    return None if found is None else replace(found, id=paths.id)
 
 
 def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
@@ -130,9 +135,16 @@ def held(paths: RunPaths) -> bool:
 
 def folders(home: Home) -> list[RunPaths]:
     """Give every run's paths, in no order."""
-    if not home.runs.is_dir():
-        return []
-    return [RunPaths(entry) for entry in home.runs.iterdir() if entry.is_dir()]
+    return [home.run(name) for name in names(home)]
+
+
+def names(home: Home) -> set[str]:
+    """Return the name of every run's folder."""
+    try:
+        with os.scandir(home.runs) as entries:
+            return {entry.name for entry in entries if entry.is_dir()}
+    except FileNotFoundError:
+        return set()
 
 
 def sweep(home: Home) -> list[RunRecord]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,64 @@ def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
     assert json.loads(rai("ps", "--json").stdout) == []
     (listed,) = json.loads(rai("history", "--json").stdout)
     assert listed["state"] == State.DONE
+
+
+@pytest.fixture
+def three_runs(home: Path) -> list[Path]:
+    """Return the folders of three runs that ended, newest first."""
+    from runner.cli import common
+    from runner.core import Reason, Verdict
+    from runner.store import runs
+    from tests.test_record import CREATED
+
+    place = common.home()
+    made = []
+    for name in ("aa1", "aa2", "ab3"):
+        paths = place.run(name)
+        paths.root.mkdir(parents=True)
+        with runs.Recorder(paths) as recorder:
+            recorder.keep(replace(CREATED, run_id=name))
+            recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
+        made.insert(0, paths.root)
+    assert listed("history") == ["ab3", "aa2", "aa1"]
+    return made
+
+
+def listed(*words: str) -> list[str]:
+    return [run["id"] for run in json.loads(rai(*words, "--json").stdout)]
+
+
+def test_a_run_whose_folder_was_removed_by_hand_is_forgotten(three_runs):
+    newest, _, oldest = three_runs
+    shutil.rmtree(newest)
+
+    assert listed("history", "-n", "1") == ["aa2"]
+    assert json.loads(rai("show", "latest", "--json").stdout)["id"] == "aa2"
+    assert "no run 'ab3'" in rai("logs", "ab3").stderr
+    shutil.rmtree(oldest)
+    assert json.loads(rai("show", "aa", "--json").stdout)["id"] == "aa2"
+
+
+def test_a_run_whose_folder_was_emptied_by_hand_is_not_listed(three_runs):
+    for file in three_runs[0].iterdir():
+        file.unlink()
+
+    assert listed("history", "-n", "1") == ["aa2"]
+
+
+def test_a_run_whose_folder_was_copied_back_or_renamed_is_found_by_its_name(
+    three_runs, tmp_path
+):
+    newest, second, _ = three_runs
+    shutil.move(newest, tmp_path / "away")
+    assert listed("history", "-n", "1") == ["aa2"]
+    shutil.move(tmp_path / "away", newest)
+    second.rename(second.with_name("renamed"))
+
+    assert listed("history") == ["ab3", "renamed", "aa1"]
+    assert json.loads(rai("show", "ren", "--json").stdout)["id"] == "renamed"
+    assert json.loads(rai("show", "aa", "--json").stdout)["id"] == "aa1"
+    assert rai("logs", "latest").returncode == 0
 
 
 @pytest.mark.local
