@@ -160,7 +160,7 @@ def three_runs(home: Path) -> list[Path]:
     from runner.cli import common
     from runner.core import Reason, Verdict
     from runner.store import runs
-    from tests.test_record import CREATED
+    from tests.runner.test_record import CREATED
 
     place = common.home()
     made = []
