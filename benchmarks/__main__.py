@@ -9,7 +9,9 @@ from importlib import import_module
 from benchmarks import rows
 
 NAMES = (
+    "code",
     "startup",
+    "turns",
     "local_engine",
     "docker_engine",
     "stream",

@@ -31,6 +31,12 @@ def row(name: str, goal: str, ok: bool, **figures: object) -> dict[str, object]:
     }
 
 
+def other() -> Path | None:
+    """Return the checkout that RAI_BENCH_OTHER names to compare with, if any."""
+    named = os.environ.get("RAI_BENCH_OTHER")
+    return Path(named).absolute() if named else None
+
+
 def keep(measured: Mapping[str, object]) -> None:
     """Print a row, and append it to the kept ones."""
     line = json.dumps(measured)
