@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,8 +68,17 @@ def load(edition: Edition, model: Model) -> Network:
             return network.assemble(edition, model, arrays, symbol=text, path=path)
     raise NoWeightsError(
         f"{own_file(edition, model)}: no such weights; train them with "
-        f"`python train.py --edition {edition.name} --model {model.name}`"
+        f"`{training_command(edition, model)}`"
     )
+
+
+def training_command(edition: Edition, model: Model, *options: str) -> str:
+    """Return a command for a model's training that works in the current folder."""
+    script = MODELS.parent / "train.py"
+    if script.is_relative_to(Path.cwd()):
+        script = script.relative_to(Path.cwd())
+    names = ("--edition", edition.name, "--model", model.name)
+    return shlex.join(["python", str(script), *options, *names])
 
 
 def _weights(edition: Edition, name: str) -> Path | None:

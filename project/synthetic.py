@@ -63,10 +63,10 @@ def labels(classified: Network, count: int = COUNT) -> np.ndarray:
     path = _path(classified)
     if checkpoints.is_given(classified) and not path.exists():
         return _found(classified, count)
-    again = (
-        f"`python train.py --synthetic-labels --edition {classified.edition.name} "
-        f"--model {classified.model.name}`"
+    command = checkpoints.training_command(
+        classified.edition, classified.model, "--synthetic-labels"
     )
+    again = f"`{command}`"
     try:
         kept = json.loads(path.read_text())
     except FileNotFoundError:

@@ -1,5 +1,6 @@
 """The forward pass."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import checkpoints
@@ -190,6 +191,24 @@ def test_the_latest_epoch_of_the_given_weights_is_read(tmp_path, monkeypatch):
             editions.edition("2017fa"), editions.edition("2017fa").models[0]
         )
     )
+
+
+@pytest.mark.parametrize("folder", ["..", ".", "/"])
+def test_the_advice_for_missing_weights_names_a_script_that_is_there(
+    folder, monkeypatch
+):
+    monkeypatch.chdir(checkpoints.MODELS.parent)
+    monkeypatch.chdir(folder)
+    unknown = replace(editions.DEFAULT, name="2026fa")
+
+    with pytest.raises(ProjectError, match="no such weights") as refused:
+        checkpoints.load(unknown, unknown.model("ece408"))
+
+    _, command, _ = str(refused.value).split("`")
+    program, script, *options = command.split()
+    assert program == "python"
+    assert Path(script).samefile(checkpoints.MODELS.parent / "train.py")
+    assert options == ["--edition", "2026fa", "--model", "ece408"]
 
 
 def test_a_symbol_file_that_is_no_text_is_a_sentence(tmp_path, monkeypatch):
