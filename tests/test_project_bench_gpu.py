@@ -56,7 +56,7 @@ def test_an_image_that_is_left_out_is_seen_wherever_it_is(lab):
     last, map_ = rows(lab, leaving_out(B=69), leaving_out(M=11))
     assert not last["ok"] and not map_["ok"]
     one = LAYER.shape.floats_out
-    assert last["why"] == f"{one} numbers are not written, or not finite"
+    assert last["why"] == f"{one} elements are not written, or not finite"
     assert "median_ms" not in last
 
 

@@ -293,7 +293,7 @@ def test_a_package_that_does_not_load_is_missing(tmp_path):
             ModuleNotFoundError("No module named 'requests'", name="requests"),
             (3, 11),
             "1.26.4",
-            "MXNet does not load: Python's package requests is missing; install it",
+            "MXNet does not load: the Python package requests is not installed",
         ),
         (
             OSError("libquadmath.so.0: cannot open shared object file"),
@@ -311,7 +311,7 @@ def test_a_package_that_does_not_load_is_missing(tmp_path):
     ],
 )
 def test_why_mxnet_does_not_load_is_said_with_what_to_do(error, python, numpy, why):
-    assert mxnet_package.why_not(error, python, numpy) == why
+    assert mxnet_package.problem(error, python, numpy) == why
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def libcuda(tmp_path_factory):
     """Build a driver without a GPU."""
     source = Path(__file__).with_name("fake_libcuda.cpp")
     path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
-    native.find().build(native.Library("libcuda", (), glue=(source,)), path)
+    native.find().build(native.Library("libcuda", (), unoptimised=(source,)), path)
     driver = ctypes.CDLL(str(path))
     driver.path = str(path)
     driver.fake_asked.restype = ctypes.c_char_p
