@@ -60,7 +60,7 @@ def problem(
     if not system.startswith(SYSTEMS):
         return f"MXNet does not support {system}; run this in the image `gpu`"
     if python not in PYTHONS:
-        known = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+        known = " or ".join(f"{major}.{minor}" for major, minor in PYTHONS)
         return f"MXNet needs Python {known}; this is {python[0]}.{python[1]}"
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing == "mxnet":

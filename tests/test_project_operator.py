@@ -192,14 +192,14 @@ def with_attributes(**said):
     [
         (wrong_type, "data and weight must be float32"),
         (with_data(3, 2), "data must be images x channels x rows x columns"),
-        (with_data(3, 2, 11, 3), "its weights are larger than the image"),
+        (with_data(3, 2, 11, 3), "the weights are larger than the image"),
         (
             with_data(3, 2, 11, 7, new0_weight=(5, 1, 4, 4)),
             "weight must be maps x channels x kernel x kernel",
         ),
-        (with_attributes(kernel="(4, 5)"), "`kernel` is no square, such as (5, 5)"),
-        (with_attributes(kernel="four"), "`kernel` is no square, such as (5, 5)"),
-        (with_attributes(maps="0"), "`num_filter` is no positive number"),
+        (with_attributes(kernel="(4, 5)"), "`kernel` must be square, such as (5, 5)"),
+        (with_attributes(kernel="four"), "`kernel` must be square, such as (5, 5)"),
+        (with_attributes(maps="0"), "`num_filter` must be positive"),
     ],
 )
 def test_what_it_cannot_serve_it_says_in_a_sentence(bind, why, mx, operator, capfd):
@@ -371,7 +371,9 @@ def test_a_shape_without_a_plan_is_named(mx, operator, gpu):
 def test_without_a_driver_no_gpu_can_be_used(operator, tmp_path):
     missing = tmp_path / "libcuda.so.1"
 
-    with pytest.raises(NoGpuError, match=f"NVIDIA's driver is missing here.*{missing}"):
+    with pytest.raises(
+        NoGpuError, match=f"NVIDIA's driver is not installed.*{missing}"
+    ):
         operator.open_gpu(str(missing))
 
 
@@ -379,7 +381,7 @@ def test_a_driver_that_finds_no_device_is_quoted(operator, libcuda):
     libcuda.fake_fail(b"cuInit", 100)
 
     with pytest.raises(
-        NoGpuError, match="no GPU can be used: CUDA_ERROR_NO_DEVICE: cuInit failed: no"
+        NoGpuError, match="cannot use a GPU: CUDA_ERROR_NO_DEVICE: cuInit failed: no"
     ):
         operator.open_gpu(libcuda.path)
 
@@ -388,7 +390,7 @@ def test_a_driver_without_devices_shows_none(operator, libcuda):
     libcuda.fake_fail(b"", 0)
     libcuda.fake_devices(0)
     try:
-        with pytest.raises(NoGpuError, match="CUDA's driver shows none"):
+        with pytest.raises(NoGpuError, match="CUDA's driver finds none"):
             operator.open_gpu(libcuda.path)
     finally:
         libcuda.fake_devices(1)
