@@ -33,8 +33,8 @@ COLUMNS = (
     "layers",
     "* times cuDNN: cuDNN's sum divided by ours, in the same class, measured in turns",
     "* share of floor: the sum of the layers' floors divided by the sum. A layer's "
-    "floor is its bytes divided by the rate of a copy, or its multiplications divided by the "
-    "peak rate of their unit, whichever is larger. A kernel that needs fewer "
+    "floor is its bytes divided by the rate of a copy, or its multiplications divided "
+    "by the peak rate of their unit, whichever is larger. A kernel that needs fewer "
     "multiplications than the formula can exceed 100%.",
 )
 """The columns of the table of variants that need an explanation."""
