@@ -77,7 +77,7 @@ def _fewer_columns(shape, params):
 def test_without_pytorch_what_is_missing_is_counted_all_the_same(lab):
     lab.torch = None
     (row,) = rows(lab, leaving_out(B=69))
-    assert row["why"].startswith(f"{LAYER.shape.floats_out} numbers")
+    assert row["why"].startswith(f"{LAYER.shape.floats_out} elements")
     (row,) = rows(lab, NAIVE)
     assert row["ok"] and row["peer"] is None
 

@@ -276,7 +276,7 @@ def test_a_kernel_gets_the_memory_that_it_asks_for(mx, operator, gpu, libcuda):
 def test_a_kernel_of_halves_is_refused_for_mxnets_floats():
     half = VARIANTS["tensor_half"]
 
-    with pytest.raises(UsageError, match="tensor_half reads float16, and MXNet's"):
+    with pytest.raises(UsageError, match="tensor_half reads float16, but MXNet's"):
         operator_library.plans(half, [ODD], Gpu("sm_90", (13, 2)))
 
 
@@ -427,7 +427,7 @@ def test_networks_with_mxnets_convolutions_are_not_run_with_kernels(libcuda):
     weights = {n: np.zeros(s) for n, s in network.shapes(edition, model).items()}
     backend = MxnetCpu(VARIANTS["naive"], libcuda=libcuda.path)
 
-    with pytest.raises(UsageError, match="baseline has MXNet's convolutions, which"):
+    with pytest.raises(UsageError, match="baseline has MXNet's own convolutions; variant"):
         backend.infer(
             network.assemble(edition, model, weights), np.zeros((1, 70, 70), np.uint8)
         )
@@ -436,7 +436,7 @@ def test_networks_with_mxnets_convolutions_are_not_run_with_kernels(libcuda):
 def test_a_shape_that_the_variant_refuses_is_a_usage_error():
     large = ConvShape(B=1, M=64, C=64, H=9, W=9, K=5)
 
-    with pytest.raises(UsageError, match=r"constant does not serve .*102400 weights"):
+    with pytest.raises(UsageError, match=r"constant does not support .*102400 weights"):
         operator_library.plans(VARIANTS["constant"], [large], Gpu("sm_90", (13, 2)))
 
 
