@@ -1,4 +1,4 @@
-"""Write the README's table of editions from results.jsonl."""
+"""Write the table of editions in docs/project.md from results.jsonl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import rows
 
-README = rows.ROOT / "README.md"
+PAGE = rows.ROOT / "docs" / "project.md"
 BEGIN, END = "<!-- editions: begin -->", "<!-- editions: end -->"
 BENCH = re.compile(r"\S+ \S+ by \S+")
 HEADS = (
@@ -100,9 +100,9 @@ def replaced(page: str, table: str) -> str:
 
 
 def main() -> None:
-    """Update the README."""
+    """Update docs/project.md."""
     table = render(rows.RESULTS.read_text().splitlines())
-    README.write_text(replaced(README.read_text(), table))
+    PAGE.write_text(replaced(PAGE.read_text(), table))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write RESULTS.md, the README's block and the plot from the measured rows.
+"""Write RESULTS.md, the block of docs/kernels.md and the plot from the measured rows.
 
 python results.py [--gpu NAME]
 """
@@ -22,7 +22,7 @@ from trials import IMAGES, LAYERS, MAIN
 from variants import RTOL, Variant
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, README = ROOT / "RESULTS.md", ROOT / "README.md"
+PAGE, KERNELS = ROOT / "RESULTS.md", ROOT / "docs" / "kernels.md"
 PLOT = ROOT / "docs" / "kernels" / "results.svg"
 BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
 GPU = "NVIDIA H200"  # the GPU of the goals
@@ -292,12 +292,12 @@ def _machine(rows: Sequence[Row]) -> str:
 
 
 def block(rows: Sequence[Row]) -> str:
-    """Return the README's block."""
+    """Return the block of docs/kernels.md."""
     return (
         f"\n{table(goal_table(rows))}\n"
-        f"![The variants against their floors]({_link(PLOT)})\n\n"
+        "![The variants against their floors](kernels/results.svg)\n\n"
         "Every variant, edition and batch size, and the machine: "
-        "[RESULTS.md](RESULTS.md).\n"
+        "[RESULTS.md](../RESULTS.md).\n"
     )
 
 
@@ -338,7 +338,7 @@ def made(kept: Sequence[Row], gpu: str = GPU) -> dict[Path, str]:
     rows = ledger.latest(kept, gpu)
     return {
         PAGE: page(rows, VARIANTS, ledger.tried(kept, gpu)),
-        README: replaced(README.read_text(encoding="utf-8"), block(rows)),
+        KERNELS: replaced(KERNELS.read_text(encoding="utf-8"), block(rows)),
         PLOT: plot(rows, VARIANTS),
     }
 
