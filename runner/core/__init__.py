@@ -15,11 +15,11 @@ from runner.core.build_spec import (
     Push,
 )
 from runner.core.ending import (
-    STEPS,
+    TRANSITIONS,
     Reason,
     State,
     Verdict,
-    step,
+    transition,
 )
 from runner.core.figures import (
     Findings,
@@ -72,7 +72,7 @@ __all__ = [
     "GIB",
     "MIB",
     "MOST_PIDS",
-    "STEPS",
+    "TRANSITIONS",
     "Archive",
     "BuildImage",
     "BuildSpec",
@@ -126,5 +126,5 @@ __all__ = [
     "Verdict",
     "WayTried",
     "Workspace",
-    "step",
+    "transition",
 ]
