@@ -1,4 +1,4 @@
-"""Removal of what runs left behind whose owner is gone."""
+"""Remove the containers and volumes of runs whose process is gone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from runner.engines.docker.client import FAILURES, Client
 
 
 def reap(client: Client) -> list[str]:
-    """Remove the abandoned containers, then volumes; give their names.
+    """Remove abandoned containers, then volumes; return their names.
 
-    What cannot be removed now is left to the next call.
+    Those that cannot be removed now are left to the next call.
     """
     ours = {"label": owner.OWNER}
     removed: list[str] = []
