@@ -156,8 +156,8 @@ class Reason(StrEnum):
     NO_GPU = (
         "no_gpu",
         11,
-        "Ask for one in resources.gpu. On a machine without a GPU, `optional: true` there"
-        " or --gpus 0 runs only the commands that need none.",
+        "Ask for one in resources.gpu. Where there is none, `optional: true` there or"
+        " --gpus 0 runs only the commands that need no GPU.",
     )
     CANCELLED = "cancelled", 130, "Run it again: it was stopped on request."
 
