@@ -89,7 +89,7 @@ def run(
                 yield recorder.keep(event)
             verdict = life.verdict()
         except RaiError as error:
-            verdict = verdicts.refused(error)
+            verdict = verdicts.from_error(error)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             verdict = Verdict(False, False, None, Reason.INTERNAL, message)

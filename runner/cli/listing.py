@@ -30,7 +30,7 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     if as_json:
         common.print_json([record.plain(one) for one in found])
     elif found:
-        blocks([report.listing(found, time.time())])
+        blocks([report.table(found, time.time())])
     else:
         print("No runs are under way." if active else "No runs yet: rai run -p DIR")
 
