@@ -299,7 +299,7 @@ def test_a_build_folder_that_cannot_be_looked_through_is_kept_with_a_warning(pro
 
     assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
-    assert "profiles are not looked for" in found.warnings[-1]
+    assert "cannot look for profiles" in found.warnings[-1]
     assert home.run(found.id).build.exists()
 
 
