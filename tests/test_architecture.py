@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -13,36 +14,13 @@ RUNNER = ROOT / "runner"
 PROJECT = ROOT / "project"
 NVPROF = ROOT / "image" / "nvprof" / "nvprof"
 
-ROOMS = (
-    "core",
-    "files",
-    "commandline",
-    "yamlfile",
-    "images",
-    "buildfile",
-    "findings",
-    "report",
-    "process",
-    "git",
-    "machine",
-    "archive",
-    "gpu",
-    "store",
-    "engines",
-    "doctor",
-    "job",
-    "session",
-    "terminal",
-    "cli",
+ROWS = re.findall(
+    r"^\| `(\w+)` \| (yes)? ?\|", (ROOT / "docs/architecture.md").read_text(), re.M
 )
-"""The rooms of runner/, from the ground up; each imports from those before it only.
+ROOMS = [name for name, _ in ROWS]
+"""The rooms of runner/, from the ground up; each imports from those before it only."""
 
-docs/architecture.md shows the same table.
-"""
-
-PURE = frozenset(
-    ("core", "commandline", "yamlfile", "images", "buildfile", "findings", "report")
-)
+PURE = [name for name, pure in ROWS if pure]
 """Rooms of values and decisions: no file, clock, process or network."""
 
 HOMES: dict[str, tuple[str, ...]] = {
@@ -122,6 +100,12 @@ def test_each_package_is_imported_only_in_its_home(path):
         homes = HOMES.get(name.split(".")[0])
         if homes is not None:
             assert where.startswith(homes), f"{where} imports {name}"
+
+
+def test_every_room_is_there_and_in_the_table():
+    entries = {owner(path) for path in RUNNER.rglob("*.py")} - {"__init__"}
+    assert entries == set(ROOMS)
+    assert len(PURE) >= 7
 
 
 def test_the_core_needs_the_standard_library_and_msgspec_only():

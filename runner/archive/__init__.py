@@ -1,8 +1,7 @@
 """The archives of a run: a project folder going in, a build folder coming back.
 
-Going in: ``survey`` looks, ``pack`` writes. Coming back: ``BuildWriter`` keeps what an
-engine sends. ``open_tar``, ``files`` and ``unpack`` read either kind, trusting nothing
-in it.
+``survey`` and ``pack`` make the first, ``BuildWriter`` keeps the second as an engine
+sends it. ``open_tar``, ``files`` and ``unpack`` read either, and trust neither.
 """
 
 from runner.archive.build import BuildWriter

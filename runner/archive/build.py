@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from runner import files
-from runner.archive.blocks import Blocks
 from runner.archive.caps import BUILD, Caps
+from runner.archive.compressed import Compressed
 from runner.archive.meter import DamagedError, Meter, OverCapsError
 from runner.core import Problem, Reason
 from runner.core.errors import EngineError, RaiError
@@ -17,9 +17,9 @@ from runner.core.errors import EngineError, RaiError
 class BuildWriter:
     """Keep a raw tar stream (root ``build/``) as a .tar.zst; use as a context manager.
 
-    The file is there after a clean exit in which something was written; after an
-    exception, nothing is. ``write`` raises RaiError (disk_limit) over the ceilings,
-    EngineError where the stream is no archive; the exit does where it was cut short.
+    The file exists after a clean exit if something was written; after an exception it
+    does not. ``write`` raises RaiError (disk_limit) over the ceilings and EngineError
+    if the stream is not a tar archive; the exit does if the stream was cut short.
     """
 
     def __init__(self, path: Path, caps: Caps = BUILD) -> None:
@@ -29,30 +29,30 @@ class BuildWriter:
 
     @property
     def members(self) -> int:
-        """How many files, folders and links have come."""
+        """The number of files, folders and links so far."""
         return self._meter.members
 
     @property
     def raw_bytes(self) -> int:
-        """How many bytes of the stream have come."""
+        """The bytes of the stream so far."""
         return self._meter.raw_bytes
 
     def __enter__(self) -> Self:
         self._out = files.aside(self._path).open("wb")
-        self._blocks = Blocks(self._out)
+        self._compressed = Compressed(self._out)
         return self
 
     def write(self, chunk: bytes) -> None:
-        """Take the next piece of the stream."""
+        """Add the next piece of the stream."""
         try:
             self._meter.feed(chunk)
         except OverCapsError as error:
-            hint = "write less to /build, or remove what need not come back"
+            hint = "write less to /build, or remove what you do not need back"
             problem = Problem(f"the build folder {error}", hint=hint)
             raise RaiError(problem, reason=Reason.DISK_LIMIT) from error
         except DamagedError as error:
             raise EngineError(f"the archive of the build folder {error}") from error
-        self._blocks.write(chunk)
+        self._compressed.write(chunk)
 
     def __exit__(
         self,
@@ -62,16 +62,11 @@ class BuildWriter:
     ) -> None:
         part = files.aside(self._path)
         try:
-            with self._out, self._blocks:
-                if error is None:
-                    self._finish()
+            with self._out, self._compressed:
+                if error is None and not self._meter.whole:
+                    raise EngineError("the build folder came back cut short")
             if error is None and self.raw_bytes:
                 self.size_bytes = part.stat().st_size
                 part.replace(self._path)
         finally:
             part.unlink(missing_ok=True)
-
-    def _finish(self) -> None:
-        if not self._meter.whole:
-            raise EngineError("the build folder came back cut short")
-        self._blocks.finish()

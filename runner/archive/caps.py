@@ -16,9 +16,9 @@ class Caps(Struct, frozen=True):
 
 
 def build_caps(limits: Limits) -> Caps:
-    """Give the ceilings of a build folder.
+    """Return the ceilings of a build folder.
 
-    The disk limit is looked at now and then only: what overshoots a little is kept.
+    The disk limit is checked at intervals, so a small excess is accepted.
     """
     most = limits.disk_bytes + limits.disk_bytes // 4
     return Caps(total_bytes=most, members=100_000, file_bytes=most)

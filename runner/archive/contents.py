@@ -1,4 +1,4 @@
-"""What of a project folder would be sent, what would not, and why not."""
+"""What of a project folder is sent, and what is left out and why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runner.archive.ignore import Rules, rules_of
 from runner.core import Problem
 
 DEEPEST = 200
-"""Folders within folders; more is a loop or a mistake."""
+"""The most folders within folders; more is a loop or a mistake."""
 
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Member(Struct, frozen=True):
-    """One thing to be sent; ``name`` is relative, with slashes."""
+    """A file, folder or link to send; ``name`` is relative, with slashes."""
 
     name: str
     kind: Kind
@@ -40,7 +40,7 @@ class Member(Struct, frozen=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """One thing that stays; a folder's name ends with a slash and stands for all in it.
+    """What is not sent; a folder's name ends with a slash and stands for all in it.
 
     ``why`` is the rule with its place (``.gitignore:3: *.o``) or a sentence.
     """
@@ -52,8 +52,8 @@ class LeftOut(Struct, frozen=True):
 class Survey(Struct, frozen=True):
     """What `rai run --dry-run` shows and ``pack`` sends.
 
-    ``rules`` is the file whose rules count, "" for none. ``problems`` are warnings
-    about rules, and errors where something cannot be read: ``pack`` refuses for those.
+    ``rules`` is the file whose rules apply, "" for none. ``problems`` are warnings
+    about rules, and errors for what cannot be read: with an error ``pack`` refuses.
     """
 
     project: Path
@@ -64,16 +64,16 @@ class Survey(Struct, frozen=True):
 
     @property
     def total_bytes(self) -> int:
-        """Size of all files together."""
+        """The size of all files together."""
         return sum(m.size_bytes for m in self.members)
 
     def largest(self, count: int = 5) -> list[Member]:
-        """Give the biggest files first."""
+        """Return the largest files, largest first."""
         files = (m for m in self.members if m.kind is Kind.FILE)
         return heapq.nlargest(count, files, key=lambda m: m.size_bytes)
 
     def over(self, caps: Caps) -> list[Problem]:
-        """Say which ceilings this goes over, naming the largest entries."""
+        """Return which ceilings this exceeds, and the largest entries."""
         found = list(self._over(caps))
         if not found:
             return []
@@ -97,7 +97,7 @@ class Survey(Struct, frozen=True):
 
 
 def survey(project: Path) -> Survey:
-    """Look through the project folder by its ignore rules."""
+    """Walk the project folder by its ignore rules."""
     rules = rules_of(project)
     walk = _Walk([], [], rules.problems)
     walk.folder(project, "", rules, ignored=False, depth=0)
@@ -111,7 +111,7 @@ def survey(project: Path) -> Survey:
 
 
 class _Walk(Struct, frozen=True):
-    """One look through a folder tree; its lists fill as it goes."""
+    """A walk through a folder tree, which fills these lists."""
 
     members: list[Member]
     left_out: list[LeftOut]
@@ -120,7 +120,7 @@ class _Walk(Struct, frozen=True):
     def folder(
         self, path: Path, name: str, rules: Rules, *, ignored: bool, depth: int
     ) -> None:
-        """Go through one folder in the order of its names."""
+        """Add a folder's entries, sorted by name."""
         if depth > DEEPEST:
             self.problems.append(Problem(f"{name!r} lies too deep to be packed"))
             return
@@ -177,7 +177,7 @@ class _Walk(Struct, frozen=True):
         self.members.append(Member(name, Kind.FOLDER))
         self.folder(path, name, rules, ignored=ignored, depth=depth + 1)
         if match and ignored and len(self.members) == at + 1:
-            # No exception brought anything back: the folder's own line says it all.
+            # No exception brought anything back: report the folder alone.
             del self.members[at:], self.left_out[left:]
             self.left_out.append(LeftOut(f"{name}/", match.why))
 
@@ -191,7 +191,7 @@ _SPECIAL = {
 
 
 def cannot_read(name: str, error: OSError) -> Problem:
-    """Say that something in the project cannot be read."""
+    """Return the problem that an entry of the project cannot be read."""
     return Problem(f"{name!r} cannot be read: {error.strerror or error}")
 
 

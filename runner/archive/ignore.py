@@ -1,4 +1,4 @@
-"""Which names of a project stay behind, and by which line of which file."""
+"""Which names of a project are ignored, and by which line of which file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pathspec import PathSpec
 
 SOURCES = (".raiignore", ".dockerignore", ".gitignore")
-"""The first of these that the project has is the one that counts."""
+"""The first of these that the project has applies."""
 
 MOST_BYTES = 1 << 20
 
 
 class Match(Struct, frozen=True):
-    """What the rules say of one name; ``final`` when nothing below can differ."""
+    """What the rules decide for a name; ``final`` if nothing below can differ."""
 
     ignored: bool
     why: str
@@ -38,7 +38,7 @@ class RuleFile(Struct, frozen=True):
     last_exception: int
 
     def match(self, name: str) -> Match | None:
-        """Say what the last rule about this name decides; a folder ends with a slash.
+        """Return what the last rule about a name decides; a folder ends with a slash.
 
         A later exception can bring back what lies in an ignored folder, so such a
         folder is final only after the last exception.
@@ -52,19 +52,19 @@ class RuleFile(Struct, frozen=True):
 
 
 class Rules(Struct, frozen=True):
-    """The rules in force in one folder: its own file's first, then those above."""
+    """The rules that apply in a folder: its own file's first, then those above."""
 
     source: str
     files: tuple[RuleFile, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
     def match(self, name: str) -> Match | None:
-        """Say what the nearest file with a rule about this name decides."""
+        """Return what the nearest file with a rule about this name decides."""
         matches = (file.match(name) for file in self.files)
         return next((match for match in matches if match), None)
 
     def within(self, folder: Path, name: str) -> Rules:
-        """Add the folder's own .gitignore where such files are the source."""
+        """Add the folder's own .gitignore if such files are the source."""
         if self.source != ".gitignore":
             return self
         path = folder / ".gitignore"
@@ -126,7 +126,7 @@ def _is_pattern(rule: str) -> bool:
 
 def _not_a_rule(label: str, number: int, line: str) -> Problem:
     return Problem(
-        f"{line.strip()!r} is not a pattern and is passed over",
+        f"{line.strip()!r} is not a pattern and is ignored",
         Place(label, number, 1),
         severity=Severity.WARNING,
     )

@@ -1,4 +1,4 @@
-"""Counts what a tar stream holds while it goes by, and stops it over a ceiling."""
+"""Count what a tar stream holds as it passes, and stop it over a ceiling."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from runner.archive.caps import Caps
 
 BLOCK = tarfile.BLOCKSIZE
 METADATA_BYTES = 1 << 20
-"""A long name needs no more; a reader holds it in memory."""
+"""More than a long name needs; a reader holds it in memory."""
 
 _EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 _METADATA = (*_EXTENDED, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
-# Records that make a member's size another than its header says.
+# Records that override the size in a member's header.
 _RESIZES = re.compile(rb"(?:^|\n)\d+ (?:size|GNU\.sparse[^=]*)=")
 
 
 class DamagedError(ValueError):
-    """The stream is no tar archive, or one that readers could take differently."""
+    """The stream is not a tar archive, or readers could disagree about it."""
 
 
 class OverCapsError(ValueError):
-    """The stream holds more than it may."""
+    """The stream exceeds a ceiling."""
 
 
 class Meter:
-    """Reads along with a stream of any chunk sizes; believes bytes, not headers."""
+    """Follow a stream in chunks of any size; count bytes, whatever headers claim."""
 
     def __init__(self, caps: Caps) -> None:
         self.raw_bytes = 0
@@ -43,7 +43,7 @@ class Meter:
         return self._ended or not (self._head or self._data_left)
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next piece."""
+        """Read the next piece."""
         self.raw_bytes += len(chunk)
         if self.raw_bytes > self._caps.total_bytes:
             raise OverCapsError(f"holds more than {self._caps.total_bytes:,} bytes")
@@ -85,7 +85,7 @@ class Meter:
         self.members += 1
         if self.members > self._caps.members:
             raise OverCapsError(f"holds more than {self._caps.members:,} members")
-        # A reader of tar passes over the size of links, folders and devices.
+        # Readers of tar ignore the size of links, folders and devices.
         if info.isreg() or info.type not in tarfile.SUPPORTED_TYPES:
             if info.size > self._caps.file_bytes:
                 raise OverCapsError(f"has too large a file, {info.name!r}")

@@ -29,12 +29,12 @@ from runner.core.errors import NotAllowedError, RaiError, UsageError
 CHUNK = 1 << 20
 LONGEST_TARGET = 4095
 
-# What tarfile lets through when it is fed nonsense; a chain of long names recurses.
+# What tarfile raises for damaged input; a chain of long names recurses.
 _DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
 
 
 class Unpacked(Struct, frozen=True):
-    """What came out; ``left_out`` says what did not, and why."""
+    """What was unpacked; ``left_out`` holds the rest, with reasons."""
 
     members: int
     total_bytes: int
@@ -52,9 +52,10 @@ def open_tar(archive: Path) -> BinaryIO:
 def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unpacked:
     """Unpack into a new folder; ``root`` (e.g. "build") is taken off each name.
 
-    Devices, pipes and links out of the folder are left out. NotAllowedError, and no
-    folder, for anything else that is hostile: absolute names, ``..``, names that differ
-    only by case, more than the ceilings. UsageError where ``into`` is taken.
+    Devices, pipes and links out of the folder are left out. Raise NotAllowedError, and
+    make no folder, for anything else that is hostile: absolute names, ``..``, names
+    that differ only by case, more than the ceilings. Raise UsageError if ``into`` is
+    taken.
     """
     if taken(into):
         raise UsageError(f"{into} exists already; name a new folder, or an empty one")
@@ -75,19 +76,19 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
 
 
 def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
-    """Give the sizes of an archive's files, by their names without ``root``."""
+    """Return the sizes of an archive's files, by their names without ``root``."""
     with _members(archive, caps) as (tar, _):
         return {inside(info.name, root): info.size for info in tar if info.isfile()}
 
 
 def taken(into: Path) -> bool:
-    """Tell whether something is there that an unpacked folder would replace."""
+    """Whether an unpacked folder would replace something."""
     empty = into.is_dir() and not into.is_symlink() and not any(into.iterdir())
     return os.path.lexists(into) and not empty
 
 
 def folder_beside(into: Path) -> Path:
-    """Make a fresh folder where ``into`` shall be; UsageError where none can be."""
+    """Make a temporary folder beside ``into``; raise UsageError if that fails."""
     try:
         into.parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
@@ -96,7 +97,7 @@ def folder_beside(into: Path) -> Path:
 
 
 class _Metered(io.RawIOBase):
-    """Shows a stream to a meter while it is read."""
+    """A stream that a meter reads too."""
 
     def __init__(self, stream: BinaryIO, meter: Meter) -> None:
         self._stream, self._meter = stream, meter
@@ -129,10 +130,10 @@ def _members(archive: Path, caps: Caps) -> Iterator[tuple[tarfile.TarFile, Meter
 
 
 class _Unpacking:
-    """Writes members below a fresh folder.
+    """Write members below a new folder.
 
-    While files are written no symbolic link is there, so none can lead a write astray;
-    the links are made last, and only those that stay inside.
+    Symbolic links are made last, and only those that stay inside, so that no file is
+    written through one.
     """
 
     def __init__(self, folder: str, root: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the members of an archive may go: names and links are judged, not trusted."""
+"""Where the members of an archive may go; names and links are not trusted."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 LINK_STEPS = 256
-"""Honest links arrive sooner; a maze is not followed to its end."""
+"""The most components of a link's path that are followed."""
 
 
 class Place(Enum):
-    """What stands at a name."""
+    """What a name is."""
 
     FILE = auto()
     FOLDER = auto()
@@ -18,11 +18,11 @@ class Place(Enum):
 
 
 class HostileNameError(ValueError):
-    """A name that no honest archive has."""
+    """A name that only a hostile archive has."""
 
 
 def inside(name: str, root: str) -> str:
-    """Give the name below the root, "" for the root itself."""
+    """Return the name below the root, "" for the root itself."""
     if name.startswith("/"):
         raise HostileNameError(f"{name!r} is an absolute name")
     if "\0" in name:
@@ -36,20 +36,20 @@ def inside(name: str, root: str) -> str:
 
 
 class Tree:
-    """The names that were given out so far, without regard to case."""
+    """The names taken so far, without regard to case."""
 
     def __init__(self) -> None:
         self._taken: dict[str, tuple[str, Place]] = {}
 
     def claim(self, name: str, place: Place) -> None:
-        """Take a name and its folders; HostileNameError if it is not free."""
+        """Take a name and its folders; raise HostileNameError if it is not free."""
         parts = name.split("/")
         for length in range(1, len(parts)):
             self._take("/".join(parts[:length]), Place.FOLDER, name)
         self._take(name, place, name)
 
     def at(self, name: str) -> Place | None:
-        """Say what stands at the very name."""
+        """Return what the name is, None if it is not taken."""
         taken, place = self._taken.get(name.casefold(), ("", None))
         return place if taken == name else None
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from runner import files
-from runner.archive.blocks import Blocks
 from runner.archive.caps import UPLOAD, Caps
+from runner.archive.compressed import Compressed
 from runner.archive.contents import (
     Kind,
     Member,
     Survey,
     cannot_read,
 )
-from runner.archive.header import BLOCK, header
 from runner.core import Archive, Problem, Severity
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Progress
 
 PROGRESS_BYTES = 8 << 20
-RECORD = 20 * BLOCK
-"""The tar format ends a stream at a multiple of this."""
+CHUNK = 1 << 20
+
+_TYPES = {
+    Kind.FILE: tarfile.REGTYPE,
+    Kind.FOLDER: tarfile.DIRTYPE,
+    Kind.LINK: tarfile.SYMTYPE,
+}
 
 
 def pack(
@@ -30,32 +37,38 @@ def pack(
 ) -> Generator[Progress, None, Archive]:
     """Write what the survey found; return the Archive.
 
-    The same content gives the same ``sha256``. NotAllowedError over a ceiling;
-    UsageError naming every file that vanished, changed or cannot be read.
+    The same content gives the same ``sha256``. Raise NotAllowedError over a ceiling,
+    UsageError with every file that vanished, changed or cannot be read.
     """
     if over := survey.over(caps):
         raise NotAllowedError(*over)
     part = files.aside(into)
     try:
-        with part.open("wb") as out, Blocks(out) as blocks:
-            yield from _members(survey, blocks)
-            blocks.write(bytes(2 * BLOCK))
-            blocks.write(bytes(-blocks.raw_bytes % RECORD))
-            sha256 = blocks.finish()
+        with part.open("wb") as file:
+            stream = Compressed(file)
+            with io.BufferedWriter(stream, CHUNK) as out:
+                yield from _members(survey, out)
+                out.write(bytes(2 * tarfile.BLOCKSIZE))
+                out.flush()
+                out.write(bytes(-stream.raw_bytes % tarfile.RECORDSIZE))
         part.replace(into)
     finally:
         part.unlink(missing_ok=True)
     return Archive(
-        into, sha256, into.stat().st_size, blocks.raw_bytes, len(survey.members)
+        into,
+        stream.sha256,
+        into.stat().st_size,
+        stream.raw_bytes,
+        len(survey.members),
     )
 
 
-def _members(survey: Survey, blocks: Blocks) -> Iterator[Progress]:
+def _members(survey: Survey, out: BinaryIO) -> Iterator[Progress]:
     total, done, shown = survey.total_bytes, 0, 0
     problems = [p for p in survey.problems if p.severity is Severity.ERROR]
     yield Progress("pack", 0, total)
     for member in survey.members:
-        if problem := _add(survey.project, member, blocks):
+        if problem := _add(survey.project, member, out):
             problems.append(problem)
         done += member.size_bytes
         if done - shown >= PROGRESS_BYTES:
@@ -66,37 +79,43 @@ def _members(survey: Survey, blocks: Blocks) -> Iterator[Progress]:
     yield Progress("pack", total, total)
 
 
-def _add(project: Path, member: Member, blocks: Blocks) -> Problem | None:
+def _add(project: Path, member: Member, out: BinaryIO) -> Problem | None:
     if member.kind is not Kind.FILE:
-        blocks.write(header(member, 0))
+        out.write(_header(member))
         return None
     try:
         # A link may have taken the place of a file or a folder since the survey.
-        file = files.descriptor(project, member.name)
+        number = files.descriptor(project, member.name)
+        with open(number, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+            whole = _copy(file, member, out)
     except OSError as error:
         return cannot_read(member.name, error)
-    try:
-        return _copy(file, member, blocks)
-    except OSError as error:
-        return cannot_read(member.name, error)
-    finally:
-        os.close(file)
-
-
-def _copy(file: int, member: Member, blocks: Blocks) -> Problem | None:
-    if os.fstat(file).st_size != member.size_bytes:
-        return _changed(member)
-    blocks.write(header(member, member.size_bytes))
-    left = member.size_bytes
-    while left:
-        count = os.readv(file, [blocks.space()[:left]])
-        if count == 0:
-            return _changed(member)
-        blocks.filled(count)
-        left -= count
-    blocks.write(bytes(-member.size_bytes % BLOCK))
-    return None
-
-
-def _changed(member: Member) -> Problem:
+    if whole:
+        return None
     return Problem(f"{member.name!r} changed while it was packed", hint="try again")
+
+
+def _copy(file: io.FileIO, member: Member, out: BinaryIO) -> bool:
+    """Copy a file; return whether it is still of its size."""
+    if os.fstat(file.fileno()).st_size != member.size_bytes:
+        return False
+    out.write(_header(member))
+    left = member.size_bytes
+    while left and (piece := file.read(min(left, CHUNK))):
+        out.write(piece)
+        left -= len(piece)
+    out.write(bytes(-member.size_bytes % tarfile.BLOCKSIZE))
+    return not left
+
+
+def _header(member: Member) -> bytes:
+    """Return the header: no times, no owners, and only two modes.
+
+    GNU's format keeps names byte for byte.
+    """
+    info = tarfile.TarInfo(member.name)
+    info.type, info.linkname = _TYPES[member.kind], member.target
+    info.size = member.size_bytes
+    open_to_all = member.executable or member.kind is Kind.FOLDER
+    info.mode = 0o755 if open_to_all else 0o644
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runner.core import Problem
-    from runner.session import Options
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
 
@@ -20,12 +20,11 @@ RunArgument = Annotated[
 ]
 
 
-def settings(options: Options | None = None) -> Settings:
+def settings() -> Settings:
     """Return the settings, and print their warnings."""
-    from runner.session import Options
-    from runner.session.prepare import settings
+    from runner.store import settings
 
-    found, warnings = settings(options or Options())
+    found, warnings = settings.load(os.environ, settings.settings_files(), {})
     warn(warnings)
     return found
 

@@ -47,7 +47,7 @@ def test_without_pycuda_or_a_driver_a_script_is_one_sentence_and_no_gpu(name, tm
     assert done.returncode == NoGpuError.exit_code
     assert done.stdout == ""
     assert re.fullmatch(
-        rf"{name}: no GPU can be used: (NVIDIA's driver|Python's package).*\n",
+        rf"{name}: cannot use a GPU: (NVIDIA's driver|the Python package).*\n",
         done.stderr,
     )
 
@@ -85,11 +85,11 @@ def test_a_fault_of_the_gpu_ends_a_script_with_its_sentence_and_code(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--variant", "fast"], "there is no variant `fast`; there are naive, "),
+        (["--variant", "fast"], "unknown variant `fast`; choose from naive, "),
         (["--variant"], "argument --variant: expected one argument"),
-        (["10", "--variant="], "there is no variant ``; there are naive, "),
+        (["10", "--variant="], "unknown variant ``; choose from naive, "),
         (["10", "--varant", "tiled"], "unrecognized arguments: --varant"),
-        (["ten", "--variant", "tiled"], "`ten` is no data size"),
+        (["ten", "--variant", "tiled"], "invalid data size `ten`"),
     ],
 )
 def test_milestone_4_1_refuses_a_wrong_command_line_before_it_needs_a_gpu(
@@ -167,4 +167,4 @@ def test_a_script_that_sees_no_gpu_says_so():
 
     assert done.returncode == NoGpuError.exit_code
     assert done.stdout == ""
-    assert re.fullmatch(r"m3\.1\.py: no GPU can be used: .*\n", done.stderr)
+    assert re.fullmatch(r"m3\.1\.py: cannot use a GPU: .*\n", done.stderr)

@@ -11,12 +11,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from runner import archive
-from runner.archive.blocks import BLOCK_BYTES
-from runner.archive.header import header
+from runner.archive.compressed import JOB_BYTES
 from runner.archive.ignore import from_docker
 from runner.core import Archive, Severity
 from runner.core.errors import NotAllowedError, UsageError
@@ -110,10 +107,10 @@ def test_members_have_no_times_no_owners_and_two_modes(tmp_path):
         assert (info.mtime, info.uid, info.gid, info.uname) == (0, 0, 0, "")
 
 
-def test_a_file_larger_than_a_block_arrives_whole(tmp_path):
+def test_a_file_larger_than_what_one_thread_takes_arrives_whole(tmp_path):
     project = tree(tmp_path / "p", "a")
     content = os.urandom(1 << 20) * 19 + b"end"
-    assert len(content) > 2 * BLOCK_BYTES
+    assert len(content) > 2 * JOB_BYTES
     (project / "large").write_bytes(content)
     made, _ = packed(project, tmp_path / "a.tar.zst")
     archive.unpack(made.path, tmp_path / "back")
@@ -143,19 +140,6 @@ def test_names_that_are_not_utf8_arrive_byte_for_byte(tmp_path):
     archive.unpack(made.path, tmp_path / "back")
     for name in names:
         assert (tmp_path / "back" / os.fsdecode(name)).read_bytes() == name
-
-
-@given(
-    st.text("aä/.\udcff", min_size=1, max_size=300),
-    st.integers(0, 1 << 40),
-    st.booleans(),
-)
-def test_a_header_is_what_tarfile_makes_of_the_same_member(name, size, executable):
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = size, 0o755 if executable else 0o644
-    expected = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
-    member = archive.Member(name, archive.Kind.FILE, executable=executable)
-    assert header(member, size) == expected
 
 
 def test_progress_ends_at_the_sum_of_the_sizes(tmp_path):

@@ -1,4 +1,4 @@
-"""What a milestone's command line asks for."""
+"""The command line of a milestone's script."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MOST = 10_000
 
 
 @dataclass(frozen=True)
-class Asked:
-    """An edition, one of its models, how many images, and by what."""
+class Arguments:
+    """What to classify, how many images, and with which backend and kernels."""
 
     edition: Edition
     model: Model
@@ -30,38 +30,43 @@ class Asked:
 
 @dataclass(frozen=True)
 class Accepts:
-    """What a script can be asked for."""
+    """The options that a script accepts."""
 
     about: str
-    own: bool  # models with our convolution, or those with the library's
+    own: bool  # models with our own convolution, or with the library's
     backends: tuple[str, ...] = ()
     variants: bool = False
-    classes: bool = False  # of accuracy
+    classes: bool = False  # accuracy classes
 
 
 class _Parser(argparse.ArgumentParser):
-    """A mistake is one sentence, for the script to print."""
+    """A parser that raises UsageError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
 
-def read(accepts: Accepts, words: Sequence[str] | None = None) -> Asked:
-    """Read a command line, where none is given that of the process."""
-    said = _parser(accepts).parse_intermixed_args(words)
-    edition = editions.edition(said.edition)
-    model, size = said.model, list(said.words)
+def read(accepts: Accepts, words: Sequence[str] | None = None) -> Arguments:
+    """Parse a command line, by default that of the process.
+
+    Raises UsageError.
+    """
+    parsed = _parser(accepts).parse_intermixed_args(words)
+    edition = editions.edition(parsed.edition)
+    model, size = parsed.model, list(parsed.words)
     if edition.names_model and size and not _starts_a_number(size[0]):
         if model is not None:
-            raise UsageError(f"two models are named: `{model}` and `{size[0]}`")
+            raise UsageError(
+                f"two models given: `{model}` and `{size[0]}`; name one of them"
+            )
         model = size.pop(0)
-    return Asked(
+    return Arguments(
         edition,
         _model(edition, model, accepts),
         data_size(size),
-        said.backend if accepts.backends else None,
-        tuple(said.variant) if accepts.variants else (),
-        said.accuracy if accepts.classes else FP32,
+        parsed.backend if accepts.backends else None,
+        tuple(parsed.variant) if accepts.variants else (),
+        parsed.accuracy if accepts.classes else FP32,
     )
 
 
@@ -74,19 +79,19 @@ def _parser(accepts: Accepts) -> _Parser:
         "words",
         nargs="*",
         metavar="[model] [data size]",
-        help=f"how many images, 1 to {MOST}; edition 2017fa names the model before it",
+        help=f"number of images, 1 to {MOST}; edition 2017fa takes the model first",
     )
     parser.add_argument(
-        "--edition", help=f"one of {known} (default: RAI_EDITION, else 2019fa)"
+        "--edition", help=f"one of {known} (default: $RAI_EDITION, else 2019fa)"
     )
-    parser.add_argument("--model", help="a model of the edition, or a stored one")
+    parser.add_argument("--model", help="a model of the edition or of RAI_MODELS_DIR")
     if accepts.backends:
         listed = ", ".join(accepts.backends)
         parser.add_argument(
             "--backend",
             choices=accepts.backends,
             metavar="NAME",
-            help=f"what runs the network: {listed} (default: the first, if it can)",
+            help=f"backend of the network: {listed} (default: the first available)",
         )
     if accepts.variants:
         parser.add_argument(
@@ -94,7 +99,7 @@ def _parser(accepts: Accepts) -> _Parser:
             action="append",
             default=[],
             metavar="NAME",
-            help="a kernel; may stand more than once (default: all that teach)",
+            help="a kernel; repeatable (default: the optimised course kernels)",
         )
     if accepts.classes:
         parser.add_argument(
@@ -103,7 +108,7 @@ def _parser(accepts: Accepts) -> _Parser:
             choices=tuple(RTOL),
             default=FP32,
             metavar="NAME",
-            help=f"how exact the convolutions are: {', '.join(RTOL)} (default: {FP32})",
+            help=f"accuracy of the convolutions: {', '.join(RTOL)} (default: {FP32})",
         )
     return parser
 
@@ -113,34 +118,34 @@ def _starts_a_number(word: str) -> bool:
 
 
 def _model(edition: Edition, name: str | None, accepts: Accepts) -> Model:
-    """Find the model that is named, or else the first that the script can run."""
+    """Return the named model, or the first that the script can run."""
     fitting = edition.with_convolutions(own=accepts.own)
     model = checkpoints.find(edition, name or fitting[0].name)
     if model.own != accepts.own:
-        whose = "ours" if model.own else "the library's"
+        whose = "our own" if model.own else "the library's"
         run = ", ".join(other.name for other in fitting)
         raise UsageError(
-            f"model `{model.name}` has convolutions of {whose}; this script runs {run}"
+            f"model `{model.name}` uses {whose} convolution; this script runs {run}"
         )
     return model
 
 
 def data_size(words: Sequence[str]) -> int:
-    """Read how many images are asked for; all, when nothing is said."""
+    """Parse the number of images; without a word, return MOST."""
     if not words:
         return MOST
     text = " ".join(words)
     digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
-    # Python reads no number of thousands of digits.
+    # Python refuses to convert numbers of thousands of digits.
     if not digits or len(digits) > len(str(MOST)) or int(digits) > MOST:
         raise UsageError(
-            f"`{text}` is no data size; expected one whole number from 1 to {MOST}"
+            f"invalid data size `{text}`; expected a whole number from 1 to {MOST}"
         )
     return int(text)
 
 
 def count(word: str) -> int:
-    """Read an option that counts something."""
+    """Parse a positive whole number."""
     if not (word.isascii() and word.isdigit() and int(word)):
-        raise UsageError(f"`{word}` is no count; expected a whole number from 1 on")
+        raise UsageError(f"invalid count `{word}`; expected a whole number above 0")
     return int(word)

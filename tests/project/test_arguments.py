@@ -1,9 +1,9 @@
 """The command lines of the milestones' scripts."""
 
-import asked
+import arguments
 import pytest
 import symbol
-from asked import Accepts
+from arguments import Accepts
 from editions import Model
 from errors import UsageError
 from graph import lenet
@@ -13,7 +13,7 @@ LIBRARYS = Accepts("m", own=False)
 
 
 def read(*words, accepts=OURS):
-    return asked.read(accepts, words)
+    return arguments.read(accepts, words)
 
 
 def test_nothing_said_means_all_images_in_the_default_edition():
@@ -32,17 +32,17 @@ def test_a_data_size_is_a_whole_number_of_images(size):
 
 @pytest.mark.parametrize("wrong", ["0", "10001", "-5", "1e3", "ten", "", "1_0", "१"])
 def test_only_whole_numbers_of_images_that_exist_are_data_sizes(wrong):
-    with pytest.raises(UsageError, match=f"`{wrong}` is no data size"):
+    with pytest.raises(UsageError, match=f"invalid data size `{wrong}`"):
         read(wrong)
 
 
 def test_more_digits_than_python_reads_are_no_data_size():
-    with pytest.raises(UsageError, match="9` is no data size"):
+    with pytest.raises(UsageError, match="invalid data size `9999"):
         read("9" * 5000)
 
 
 def test_two_data_sizes_are_too_many():
-    with pytest.raises(UsageError, match="`10 20` is no data size"):
+    with pytest.raises(UsageError, match="invalid data size `10 20`"):
         read("10", "20")
 
 
@@ -66,12 +66,15 @@ def test_the_edition_of_2017_names_the_model_before_the_data_size(words, model, 
     ("words", "sentence"),
     [
         (["2017fa", "ece408"], "edition 2017fa has no model `ece408`; it has baseline"),
-        (["2017fa", "ece408-low", "all"], "`all` is no data size"),
-        (["2017fa", "--model", "ece408-low", "ece408-high"], "two models are named"),
-        (["2017fa", "baseline"], "convolutions of the library's; this script runs ece"),
-        (["2018sp", "ece408"], "`ece408` is no data size"),
+        (["2017fa", "ece408-low", "all"], "invalid data size `all`"),
+        (["2017fa", "--model", "ece408-low", "ece408-high"], "two models given"),
+        (
+            ["2017fa", "baseline"],
+            "uses the library's convolution; this script runs ece",
+        ),
+        (["2018sp", "ece408"], "invalid data size `ece408`"),
         (["2018sp", "--model", "ece409"], "no model `ece409`; it has baseline, ece408"),
-        (["2020sp"], "there is no edition `2020sp`; there are 2017fa, 2018sp, 2018fa"),
+        (["2020sp"], "unknown edition `2020sp`; choose one of 2017fa, 2018sp"),
         (["2018sp", "--backend", "torch"], "invalid choice: 'torch'"),
         (["2018sp", "--bakend", "numpy"], "unrecognized arguments: --bakend"),
     ],
@@ -82,7 +85,9 @@ def test_a_wrong_argument_is_a_usage_error(words, sentence):
 
 
 def test_a_script_of_the_library_refuses_a_model_of_ours():
-    with pytest.raises(UsageError, match="convolutions of ours; this script runs base"):
+    with pytest.raises(
+        UsageError, match="uses our own convolution; this script runs base"
+    ):
         read("--model", "ece408", accepts=LIBRARYS)
 
 
