@@ -18,7 +18,7 @@ _MD5_EXAMPLE = "bef4ecab320f06d8554ea6380940ec79"
 
 
 def read(resources: Fields) -> tuple[DataResource, ...]:
-    """Read every file that is asked for."""
+    """Parse the list of data files."""
     found: list[DataResource] = []
     for path, node in resources.items("dataresources", "[{mount: ..., source: ...}]"):
         fields = resources.item(node, path)
@@ -30,7 +30,7 @@ def read(resources: Fields) -> tuple[DataResource, ...]:
 
 
 def file_name(url: str) -> str | None:
-    """Return the file name at the end of an address; None where there is none."""
+    """Return the file name at the end of an address; None if there is none."""
     match = re.fullmatch(_URL, url)
     if match is None:
         return None
@@ -69,7 +69,7 @@ def _require(fields: Fields, key: str, example: str) -> bool:
 
 
 def _mount(text: str) -> str | None:
-    """Normalise the path; None where it is not under /data."""
+    """Return the normalised path; None if it is not under /data."""
     if not text.startswith("/") or ".." in text.split("/") or not text.isprintable():
         return None
     path = posixpath.normpath("/" + text.lstrip("/"))
@@ -91,12 +91,12 @@ def _url(source: Fields) -> str | None:
 def _md5(source: Fields) -> str | None:
     if source.read("extract", False, _asks, "true or false", "false"):
         source.problems.warn(
-            f"{source.name('extract')} is without effect",
+            f"{source.name('extract')} has no effect",
             source.place("extract"),
-            "the file appears as it is; extract it in a command",
+            "extract the file in a command",
         )
     if not source.has("md5"):
-        hint = "what comes from the network is not checked; give its `md5:`"
+        hint = "the downloaded file is not verified; add `md5:`"
         source.problems.warn(f"{source.path} has no md5", source.place(), hint)
     digits = re.compile("[0-9a-f]{32}")
     return source.read(
@@ -124,9 +124,9 @@ def _refuse_clash(fields: Fields, new: DataResource, found: list[DataResource]) 
             or _below(old.directory, new.directory)
         ):
             fields.problems.error(
-                f"{fields.path} puts {path} where another has put {other}",
+                f"{fields.path} puts {path} in the place of {other}",
                 fields.place(),
-                "give it another mount, neither inside the other's nor around it",
+                "choose a mount that is neither inside the other's nor around it",
             )
             return
 

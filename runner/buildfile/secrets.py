@@ -1,4 +1,4 @@
-"""Mask the credentials that old build files carry."""
+"""Mask the credentials in old build files."""
 
 from __future__ import annotations
 

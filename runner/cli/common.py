@@ -1,4 +1,4 @@
-"""What most commands share: the settings, the home, `--json`, and RUN."""
+"""Shared by most commands: the settings, the home folder, `--json`, and RUN."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RunArgument = Annotated[
 
 
 def settings() -> Settings:
-    """Return the settings, with their warnings printed."""
+    """Return the settings, and print their warnings."""
     from runner.store import settings
 
     found, warnings = settings.load(os.environ, settings.settings_files(), {})
@@ -37,13 +37,13 @@ def warn(warnings: Iterable[Problem]) -> None:
 
 
 def home() -> Home:
-    """Return the home folder, with the runs whose process died recorded as lost."""
+    """Return the home folder, after recording runs whose process died as lost."""
     from runner.store import home
 
-    return home.swept(settings().home)
+    return home.sweep(settings().home)
 
 
-def found(run: str) -> RunPaths:
+def find_run(run: str) -> RunPaths:
     """Return the folder of the run that RUN names."""
     from runner.store.home import find
 

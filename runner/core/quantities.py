@@ -1,4 +1,4 @@
-"""Numbers, switches, times and sizes as people write them; None where they are not."""
+"""Parse numbers, switches, times and sizes as people write them; None for others."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SHIFT = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 _WHOLE = re.compile(r"[+-]?\d[\d_]*(?:\.0*)?")
 _MOST = 10**15
-"""Beyond this no time or size is meant."""
+"""The largest time or size that is accepted."""
 
 
 def whole(text: str) -> int | None:
-    """Read a whole number: ``2``, ``-1``, ``1_000``, ``2.0``."""
+    """Parse a whole number: ``2``, ``-1``, ``1_000``, ``2.0``."""
     if len(text) > 20 or not _WHOLE.fullmatch(text) or not text.isascii():
         return None
     return int(text.partition(".")[0].replace("_", ""))
 
 
 def boolean(text: str) -> bool | None:
-    """Read a switch as YAML 1.1 spells it: true, yes, on, and their opposites."""
+    """Parse a switch as YAML 1.1 spells it: true, yes, on, and their opposites."""
     word = text.lower()
     if word in _TRUE:
         return True
@@ -42,7 +42,7 @@ def boolean(text: str) -> bool | None:
 
 
 def duration_s(text: str) -> float | None:
-    """Read a time in seconds: ``90``, ``10m``, ``1h30m``, ``1.5 hours``, ``10:00``."""
+    """Parse a time as seconds: ``90``, ``10m``, ``1h30m``, ``1.5 hours``, ``10:00``."""
     text = text.strip().lower()
     if not text.isascii():
         return None
@@ -60,7 +60,7 @@ def duration_s(text: str) -> float | None:
 
 
 def size_bytes(text: str) -> int | None:
-    """Read a size in bytes: ``4096``, ``512M``, ``8GiB``; K, M, G and T are binary."""
+    """Parse a size as bytes: ``4096``, ``512M``, ``8GiB``; K, M, G and T are binary."""
     match = _SIZE.fullmatch(text.strip().lower())
     if match is None or not text.isascii():
         return None

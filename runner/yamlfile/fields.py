@@ -1,7 +1,7 @@
-"""Typed reading of a mapping: every value by key, every problem collected.
+"""Read typed values from a mapping and collect every problem.
 
-A grammar says which keys a mapping has. It maps the dotted path of a mapping to its
-keys; the items of a list are at ``path[]``.
+A grammar maps the dotted path of a mapping to the keys that it may have; the items of
+a list are at ``path[]``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Value = TypeVar("_Value")
 
 
 class Fields(Struct, frozen=True):
-    """One mapping, seen through its grammar."""
+    """One mapping, read by its grammar."""
 
     node: Mapping
     grammar: Grammar
@@ -47,7 +47,7 @@ class Fields(Struct, frozen=True):
         example: str = "",
         if_empty: str = "",
     ) -> Fields | None:
-        """Read a node as a mapping; None, after a problem, where it is not one."""
+        """Read a node as a mapping; None, and a problem, if it is not one."""
         if node is None:
             return None
         if isinstance(node, Scalar) and node.null:
@@ -67,7 +67,7 @@ class Fields(Struct, frozen=True):
         return fields
 
     def has(self, key: str) -> bool:
-        """Whether the key is there, with or without a value."""
+        """Whether the mapping has the key, with or without a value."""
         return self.node.get(key) is not None
 
     def place(self, key: str | None = None) -> Place:
@@ -80,19 +80,19 @@ class Fields(Struct, frozen=True):
         return f"{self.path}.{key}" if self.path else key
 
     def child(self, key: str, example: str = "", if_empty: str = "") -> Fields | None:
-        """Read a mapping; ``if_empty`` says what follows where it has no value."""
+        """Read a mapping; ``if_empty`` is the hint if the key has no value."""
         node, path = self.node.get(key), self.name(key)
         return Fields.of(node, self.grammar, self.problems, path, example, if_empty)
 
     def section(self, key: str, example: str = "") -> Fields:
-        """Read a mapping; an absent one is empty."""
+        """Read a mapping; return an empty one if it is absent."""
         empty = Mapping(self.place(key), ())
         return self.child(key, example) or Fields(
             empty, self.grammar, self.problems, self.name(key)
         )
 
     def items(self, key: str, example: str) -> Iterator[tuple[str, Node]]:
-        """Read a list: the path of each item, and the item."""
+        """Read a list; yield the path of each item, and the item."""
         node = self.node.get(key)
         if isinstance(node, Sequence):
             for number, item in enumerate(node.items, 1):
@@ -158,7 +158,7 @@ class Fields(Struct, frozen=True):
         expected: str,
         example: str,
     ) -> _Value | _Default:
-        """Read a value through ``convert``, which returns None for a wrong one."""
+        """Read a value with ``convert``, which returns None for an invalid one."""
         node = self.node.get(key)
         if node is None:
             return default
@@ -194,7 +194,7 @@ class Fields(Struct, frozen=True):
 
 
 def resembling(word: str, known: Collection[str]) -> str | None:
-    """Return the known word that was probably meant."""
+    """Return the known word that is most like ``word``, if any is."""
     lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("-", "_"), lower, n=1)
     return lower[close[0]] if close else None
@@ -212,7 +212,7 @@ def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node
     problems.warn(
         f"{path or 'the file'} is {kind(node)}",
         node.place,
-        "it is read as if each `:` had a space after it: add it",
+        "add a space after each `:`; it is read as if it were there",
     )
     entries = ((Scalar(node.place, k), Scalar(node.place, v)) for k, v in pairs)
     return Mapping(node.place, tuple(entries))
@@ -220,13 +220,13 @@ def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node
 
 def _remedy(word: str, known: Collection[str], grammar: Grammar, shape: str) -> str:
     if "\xa0" in word:
-        return "it begins with or contains a no-break space: retype the line"
+        return "it contains a no-break space; retype the line"
     homes = [path for path, keys in grammar.items() if word in keys and path != shape]
     if homes:
         return "it belongs " + " or ".join(map(_home, homes))
     if close := resembling(word, known):
         return f"did you mean `{close}`?"
-    return "it is ignored; known are " + ", ".join(f"`{name}`" for name in known)
+    return "it is ignored; valid keys are " + ", ".join(f"`{name}`" for name in known)
 
 
 def _home(path: str) -> str:

@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import events
 
@@ -113,7 +113,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_is_cancelled(project):
     _, stderr = child.communicate(timeout=30)
 
     assert child.returncode == 130
-    assert b"left at once" in stderr
+    assert b"interrupted" in stderr
     (listed,) = json.loads(rai("history", "--json").stdout)
     assert (listed["state"], listed["exit_code"]) == ("cancelled", 130)
 
@@ -137,7 +137,7 @@ def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
     from runner.cli import common
     from runner.core import Reason, State, Verdict
     from runner.store import runs
-    from runner.store.home import opened
+    from runner.store.home import open_index
     from tests.runner.test_record import CREATED
 
     place = common.home()
@@ -145,7 +145,7 @@ def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
     paths.root.mkdir(parents=True)
     with runs.Recorder(paths) as recorder:
         recorder.keep(CREATED)
-        with opened(place) as known:
+        with open_index(place) as known:
             known.put(recorder.record)
         recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
 
@@ -232,7 +232,7 @@ def test_a_run_that_was_killed_is_listed_as_lost(project):
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["-p", "nowhere"], 2, "nowhere was not found"),
+        (["-p", "nowhere"], 2, "nowhere does not exist"),
         (["run", "--engine", "slurm"], 2, "slurm"),
         (["run", "-p", "a", "-p", "b"], 2, "given twice"),
         (["show", "abc"], 2, "no run 'abc'"),
