@@ -88,8 +88,19 @@ def test_every_setting_is_documented():
     for setting in settings._SETTINGS:
         assert f"| `{setting.key}` |" in page
         assert f"`{setting.variable}`" in page
-    for key in settings._KEYS.values():
-        assert f"\n  {key}: " in page
+
+
+def test_every_limit_is_documented_with_its_default():
+    from runner.core import LIMITS
+
+    keys = (DOCS / "rai_build.md").read_text().splitlines()
+    policy = (DOCS / "settings.md").read_text().partition("## A site's policy")[2]
+    for limit in LIMITS:
+        value = f"{limit.kind.words.removeprefix('a ')} | {limit.help}"
+        assert (
+            f"| `resources.limits.{limit.key}` | {value}; {limit.written()} |" in keys
+        )
+        assert f"\n  {limit.key}: " in policy
 
 
 def test_every_dependency_is_named_with_what_it_is_for():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runner import commandline as lines
 from runner.core import Command
+from runner.core.quantities import Kind
 from runner.yamlfile import (
     Fields,
     Mapping,
@@ -79,7 +80,7 @@ def _mapping(commands: Fields, node: Mapping, path: str) -> Command | None:
     return Command(
         text,
         name=fields.text("name", None, "build"),
-        needs_gpu=fields.read("needs", False, _gpu, "gpu", "gpu"),
+        needs_gpu=fields.read("needs", False, Kind("gpu", _gpu), "gpu"),
         continue_on_error=fields.boolean("continue_on_error", False),
         timeout_s=fields.duration_s("timeout", None),
         place=fields.place("run"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from runner.core import BuildImage, Push
+from runner.core.quantities import Kind
 from runner.yamlfile import (
     Fields,
     Mapping,
@@ -26,15 +27,12 @@ def read(commands: Fields, has_gpu: bool) -> BuildImage | None:
             fields.place("gpu_target"),
             "it is not built; add `gpu: {count: 1}`, or run with `--gpus 1`",
         )
+    inside = Kind("a path inside the project", _inside_the_project)
     image_name = fields.text("image_name", None, "someone/project:1")
     return BuildImage(
         image_name=image_name,
         dockerfile=fields.read(
-            "dockerfile",
-            BuildImage().dockerfile,
-            _inside_the_project,
-            "a path inside the project",
-            "docker/Dockerfile",
+            "dockerfile", BuildImage().dockerfile, inside, "docker/Dockerfile"
         ),
         target=fields.text("target", None, "cpu"),
         gpu_target=fields.text("gpu_target", None, "gpu"),

@@ -6,6 +6,7 @@ import posixpath
 import re
 
 from runner.core import DataResource
+from runner.core.quantities import Kind
 from runner.yamlfile import Fields
 
 ROOT = "/data"
@@ -46,7 +47,8 @@ def _resource(fields: Fields) -> DataResource | None:
     )
     if not _require(fields, "mount", _MOUNT_EXAMPLE) or not source:
         return None
-    mount = fields.read("mount", None, _mount, "a path under /data", _MOUNT_EXAMPLE)
+    path = Kind("a path under /data", _mount)
+    mount = fields.read("mount", None, path, _MOUNT_EXAMPLE)
     url = _url(source)
     if mount is None or url is None:
         return None
@@ -79,17 +81,15 @@ def _mount(text: str) -> str | None:
 def _url(source: Fields) -> str | None:
     if not _require(source, "url", _URL_EXAMPLE):
         return None
-    return source.read(
-        "url",
-        None,
-        lambda text: text if file_name(text) else None,
+    address = Kind(
         "the http or https address of a file",
-        _URL_EXAMPLE,
+        lambda text: text if file_name(text) else None,
     )
+    return source.read("url", None, address, _URL_EXAMPLE)
 
 
 def _md5(source: Fields) -> str | None:
-    if source.read("extract", False, _asks, "true or false", "false"):
+    if source.read("extract", False, Kind("true or false", _asks), "false"):
         source.problems.warn(
             f"{source.name('extract')} has no effect",
             source.place("extract"),
@@ -99,13 +99,11 @@ def _md5(source: Fields) -> str | None:
         hint = "the downloaded file is not verified; add `md5:`"
         source.problems.warn(f"{source.path} has no md5", source.place(), hint)
     digits = re.compile("[0-9a-f]{32}")
-    return source.read(
-        "md5",
-        None,
-        lambda text: text.lower() if digits.fullmatch(text.lower()) else None,
+    checksum = Kind(
         "32 hexadecimal digits",
-        _MD5_EXAMPLE,
+        lambda text: text.lower() if digits.fullmatch(text.lower()) else None,
     )
+    return source.read("md5", None, checksum, _MD5_EXAMPLE)
 
 
 def _asks(text: str) -> bool:

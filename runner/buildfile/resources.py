@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from runner.core import MIB, GpuRequest, Limits, quantities
+from typing import Any
+
+from runner.core import LIMITS, GpuRequest, Limits, quantities
 from runner.yamlfile import Fields, Scalar
-
-_LEAST_MEMORY = 6 * MIB
-"""The least memory that a container starts with."""
-
-_LEAST_PIDS = 8
-"""The processes that an engine may need besides the command."""
 
 _LEAST_COUNT = -1_000_000
 
@@ -63,18 +59,18 @@ def limits(resources: Fields) -> Limits:
         resources.problems.warn(
             f"{resources.name('cache')} has no effect", resources.place("cache")
         )
-    usual = Limits()
-    return Limits(
-        time_s=fields.duration_s("time", usual.time_s, "1h"),
-        memory_bytes=fields.size_bytes(
-            "memory", usual.memory_bytes, at_least=_LEAST_MEMORY
-        ),
-        pids=fields.whole("pids", usual.pids, "512", at_least=_LEAST_PIDS),
-        output_bytes=fields.size_bytes("output", usual.output_bytes, "256MiB"),
-        disk_bytes=fields.size_bytes("disk", usual.disk_bytes, "2GiB"),
-        shm_bytes=fields.size_bytes("shm", usual.shm_bytes, "64MiB"),
-        network=_network(resources, fields, usual.network),
-    )
+    # The network has a key in both places.
+    usual = Limits(network=resources.boolean("network", Limits().network))
+    read: dict[str, Any] = {
+        limit.field: fields.limit(limit, limit.of(usual)) for limit in LIMITS
+    }
+    if read["network"] != usual.network and resources.has("network"):
+        resources.problems.warn(
+            "resources.network and resources.limits.network differ",
+            resources.place("network"),
+            f"the latter takes precedence: the network is {'on' if read['network'] else 'off'}",
+        )
+    return Limits(**read)
 
 
 def _of_version_01(resources: Fields) -> GpuRequest | None:
@@ -118,16 +114,3 @@ def _count(fields: Fields) -> int | None:
             f"{fields.name('count')} is {count}", fields.place("count"), "using 1"
         )
     return max(count, 1)
-
-
-def _network(resources: Fields, limits: Fields, usual: bool) -> bool:
-    """Parse the network switch; the one under limits takes precedence."""
-    outer = resources.boolean("network", usual)
-    inner = limits.boolean("network", outer)
-    if inner != outer and resources.has("network"):
-        resources.problems.warn(
-            "resources.network and resources.limits.network differ",
-            resources.place("network"),
-            f"the latter takes precedence: the network is {'on' if inner else 'off'}",
-        )
-    return inner

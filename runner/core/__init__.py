@@ -10,7 +10,6 @@ from runner.core.build_spec import (
     Command,
     DataResource,
     GpuRequest,
-    Limits,
     Profile,
     Push,
 )
@@ -43,6 +42,7 @@ from runner.core.gpu import (
 )
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
 from runner.core.image import BuiltImage, ImageParts, Origin
+from runner.core.limits import LIMITS, Limit, Limits
 from runner.core.problem import Place, Problem, Severity
 from runner.core.run import (
     CommandRecord,
@@ -70,6 +70,7 @@ from runner.core.work import (
 
 __all__ = [
     "GIB",
+    "LIMITS",
     "MIB",
     "MOST_PIDS",
     "STEPS",
@@ -105,6 +106,7 @@ __all__ = [
     "Inference",
     "Invocation",
     "JobRequest",
+    "Limit",
     "Limits",
     "Machine",
     "Origin",

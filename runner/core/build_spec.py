@@ -7,8 +7,8 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from runner.core.limits import Limits
 from runner.core.problem import Place
-from runner.core.units import GIB, MIB
 
 
 class Command(Struct, frozen=True):
@@ -33,22 +33,6 @@ class GpuRequest(Struct, frozen=True):
     architecture: str = ""
     memory: str = ""
     uuids: tuple[str, ...] = ()
-
-
-class Limits(Struct, frozen=True):
-    """What a run may use. ``network`` is off unless asked for."""
-
-    time_s: float = 3600.0
-    memory_bytes: int = 8 * GIB
-    pids: int = 512
-    output_bytes: int = 256 * MIB
-    disk_bytes: int = 2 * GIB
-    shm_bytes: int = 64 * MIB
-    network: bool = False
-    stop_grace_s: float = 10.0
-    build_time_s: float = 1200.0
-    open_files: int = 4096
-    file_bytes: int = 2 * GIB
 
 
 class DataResource(Struct, frozen=True):

@@ -56,17 +56,22 @@ def step(state: State, to: State) -> State:
 
 
 class Reason(StrEnum):
-    """Why a run or a command ended: every reason, with its exit code and advice."""
+    """Why a run or a command ended: every reason, with its exit code and advice.
+
+    ``met`` says that a command met this limit, whose value stands for ``{}``.
+    """
 
     exit_code: int
     advice: str
+    met: str
 
-    def __new__(cls, value: str, exit_code: int, advice: str) -> Reason:
-        """Create a member that is a string and carries exit code and advice."""
+    def __new__(cls, value: str, exit_code: int, advice: str, met: str = "") -> Reason:
+        """Create a member that is a string and carries the rest."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.exit_code = exit_code
         member.advice = advice
+        member.met = met
         return member
 
     DONE = "done", 0, "Nothing to do."
@@ -102,26 +107,31 @@ class Reason(StrEnum):
         "time_limit",
         5,
         "Speed it up, or allow more time in resources.limits.time or its timeout.",
+        "exceeded the run's time limit of {}",
     )
     MEMORY_LIMIT = (
         "memory_limit",
         6,
         "Use less memory, or ask for more in resources.limits.memory.",
+        "exceeded the memory limit of {}",
     )
     OUTPUT_LIMIT = (
         "output_limit",
         6,
         "Print less, or ask for more in resources.limits.output.",
+        "wrote more than {} to one stream",
     )
     DISK_LIMIT = (
         "disk_limit",
         6,
         "Write less to /build, or ask for more in resources.limits.disk.",
+        "wrote more than {} to the build folder",
     )
     PIDS_LIMIT = (
         "pids_limit",
         6,
         "Start fewer processes, or ask for more in resources.limits.pids.",
+        "exceeded the limit of {} processes",
     )
     GPU_MEMORY = (
         "gpu_memory",

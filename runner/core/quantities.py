@@ -1,8 +1,18 @@
-"""Parse numbers, switches, times and sizes as people write them; None for others."""
+"""Parse numbers, switches, times and sizes as people write them; None for others.
+
+``duration_text`` and ``size_text`` write what is read here.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+_Value = TypeVar("_Value")
 
 _TRUE = frozenset({"true", "yes", "on", "y"})
 _FALSE = frozenset({"false", "no", "off", "n"})
@@ -68,5 +78,52 @@ def size_bytes(text: str) -> int | None:
     return None if size is None else int(size)
 
 
+def duration_text(value_s: float) -> str:
+    """Write a time: ``10m``, ``1h30m``, ``0.5s``."""
+    minutes, seconds = divmod(value_s, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{n:.12g}{unit}" for n, unit in parts if n) or "0s"
+
+
+def size_text(value: float) -> str:
+    """Write a size in the greatest unit of which it is a whole number: ``8GiB``."""
+    for unit in ("", "KiB", "MiB", "GiB"):
+        if value % 1024 or not value:
+            return f"{value:.0f}{unit}"
+        value /= 1024
+    return f"{value:.0f}TiB"
+
+
 def _sane(value: float) -> float | None:
     return value if value <= _MOST else None
+
+
+class Kind(Struct, Generic[_Value], frozen=True):
+    """What values of one kind are called, and how they are read and written.
+
+    ``parse`` returns None for a wrong one; ``unit`` ends the names of their fields.
+    """
+
+    words: str
+    parse: Callable[[str], _Value | None]
+    write: Callable[[Any], str] = str
+    unit: str = ""
+
+    def at_least(self, least: Any) -> Kind[_Value]:  # noqa: ANN401 - a _Value
+        """Return the kind of those that are no less."""
+
+        def parse(text: str) -> _Value | None:
+            value = self.parse(text)
+            return value if value is not None and value >= least else None
+
+        between = " of at least " if self.unit else " from "
+        above = between + self.write(least) if least > 0 else ""
+        return replace(self, words=self.words + above, parse=parse)
+
+
+TEXT = Kind("text", str)
+TIME = Kind("a time", lambda text: duration_s(text) or None, duration_text, "_s")
+SIZE = Kind("a size", lambda text: size_bytes(text) or None, size_text, "_bytes")
+COUNT = Kind("a whole number", whole)
+SWITCH = Kind("true or false", boolean, lambda on: "on" if on else "off")

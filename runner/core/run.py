@@ -7,10 +7,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runner.core.build_spec import BuildSpec, Limits, Profile
+from runner.core.build_spec import BuildSpec, Profile
 from runner.core.ending import Reason, State, Verdict
 from runner.core.figures import Findings, ProfileFile, combined
 from runner.core.gpu import GpuUse
+from runner.core.limits import Limits
 from runner.core.work import EngineFacts, ImageAction
 
 

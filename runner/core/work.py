@@ -12,11 +12,11 @@ from msgspec import Struct, field
 from runner.core.build_spec import (
     BuildImage,
     Command,
-    Limits,
     Profile,
 )
 from runner.core.gpu import GpuGrant
 from runner.core.image import BuiltImage, ImageParts, Origin
+from runner.core.limits import Limits
 
 
 class Stream(StrEnum):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.core import BuildSpec, ImagePlan, Step
+from runner.core import LIMITS, BuildSpec, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import seconds, size
 
 
 def plan(
@@ -34,7 +33,6 @@ def _commands(steps: Sequence[Step]) -> Table:
 
 
 def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, str]]:
-    limits = spec.limits
     rows = [
         ("file", spec.file),
         ("warnings", str(warnings)),
@@ -48,8 +46,5 @@ def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, s
         target = spec.build_image.gpu_target if spec.build_image else None
         built = f"; the image's target is then {target}" if target else ""
         rows.append(("GPU", f"{spec.gpu.count}{optional}{built}"))
-    allowed = (
-        f"{seconds(limits.time_s)}, {size(limits.memory_bytes)} memory,"
-        f" {limits.pids} processes, network {'on' if limits.network else 'off'}"
-    )
-    return [*rows, ("limits", allowed)]
+    limits = (f"{limit.key} {limit.written(spec.limits)}" for limit in LIMITS)
+    return [*rows, ("limits", ", ".join(limits))]

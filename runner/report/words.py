@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from runner.core import (
+    LIMITS,
     Command,
     GpuProcess,
     GpuState,
     Inference,
     Limits,
     Reason,
+    quantities,
 )
 
 
@@ -61,22 +63,11 @@ def words(reason: Reason) -> str:
 
 def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> str:
     """Describe the limit that a command exceeded, and its value."""
-    own = command.timeout_s is not None and command.timeout_s <= wall_s
-    match reason:
-        case Reason.TIME_LIMIT if own:
-            return f"exceeded its timeout of {seconds(command.timeout_s)}"
-        case Reason.TIME_LIMIT:
-            return f"exceeded the run's time limit of {seconds(limits.time_s)}"
-        case Reason.MEMORY_LIMIT:
-            return f"exceeded the memory limit of {size(limits.memory_bytes)}"
-        case Reason.OUTPUT_LIMIT:
-            return f"wrote more than {size(limits.output_bytes)} to one stream"
-        case Reason.DISK_LIMIT:
-            return f"wrote more than {size(limits.disk_bytes)} to the build folder"
-        case Reason.PIDS_LIMIT:
-            return f"exceeded the limit of {limits.pids} processes"
-        case _:
-            return ""
+    own_s = command.timeout_s
+    if reason is Reason.TIME_LIMIT and own_s is not None and own_s <= wall_s:
+        return f"exceeded its timeout of {quantities.duration_text(own_s)}"
+    limit = next((limit for limit in LIMITS if limit.reason is reason), None)
+    return reason.met.format(limit.written(limits)) if limit else ""
 
 
 def condition(state: GpuState) -> list[str]:

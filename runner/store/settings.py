@@ -14,6 +14,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner.core import (
+    LIMITS,
+    MIB,
+    Limit,
     Limits,
     Place,
     Problem,
@@ -22,6 +25,7 @@ from runner.core import (
     quantities,
 )
 from runner.core.errors import ConfigError
+from runner.core.quantities import SIZE, TIME, Kind
 
 if TYPE_CHECKING:
     from runner.yamlfile import Fields, Grammar
@@ -101,11 +105,14 @@ def policy(files: Sequence[Path]) -> tuple[Policy, list[Problem]]:
         fields = _fields(file, _POLICY_KEYS, problems)
         if fields is None:
             continue
-        for name, ceiling in _ceilings(fields.section("limits")):
-            known = ceilings.get(name)
-            if known is None or ceiling.most < known.most:
-                ceilings[name] = ceiling
-        profile = fields.read("profile", None, _profile, _ONE_OF_PROFILES, "strict")
+        limits = fields.section("limits")
+        for limit in LIMITS:
+            most = limits.limit(limit, None)
+            known = ceilings.get(limit.field)
+            if most is not None and (known is None or most < known.most):
+                ceilings[limit.field] = Ceiling(most, limits.place(limit.key))
+        kind = Kind(_ONE_OF_PROFILES, _profile)
+        profile = fields.read("profile", None, kind, "strict")
         if profile is Profile.STRICT:
             strict = strict or fields.place("profile")
         problems += fields.problems.in_file_order()
@@ -116,7 +123,7 @@ def fit(limits: Limits, policy: Policy) -> Limits:
     """Lower to the ceilings what stands at its default: nobody asked for that."""
     usual = Limits()
     changes: dict[str, Any] = {
-        name: type(getattr(usual, name))(ceiling.most)
+        name: ceiling.most
         for name, ceiling in policy.ceilings.items()
         if getattr(limits, name) == getattr(usual, name) > ceiling.most
     }
@@ -126,11 +133,11 @@ def fit(limits: Limits, policy: Policy) -> Limits:
 def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
     """Say what goes over a ceiling, naming ceiling and file; for NotAllowedError."""
     problems = []
-    for name, ceiling in policy.ceilings.items():
-        asked = getattr(limits, name)
-        if asked > ceiling.most:
-            have, most = _shown(name, asked), _shown(name, ceiling.most)
-            key = f"resources.limits.{_KEYS[name]}"
+    for limit in LIMITS:
+        ceiling, asked = policy.ceilings.get(limit.field), limit.of(limits)
+        if ceiling and asked > ceiling.most:
+            have, most = _shown(limit, asked), _shown(limit, ceiling.most)
+            key = f"resources.limits.{limit.key}"
             text = f"{key} is {have}, and at most {most} is allowed by {ceiling.place}"
             problems.append(Problem(text))
     if policy.strict and profile is not Profile.STRICT:
@@ -185,18 +192,10 @@ _SETTINGS = (
     ),
 )
 
-_KEYS = {
-    "time_s": "time",
-    "memory_bytes": "memory",
-    "pids": "pids",
-    "output_bytes": "output",
-    "disk_bytes": "disk",
-    "shm_bytes": "shm",
-    "network": "network",
+_POLICY_KEYS = {
+    "": ("limits", "profile"),
+    "limits": tuple(limit.key for limit in LIMITS),
 }
-"""The fields of Limits that a policy caps, with their keys in YAML."""
-
-_POLICY_KEYS = {"": ("limits", "profile"), "limits": tuple(_KEYS.values())}
 
 
 def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
@@ -205,7 +204,7 @@ def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
         return {}
     values: dict[str, Any] = {}
     for s in _SETTINGS:
-        value = fields.read(s.key, None, s.convert, s.expected, s.example)
+        value = fields.read(s.key, None, Kind(s.expected, s.convert), s.example)
         if isinstance(value, Path):
             # Relative to the file, wherever rai is called.
             value = file.parent.absolute() / value
@@ -257,32 +256,16 @@ def _fields(file: Path, grammar: Grammar, problems: list[Problem]) -> Fields | N
     return fields
 
 
-def _ceilings(limits: Fields) -> list[tuple[str, Ceiling]]:
-    asked: dict[str, float | None] = {
-        "time_s": limits.duration_s("time", None, "1h"),
-        "memory_bytes": limits.size_bytes("memory", None),
-        "pids": limits.whole("pids", None, "512"),
-        "output_bytes": limits.size_bytes("output", None, "256MiB"),
-        "disk_bytes": limits.size_bytes("disk", None, "2GiB"),
-        "shm_bytes": limits.size_bytes("shm", None, "64MiB"),
-        "network": limits.boolean("network", None),
-    }
-    return [
-        (name, Ceiling(most, limits.place(_KEYS[name])))
-        for name, most in asked.items()
-        if most is not None
-    ]
-
-
 def _only_warnings(problems: list[Problem]) -> list[Problem]:
     if any(problem.severity is Severity.ERROR for problem in problems):
         raise ConfigError(*problems)
     return problems
 
 
-def _shown(name: str, value: float) -> str:
-    if name == "network":
-        return "on" if value else "off"
-    if name.endswith("_bytes"):
-        return f"{value / (1 << 20):,.10g} MiB"
-    return f"{value:,.10g}" + (" s" if name.endswith("_s") else "")
+def _shown(limit: Limit, value: float) -> str:
+    """Write a value so that it compares with another: all in one unit."""
+    if limit.kind.unit == TIME.unit:
+        return f"{value:,.10g} s"
+    if limit.kind.unit == SIZE.unit:
+        return f"{value / MIB:,.10g} MiB"
+    return limit.kind.write(value)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from collections.abc import Mapping as Table
 from typing import TypeVar
 
 from msgspec import Struct
 
-from runner.core import Place, quantities
+from runner.core import Limit, Place
+from runner.core.quantities import COUNT, SWITCH, TEXT, TIME, Kind
 from runner.yamlfile.nodes import (
     Mapping,
     Node,
@@ -110,67 +111,44 @@ class Fields(Struct, frozen=True):
         self, key: str, default: _Default, example: str = "some text"
     ) -> str | _Default:
         """Read text, without surrounding white space."""
-        return self.read(key, default, _as_it_is, "text", example)
+        return self.read(key, default, TEXT, example)
 
     def whole(
         self, key: str, default: _Default, example: str = "2", at_least: int = 1
     ) -> int | _Default:
         """Read a whole number."""
-
-        def convert(text: str) -> int | None:
-            number = quantities.whole(text)
-            return number if number is not None and number >= at_least else None
-
-        expected = "a whole number" + (f" from {at_least}" if at_least > 0 else "")
-        return self.read(key, default, convert, expected, example)
+        return self.read(key, default, COUNT.at_least(at_least), example)
 
     def boolean(self, key: str, default: _Default) -> bool | _Default:
         """Read true or false."""
-        return self.read(key, default, quantities.boolean, "true or false", "true")
+        return self.read(key, default, SWITCH, "true")
 
     def duration_s(
         self, key: str, default: _Default, example: str = "10m"
     ) -> float | _Default:
         """Read a time above zero, in seconds."""
+        return self.read(key, default, TIME, example)
 
-        def convert(text: str) -> float | None:
-            return quantities.duration_s(text) or None
-
-        return self.read(key, default, convert, "a time", example)
-
-    def size_bytes(
-        self, key: str, default: _Default, example: str = "8GiB", at_least: int = 1
-    ) -> int | _Default:
-        """Read a size in bytes."""
-
-        def convert(text: str) -> int | None:
-            size = quantities.size_bytes(text)
-            return size if size is not None and size >= at_least else None
-
-        least = f" of at least {at_least} bytes" if at_least > 1 else ""
-        return self.read(key, default, convert, f"a size{least}", example)
+    def limit(self, limit: Limit, default: _Default) -> float | _Default:
+        """Read a limit by its row."""
+        return self.read(limit.key, default, limit.kind, limit.written())
 
     def read(
-        self,
-        key: str,
-        default: _Default,
-        convert: Callable[[str], _Value | None],
-        expected: str,
-        example: str,
+        self, key: str, default: _Default, wanted: Kind[_Value], example: str
     ) -> _Value | _Default:
-        """Read a value with ``convert``, which returns None for an invalid one."""
+        """Read a value of a kind; an invalid one is a problem and gives the default."""
         node = self.node.get(key)
         if node is None:
             return default
         if not isinstance(node, Scalar):
-            self._wrong(key, node, expected, example)
+            self._wrong(key, node, wanted.words, example)
             return default
         if not node.text.strip() or node.null:
             self.problems.warn(f"{self.name(key)} is empty", node.place)
             return default
-        value = convert(node.text.strip())
+        value = wanted.parse(node.text.strip())
         if value is None:
-            self._wrong(key, node, expected, example)
+            self._wrong(key, node, wanted.words, example)
             return default
         return value
 
@@ -238,7 +216,3 @@ def _home(path: str) -> str:
 def _shape(path: str) -> str:
     """Return the grammar's path of a list's item."""
     return re.sub(r"\[\d+\]", "[]", path)
-
-
-def _as_it_is(text: str) -> str:
-    return text

@@ -7,7 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core import Severity
+from runner.core import Limit, Severity
+from runner.core.quantities import SIZE
 from runner.yamlfile import (
     Fields,
     Mapping,
@@ -19,6 +20,7 @@ from runner.yamlfile import (
     decode,
 )
 
+MEMORY = Limit("memory", SIZE.at_least(4096), "")
 GRAMMAR = {
     "": ("name", "limits", "items", "on"),
     "limits": ("time", "memory", "count", "network"),
@@ -287,7 +289,7 @@ def test_values_are_read_by_type_with_defaults():
 
     assert read.text("name", None) == "x"
     assert limits.duration_s("time", None) == 600
-    assert limits.size_bytes("memory", None) == 8 << 30
+    assert limits.limit(MEMORY, None) == 8 << 30
     assert limits.whole("count", None) == 2
     assert limits.boolean("network", False) is True
     assert read.text("on", "none") == "none"
@@ -302,14 +304,14 @@ def test_every_wrong_value_is_an_error_with_place_value_and_example():
     limits = read.section("limits")
     read.text("name", "")
     limits.duration_s("time", 1.0)
-    limits.size_bytes("memory", 1, at_least=4096)
+    limits.limit(MEMORY, 1)
     limits.whole("count", 1)
     limits.boolean("network", False)
 
     assert [str(p) for p in problems.found] == [
         "f.yml:1:7: name is a list; expected text, e.g. `name: some text`",
         'f.yml:2:16: limits.time is "soon"; expected a time, e.g. `time: 10m`',
-        'f.yml:2:30: limits.memory is "1"; expected a size of at least 4096 bytes, '
+        'f.yml:2:30: limits.memory is "1"; expected a size of at least 4KiB, '
         "e.g. `memory: 8GiB`",
         'f.yml:2:40: limits.count is "two"; expected a whole number from 1, '
         "e.g. `count: 2`",
