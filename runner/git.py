@@ -134,7 +134,7 @@ def _dirty(repository: _Repository, commit: str) -> bool | None:
             options = _options(own, repository)
             argv = [*_WITHIN_LIMITS, "rai", *_STATUS, *options, "status", "-z"]
             argv += ["--porcelain", "--ignore-submodules=all"]
-            return _says_anything(argv, _environment(own, repository))
+            return _prints_anything(argv, _environment(own, repository))
     except (OSError, EngineError):
         return None
 
@@ -202,7 +202,7 @@ def _environment(own: Path, repository: _Repository) -> dict[str, str]:
     }
 
 
-def _says_anything(argv: list[str], environment: dict[str, str]) -> bool | None:
+def _prints_anything(argv: list[str], environment: dict[str, str]) -> bool | None:
     """Run a program until it prints something; None where it fails before that."""
     running = process.stream(
         argv,

@@ -188,7 +188,7 @@ class _Job:
         """Announce the engine, and find out whether it has the GPUs requested."""
         spec = self.request.spec
         yield ev.EngineChosen(engine.facts(), self.request.profile, spec.limits, why)
-        self.gpus = yield from allocation.look(engine, spec)
+        self.gpus = yield from allocation.find(engine, spec)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
     def _pack(self, git: GitState | None) -> Generator[ev.Event, None, Archive]:
@@ -265,14 +265,16 @@ class _Job:
         if request is None or situation is None:
             return None
         if situation.gpus is None:
-            situation = yield from allocation.look(engine, self.spec, reference)
+            situation = yield from allocation.find(engine, self.spec, reference)
         if situation is not None:
-            situation = yield from allocation.fitting(self.spec, situation, self.image)
+            situation = yield from allocation.compatible(
+                self.spec, situation, self.image
+            )
         if situation is None:
             return None
         wait_s, run_id = self.request.gpu_wait_s, self.paths.id
         return (
-            yield from allocation.take(
+            yield from allocation.acquire(
                 engine, request, situation, run_id, wait_s, self.cancel, held
             )
         )

@@ -117,7 +117,7 @@ def stream(
     started = time.monotonic()
     room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
     child = _Child(_start(argv, env, cwd), started, index, room)
-    stop = _Stop(
+    stop = _ProcessStop(
         started + timeout_s, grace_s, cancel, watch, child, terminate or _ask_group
     )
     try:
@@ -315,7 +315,7 @@ class _Child:
         return kept
 
 
-class _Stop(Struct):
+class _ProcessStop(Struct):
     """Whether and why a command shall end before it ends itself."""
 
     deadline: float
@@ -350,7 +350,7 @@ class _Stop(Struct):
         return self.watch() if self.watch else None
 
 
-def _follow(child: _Child, stop: _Stop) -> Generator[Output | Tick, None, None]:
+def _follow(child: _Child, stop: _ProcessStop) -> Generator[Output | Tick, None, None]:
     """Pass on output until the command has ended and its pipes are empty."""
     heard = child.started
     while not child.has_ended():

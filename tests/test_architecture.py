@@ -145,3 +145,13 @@ def test_pure_rooms_touch_no_file_clock_process_or_network():
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             }
             assert not called & {"open", "print", "input"}, f"{path} calls {called}"
+
+
+def test_no_two_classes_of_runner_share_a_name():
+    modules: dict[str, list[str]] = {}
+    for path in sorted(RUNNER.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                where = path.relative_to(ROOT).as_posix()
+                modules.setdefault(node.name, []).append(where)
+    assert {name: found for name, found in modules.items() if len(found) > 1} == {}

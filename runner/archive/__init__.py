@@ -12,9 +12,9 @@ from runner.archive.caps import (
     build_caps,
 )
 from runner.archive.contents import (
-    Kind,
     LeftOut,
     Member,
+    MemberKind,
     Survey,
     survey,
 )
@@ -40,9 +40,9 @@ __all__ = [
     "BuildWriter",
     "Caps",
     "FolderProject",
-    "Kind",
     "LeftOut",
     "Member",
+    "MemberKind",
     "Project",
     "SealedProject",
     "Survey",

@@ -9,7 +9,7 @@ from typing import Self
 from runner import files
 from runner.archive.caps import BUILD, Caps
 from runner.archive.compressed import Compressed
-from runner.archive.meter import DamagedError, Meter, OverCapsError
+from runner.archive.meter import ArchiveMeter, DamagedError, OverCapsError
 from runner.core import Problem, Reason
 from runner.core.errors import EngineError, RaiError
 
@@ -25,7 +25,7 @@ class BuildWriter:
     def __init__(self, path: Path, caps: Caps = BUILD) -> None:
         self.size_bytes = 0
         self._path = path
-        self._meter = Meter(caps)
+        self._meter = ArchiveMeter(caps)
 
     @property
     def members(self) -> int:

@@ -21,7 +21,7 @@ DEEPEST = 200
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
 
-class Kind(StrEnum):
+class MemberKind(StrEnum):
     """What a member of an archive is."""
 
     FILE = "file"
@@ -33,7 +33,7 @@ class Member(Struct, frozen=True):
     """A file, folder or link to send; ``name`` is relative, with slashes."""
 
     name: str
-    kind: Kind
+    kind: MemberKind
     size_bytes: int = 0
     executable: bool = False
     target: str = ""
@@ -69,7 +69,7 @@ class Survey(Struct, frozen=True):
 
     def largest(self, count: int = 5) -> list[Member]:
         """Return the largest files, largest first."""
-        files = (m for m in self.members if m.kind is Kind.FILE)
+        files = (m for m in self.members if m.kind is MemberKind.FILE)
         return heapq.nlargest(count, files, key=lambda m: m.size_bytes)
 
     def over(self, caps: Caps) -> list[Problem]:
@@ -151,7 +151,7 @@ class _Walk(Struct, frozen=True):
             self.left_out.append(LeftOut(name, match.why))
         elif entry.is_symlink():
             target = os.readlink(entry.path)  # noqa: PTH115 - Path would tidy it
-            self.members.append(Member(name, Kind.LINK, target=target))
+            self.members.append(Member(name, MemberKind.LINK, target=target))
         else:
             self._file(entry.stat(follow_symlinks=False), name)
 
@@ -161,7 +161,7 @@ class _Walk(Struct, frozen=True):
             self.left_out.append(LeftOut(name, f"{kind} cannot be sent"))
             return
         executable = bool(status.st_mode & stat.S_IXUSR)
-        self.members.append(Member(name, Kind.FILE, status.st_size, executable))
+        self.members.append(Member(name, MemberKind.FILE, status.st_size, executable))
 
     def _subfolder(self, path: Path, name: str, rules: Rules, depth: int) -> None:
         if (path / "pyvenv.cfg").is_file():
@@ -174,7 +174,7 @@ class _Walk(Struct, frozen=True):
             self.left_out.append(LeftOut(f"{name}/", match.why))
             return
         at, left = len(self.members), len(self.left_out)
-        self.members.append(Member(name, Kind.FOLDER))
+        self.members.append(Member(name, MemberKind.FOLDER))
         self.folder(path, name, rules, ignored=ignored, depth=depth + 1)
         if match and ignored and len(self.members) == at + 1:
             # No exception brought anything back: report the folder alone.

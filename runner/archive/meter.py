@@ -25,7 +25,7 @@ class OverCapsError(ValueError):
     """The stream exceeds a ceiling."""
 
 
-class Meter:
+class ArchiveMeter:
     """Follow a stream in chunks of any size; count bytes, whatever headers claim."""
 
     def __init__(self, caps: Caps) -> None:

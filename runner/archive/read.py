@@ -16,10 +16,10 @@ import zstandard
 from msgspec import Struct
 
 from runner.archive.caps import BUILD, Caps
-from runner.archive.meter import Meter, OverCapsError
+from runner.archive.contents import MemberKind
+from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import (
     HostileNameError,
-    Place,
     Tree,
     inside,
     leaves,
@@ -99,7 +99,7 @@ def folder_beside(into: Path) -> Path:
 class _Metered(io.RawIOBase):
     """A stream that a meter reads too."""
 
-    def __init__(self, stream: BinaryIO, meter: Meter) -> None:
+    def __init__(self, stream: BinaryIO, meter: ArchiveMeter) -> None:
         self._stream, self._meter = stream, meter
 
     def read(self, size: int = -1) -> bytes:
@@ -109,8 +109,10 @@ class _Metered(io.RawIOBase):
 
 
 @contextmanager
-def _members(archive: Path, caps: Caps) -> Iterator[tuple[tarfile.TarFile, Meter]]:
-    meter = Meter(caps)
+def _members(
+    archive: Path, caps: Caps
+) -> Iterator[tuple[tarfile.TarFile, ArchiveMeter]]:
+    meter = ArchiveMeter(caps)
     try:
         with (
             open_tar(archive) as stream,
@@ -152,13 +154,13 @@ class _Unpacking:
                     f"{info.name!r} stands in the folder's own place"
                 )
         elif info.isdir():
-            self.tree.claim(name, Place.FOLDER)
+            self.tree.claim(name, MemberKind.FOLDER)
             Path(self.folder, name).mkdir(parents=True, exist_ok=True)
             self.kept += 1
         elif info.isfile():
             self._file(tar, info, name)
         elif info.issym():
-            self.tree.claim(name, Place.LINK)
+            self.tree.claim(name, MemberKind.LINK)
             self.links[name] = info.linkname
         elif info.islnk():
             self._hard_link(info, name)
@@ -179,7 +181,7 @@ class _Unpacking:
                 self.kept += 1
 
     def _file(self, tar: tarfile.TarFile, info: tarfile.TarInfo, name: str) -> None:
-        self.tree.claim(name, Place.FILE)
+        self.tree.claim(name, MemberKind.FILE)
         source = tar.extractfile(info)
         if source is None:
             raise tarfile.ReadError(f"{name!r} has no content")
@@ -191,10 +193,10 @@ class _Unpacking:
 
     def _hard_link(self, info: tarfile.TarInfo, name: str) -> None:
         original = inside(info.linkname, self.root)
-        if self.tree.at(original) is not Place.FILE:
+        if self.tree.at(original) is not MemberKind.FILE:
             self.left_out.append(f"{name!r} is a hard link to {info.linkname!r}")
             return
-        self.tree.claim(name, Place.FILE)
+        self.tree.claim(name, MemberKind.FILE)
         os.link(Path(self.folder, original), self._path(name))
         self.kept += 1
 

@@ -39,7 +39,7 @@ def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
     except (tarfile.TarError, OSError) as error:
         raise EngineError(f"the project cannot be unpacked: {error}") from error
     if owner is not None:
-        give(folder, owner)
+        change_owner(folder, owner)
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
@@ -74,7 +74,7 @@ def _link(folder: Path, member: tarfile.TarInfo) -> None:
     path.symlink_to(member.linkname)
 
 
-def give(folder: Path, owner: Owner) -> None:
+def change_owner(folder: Path, owner: Owner) -> None:
     """Make a folder and all below it belong to a user and a group; for root only."""
     os.chown(folder, *owner)
     for parent, folders, files in os.walk(folder):

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, auto
+
+from runner.archive.contents import MemberKind
 
 LINK_STEPS = 256
 """The most components of a link's path that are followed."""
-
-
-class Place(Enum):
-    """What a name is."""
-
-    FILE = auto()
-    FOLDER = auto()
-    LINK = auto()
 
 
 class HostileNameError(ValueError):
@@ -39,21 +32,21 @@ class Tree:
     """The names taken so far, without regard to case."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, tuple[str, Place]] = {}
+        self._taken: dict[str, tuple[str, MemberKind]] = {}
 
-    def claim(self, name: str, place: Place) -> None:
+    def claim(self, name: str, place: MemberKind) -> None:
         """Take a name and its folders; raise HostileNameError if it is not free."""
         parts = name.split("/")
         for length in range(1, len(parts)):
-            self._take("/".join(parts[:length]), Place.FOLDER, name)
+            self._take("/".join(parts[:length]), MemberKind.FOLDER, name)
         self._take(name, place, name)
 
-    def at(self, name: str) -> Place | None:
+    def at(self, name: str) -> MemberKind | None:
         """Return what the name is, None if it is not taken."""
         taken, place = self._taken.get(name.casefold(), ("", None))
         return place if taken == name else None
 
-    def _take(self, name: str, place: Place, whole: str) -> None:
+    def _take(self, name: str, place: MemberKind, whole: str) -> None:
         key = name.casefold()
         if key not in self._taken:
             self._taken[key] = (name, place)
@@ -61,9 +54,9 @@ class Tree:
         taken, there = self._taken[key]
         if taken != name:
             raise HostileNameError(f"{whole!r} differs from {taken!r} only by case")
-        if name != whole and there is not Place.FOLDER:
+        if name != whole and there is not MemberKind.FOLDER:
             raise HostileNameError(f"{whole!r} lies in {name!r}, which is no folder")
-        if not there is place is Place.FOLDER:
+        if not there is place is MemberKind.FOLDER:
             raise HostileNameError(f"{name!r} comes twice")
 
 

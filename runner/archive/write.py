@@ -13,8 +13,8 @@ from runner import files
 from runner.archive.caps import UPLOAD, Caps
 from runner.archive.compressed import Compressed
 from runner.archive.contents import (
-    Kind,
     Member,
+    MemberKind,
     Survey,
     cannot_read,
 )
@@ -26,9 +26,9 @@ PROGRESS_BYTES = 8 << 20
 CHUNK = 1 << 20
 
 _TYPES = {
-    Kind.FILE: tarfile.REGTYPE,
-    Kind.FOLDER: tarfile.DIRTYPE,
-    Kind.LINK: tarfile.SYMTYPE,
+    MemberKind.FILE: tarfile.REGTYPE,
+    MemberKind.FOLDER: tarfile.DIRTYPE,
+    MemberKind.LINK: tarfile.SYMTYPE,
 }
 
 
@@ -80,7 +80,7 @@ def _members(survey: Survey, out: BinaryIO) -> Iterator[Progress]:
 
 
 def _add(project: Path, member: Member, out: BinaryIO) -> Problem | None:
-    if member.kind is not Kind.FILE:
+    if member.kind is not MemberKind.FILE:
         out.write(_header(member))
         return None
     try:
@@ -116,6 +116,6 @@ def _header(member: Member) -> bytes:
     info = tarfile.TarInfo(member.name)
     info.type, info.linkname = _TYPES[member.kind], member.target
     info.size = member.size_bytes
-    open_to_all = member.executable or member.kind is Kind.FOLDER
+    open_to_all = member.executable or member.kind is MemberKind.FOLDER
     info.mode = 0o755 if open_to_all else 0o644
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

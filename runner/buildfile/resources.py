@@ -68,7 +68,8 @@ def limits(resources: Fields) -> Limits:
         resources.problems.warn(
             "resources.network and resources.limits.network differ",
             resources.place("network"),
-            f"the latter takes precedence: the network is {'on' if read['network'] else 'off'}",
+            "the latter takes precedence: the network is "
+            + ("on" if read["network"] else "off"),
         )
     return Limits(**read)
 

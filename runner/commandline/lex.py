@@ -30,7 +30,7 @@ _SPACE = " \t\r\n"
 _COMMENT = re.compile(r"#[^\n]*")
 
 
-class Kind(StrEnum):
+class PieceKind(StrEnum):
     """What a piece is."""
 
     BLANK = "blank"
@@ -45,18 +45,18 @@ class Kind(StrEnum):
     @property
     def quoted(self) -> bool:
         """Whether quotes stand around it."""
-        return self in (Kind.SINGLE, Kind.DOUBLE)
+        return self in (PieceKind.SINGLE, PieceKind.DOUBLE)
 
     @property
     def in_word(self) -> bool:
         """Whether it is part of a word."""
-        return self not in (Kind.BLANK, Kind.OPERATOR, Kind.COMMENT)
+        return self not in (PieceKind.BLANK, PieceKind.OPERATOR, PieceKind.COMMENT)
 
 
 class Piece(Struct, frozen=True):
     """A stretch of the line: ``raw`` as it stands there, ``value`` without quoting."""
 
-    kind: Kind
+    kind: PieceKind
     raw: str
     value: str
 
@@ -109,7 +109,7 @@ class _Lexer:
                 continue
             word_begins = not piece.kind.in_word
             yield piece
-            if piece.raw in ("<<", "<<-") and piece.kind is Kind.OPERATOR:
+            if piece.raw in ("<<", "<<-") and piece.kind is PieceKind.OPERATOR:
                 self._here.append(self._delimiter())
             elif piece.raw == "\n" and self._here:
                 yield self._here_documents()
@@ -119,7 +119,7 @@ class _Lexer:
         if match is None:
             return None
         self._at = match.end()
-        return Piece(Kind.COMMENT, match[0], "")
+        return Piece(PieceKind.COMMENT, match[0], "")
 
     def _next(self) -> Piece | None:
         match = _TOKEN.match(self._line, self._at)
@@ -130,7 +130,7 @@ class _Lexer:
             raise UnclosedError(raw[-1])
         if group == "continuation":
             return None
-        return Piece(Kind(group), raw, _value(group, raw))
+        return Piece(PieceKind(group), raw, _value(group, raw))
 
     def _delimiter(self) -> str:
         rest = pieces(self._line[self._at :].partition("\n")[0], comments=False)
@@ -145,7 +145,7 @@ class _Lexer:
                     break
         self._here.clear()
         body = self._line[start : self._at]
-        return Piece(Kind.VERBATIM, body, body)
+        return Piece(PieceKind.VERBATIM, body, body)
 
 
 def _value(group: str, raw: str) -> str:

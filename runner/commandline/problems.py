@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from runner.commandline import lex, shell
-from runner.commandline.lex import Kind, Piece
+from runner.commandline.lex import Piece, PieceKind
 from runner.core import Place, Problem, Severity
 
 _Odd = Iterator[tuple[str, str]]
@@ -60,7 +60,9 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
     if any(word[0].raw in ("\\ ", "\\\t") for word in words):
         hint = "leave it out: in a folded or plain text the lines are joined already"
         yield "a `\\` makes the space after it part of a word", hint
-    bare = [piece.raw for word in words for piece in word if piece.kind is Kind.BARE]
+    bare = [
+        piece.raw for word in words for piece in word if piece.kind is PieceKind.BARE
+    ]
     odd = "\n".join(raw for raw in bare if not raw.isascii())
     if blank := odd and re.search(_BLANKS, odd):
         code = f"U+{ord(blank[0]):04X}"
@@ -80,7 +82,7 @@ def _kept_literal(words: list[list[Piece]]) -> _Odd:
         if lex.text(word).rpartition("/")[2] in SHELLS:
             return
         for piece in word:
-            found = piece.kind is Kind.DOUBLE and re.search(_LITERAL, piece.raw)
+            found = piece.kind is PieceKind.DOUBLE and re.search(_LITERAL, piece.raw)
             if found:
                 hint = "leave the quotes out, or run the line with `/bin/bash -c '...'`"
                 yield f"`{found[1]}` stays as it is: quotes keep it literal", hint
@@ -89,7 +91,7 @@ def _kept_literal(words: list[list[Piece]]) -> _Odd:
 
 def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Odd:
     """Warn of a line that only changes the shell which ends with it."""
-    if any(piece.kind is Kind.OPERATOR for piece in pieces):
+    if any(piece.kind is PieceKind.OPERATOR for piece in pieces):
         return
     first = lex.text(words[0])
     if first in shell.STATEFUL or all(shell.assignment(word) for word in words):

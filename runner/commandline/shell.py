@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from runner.commandline.lex import (
-    Kind,
     Piece,
+    PieceKind,
     pieces,
     text,
     words,
@@ -62,12 +62,12 @@ def reason(line: list[Piece]) -> str | None:
     if groups and (first := _of_first_word(groups[0])):
         return first
     for before, piece in zip([None, *line], line, strict=False):
-        if piece.kind is Kind.OPERATOR:
+        if piece.kind is PieceKind.OPERATOR:
             substitution = before and before.raw.endswith("$") and piece.raw == "("
             return _unquoted("$(" if substitution else piece.raw)
-        if piece.kind is Kind.VERBATIM:
+        if piece.kind is PieceKind.VERBATIM:
             return _unquoted("$'")
-        if piece.kind is Kind.BARE and (found := _EXPANSION.search(piece.raw)):
+        if piece.kind is PieceKind.BARE and (found := _EXPANSION.search(piece.raw)):
             return _unquoted(found[0])
     return next(filter(None, map(_of_shape, groups)), None)
 
@@ -88,9 +88,9 @@ def script(line: list[Piece]) -> str:
 def _part(piece: Piece, follower: Piece | None) -> str:
     if piece.kind.quoted:
         return "'" + piece.value.replace("'", "'\\''") + "'"
-    if piece.kind is Kind.COMMENT:
+    if piece.kind is PieceKind.COMMENT:
         return ""
-    if piece.kind is Kind.BLANK:
+    if piece.kind is PieceKind.BLANK:
         return piece.raw.replace("\r", " ")
     # A literal `$` before what is now single-quoted would begin a `$'...'`.
     if follower and follower.kind.quoted and _LONE_DOLLAR.search(piece.raw):
@@ -120,7 +120,7 @@ def _of_shape(word: list[Piece]) -> str | None:
 
 def _shape(word: list[Piece]) -> str:
     """Give the word with a NUL for each piece in which nothing is special."""
-    return "".join(p.raw if p.kind is Kind.BARE else "\0" for p in word)
+    return "".join(p.raw if p.kind is PieceKind.BARE else "\0" for p in word)
 
 
 def _unquoted(raw: str) -> str:

@@ -14,11 +14,11 @@ from runner.core.build_spec import (
     Push,
 )
 from runner.core.ending import (
-    STEPS,
+    TRANSITIONS,
     Reason,
     State,
     Verdict,
-    step,
+    transition,
 )
 from runner.core.figures import (
     Findings,
@@ -73,7 +73,7 @@ __all__ = [
     "LIMITS",
     "MIB",
     "MOST_PIDS",
-    "STEPS",
+    "TRANSITIONS",
     "Archive",
     "BuildImage",
     "BuildSpec",
@@ -128,5 +128,5 @@ __all__ = [
     "Verdict",
     "WayTried",
     "Workspace",
-    "step",
+    "transition",
 ]

@@ -23,10 +23,10 @@ class State(StrEnum):
     @property
     def final(self) -> bool:
         """Whether nothing follows this state."""
-        return not STEPS[self]
+        return not TRANSITIONS[self]
 
 
-STEPS: dict[State, frozenset[State]] = {
+TRANSITIONS: dict[State, frozenset[State]] = {
     State.NEW: frozenset({State.PACKED, State.DONE, State.CANCELLED, State.LOST}),
     State.PACKED: frozenset(
         {State.QUEUED, State.PREPARING, State.DONE, State.CANCELLED, State.LOST}
@@ -48,9 +48,9 @@ STEPS: dict[State, frozenset[State]] = {
 """The states that may follow each state."""
 
 
-def step(state: State, to: State) -> State:
-    """Return the new state; raise ValueError if it may not follow this one."""
-    if to not in STEPS[state]:
+def transition(state: State, to: State) -> State:
+    """Return the new state; raise ValueError where the transition is not allowed."""
+    if to not in TRANSITIONS[state]:
         raise ValueError(f"a run cannot go from {state} to {to}")
     return to
 

@@ -16,7 +16,7 @@ from runner.core import (
     State,
     Stream,
     Verdict,
-    step,
+    transition,
 )
 from runner.core import events as ev
 
@@ -47,7 +47,7 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
     """Return the record after one more event."""
     match event:
         case ev.StateChanged(state):
-            return replace(record, state=step(record.state, state))
+            return replace(record, state=transition(record.state, state))
         case ev.EngineChosen(engine, profile, limits):
             return replace(record, engine=engine, profile=profile, limits=limits)
         case ev.Packed(sha256, size, _):

@@ -34,14 +34,14 @@ from runner.core.events import (
     Usage,
 )
 from runner.engines import launch
-from runner.engines.disk import DiskWatch
+from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import environment
-from runner.engines.folders import Folders, made, reap
+from runner.engines.folders import Folders, reap, temporary
 from runner.engines.imageless import Imageless
 from runner.engines.local.host import TIME, host
 from runner.engines.local.tools import provide, redirected
 from runner.engines.sequence import in_order
-from runner.gpu.watch import visible
+from runner.gpu.watch import visible_devices
 
 UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
 MARK = "RAI_MARK"
@@ -71,13 +71,13 @@ class BareEngine(Imageless):
         """Run the steps, then give the build folder back; leave nothing behind."""
         reap()
         with ExitStack() as stack:
-            folders = stack.enter_context(made(work.run_id))
+            folders = stack.enter_context(temporary(work.run_id))
             watch = self.watch(work.gpu)
-            run = _Run(work, cancel, folders, time=self._time)
+            run = _BareRun(work, cancel, folders, time=self._time)
             stack.callback(process.kill_marked, MARK, run.mark)
-            run.furnish()
+            run.prepare()
             yield Starting("commands")
-            yield from watch.told(GpuWay.NODES, in_order(work, cancel, run.execute))
+            yield from watch.around(GpuWay.NODES, in_order(work, cancel, run.execute))
             yield Usage(run.largest_bytes)
             process.kill_marked(MARK, run.mark)
             for data in source.pack(folders.build, "build"):
@@ -95,7 +95,7 @@ def _refusal(command: Command) -> Problem | None:
     )
 
 
-class _Run:
+class _BareRun:
     """The folders and the names that the commands of one job share."""
 
     def __init__(
@@ -107,11 +107,11 @@ class _Run:
         self.largest_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
-        self._disk = DiskWatch(
+        self._disk = FolderDiskWatch(
             folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
         )
 
-    def furnish(self) -> None:
+    def prepare(self) -> None:
         """Fill the folders with the project, its data and the stand-ins."""
         with self._work.open_source() as stream:
             source.unpack(stream, self._folders.source)
@@ -152,7 +152,7 @@ class _Run:
         if self._needs_time:
             invocation = redirected(invocation, str(self._folders.tools))
         words = commandline.argv(invocation, self._bash)
-        return launch.limited(words, self._work.limits)
+        return launch.with_limits(words, self._work.limits)
 
     def _names(self) -> dict[str, str]:
         names = environment(
@@ -163,7 +163,7 @@ class _Run:
             home=str(Path.home()),
             shell=os.environ.get("SHELL", "/bin/sh"),
             image=self._work.image or "",
-            gpus=visible(self._work),
+            gpus=visible_devices(self._work),
             first_on_path=(f"{self._folders.tools}/bin", str(host().bin)),
             base=os.environ,
         )

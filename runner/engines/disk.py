@@ -13,7 +13,7 @@ SHARE = 20
 """Looking takes at most one part in so many of the time."""
 
 
-class DiskWatch:
+class FolderDiskWatch:
     """Says when the files below some folders have become too much together.
 
     What is written between two looks is accepted.

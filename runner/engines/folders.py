@@ -47,9 +47,9 @@ class Folders(Struct, frozen=True):
         return self.root / "tools"
 
     @property
-    def over(self) -> Path:
+    def overlay(self) -> Path:
         """Programs that must appear in /usr/bin itself."""
-        return self.root / "over"
+        return self.root / "overlay"
 
     @property
     def data(self) -> Path:
@@ -68,7 +68,7 @@ class Folders(Struct, frozen=True):
 
 
 @contextmanager
-def made(name: str) -> Iterator[Folders]:
+def temporary(name: str) -> Iterator[Folders]:
     """Make the empty folders of a run, for this user alone; remove them in the end."""
     folders = Folders(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-")))
     lock = _locked(folders)

@@ -13,32 +13,36 @@ from runner.core import Limits
 BLOCK_BYTES = 512
 
 
-def limited(command: Sequence[str], limits: Limits, greeting: str = "") -> list[str]:
+def with_limits(
+    command: Sequence[str], limits: Limits, start_marker: str = ""
+) -> list[str]:
     """Set the limits that every process has for itself, then become the command.
 
-    ``greeting`` is said on stderr when all that comes before the command worked.
+    ``start_marker`` is said on stderr when all that comes before the command worked.
     """
     script = (
         "ulimit -c 0; "
         f"ulimit -n {limits.open_files} 2>/dev/null; "
         f"ulimit -f {limits.file_bytes // BLOCK_BYTES} 2>/dev/null; "
-        f"{_say(greeting)}"
+        f"{_print(start_marker)}"
         'exec "$@"'
     )
     return ["/bin/sh", "-c", script, "rai", *command]
 
 
-def _say(greeting: str) -> str:
-    return f"printf %s {greeting} >&2; " if greeting else ""
+def _print(start_marker: str) -> str:
+    return f"printf %s {start_marker} >&2; " if start_marker else ""
 
 
-def clean(environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
+def with_environment(
+    environment: Mapping[str, str], command: Sequence[str]
+) -> list[str]:
     """Start a command with an environment, and nothing else of the caller's."""
     names = [f"{name}={value}" for name, value in environment.items()]
     return ["/usr/bin/env", "-i", *names, *command]
 
 
-def joined(groups: Sequence[str], command: Sequence[str]) -> list[str]:
+def in_groups(groups: Sequence[str], command: Sequence[str]) -> list[str]:
     """Enter control groups by their files, then become the command."""
     if not groups:
         return list(command)

@@ -14,7 +14,7 @@ Why = tuple[str, str]
 """What is wrong, and what to do; both empty where nothing is."""
 
 
-class Traces(Struct, frozen=True):
+class NvidiaPresence(Struct, frozen=True):
     """What a machine shows of NVIDIA before any GPU is asked for.
 
     ``system`` is linux, wsl, macos or windows. ``cards`` are the PCI addresses of its
@@ -35,47 +35,47 @@ class Traces(Struct, frozen=True):
     user: str = ""
 
 
-def why(traces: Traces) -> Why:
+def why(presence: NvidiaPresence) -> Why:
     """Say why nothing need be asked of the driver; empty where it is to be asked."""
-    if traces.system == "macos":
+    if presence.system == "macos":
         return "macOS has no NVIDIA driver", "run on a machine with an NVIDIA GPU"
-    if traces.system == "windows":
+    if presence.system == "windows":
         return (
             "rai looks for GPUs under Linux and under WSL only",
             "run rai inside WSL 2, with NVIDIA's driver for Windows installed",
         )
-    if traces.system == "wsl":
-        return _under_wsl(traces)
-    if not traces.driver:
-        return _no_driver(traces)
-    if "/dev/nvidiactl" not in traces.nodes:
-        return _no_nodes(traces)
-    if shut := _shut(traces):
+    if presence.system == "wsl":
+        return _under_wsl(presence)
+    if not presence.driver:
+        return _no_driver(presence)
+    if "/dev/nvidiactl" not in presence.nodes:
+        return _no_nodes(presence)
+    if shut := _shut(presence):
         return (
-            f"{traces.user or 'this user'} may not open {', '.join(shut)}",
+            f"{presence.user or 'this user'} may not open {', '.join(shut)}",
             "add the user to the group that owns these files (`ls -l /dev/nvidia*`),"
             " or have them opened to all (mode 666)",
         )
     return "", ""
 
 
-def _shut(traces: Traces) -> tuple[str, ...]:
+def _shut(presence: NvidiaPresence) -> tuple[str, ...]:
     """Name the closed files that no run can do without; of the GPUs' own one will do.
 
     A GPU of which the file is closed is found out of order, and the others serve.
     """
-    own = {node for node in traces.nodes if re.fullmatch(r"/dev/nvidia\d+", node)}
-    spared = {TOOLS} if own <= set(traces.closed) else {TOOLS, *own}
-    return tuple(node for node in traces.closed if node not in spared)
+    own = {node for node in presence.nodes if re.fullmatch(r"/dev/nvidia\d+", node)}
+    spared = {TOOLS} if own <= set(presence.closed) else {TOOLS, *own}
+    return tuple(node for node in presence.closed if node not in spared)
 
 
-def _no_driver(traces: Traces) -> Why:
-    if traces.nouveau:
+def _no_driver(presence: NvidiaPresence) -> Why:
+    if presence.nouveau:
         return (
             "there is an NVIDIA GPU, and nouveau drives it, with which CUDA cannot run",
             "install NVIDIA's driver and restart the machine",
         )
-    if traces.cards:
+    if presence.cards:
         return (
             "there is an NVIDIA GPU and no driver is loaded",
             "install NVIDIA's driver, or load it with `modprobe nvidia`",
@@ -83,11 +83,11 @@ def _no_driver(traces: Traces) -> Why:
     return "this machine has no NVIDIA GPU", "run on a machine with an NVIDIA GPU"
 
 
-def _under_wsl(traces: Traces) -> Why:
-    if "/dev/dxg" in traces.nodes and traces.wsl_cuda:
+def _under_wsl(presence: NvidiaPresence) -> Why:
+    if "/dev/dxg" in presence.nodes and presence.wsl_cuda:
         return "", ""
     lacking = "/usr/lib/wsl/lib has no libcuda.so.1"
-    if "/dev/dxg" not in traces.nodes:
+    if "/dev/dxg" not in presence.nodes:
         lacking = "/dev/dxg is missing"
     return (
         f"Windows lends WSL no NVIDIA GPU ({lacking})",
@@ -95,9 +95,9 @@ def _under_wsl(traces: Traces) -> Why:
     )
 
 
-def _no_nodes(traces: Traces) -> Why:
+def _no_nodes(presence: NvidiaPresence) -> Why:
     what = "the NVIDIA driver is loaded, and its device files are missing"
-    if traces.contained:
+    if presence.contained:
         return what, "start this container with its GPUs (`docker run --gpus ...`)"
     return what, "run `nvidia-modprobe -u -c 0`, or `nvidia-smi` once, as root"
 

@@ -30,7 +30,7 @@ POLL_S = 0.5
 Events = Generator[ev.Event, None, GpuSituation | None]
 
 
-def look(source: GpuSource, spec: BuildSpec, image: str | None = None) -> Events:
+def find(source: GpuSource, spec: BuildSpec, image: str | None = None) -> Events:
     """Give what the engine can give; None for a run that gets, or asks for, none.
 
     EngineError (no_gpu) where the run cannot go on without what it asks for.
@@ -40,17 +40,17 @@ def look(source: GpuSource, spec: BuildSpec, image: str | None = None) -> Events
     situation = source.gpus(image)
     if not situation.any:
         problem = Problem(situation.problem or "no GPU is here", hint=situation.hint)
-        return (yield from without(spec, spec.gpu, problem))
+        return (yield from _go_on_without(spec, spec.gpu, problem))
     if situation.gpus is None:
         return situation
     if spec.gpu.optional and not choice.answering(situation):
         problem = Problem(f"out of order: {choice.shown(situation.gpus)}")
-        return (yield from without(spec, spec.gpu, problem))
+        return (yield from _go_on_without(spec, spec.gpu, problem))
     choice.candidates(spec.gpu, situation)
     return situation
 
 
-def without(spec: BuildSpec, request: GpuRequest, problem: Problem) -> Events:
+def _go_on_without(spec: BuildSpec, request: GpuRequest, problem: Problem) -> Events:
     """Go on without a GPU where that is allowed, saying so; else EngineError."""
     if not request.optional:
         message = f"a GPU is asked for, and none can be given: {problem.message}"
@@ -60,7 +60,7 @@ def without(spec: BuildSpec, request: GpuRequest, problem: Problem) -> Events:
     return None
 
 
-def fitting(
+def compatible(
     spec: BuildSpec, situation: GpuSituation, image: ImageUsed | None
 ) -> Events:
     """Leave the GPUs that the image's CUDA and the driver serve, before anything runs.
@@ -70,17 +70,17 @@ def fitting(
     if spec.gpu is None or image is None or not image.cuda:
         return situation
     if problem := driver.problem(image.cuda, situation.driver):
-        return (yield from without(spec, spec.gpu, problem))
+        return (yield from _go_on_without(spec, spec.gpu, problem))
     found = choice.candidates(spec.gpu, situation)
     problems = [driver.compute_problem(image.cuda, gpu) for gpu in found]
     fit = tuple(g for g, p in zip(found, problems, strict=True) if p is None)
     if len(fit) < spec.gpu.count:
         first = next(filter(None, problems))
-        return (yield from without(spec, spec.gpu, first))
+        return (yield from _go_on_without(spec, spec.gpu, first))
     return replace(situation, gpus=fit)
 
 
-def take(
+def acquire(
     source: GpuSource,
     request: GpuRequest,
     situation: GpuSituation,

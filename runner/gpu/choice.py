@@ -34,7 +34,7 @@ _SHARED = re.compile(r"\bMIG \d+c\.")
 EXPECTED = "e.g. `--gpus 1` or `--gpus GPU-1b2c3d4e`; `rai doctor` lists the UUIDs"
 
 
-def asked(text: str) -> GpuRequest | None:
+def parse(text: str) -> GpuRequest | None:
     """Read ``--gpus N|UUID,...``; None for no GPU at all ("0")."""
     words = [word.strip() for word in text.split(",")]
     if len(words) == 1 and words[0].isdecimal():

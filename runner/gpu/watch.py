@@ -25,11 +25,11 @@ from runner.core.events import Event, GpuGiven
 LOOK_S = 5.0
 """How long a look at the GPUs may hold up a run."""
 
-Look = Callable[[tuple[Gpu, ...]], tuple[GpuState, ...]]
+ReadStates = Callable[[tuple[Gpu, ...]], tuple[GpuState, ...]]
 """Says how GPUs are now; an empty answer where that cannot be seen."""
 
 
-def visible(work: Workspace) -> str:
+def visible_devices(work: Workspace) -> str:
     """Give the UUIDs that CUDA_VISIBLE_DEVICES names; empty where no GPU was given."""
     return work.gpu.uuids if work.gpu is not None else ""
 
@@ -88,34 +88,34 @@ class Watch:
     """
 
     def __init__(
-        self, grant: GpuGrant | None = None, look: Look = lambda _: ()
+        self, grant: GpuGrant | None = None, look: ReadStates = lambda _: ()
     ) -> None:
         self._grant, self._look = grant, look
-        self._first: _Glance | None = None
+        self._first: _StateQuery | None = None
 
     def begin(self) -> None:
         """Take the first look, meanwhile."""
         if self._grant is not None:
-            self._first = _Glance(self._look, self._grant.gpus)
+            self._first = _StateQuery(self._look, self._grant.gpus)
 
-    def told(self, way: GpuWay | None, commands: Iterator[Event]) -> Iterator[Event]:
+    def around(self, way: GpuWay | None, commands: Iterator[Event]) -> Iterator[Event]:
         """Put what the run was given around its commands."""
         grant = self._grant
         if grant is None or way is None:
             yield from commands
             return
-        first = self._first or _Glance(self._look, grant.gpus)
+        first = self._first or _StateQuery(self._look, grant.gpus)
         use = GpuUse(way, grant.gpus, grant.driver, before=first.seen())
         yield GpuGiven(use)
         yield from commands
-        last = _Glance(self._look, grant.gpus)
+        last = _StateQuery(self._look, grant.gpus)
         yield GpuGiven(replace(use, after=last.seen()), over=True)
 
 
-class _Glance:
+class _StateQuery:
     """One look at GPUs, in a thread of its own: a broken GPU may never answer."""
 
-    def __init__(self, look: Look, gpus: tuple[Gpu, ...]) -> None:
+    def __init__(self, look: ReadStates, gpus: tuple[Gpu, ...]) -> None:
         self._look, self._gpus = look, gpus
         self._seen: tuple[GpuState, ...] = ()
         self._thread = Thread(target=self._take, daemon=True)

@@ -114,7 +114,7 @@ def _request(
 
 def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:
     """Apply the GPUs of the command line, which are never optional."""
-    asked = choice.asked(text)
+    asked = choice.parse(text)
     if asked is None or spec.gpu is None:
         return asked
     return replace(spec.gpu, count=asked.count, uuids=asked.uuids, optional=False)

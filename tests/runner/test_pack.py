@@ -39,7 +39,7 @@ def tree(root: Path, *names: str, **files: str) -> Path:
 def sent(project: Path) -> list[str]:
     """Name the files and links that would be sent."""
     members = archive.survey(project).members
-    return [m.name for m in members if m.kind is not archive.Kind.FOLDER]
+    return [m.name for m in members if m.kind is not archive.MemberKind.FOLDER]
 
 
 def left(project: Path) -> dict[str, str]:

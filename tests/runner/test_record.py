@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from runner.core import (
-    STEPS,
+    TRANSITIONS,
     EngineFacts,
     Findings,
     Inference,
@@ -22,7 +22,7 @@ from runner.core import (
     Stream,
     Verdict,
     record,
-    step,
+    transition,
 )
 from runner.core import events as ev
 from tests.conftest import ROOT
@@ -184,10 +184,10 @@ def test_only_the_end_of_a_run_has_exit_code_zero():
 )
 def test_a_step_that_the_table_does_not_have_is_refused(state, to):
     with pytest.raises(ValueError, match=f"from {state} to {to}"):
-        step(state, to)
+        transition(state, to)
 
 
 def test_every_state_leads_to_an_end():
     for state in State:
-        assert state in STEPS
-        assert state.final or {State.CANCELLED, State.LOST} <= STEPS[state]
+        assert state in TRANSITIONS
+        assert state.final or {State.CANCELLED, State.LOST} <= TRANSITIONS[state]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import archive
-from runner.archive.meter import Meter
+from runner.archive.meter import ArchiveMeter
 from runner.archive.tree import leaves
 from runner.core import Reason
 from runner.core.errors import (
@@ -325,7 +325,7 @@ def test_a_meter_counts_the_same_however_the_stream_is_cut(sizes):
         member("build/ä", b""),
         link("build/l", "t" * 200),
     )
-    meter = Meter(archive.BUILD)
+    meter = ArchiveMeter(archive.BUILD)
     at = 0
     while at < len(raw):
         for size in sizes:

@@ -12,7 +12,7 @@ from runner.cli import common
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.cli.image.project import Project
+    from runner.cli.image.project import ImageProject
     from runner.core import BuiltImage
     from runner.report import Block
 
@@ -46,7 +46,7 @@ def ls(
 
 
 def _shown(
-    built: Sequence[BuiltImage], project: Project | None, machine: str
+    built: Sequence[BuiltImage], project: ImageProject | None, machine: str
 ) -> list[Block]:
     from runner.cli.image import words
     from runner.images import inventory
@@ -72,7 +72,7 @@ def _shown(
     return shown
 
 
-def _plain(built: Sequence[BuiltImage], project: Project | None) -> dict[str, Any]:
+def _plain(built: Sequence[BuiltImage], project: ImageProject | None) -> dict[str, Any]:
     from runner.core import record
     from runner.images import inventory
 

@@ -27,7 +27,7 @@ NO_SPEC = BuildSpec("")
 """The spec to choose an engine with if there is no project."""
 
 
-class Project(Struct, frozen=True):
+class ImageProject(Struct, frozen=True):
     """A project's folder, and how its runs would get their image now.
 
     There is a plan, or a problem, for each target of a run.
@@ -58,7 +58,7 @@ def spec(path: Path | None) -> BuildSpec | None:
     return read_spec(path or Path())[0]
 
 
-def project(store: ImageStore, spec: BuildSpec) -> Project:
+def project(store: ImageStore, spec: BuildSpec) -> ImageProject:
     """Ask the engine how runs of a project would get their image."""
     folder = Path(spec.file).parent
     facts = store.image_facts(folder, spec)
@@ -69,4 +69,4 @@ def project(store: ImageStore, spec: BuildSpec) -> Project:
             plans[images.plan(spec.built_for(gpu), facts)] = None
         except ImageError as error:
             problems |= dict.fromkeys(error.problems)
-    return Project(store.origin(folder), tuple(plans), tuple(problems))
+    return ImageProject(store.origin(folder), tuple(plans), tuple(problems))

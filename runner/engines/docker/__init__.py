@@ -29,16 +29,16 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Event
-from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, reachable
+from runner.engines.docker.endpoint import API_TIMEOUT_S, EngineProbe, probe
 from runner.gpu.watch import OnThisMachine
 
 if TYPE_CHECKING:
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
-    from runner.engines.docker.gpu.options import Supply
+    from runner.engines.docker.gpu.options import GpuSupport
     from runner.engines.imagestore import Removed
 
-__all__ = ["DockerEngine", "reachable"]
+__all__ = ["DockerEngine", "probe"]
 
 OLDEST_API = (1, 41)
 
@@ -52,13 +52,13 @@ class DockerEngine(OnThisMachine):
 
     def check(self, spec: BuildSpec) -> list[Problem]:
         """Say why no engine serves: none answers, or it is too old."""
-        if self._answer.problem:
-            return [self._answer.problem]
-        version = self._answer.api_version
+        if self._probe.problem:
+            return [self._probe.problem]
+        version = self._probe.api_version
         if version and tuple(map(int, version.split("."))) < OLDEST_API:
             wanted = ".".join(map(str, OLDEST_API))
             text = (
-                f"the Docker Engine at {self._answer.endpoint} speaks API {version}, "
+                f"the Docker Engine at {self._probe.endpoint} speaks API {version}, "
                 f"and {wanted} (Docker 20.10) is the oldest that rai uses"
             )
             return [Problem(text, hint="update the engine")]
@@ -68,7 +68,7 @@ class DockerEngine(OnThisMachine):
         """Say which engine it is and what it cannot enforce."""
         from runner.engines.docker.facts import facts
 
-        return facts(self._info, self._api_version, self._answer.endpoint)
+        return facts(self._info, self._api_version, self._probe.endpoint)
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
         """Look up the images that are there, and what a build would be made of."""
@@ -82,7 +82,7 @@ class DockerEngine(OnThisMachine):
         """Pull, build or find the image."""
         from runner.engines.docker.images.prepare import prepare
 
-        return prepare(self._client, self._answer, plan, project, cancel)
+        return prepare(self._client, self._probe, plan, project, cancel)
 
     def origin(self, project: Path) -> Origin:
         """Identify a project's folder as the labels of its images do."""
@@ -112,11 +112,11 @@ class DockerEngine(OnThisMachine):
         """Say which GPUs its containers can have; elsewhere, look from one."""
         from runner.engines.docker.gpu.query import situation
 
-        return situation(self._client, self._supply, image)
+        return situation(self._client, self._support, image)
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a GPU of this machine as its other runs do; another's on the engine."""
-        if self._supply.shared:
+        if self._support.shared:
             from runner.gpu import nvidia
 
             return nvidia.hold(gpu, run_id)
@@ -128,19 +128,19 @@ class DockerEngine(OnThisMachine):
         """Run the steps in one container, each as a command of its own."""
         from runner.engines.docker.container.job import run
 
-        return run(self._client, work, cancel, self._supply if work.gpu else None)
+        return run(self._client, work, cancel, self._support if work.gpu else None)
 
     @cached_property
-    def _answer(self) -> Answer:
-        return reachable(os.environ)
+    def _probe(self) -> EngineProbe:
+        return probe(os.environ)
 
     @cached_property
     def _client(self) -> Client:
         from runner.engines.docker.client import connect
 
-        if self._answer.problem:
-            raise EngineError(self._answer.problem, reason=Reason.NO_ENGINE)
-        return connect(self._answer, self.timeout_s)
+        if self._probe.problem:
+            raise EngineError(self._probe.problem, reason=Reason.NO_ENGINE)
+        return connect(self._probe, self.timeout_s)
 
     @cached_property
     def _info(self) -> Info:
@@ -153,10 +153,10 @@ class DockerEngine(OnThisMachine):
         return str(self._client.api_version)
 
     @property
-    def _supply(self) -> Supply:
+    def _support(self) -> GpuSupport:
         from runner.engines.docker.facts import gpus
-        from runner.engines.docker.gpu.options import Supply
+        from runner.engines.docker.gpu.options import GpuSupport
 
-        return Supply(
-            gpus(self._info, self._api_version, self._answer.endpoint), self.machine
+        return GpuSupport(
+            gpus(self._info, self._api_version, self._probe.endpoint), self.machine
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from runner.engines.docker.client import Client, UnusableError, hang_up
-from runner.engines.docker.exec.background import Feed
+from runner.engines.docker.exec.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 
 READ_BYTES = 1 << 18
@@ -18,7 +18,7 @@ MOST_ASKED_BYTES = 1 << 16
 
 def attach(
     client: Client, execution: str, is_last: Callable[[], bool] = lambda: False
-) -> Feed[bytes]:
+) -> BackgroundReader[bytes]:
     """Start a created command, and read its frames however long it is silent.
 
     Whoever takes them ends the wait by closing the feed.
@@ -40,7 +40,7 @@ def attach(
         finally:
             response.close()
 
-    return Feed(blocks, lambda: hang_up(response), is_last)
+    return BackgroundReader(blocks, lambda: hang_up(response), is_last)
 
 
 def ask(client: Client, container: str, command: Sequence[str], time_s: float) -> str:
@@ -86,7 +86,7 @@ def upload(
         sdk._raise_for_status(answer)
         yield
 
-    feed: Feed[None] = Feed(put, lambda: None)
+    feed: BackgroundReader[None] = BackgroundReader(put, lambda: None)
     try:
         while not feed.done:
             feed.take(POLL_S)

@@ -13,7 +13,7 @@ from docker.types import CancellableStream
 
 from runner.core import Problem, Reason
 from runner.core.errors import EngineError
-from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, Endpoint
+from runner.engines.docker.endpoint import API_TIMEOUT_S, Endpoint, EngineProbe
 
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound
@@ -23,20 +23,20 @@ Client = docker.APIClient
 
 
 class UnusableError(docker.errors.DockerException):
-    """A program of the image did not answer as that program does."""
+    """A program of the image did not probe as that program does."""
 
 
 FAILURES = (docker.errors.DockerException, requests.RequestException)
 """All that a call to the engine may raise."""
 
 
-def connect(answer: Answer, timeout_s: float | None = API_TIMEOUT_S) -> Client:
+def connect(probe: EngineProbe, timeout_s: float | None = API_TIMEOUT_S) -> Client:
     """Make a client for the engine that answered; None lets its calls take forever."""
-    endpoint = answer.endpoint
+    endpoint = probe.endpoint
     with failing(f"connect to {endpoint}", Reason.NO_ENGINE):
         client = Client(
             base_url=endpoint.url,
-            version=answer.api_version or "auto",
+            version=probe.api_version or "auto",
             # Fractions and None serve as well, whatever its types say.
             timeout=timeout_s,  # type: ignore[arg-type]
             tls=_tls(endpoint),

@@ -55,7 +55,7 @@ class Endpoint(Struct, frozen=True):
         return named
 
 
-class Answer(Struct, frozen=True):
+class EngineProbe(Struct, frozen=True):
     """What became of asking an engine; ``problem`` is None where it answered.
 
     An address that only the SDK can reach (ssh, npipe) counts as answering, with no
@@ -81,19 +81,21 @@ def find(environ: Mapping[str, str]) -> Endpoint:
     return Endpoint(DEFAULT_URL, "the usual socket")
 
 
-def reachable(environ: Mapping[str, str]) -> Answer:
+def probe(environ: Mapping[str, str]) -> EngineProbe:
     """Find the engine and ask it for a sign of life."""
     try:
         endpoint = find(environ)
     except LookupError as error:
         problem = Problem(str(error), hint="`docker context ls` lists those that exist")
-        return Answer(Endpoint("", "context"), problem=problem)
+        return EngineProbe(Endpoint("", "context"), problem=problem)
     if endpoint.scheme in ("ssh", "npipe"):
-        return Answer(endpoint)
+        return EngineProbe(endpoint)
     try:
-        return Answer(endpoint, api_version=_ping(endpoint))
+        return EngineProbe(endpoint, api_version=_ping(endpoint))
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return Answer(endpoint, problem=Problem(_cause(error, endpoint), hint=START_IT))
+        return EngineProbe(
+            endpoint, problem=Problem(_cause(error, endpoint), hint=START_IT)
+        )
 
 
 def _settings_folder(environ: Mapping[str, str]) -> Path:

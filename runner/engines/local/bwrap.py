@@ -35,12 +35,12 @@ def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[st
 
 def _laid_over(layout: Layout) -> list[str]:
     """Lay a folder over /usr/bin first, in a mount namespace around the sandbox."""
-    if layout.over is None:
+    if layout.overlay is None:
         return []
     user = [] if layout.owner else ["--map-root-user"]
     return [
         *("unshare", "--mount", *user, "--", "/bin/sh", "-c", LAY_OVER, "rai"),
-        layout.over,
+        layout.overlay,
     ]
 
 

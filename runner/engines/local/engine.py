@@ -36,21 +36,21 @@ from runner.core.events import (
     Usage,
 )
 from runner.engines import datafile, launch
-from runner.engines.disk import DiskWatch
+from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
-from runner.engines.folders import Folders, made, reap
+from runner.engines.folders import Folders, reap, temporary
 from runner.engines.imageless import Imageless
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
-from runner.engines.local.start_marker import Greeting
+from runner.engines.local.start_marker import StartMarker
 from runner.engines.local.tools import provide, redirected
 from runner.engines.sequence import in_order
 from runner.gpu.watch import (
     files,
     groups,
     nodes,
-    visible,
+    visible_devices,
 )
 
 READABLE_BY_ALL = 0o004
@@ -104,15 +104,15 @@ class LocalEngine(Imageless):
             cgroup.remove(name)
         watch = self.watch(work.gpu)
         with ExitStack() as stack:
-            folders = stack.enter_context(made(work.run_id))
+            folders = stack.enter_context(temporary(work.run_id))
             group = None
             if cgroup.available():
                 group = cgroup.Group(folders.root.name, work.limits)
                 stack.callback(group.close)
-            run = _Run(work, cancel, found, folders, group, self._gpus_of(work))
-            run.furnish()
+            run = _SandboxRun(work, cancel, found, folders, group, self._gpus_of(work))
+            run.prepare()
             yield Starting("sandbox")
-            yield from watch.told(GpuWay.NODES, in_order(work, cancel, run.execute))
+            yield from watch.around(GpuWay.NODES, in_order(work, cancel, run.execute))
             yield Usage(run.peak_bytes)
             for data in source.pack(folders.build, "build"):
                 yield BuildFolder(data)
@@ -128,7 +128,7 @@ class LocalEngine(Imageless):
         return Gpus(shown, files(self.machine, NVIDIA), groups(shown))
 
 
-class _Run:
+class _SandboxRun:
     """The folders, the layout and the group that the commands of one job share."""
 
     def __init__(
@@ -146,7 +146,7 @@ class _Run:
         self._largest_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
-        self._disk = DiskWatch(
+        self._disk = FolderDiskWatch(
             folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
         )
 
@@ -155,30 +155,30 @@ class _Run:
         """The most memory the job used; without a group, its largest process used."""
         return self._group.peak_bytes if self._group else self._largest_bytes
 
-    def furnish(self) -> None:
+    def prepare(self) -> None:
         """Fill the folders with the project and the stand-ins; lay out the sandbox."""
         owner = self._sandbox.owner
         with self._work.open_source() as stream:
             source.unpack(stream, self._folders.source, owner)
         provide(self._folders, host(), time=self._sandbox.time != "host")
         if owner:
-            source.give(self._folders.build, owner)
-            source.give(self._folders.scratch, owner)
+            source.change_owner(self._folders.build, owner)
+            source.change_owner(self._folders.scratch, owner)
         self._layout = self._lay_out()
 
     def execute(
         self, step: Step, time_s: float
     ) -> Generator[Event, None, CommandFinished]:
         """Run one command in a sandbox and say how it ended."""
-        greeting = Greeting()
+        marker = StartMarker()
         before = self._counts()
         limits = self._work.limits
         stream = process.stream(
-            self._argv(step, greeting),
+            self._argv(step, marker),
             timeout_s=time_s,
             cancel=self._cancel,
             output_limit=limits.output_bytes,
-            stderr_extra=len(greeting.word),
+            stderr_extra=len(marker.word),
             grace_s=limits.stop_grace_s,
             index=step.index,
             # Root's own programs must not be led astray by the job's environment.
@@ -186,26 +186,26 @@ class _Run:
             watch=self._disk,
             terminate=_ask_inside,
         )
-        ended = yield from greeting.strip(stream)
+        ended = yield from marker.strip(stream)
         after = self._counts()
         killed = after.memory_kills > before.memory_kills
         reason = ended.reason or self._limit_met(ended.exit_code, before, after)
-        if not greeting.heard and reason is None:
-            raise EngineError(f"the sandbox did not start: {greeting.talk.strip()}")
+        if not marker.heard and reason is None:
+            raise EngineError(f"the sandbox did not start: {marker.talk.strip()}")
         self._largest_bytes = max(self._largest_bytes or 0, ended.max_rss_bytes)
         return CommandFinished(
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason, killed
         )
 
-    def _argv(self, step: Step, greeting: Greeting) -> list[str]:
+    def _argv(self, step: Step, marker: StartMarker) -> list[str]:
         invocation = step.invocation
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
         words = commandline.argv(invocation, self._bash)
-        limited = launch.limited(words, self._work.limits, greeting.word)
-        command = launch.clean(self._environment, limited)
+        limited = launch.with_limits(words, self._work.limits, marker.word)
+        command = launch.with_environment(self._environment, limited)
         groups = self._group.joins if self._group else []
-        return launch.joined(groups, self._sandbox.argv(self._layout, command))
+        return launch.in_groups(groups, self._sandbox.argv(self._layout, command))
 
     def _limit_met(
         self, exit_code: int, before: cgroup.Counts, after: cgroup.Counts
@@ -227,7 +227,7 @@ class _Run:
             user="root" if compatible else "rai",
             shell="/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
             image=self._work.image or "",
-            gpus=visible(self._work),
+            gpus=visible_devices(self._work),
             first_on_path=(f"{TOOLS}/bin", str(python.bin)),
             base=DRIVERS_OWN if self._work.gpu else {},
         )
@@ -243,7 +243,7 @@ class _Run:
             profile=self._work.profile,
             data=[self._own(mount) for mount in self._work.data],
             owner=self._sandbox.owner,
-            over=self._sandbox.time == "over",
+            overlay=self._sandbox.time == "overlay",
             gpus=self._gpus,
         )
 

@@ -82,9 +82,9 @@ def fill(root: str, layout: dict[str, Any]) -> None:
     for source, target, writable in layout["binds"]:
         protection = ATTR_NOSUID | ATTR_NODEV | (0 if writable else ATTR_RDONLY)
         bind(source, root + target, protection)
-    if layout["over"]:
-        over = f"lowerdir={layout['over']}:{root}/usr/bin"
-        mount("overlay", root + "/usr/bin", "overlay", MS_RDONLY | MS_NOSUID, over)
+    if layout["overlay"]:
+        overlay = f"lowerdir={layout['overlay']}:{root}/usr/bin"
+        mount("overlay", root + "/usr/bin", "overlay", MS_RDONLY | MS_NOSUID, overlay)
     for path, target in layout["links"]:
         os.makedirs(os.path.dirname(root + path), exist_ok=True)
         os.symlink(target, root + path)

@@ -46,7 +46,7 @@ class Layout(Struct, frozen=True):
     """A whole sandbox: folders, then binds, then links, on an empty root.
 
     ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an
-    ordinary user, who stays who they are. ``over`` is laid over /usr/bin. ``devices``
+    ordinary user, who stays who they are. ``overlay`` is laid over /usr/bin. ``devices``
     are device files of the host that are seen beside those that any program expects,
     ``groups`` what the owner is a member of to open them.
     """
@@ -58,7 +58,7 @@ class Layout(Struct, frozen=True):
     shm_bytes: int
     network: bool
     mount: str
-    over: str | None = None
+    overlay: str | None = None
     devices: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
 
@@ -71,7 +71,7 @@ def layout(
     profile: Profile,
     data: Sequence[DataMount] = (),
     owner: Owner | None = None,
-    over: bool = False,
+    overlay: bool = False,
     gpus: Gpus = NO_GPUS,
 ) -> Layout:
     """Arrange the host's programs, its Python, the data, GPUs and the run's folders."""
@@ -103,7 +103,7 @@ def layout(
         shm_bytes=limits.shm_bytes,
         network=limits.network,
         mount=str(folders.mount),
-        over=str(folders.over) if over else None,
+        overlay=str(folders.overlay) if overlay else None,
         devices=gpus.nodes,
         groups=gpus.groups,
     )

@@ -14,7 +14,7 @@ from runner import process
 from runner.archive import source
 from runner.core import Limits, Profile
 from runner.core.errors import EngineError
-from runner.engines.folders import made
+from runner.engines.folders import temporary
 from runner.engines.local import bwrap
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import Layout, Owner, layout
@@ -36,7 +36,7 @@ PROGRAMS = {"bubblewrap": "bwrap", "unshare": "unshare"}
 class Sandbox(Struct, frozen=True):
     """One way to make a sandbox: bubblewrap, or unshare.
 
-    ``time`` says how GNU time is had: "host", "over" (laid over /usr/bin) or "named".
+    ``time`` says how GNU time is had: "host", "overlay" (laid over /usr/bin) or "named".
     """
 
     kind: str
@@ -77,7 +77,7 @@ def find(kind: str | None = None, time: Path = TIME) -> Search:
     needs_time = not os.access(time, os.X_OK)
     failures: list[str] = []
     for candidate in [kind] if kind else PROGRAMS:
-        for way in ("over", "named") if needs_time else ("host",):
+        for way in ("overlay", "named") if needs_time else ("host",):
             sandbox = Sandbox(candidate, owner, way)
             failure = _failure(sandbox)
             if failure is None:
@@ -90,18 +90,18 @@ def _failure(sandbox: Sandbox) -> str | None:
     """Run a trifle in such a sandbox; say why it does not work, None when it does."""
     if shutil.which(PROGRAMS[sandbox.kind]) is None:
         return "not installed"
-    with made("trial") as folders:
+    with temporary("trial") as folders:
         provide(folders, host(), time=sandbox.time != "host")
         if sandbox.owner:
-            source.give(folders.build, sandbox.owner)
-            source.give(folders.scratch, sandbox.owner)
+            source.change_owner(folders.build, sandbox.owner)
+            source.change_owner(folders.scratch, sandbox.owner)
         tried = layout(
             folders,
             host(),
             limits=Limits(),
             profile=Profile.STRICT,
             owner=sandbox.owner,
-            over=sandbox.time == "over",
+            overlay=sandbox.time == "overlay",
         )
         command = ["/bin/sh", "-c", TRY, "rai", str(host().python)]
         try:

@@ -16,7 +16,7 @@ from runner.core.events import Output, Tick
 from runner.process import Ended
 
 
-class Greeting:
+class StartMarker:
     """One secret word, and what was said before it."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ def provide(folders: Folders, host: Host, *, time: bool, seen_at: str = TOOLS) -
         shutil.copyfile(GNU_TIME, folders.tools / GNU_TIME.name)
         call = f'{python} -I -S {shlex.quote(seen_at)}/{GNU_TIME.name} "$@"'
         _program(programs / "time", call)
-        _program(folders.over / "time", call)
+        _program(folders.overlay / "time", call)
 
 
 def _program(path: Path, line: str) -> None:

@@ -27,13 +27,13 @@ def host(root: Path = ROOT) -> HostGpus:
 
     Where there is no NVIDIA GPU, or none can be used, ``problem`` and ``hint`` say so.
     """
-    traces = nodes.traces(root)
-    problem, hint = absence.why(traces)
-    facts = HostGpus(traces.system, traces.driver, problem=problem, hint=hint)
-    if not (traces.driver or traces.cards or traces.wsl_cuda):
+    presence = nodes.detect(root)
+    problem, hint = absence.why(presence)
+    facts = HostGpus(presence.system, presence.driver, problem=problem, hint=hint)
+    if not (presence.driver or presence.cards or presence.wsl_cuda):
         return facts
     facts = replace(facts, toolkit=programs.path(root, *programs.HOOKS))
-    return facts if problem else _asked(root, _equipped(root, traces, facts))
+    return facts if problem else _asked(root, _equipped(root, presence, facts))
 
 
 def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
@@ -55,14 +55,16 @@ def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
     )
 
 
-def _equipped(root: Path, traces: absence.Traces, facts: HostGpus) -> HostGpus:
+def _equipped(
+    root: Path, presence: absence.NvidiaPresence, facts: HostGpus
+) -> HostGpus:
     """Add the device files, libraries and programs that a run is given."""
-    common = tuple(node for node in traces.nodes if node in nodes.COMMON)
+    common = tuple(node for node in presence.nodes if node in nodes.COMMON)
     program = programs.path(root, programs.SMI)
     return replace(
         facts,
         nodes=common,
-        libraries=libraries.find(root, traces.driver),
+        libraries=libraries.find(root, presence.driver),
         programs=(program,) if program else (),
         cdi=cdi.devices(root),
     )
@@ -90,10 +92,10 @@ def _asked_smi(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGpus:
     return replace(facts, problem=problem, hint=hint)
 
 
-def _smi_instead(root: Path, error: nvml.NvmlError) -> smi.Answer:
+def _smi_instead(root: Path, error: nvml.NvmlError) -> smi.SmiReport:
     """Have nvidia-smi tell what NVML could not; where NVML hangs it would hang too."""
     hangs = error.code == nvml.TIMEOUT
-    return smi.Answer() if hangs else programs.ask_smi(root)
+    return smi.SmiReport() if hangs else programs.run_smi(root)
 
 
 def _with(

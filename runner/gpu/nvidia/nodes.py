@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from runner.gpu.absence import Traces
+from runner.gpu.absence import NvidiaPresence
 from runner.machine import user
 
 NVIDIA = "0x10de"
@@ -27,15 +27,15 @@ CONTAINER_MARKS = (".dockerenv", "run/.containerenv")
 SYSTEMS = {"Darwin": "macos", "Windows": "windows"}
 
 
-def traces(root: Path) -> Traces:
+def detect(root: Path) -> NvidiaPresence:
     """Look for an NVIDIA GPU and its driver, asking neither."""
     system = _system(root)
     if system in SYSTEMS.values():
-        return Traces(system)
+        return NvidiaPresence(system)
     driver = version(root)
     nodes = present(root, (*COMMON, *numbered(root)))
     cards, nouveau = ((), False) if driver else _cards(root)
-    return Traces(
+    return NvidiaPresence(
         system,
         cards,
         nouveau,

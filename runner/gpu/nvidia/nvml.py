@@ -61,7 +61,7 @@ class Seen(Struct, frozen=True):
     compute_instance: int | None = None
 
 
-class Look(Struct, frozen=True):
+class GpuList(Struct, frozen=True):
     """The driver's version and the GPUs, those in MIG mode as their slices.
 
     ``lost`` says of each that does not answer what it is, ``unsliced`` names those in
@@ -74,13 +74,13 @@ class Look(Struct, frozen=True):
     unsliced: tuple[str, ...] = ()
 
 
-def look(library: str) -> Look:
+def look(library: str) -> GpuList:
     """Ask for all GPUs; NvmlError where the library cannot serve."""
     return _answer(library, lambda: _look(library))
 
 
 def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    """Look at each GPU now; NvmlError where the library cannot serve."""
+    """Return the state of each GPU now; raise NvmlError if the library cannot serve."""
     return _answer(library, lambda: _states(library, gpus))
 
 
@@ -111,7 +111,7 @@ def _answer(library: str, ask: Callable[[], T]) -> T:
     return said[0]
 
 
-def _look(library: str) -> Look:
+def _look(library: str) -> GpuList:
     with _session(library) as nv:
         seen: list[Seen] = []
         lost: list[str] = []
@@ -125,7 +125,7 @@ def _look(library: str) -> Look:
             seen += found.seen
             unsliced += found.unsliced
         driver = str(nv.nvmlSystemGetDriverVersion())
-        return Look(driver, tuple(seen), tuple(lost), tuple(unsliced))
+        return GpuList(driver, tuple(seen), tuple(lost), tuple(unsliced))
 
 
 def _states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
@@ -167,10 +167,10 @@ def _started(library: str) -> Nvml:
         return pynvml
 
 
-def _card(nv: Nvml, index: int) -> Look:
-    """Look at one card: as a whole, or as its slices where it is in MIG mode."""
+def _card(nv: Nvml, index: int) -> GpuList:
+    """Return one card: as a whole, or as its slices if it is in MIG mode."""
     device = nv.nvmlDeviceGetHandleByIndex(index)
-    compute = state.told(nv, nv.nvmlDeviceGetCudaComputeCapability, device)
+    compute = state.query(nv, nv.nvmlDeviceGetCudaComputeCapability, device)
     whole = Gpu(
         uuid=nv.nvmlDeviceGetUUID(device),
         name=nv.nvmlDeviceGetName(device),
@@ -178,29 +178,29 @@ def _card(nv: Nvml, index: int) -> Look:
         memory_bytes=_memory(nv, device),
         compute=".".join(map(str, compute or ())),
     )
-    number = state.told(nv, nv.nvmlDeviceGetMinorNumber, device)
+    number = state.query(nv, nv.nvmlDeviceGetMinorNumber, device)
     parts = _parts(nv, device)
     if parts is None:
-        return Look("", (Seen(whole, number),))
+        return GpuList("", (Seen(whole, number),))
     slices = tuple(_slice(nv, whole, number, part) for part in parts)
     unsliced = () if slices else (f"GPU {index} ({whole.name}, {whole.uuid})",)
-    return Look("", slices, unsliced=unsliced)
+    return GpuList("", slices, unsliced=unsliced)
 
 
 def _memory(nv: Nvml, device: Device) -> int:
     """Give its bytes; 0 where it has none of its own, but shares the machine's."""
-    memory = state.told(nv, nv.nvmlDeviceGetMemoryInfo, device)
+    memory = state.query(nv, nv.nvmlDeviceGetMemoryInfo, device)
     return int(memory.total) if memory else 0
 
 
 def _parts(nv: Nvml, device: Device) -> list[Device] | None:
     """Give the handles of a GPU's slices; None where it is not in MIG mode."""
-    mode = state.told(nv, nv.nvmlDeviceGetMigMode, device)
+    mode = state.query(nv, nv.nvmlDeviceGetMigMode, device)
     if mode is None or mode[0] != nv.NVML_DEVICE_MIG_ENABLE:
         return None
     ask = nv.nvmlDeviceGetMigDeviceHandleByIndex
     most = nv.nvmlDeviceGetMaxMigDeviceCount(device)
-    parts = (state.told(nv, ask, device, number) for number in range(most))
+    parts = (state.query(nv, ask, device, number) for number in range(most))
     return [part for part in parts if part is not None]
 
 

@@ -38,17 +38,17 @@ def under(root: Path, path: str) -> str:
     return str(root / path.lstrip("/")) if path else ""
 
 
-def ask_smi(root: Path) -> smi.Answer:
+def run_smi(root: Path) -> smi.SmiReport:
     """Have nvidia-smi tell what it can; its ``problem`` says why it cannot."""
     program = path(root, SMI)
     if not program:
-        return smi.Answer(problem=f"{SMI} is not found")
+        return smi.SmiReport(problem=f"{SMI} is not found")
     said = b""
     for words in (smi.QUERY, smi.LIST, smi.PROCESSES):
         try:
             argv = [under(root, program), *words[1:]]
             done = process.run(argv, timeout_s=SMI_S)
         except EngineError as error:
-            return smi.Answer(problem=str(error))
+            return smi.SmiReport(problem=str(error))
         said += done.stdout + done.stderr
     return smi.parse(said.decode(errors="replace"), processes=True)

@@ -51,7 +51,7 @@ _PROBLEM = re.compile(r"fail|error|not a valid|no devices|unable|lost", re.IGNOR
 _GONE = re.compile(r"lost|unknown error|err!|requires reset", re.IGNORECASE)
 
 
-class Answer(Struct, frozen=True):
+class SmiReport(Struct, frozen=True):
     """What nvidia-smi told.
 
     ``buses`` are the GPUs' PCI addresses by their UUID, ``unsliced`` names the GPUs in
@@ -69,7 +69,7 @@ class Answer(Struct, frozen=True):
 Row = dict[str, str]
 
 
-def parse(text: str, *, processes: bool = False) -> Answer:
+def parse(text: str, *, processes: bool = False) -> SmiReport:
     """Read what QUERY printed, and LIST, and with ``processes`` PROCESSES too.
 
     A GPU in MIG mode is given as its slices, which LIST alone tells.
@@ -83,7 +83,7 @@ def parse(text: str, *, processes: bool = False) -> Answer:
     gpus = [gpu for uuid, gpu in cards.items() if uuid not in parents | migs]
     busy = _processes(lines) if processes else None
     said = (line.strip() for line in lines if _PROBLEM.search(line))
-    return Answer(
+    return SmiReport(
         driver=rows[0]["driver_version"] if rows else "",
         gpus=tuple(sorted([*gpus, *slices], key=lambda gpu: gpu.index)),
         states=tuple(_state(row, busy) for row in rows),

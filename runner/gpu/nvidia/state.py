@@ -30,16 +30,16 @@ def of(nv: Nvml, gpu: Gpu) -> GpuState:
     try:
         own = nv.nvmlDeviceGetHandleByUUID(gpu.uuid)
         card = nv.nvmlDeviceGetHandleByUUID(gpu.parent) if gpu.parent else own
-        power = told(nv, nv.nvmlDeviceGetPowerUsage, card)
+        power = query(nv, nv.nvmlDeviceGetPowerUsage, card)
         clock, most = nv.nvmlDeviceGetClockInfo, nv.nvmlDeviceGetMaxClockInfo
-        reasons = told(nv, nv.nvmlDeviceGetCurrentClocksThrottleReasons, card)
+        reasons = query(nv, nv.nvmlDeviceGetCurrentClocksThrottleReasons, card)
         heat = nv.nvmlDeviceGetTemperature
         return GpuState(
             uuid=gpu.uuid,
-            sm_clock_mhz=told(nv, clock, card, nv.NVML_CLOCK_SM),
-            sm_clock_most_mhz=told(nv, most, card, nv.NVML_CLOCK_SM),
-            memory_clock_mhz=told(nv, clock, card, nv.NVML_CLOCK_MEM),
-            temperature_c=told(nv, heat, card, nv.NVML_TEMPERATURE_GPU),
+            sm_clock_mhz=query(nv, clock, card, nv.NVML_CLOCK_SM),
+            sm_clock_most_mhz=query(nv, most, card, nv.NVML_CLOCK_SM),
+            memory_clock_mhz=query(nv, clock, card, nv.NVML_CLOCK_MEM),
+            temperature_c=query(nv, heat, card, nv.NVML_TEMPERATURE_GPU),
             power_w=None if power is None else power / 1000,
             throttle=throttle(reasons or 0),
             processes=_processes(nv, own),
@@ -54,7 +54,7 @@ def throttle(bits: int) -> tuple[str, ...]:
     return tuple(words for bit, words in THROTTLE.items() if bits & bit)
 
 
-def told(nv: Nvml, ask: Callable[..., Any], *about: object) -> Any:  # noqa: ANN401 - any
+def query(nv: Nvml, ask: Callable[..., Any], *about: object) -> Any:  # noqa: ANN401 - any
     """Ask something of a GPU; None where this one cannot tell it.
 
     What says that the GPU itself is gone is raised.
@@ -73,7 +73,7 @@ def told(nv: Nvml, ask: Callable[..., Any], *about: object) -> Any:  # noqa: ANN
 
 
 def _processes(nv: Nvml, own: object) -> tuple[GpuProcess, ...] | None:
-    running = told(nv, nv.nvmlDeviceGetComputeRunningProcesses, own)
+    running = query(nv, nv.nvmlDeviceGetComputeRunningProcesses, own)
     if running is None:
         return None
     return tuple(GpuProcess(p.pid, _name(nv, p.pid), p.usedGpuMemory) for p in running)
@@ -82,17 +82,17 @@ def _processes(nv: Nvml, own: object) -> tuple[GpuProcess, ...] | None:
 def _name(nv: Nvml, pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    name = told(nv, nv.nvmlSystemGetProcessName, pid)
+    name = query(nv, nv.nvmlSystemGetProcessName, pid)
     return Path(str(name)).name if name else ""
 
 
 def _pending(nv: Nvml, card: object) -> str:
     """Say that the card's memory is damaged, or waits for a reset to be mended."""
-    rows = told(nv, nv.nvmlDeviceGetRemappedRows, card)
+    rows = query(nv, nv.nvmlDeviceGetRemappedRows, card)
     if rows is not None:
         _, _, pending, failed = rows
         if failed:
             return "a damaged row of its memory could not be remapped"
         return "its memory has rows to be remapped by a reset" if pending else ""
-    retired = told(nv, nv.nvmlDeviceGetRetiredPagesPendingStatus, card)
+    retired = query(nv, nv.nvmlDeviceGetRetiredPagesPendingStatus, card)
     return "its memory has pages to be retired by a reset" if retired else ""

@@ -20,7 +20,7 @@ from runner.core.events import Warned
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.gpu import query
 from runner.engines.docker.gpu.hold import hold
-from runner.engines.docker.gpu.options import Supply
+from runner.engines.docker.gpu.options import GpuSupport
 from runner.gpu.nvidia import smi
 from tests.runner.engines.gpus import StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, run
@@ -119,11 +119,11 @@ def test_the_state_of_a_gpu_elsewhere_is_asked_for_in_the_container(
 def test_an_engine_elsewhere_that_refuses_each_way_shows_no_gpu_and_says_why(client):
     without_toolkit(client)
     engine = DockerGpus("1.45", here=False, runtimes=("nvidia",))
-    supply = Supply(engine, HostGpus("linux"))
-    unseen = query.situation(client, supply, None)
+    support = GpuSupport(engine, HostGpus("linux"))
+    unseen = query.situation(client, support, None)
     assert unseen.any
     assert unseen.gpus is None
-    seen = query.situation(client, supply, IMAGE)
+    seen = query.situation(client, support, IMAGE)
     assert seen.gpus == ()
     assert "could not select device driver" in seen.problem
     assert seen.hint

@@ -20,10 +20,10 @@ from runner.engines.docker import facts
 from runner.engines.docker.container import confinement
 from runner.engines.docker.endpoint import Endpoint
 from runner.engines.docker.gpu.options import (
-    CLOSED,
-    Supply,
-    passage,
-    passages,
+    NO_GPU,
+    GpuSupport,
+    grant_options,
+    way_options,
 )
 from runner.engines.docker.images.prepare import cuda_version
 
@@ -40,7 +40,7 @@ MACHINE = HostGpus(
     programs=("/usr/bin/nvidia-smi",),
 )
 ENGINE = DockerGpus("1.45")
-SUPPLY = Supply(ENGINE, MACHINE)
+SUPPORT = GpuSupport(ENGINE, MACHINE)
 
 
 def grant(*gpus: Gpu) -> GpuGrant:
@@ -53,16 +53,16 @@ def work(given: GpuGrant | None, profile: Profile = Profile.STRICT) -> Workspace
     )
 
 
-def settings(way: GpuWay, *gpus: Gpu, supply: Supply = SUPPLY) -> dict:
+def settings(way: GpuWay, *gpus: Gpu, support: GpuSupport = SUPPORT) -> dict:
     """The host's half of a container's settings, by one way to some GPUs."""
     given = grant(*gpus)
-    way_in = passage(way, given, supply)
+    way_in = way_options(way, given, support)
     return confinement.host_options(work(given), "n", {}, way_in)
 
 
 def names(way: GpuWay, image: list[str], *gpus: Gpu) -> dict[str, str]:
     given = grant(*gpus)
-    return confinement.variables(work(given), image, passage(way, given, SUPPLY))
+    return confinement.variables(work(given), image, way_options(way, given, SUPPORT))
 
 
 def test_a_device_request_names_the_granted_gpus_and_never_counts():
@@ -83,11 +83,11 @@ def test_a_device_request_names_the_granted_gpus_and_never_counts():
     ],
 )
 def test_cdi_names_a_gpu_as_its_specifications_do(known, gpu, device):
-    for supply in (
-        Supply(DockerGpus("1.45", cdi_devices=known), HostGpus("linux")),
-        Supply(ENGINE, HostGpus("linux", cdi=known)),
+    for support in (
+        GpuSupport(DockerGpus("1.45", cdi_devices=known), HostGpus("linux")),
+        GpuSupport(ENGINE, HostGpus("linux", cdi=known)),
     ):
-        (request,) = settings(GpuWay.CDI, gpu, supply=supply)["device_requests"]
+        (request,) = settings(GpuWay.CDI, gpu, support=support)["device_requests"]
         assert request["Driver"] == "cdi"
         assert request["DeviceIDs"] == [f"nvidia.com/gpu={device}"]
 
@@ -124,7 +124,7 @@ def test_the_drivers_files_are_mounted_read_only_where_the_search_paths_look():
 @pytest.mark.parametrize("profile", Profile)
 def test_no_way_to_a_gpu_loosens_the_confinement(way: GpuWay, profile: Profile):
     given = grant(FIRST)
-    passed = passage(way, given, SUPPLY)
+    passed = way_options(way, given, SUPPORT)
     with_gpu = confinement.host_options(work(given, profile), "n", {}, passed)
     without = confinement.host_options(work(None, profile), "n", {})
     ours = ("devices", "device_requests", "mounts")
@@ -153,7 +153,7 @@ def test_nvidias_own_runtime_adds_no_gpu_that_an_image_asks_for(way, visible):
 
 
 def test_a_run_without_a_gpu_closes_the_default_runtimes_way_too():
-    assert passages(None, None) == (CLOSED,)
+    assert grant_options(None, None) == (NO_GPU,)
     assert not {"devices", "device_requests"} & set(
         confinement.host_options(work(None), "n", {})
     )
@@ -180,7 +180,7 @@ def test_the_runs_user_joins_the_group_that_a_device_file_is_kept_to(tmp_path):
         machine = HostGpus("linux", nodes=tuple(map(str, paths)))
         options = [
             confinement.host_options(work(given), "n", {}, way)
-            for way in passages(given, Supply(ENGINE, machine))
+            for way in grant_options(given, GpuSupport(ENGINE, machine))
         ]
         return [each.get("group_add") for each in options]
 

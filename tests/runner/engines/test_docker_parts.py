@@ -31,8 +31,8 @@ from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.disk import sizes
 from runner.engines.docker.container.meter import parse
-from runner.engines.docker.endpoint import find, reachable
-from runner.engines.docker.exec.background import Feed
+from runner.engines.docker.endpoint import find, probe
+from runner.engines.docker.exec.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
@@ -90,7 +90,7 @@ def test_tls_is_used_where_it_is_asked_for():
 
 
 def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
-    answer = reachable({"HOME": str(tmp_path), "DOCKER_CONTEXT": "nowhere"})
+    answer = probe({"HOME": str(tmp_path), "DOCKER_CONTEXT": "nowhere"})
     assert "`nowhere`" in str(answer.problem)
 
 
@@ -103,7 +103,7 @@ def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
     ],
 )
 def test_an_engine_that_does_not_answer_is_told_with_its_address(host, said):
-    answer = reachable({"DOCKER_HOST": host})
+    answer = probe({"DOCKER_HOST": host})
     assert host in str(answer.problem)
     assert said in str(answer.problem)
     assert "DOCKER_HOST" in str(answer.problem)
@@ -131,7 +131,7 @@ def test_an_engine_that_is_too_old_is_refused_with_both_versions(monkeypatch):
 
 def test_asking_whether_an_engine_answers_does_not_import_the_sdk():
     script = (
-        "import sys; from runner.engines.docker import DockerEngine, reachable;"
+        "import sys; from runner.engines.docker import DockerEngine, probe;"
         "from runner.core import BuildSpec;"
         "DockerEngine().check(BuildSpec('x')); sys.exit('docker' in sys.modules)"
     )
@@ -174,7 +174,7 @@ def test_neighbouring_frames_of_a_stream_become_one_piece():
 
 
 def test_a_feed_gives_everything_in_order_and_then_is_done():
-    feed: Feed[int] = Feed(lambda: range(100), lambda: None)
+    feed: BackgroundReader[int] = BackgroundReader(lambda: range(100), lambda: None)
     got = []
     while not feed.done:
         item = feed.take(1)
@@ -188,7 +188,7 @@ def test_a_feed_says_what_its_source_raised():
         yield 1
         raise ValueError("broken")
 
-    feed: Feed[int] = Feed(source, lambda: None)
+    feed: BackgroundReader[int] = BackgroundReader(source, lambda: None)
     assert feed.take(1) == 1
     with pytest.raises(ValueError, match="broken"):
         feed.take(1)
@@ -202,7 +202,7 @@ def test_a_feed_that_is_closed_hangs_up_and_keeps_no_thread():
         while not hung.is_set():
             yield b"x"
 
-    feed: Feed[bytes] = Feed(source, hung.set)
+    feed: BackgroundReader[bytes] = BackgroundReader(source, hung.set)
     assert feed.take(1) == b"x"
     feed.close()
     assert hung.is_set()
@@ -486,7 +486,7 @@ def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp
     (project / "dir").rmdir()
     (project / "dir").symlink_to("../other")
 
-    for read in (context.checksums, context.archive):
+    for read in (context.checksum, context.archive):
         with pytest.raises(OSError, match="leads out"):
             read(project, names)
 

@@ -11,7 +11,7 @@ import pytest
 from runner.core.cancel import Cancel
 from runner.engines.docker.attach import upload
 from runner.engines.docker.client import connect
-from runner.engines.docker.endpoint import Answer, Endpoint
+from runner.engines.docker.endpoint import Endpoint, EngineProbe
 from runner.engines.docker.images.messages import messages
 
 API_TIMEOUT_S = 0.3
@@ -30,7 +30,7 @@ class SlowEngine(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked, self.may_answer = threading.Event(), threading.Event()
         url = f"tcp://127.0.0.1:{self.server_address[1]}"
-        self.answer = Answer(Endpoint(url, "a test"), api_version="1.41")
+        self.answer = EngineProbe(Endpoint(url, "a test"), api_version="1.41")
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -21,7 +21,7 @@ COMMAND = CommandStarted(0, "true")
 
 
 def told(watch: Watch) -> list:
-    return list(watch.told(GpuWay.NODES, iter([COMMAND])))
+    return list(watch.around(GpuWay.NODES, iter([COMMAND])))
 
 
 def test_the_first_look_is_taken_while_the_run_is_set_up():

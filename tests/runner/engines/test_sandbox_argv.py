@@ -15,7 +15,7 @@ from runner.core import (
     Profile,
 )
 from runner.engines.folders import Folders
-from runner.engines.launch import clean, joined, limited
+from runner.engines.launch import in_groups, with_environment, with_limits
 from runner.engines.local import bwrap, unshare
 from runner.engines.local.host import Host
 from runner.engines.local.layout import Gpus, Layout, layout
@@ -89,9 +89,9 @@ def test_unshare_tells_its_first_process_the_same(owner):
 
 
 def test_what_lies_over_usr_bin_is_laid_before_the_sandbox():
-    words = bwrap.argv(laid_out(over=True), ME, ["true"])
+    words = bwrap.argv(laid_out(overlay=True), ME, ["true"])
     assert words[0] == "unshare"
-    assert words.index("/t/run/over") < words.index("bwrap")
+    assert words.index("/t/run/overlay") < words.index("bwrap")
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,18 @@ def test_gnu_time_is_named_anew_in_a_line_and_in_words(line: str, said: str):
 
 def test_a_command_is_the_last_of_all_words():
     command = ["prog", "a b"]
-    limits = limited(command, Limits(open_files=9, file_bytes=1024), "word")
+    limits = with_limits(command, Limits(open_files=9, file_bytes=1024), "word")
     assert limits[-2:] == command
     assert "ulimit -n 9 " in limits[2]
     assert "ulimit -f 2 " in limits[2]
-    assert clean({"A": "b c"}, command) == ["/usr/bin/env", "-i", "A=b c", *command]
-    assert joined([], command) == command
-    assert joined(["/g/cgroup.procs"], command)[-3:] == ["/g/cgroup.procs", *command]
+    assert with_environment({"A": "b c"}, command) == [
+        "/usr/bin/env",
+        "-i",
+        "A=b c",
+        *command,
+    ]
+    assert in_groups([], command) == command
+    assert in_groups(["/g/cgroup.procs"], command)[-3:] == ["/g/cgroup.procs", *command]
 
 
 def test_device_files_of_gpus_are_seen_in_the_sandboxs_own_dev_and_no_others_are():

@@ -13,7 +13,7 @@ OWN = ("/dev/nvidia0", "/dev/nvidia1")
 def why(*closed: str) -> absence.Why:
     nodes = (*COMMON, *OWN)
     return absence.why(
-        absence.Traces(driver="580.1", nodes=nodes, closed=closed, user="ann")
+        absence.NvidiaPresence(driver="580.1", nodes=nodes, closed=closed, user="ann")
     )
 
 

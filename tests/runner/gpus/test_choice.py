@@ -43,21 +43,21 @@ def refused(request_, found):
 
 
 def test_a_number_asks_for_so_many():
-    assert choice.asked("2") == GpuRequest(count=2)
+    assert choice.parse("2") == GpuRequest(count=2)
 
 
 def test_zero_asks_for_none():
-    assert choice.asked("0") is None
+    assert choice.parse("0") is None
 
 
 def test_uuids_and_their_beginnings_are_taken_as_written():
-    asked = choice.asked(f"{ONE}, MIG-aaaa")
+    asked = choice.parse(f"{ONE}, MIG-aaaa")
     assert asked == GpuRequest(count=2, uuids=(ONE, "MIG-aaaa"))
 
 
 def test_a_slice_may_be_named_as_older_drivers_name_it():
     slice_ = f"MIG-{ONE}/7/0"
-    assert choice.asked(slice_) == GpuRequest(uuids=(slice_,))
+    assert choice.parse(slice_) == GpuRequest(uuids=(slice_,))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_slice_may_be_named_as_older_drivers_name_it():
 )
 def test_what_names_no_gpu_is_a_usage_error(text, said):
     with pytest.raises(UsageError) as error:
-        choice.asked(text)
+        choice.parse(text)
     assert said in str(error.value)
     assert "rai doctor" in str(error.value)
 
@@ -83,7 +83,7 @@ def test_what_names_no_gpu_is_a_usage_error(text, said):
 @given(st.text(max_size=30))
 def test_whatever_is_asked_gives_a_request_or_a_usage_error(text):
     try:
-        asked = choice.asked(text)
+        asked = choice.parse(text)
     except UsageError:
         return
     assert asked is None or asked.count >= 1

@@ -15,9 +15,9 @@ from runner.core import (
     Profile,
     Workspace,
 )
-from runner.engines.docker.gpu.options import CLOSED, Passage
+from runner.engines.docker.gpu.options import NO_GPU, GpuOptions
 from runner.engines.environment import environment
-from runner.gpu.watch import visible
+from runner.gpu.watch import visible_devices
 
 STRICT_USER = 10001
 FILE_OWNER_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
@@ -65,7 +65,7 @@ def mounts(
 
 
 def host_options(
-    work: Workspace, name: str, labels: Mapping[str, str], gpu: Passage = CLOSED
+    work: Workspace, name: str, labels: Mapping[str, str], gpu: GpuOptions = NO_GPU
 ) -> dict[str, Any]:
     """Give the host's half of the settings of the container that runs the commands.
 
@@ -91,7 +91,7 @@ def host_options(
 
 
 def variables(
-    work: Workspace, image_variables: list[str], gpu: Passage = CLOSED
+    work: Workspace, image_variables: list[str], gpu: GpuOptions = NO_GPU
 ) -> dict[str, str]:
     """Give the environment of the commands, the image's own included."""
     strict = work.profile is Profile.STRICT
@@ -101,7 +101,7 @@ def variables(
         user="rai" if strict else "root",
         home=home,
         image=work.image or "",
-        gpus=visible(work),
+        gpus=visible_devices(work),
         base=base,
     )
     cache = {"XDG_CACHE_HOME": "/tmp/.cache"}

@@ -27,7 +27,7 @@ FAILED_LOOKS = 2
 NO_SIZES = "the image has no `du` that prints sizes; use an image with coreutils"
 
 
-class DiskWatch:
+class ContainerDiskWatch:
     """Looks at the size of a run's writable places every few seconds.
 
     ``problem`` says why that did not work; empty where it always did.

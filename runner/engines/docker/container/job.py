@@ -15,9 +15,9 @@ from runner.core.events import (
 )
 from runner.engines.docker.client import Client
 from runner.engines.docker.container.reap import reap
-from runner.engines.docker.container.stage import Stage
+from runner.engines.docker.container.stage import RunContainers
 from runner.engines.docker.exec.steps import Steps
-from runner.engines.docker.gpu.options import Supply
+from runner.engines.docker.gpu.options import GpuSupport
 from runner.engines.sequence import in_order
 from runner.gpu.watch import Watch
 
@@ -25,15 +25,15 @@ THREADS = 4
 
 
 def run(
-    client: Client, work: Workspace, cancel: Cancel, supply: Supply | None
+    client: Client, work: Workspace, cancel: Cancel, support: GpuSupport | None
 ) -> Iterator[Event]:
     """Run the steps in a container of their own, and leave nothing behind.
 
-    ``supply`` is where its GPUs come from; None for a run without.
+    ``support`` is where its GPUs come from; None for a run without.
     """
     pool = ThreadPoolExecutor(THREADS, "docker")
-    stage = Stage(client, work, cancel, supply)
-    watch = _watch(client, work, stage, supply)
+    stage = RunContainers(client, work, cancel, support)
+    watch = _watch(client, work, stage, support)
     try:
         reaping = pool.submit(reap, client)
         yield Starting()
@@ -46,7 +46,7 @@ def run(
             wait([reaping])
         with Steps(client, stage.container, work, cancel) as steps:
             commands = in_order(work, cancel, steps.execute)
-            yield from watch.told(stage.way, commands)
+            yield from watch.around(stage.way, commands)
             yield Usage(steps.counters.peak_memory_bytes)
         yield from stage.build_folder(pool, idle=steps.idle)
         reaping.result()
@@ -56,13 +56,13 @@ def run(
 
 
 def _watch(
-    client: Client, work: Workspace, stage: Stage, supply: Supply | None
+    client: Client, work: Workspace, stage: RunContainers, support: GpuSupport | None
 ) -> Watch:
-    if supply is None:
+    if support is None:
         return Watch()
     from runner.engines.docker.gpu import query  # most runs need nothing of it
 
-    return query.watch(client, work.gpu, supply, lambda: stage.container)
+    return query.watch(client, work.gpu, support, lambda: stage.container)
 
 
 def _nothing_ran(work: Workspace) -> Iterator[Event]:

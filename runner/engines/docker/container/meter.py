@@ -48,7 +48,7 @@ class Counters(Struct, frozen=True):
     processes: int | None = None
 
 
-class Meter:
+class CounterReader:
     """Reads the counters of one running container."""
 
     def __init__(self, client: Client, container: str) -> None:

@@ -44,7 +44,7 @@ SLACK_S = 600.0
 """How much longer than its commands a run may take before others may clear it away."""
 
 
-class Stage:
+class RunContainers:
     """What the commands of one run work on; ``container`` is where they run.
 
     ``way`` is how the GPUs came into it; None without any.
@@ -55,11 +55,11 @@ class Stage:
         client: Client,
         work: Workspace,
         cancel: Cancel,
-        supply: options.Supply | None = None,
+        support: options.GpuSupport | None = None,
     ) -> None:
         self._client, self._work, self._cancel = client, work, cancel
-        self._supply = supply
-        self._refusals: list[tuple[GpuWay, str]] = []
+        self._support = support
+        self._failures: list[tuple[GpuWay, str]] = []
         self.way: GpuWay | None = None
         safe = re.sub(r"[^a-zA-Z0-9_.-]", "-", work.run_id)
         self.name = f"rai-{safe}-{secrets.token_hex(4)}"
@@ -83,7 +83,7 @@ class Stage:
             with failing("set up the run"):
                 for task in self._tasks:
                     task.result()
-        for way, said in self._refusals:
+        for way, said in self._failures:
             yield Warned(f"no GPU by {way.words}: {said}; another way is taken")
 
     def build_folder(self, pool: ThreadPoolExecutor, *, idle: bool) -> Iterator[Event]:
@@ -115,33 +115,33 @@ class Stage:
         if work.data:
             fill(client, self._image, work.data, self._labels, self._count)
         variables = image(client, self._image)["Config"].get("Env") or []
-        for passage in options.passages(work.gpu, self._supply):
-            if self._started(passage, variables):
+        for gpu in options.grant_options(work.gpu, self._support):
+            if self._started(gpu, variables):
                 return
-        raise options.refused(self._refusals)
+        raise options.all_failed(self._failures)
 
-    def _started(self, passage: options.Passage, variables: list[str]) -> bool:
+    def _started(self, gpu: options.GpuOptions, variables: list[str]) -> bool:
         """Start the container by one way to its GPUs; note where that way fails."""
         client = self._client
         try:
-            self.container = self._created(passage, variables)
+            self.container = self._created(gpu, variables)
             client.start(self.container)
         except APIError as error:
             failure = _not_started(error, self._image)
-            if passage.way is None or failure.problems[0].hint:
+            if gpu.way is None or failure.problems[0].hint:
                 raise failure from error
             said = " ".join(explained(error).split())
-            self._refusals.append((passage.way, said))
+            self._failures.append((gpu.way, said))
             if self.container:
                 self._remove_container(self.container)
                 self.container = ""
             return False
-        self.way = passage.way
+        self.way = gpu.way
         return True
 
-    def _created(self, passage: options.Passage, variables: list[str]) -> str:
+    def _created(self, gpu: options.GpuOptions, variables: list[str]) -> str:
         work, client = self._work, self._client
-        options = confinement.host_options(work, self.name, self._labels, passage)
+        options = confinement.host_options(work, self.name, self._labels, gpu)
         who = confinement.user(work.profile)
         made = client.create_container(
             self._image,
@@ -149,7 +149,7 @@ class Stage:
             entrypoint=confinement.SLEEPER,
             user=f"{who}:{who}",
             working_dir="/build",
-            environment=confinement.variables(work, variables, passage),
+            environment=confinement.variables(work, variables, gpu),
             labels=self._labels,
             healthcheck=confinement.NO_HEALTHCHECK,
             host_config=client.create_host_config(**options),

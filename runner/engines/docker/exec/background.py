@@ -15,7 +15,7 @@ WAIT_S = 0.2
 ASK_S = 0.5
 
 
-class Feed(Generic[T]):
+class BackgroundReader(Generic[T]):
     """Items as they come; reading stops while nobody takes them.
 
     ``hang_up`` makes the source end; it may be called while the source is being read.

@@ -58,18 +58,18 @@ class Execution:
         self._silent_s = self._waited_s = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._id = self._create(words(invocation))
-        self._feed = attach(client, self._id, self._has_left)
+        self._reader = attach(client, self._id, self._has_left)
 
     def output(self, wait_s: float) -> Iterator[tuple[Stream, bytes]]:
         """Give what the command has written, waiting a little; notice its end."""
         began = time.monotonic()
-        block = self._feed.take(wait_s)
+        block = self._reader.take(wait_s)
         now = time.monotonic()
         self._wait(now - began, heard=bool(block))
         if block:
             for stream, data in self._frames.feed(block):
                 yield from self._told(stream, data)
-        if self._feed.done or now >= self._look_at:
+        if self._reader.done or now >= self._look_at:
             self._look_at = now + LOOK_S
             self._look(now)
         if self.ended and self._refusal:
@@ -77,7 +77,7 @@ class Execution:
 
     def close(self) -> None:
         """Let go of the stream; whoever still holds its other end writes to nobody."""
-        self._feed.close()
+        self._reader.close()
 
     def _create(self, argv: list[str]) -> str:
         try:
@@ -113,8 +113,8 @@ class Execution:
             over = (
                 self._silent_s >= AFTERMATH_S or self._waited_s >= LONGEST_AFTERMATH_S
             )
-            self.ended = self._feed.done or over
-        elif self._feed.done:
+            self.ended = self._reader.done or over
+        elif self._reader.done:
             self.ended = not self._container_runs()
             time.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, LOOK_S)

@@ -25,8 +25,8 @@ from runner.core.events import (
 )
 from runner.engines.docker.client import APIError, Client, NotFound, failing
 from runner.engines.docker.container.confinement import SLEEPER_PROCESSES
-from runner.engines.docker.container.disk import DiskWatch
-from runner.engines.docker.container.meter import Counters, Meter
+from runner.engines.docker.container.disk import ContainerDiskWatch
+from runner.engines.docker.container.meter import CounterReader, Counters
 from runner.engines.docker.exec.execution import Execution
 
 POLL_S = 0.1
@@ -49,8 +49,8 @@ class Steps:
     ) -> None:
         self._client, self._container = client, container
         self._limits, self._cancel = work.limits, cancel
-        self._meter = Meter(client, container)
-        self._disk = DiskWatch(client, container, work)
+        self._meter = CounterReader(client, container)
+        self._disk = ContainerDiskWatch(client, container, work)
         self._warned = False
         self.counters = Counters()
         self._count()
@@ -73,7 +73,9 @@ class Steps:
         """Run one step for at most so long; return how it ended."""
         with failing(f"run `{step.command.text}`"):
             execution = Execution(self._client, self._container, step.invocation)
-            stop = _Stop(self._client, self._container, self._limits, self._count)
+            stop = _ContainerStop(
+                self._client, self._container, self._limits, self._count
+            )
             began, before = time.monotonic(), self.counters
             try:
                 yield from self._follow(step, execution, stop, began + limit_s)
@@ -82,7 +84,7 @@ class Steps:
             return self._finished(step, execution, stop, before, began)
 
     def _follow(
-        self, step: Step, execution: Execution, stop: _Stop, deadline: float
+        self, step: Step, execution: Execution, stop: _ContainerStop, deadline: float
     ) -> Iterator[Event]:
         """Pass the output on until the command has ended or is killed."""
         began = last = time.monotonic()
@@ -118,7 +120,7 @@ class Steps:
         self,
         step: Step,
         execution: Execution,
-        stop: _Stop,
+        stop: _ContainerStop,
         before: Counters,
         began: float,
     ) -> CommandFinished:
@@ -179,7 +181,7 @@ def _limit_met(
     return None
 
 
-class _Stop:
+class _ContainerStop:
     """Ends a command: SIGTERM to all processes, a time of grace, then SIGKILL."""
 
     def __init__(

@@ -31,7 +31,7 @@ NVIDIA = "/usr/local/nvidia"
 CAPABILITIES = ("compute", "utility")
 
 
-class Supply(Struct, frozen=True):
+class GpuSupport(Struct, frozen=True):
     """Where an engine's GPUs come from: what it tells, and what this machine does."""
 
     engine: DockerGpus
@@ -52,7 +52,7 @@ class Supply(Struct, frozen=True):
         return list(access.cdi_names(grant.gpus, known) or unknown)
 
 
-class Passage(Struct, frozen=True):
+class GpuOptions(Struct, frozen=True):
     """One way by which GPUs, or none, come into a container.
 
     ``options`` are of the host's half of its settings; ``mounts`` join the run's own.
@@ -72,21 +72,23 @@ class Passage(Struct, frozen=True):
         }
 
 
-CLOSED = Passage()
+NO_GPU = GpuOptions()
 """No GPU at all."""
 
 
-def passages(grant: GpuGrant | None, supply: Supply | None) -> tuple[Passage, ...]:
+def grant_options(
+    grant: GpuGrant | None, support: GpuSupport | None
+) -> tuple[GpuOptions, ...]:
     """Give the ways to try, in their order; without a grant the one to none."""
-    if grant is None or supply is None:
-        return (CLOSED,)
-    closed = watch.nodes(grant, supply.host) if supply.shared else ()
+    if grant is None or support is None:
+        return (NO_GPU,)
+    closed = watch.nodes(grant, support.host) if support.shared else ()
     groups = [("group_add", list(gids))] if (gids := watch.groups(closed)) else []
-    found = (passage(way, grant, supply) for way in grant.ways)
+    found = (way_options(way, grant, support) for way in grant.ways)
     return tuple(replace(each, options=(*each.options, *groups)) for each in found)
 
 
-def passage(way: GpuWay, grant: GpuGrant, supply: Supply) -> Passage:
+def way_options(way: GpuWay, grant: GpuGrant, support: GpuSupport) -> GpuOptions:
     """Say what one way adds to a container's settings. Pure."""
     match way:
         case GpuWay.REQUEST:
@@ -95,25 +97,27 @@ def passage(way: GpuWay, grant: GpuGrant, supply: Supply) -> Passage:
             request = DeviceRequest(
                 driver="nvidia", device_ids=ids, capabilities=wanted
             )
-            return Passage(way, (("device_requests", [request]),), visible=grant.uuids)
+            return GpuOptions(
+                way, (("device_requests", [request]),), visible=grant.uuids
+            )
         case GpuWay.CDI:
-            devices = supply.cdi_devices(grant)
+            devices = support.cdi_devices(grant)
             request = DeviceRequest(driver="cdi", device_ids=devices)
-            return Passage(way, (("device_requests", [request]),))
+            return GpuOptions(way, (("device_requests", [request]),))
         case GpuWay.NODES:
-            nodes = [f"{node}:{node}:rw" for node in watch.nodes(grant, supply.host)]
+            nodes = [f"{node}:{node}:rw" for node in watch.nodes(grant, support.host)]
             mounts = tuple(
                 Mount(target, source, type="bind", read_only=True)
-                for source, target in watch.files(supply.host, NVIDIA)
+                for source, target in watch.files(support.host, NVIDIA)
             )
-            return Passage(way, (("devices", nodes),), mounts)
+            return GpuOptions(way, (("devices", nodes),), mounts)
 
 
-def refused(refusals: Sequence[tuple[GpuWay, str]]) -> EngineError:
+def all_failed(failures: Sequence[tuple[GpuWay, str]]) -> EngineError:
     """Say that no way brought the GPUs into the container, and of each why."""
     problems = [
         Problem(f"no GPU in the container by {way.words}: {said}")
-        for way, said in refusals
+        for way, said in failures
     ]
     hint = Problem("no way to the GPU is left", hint="`rai doctor` explains each")
     return EngineError(*problems, hint, reason=Reason.GPU_ERROR)

@@ -19,7 +19,7 @@ from runner.core import (
 )
 from runner.engines.docker import attach, owner
 from runner.engines.docker.client import FAILURES, Client, explained
-from runner.engines.docker.gpu.options import CAPABILITIES, Supply
+from runner.engines.docker.gpu.options import CAPABILITIES, GpuSupport
 from runner.engines.environment import environment
 from runner.gpu import access, nvidia
 from runner.gpu.nvidia import smi
@@ -39,10 +39,10 @@ ALL = {
 """Only for looking; what a run is given is named by its UUID."""
 
 
-def situation(client: Client, supply: Supply, image: str | None) -> GpuSituation:
+def situation(client: Client, support: GpuSupport, image: str | None) -> GpuSituation:
     """Say what the engine can give; elsewhere, a container of ``image`` looks."""
-    states = nvidia.states(supply.host.gpus) if supply.shared else ()
-    found = access.docker(supply.engine, supply.host, states)
+    states = nvidia.states(support.host.gpus) if support.shared else ()
+    found = access.docker(support.engine, support.host, states)
     if found.gpus is not None or image is None or not found.open:
         return found
     answer = ask(client, image, found.open)
@@ -56,7 +56,7 @@ def situation(client: Client, supply: Supply, image: str | None) -> GpuSituation
     return replace(found, gpus=(), problem=problem, hint=hint)
 
 
-def ask(client: Client, image: str, order: Sequence[GpuWay]) -> smi.Answer:
+def ask(client: Client, image: str, order: Sequence[GpuWay]) -> smi.SmiReport:
     """Start nvidia-smi in a container by the first way that works, and read it.
 
     The answer's ``problem`` says of each way why it did not.
@@ -64,24 +64,24 @@ def ask(client: Client, image: str, order: Sequence[GpuWay]) -> smi.Answer:
     problems: list[str] = []
     for way in (way for way in order if way in ALL):
         try:
-            answer = smi.parse(_said(client, image, ALL[way]))
+            answer = smi.parse(_run_smi(client, image, ALL[way]))
         except FAILURES as error:
             problems.append(f"{way.words}: {explained(error)}")
             continue
         if answer.gpus:
             return answer
         problems.append(f"{way.words}: {answer.problem or 'nvidia-smi told nothing'}")
-    return smi.Answer(problem="; ".join(problems))
+    return smi.SmiReport(problem="; ".join(problems))
 
 
 def watch(
     client: Client,
     grant: GpuGrant | None,
-    supply: Supply,
+    support: GpuSupport,
     container: Callable[[], str],
 ) -> Watch:
     """Look at this machine's GPUs at once; at another's when the container stands."""
-    if not supply.shared:
+    if not support.shared:
         return Watch(grant, lambda gpus: states(client, container(), gpus))
     watch = Watch(grant, nvidia.states)
     watch.begin()
@@ -101,7 +101,7 @@ def states(client: Client, container: str, gpus: Sequence[Gpu]) -> tuple[GpuStat
     return ()
 
 
-def _said(client: Client, image: str, request: DeviceRequest) -> str:
+def _run_smi(client: Client, image: str, request: DeviceRequest) -> str:
     """Run nvidia-smi in a container of its own, as confined as a run's."""
     host = client.create_host_config(
         device_requests=[request],

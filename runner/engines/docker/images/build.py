@@ -1,4 +1,4 @@
-"""An image build, live, by BuildKit where the command line has it."""
+"""Build an image, with BuildKit if the docker command line has it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from runner.core.events import (
     Output,
 )
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
-from runner.engines.docker.endpoint import Answer, Endpoint
+from runner.engines.docker.endpoint import Endpoint, EngineProbe
 from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildLog, BuildxLog, ClassicLog
 from runner.engines.docker.images.messages import Message, OutOfTimeError, messages
@@ -36,26 +36,26 @@ PROBE_TIME_S = 10.0
 BUILD_OUTPUT_BYTES = 1 << 30
 
 WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
-"""Buildx would ask git about the project, and git does what the project's .git says."""
+"""Without these buildx runs git, which can run programs that the project names."""
 
 
 def build(
-    answer: Answer, plan: ImagePlan, project: Path, cancel: Cancel
+    probe: EngineProbe, plan: ImagePlan, project: Path, cancel: Cancel
 ) -> Iterator[Event]:
     """Build and tag the image; raise ImageError with the step that failed."""
     asked = plan.build
     if asked is None:
         raise EngineError(f"a plan to build {plan.reference} has no build")
-    buildx = _buildx(answer.endpoint)
+    buildx = _buildx(probe.endpoint)
     yield BuildStarted(plan.reference, plan.why, buildx or CLASSIC)
     try:
         if buildx:
-            yield from _by_buildx(answer.endpoint, plan, asked, project, cancel)
+            yield from _by_buildx(probe.endpoint, plan, asked, project, cancel)
         else:
-            yield from _by_engine(answer, plan, asked, project, cancel)
+            yield from _by_engine(probe, plan, asked, project, cancel)
     except OutOfTimeError:
         text = f"the image was not built within {plan.build_time_s:g} s"
-        hint = "raise its time limit, or do less in the Dockerfile"
+        hint = "raise its time limit, or shorten the Dockerfile"
         raise ImageError(Problem(text, hint=hint)) from None
 
 
@@ -125,7 +125,7 @@ def _by_buildx(
 
 
 def _by_engine(
-    answer: Answer,
+    probe: EngineProbe,
     plan: ImagePlan,
     asked: BuildImage,
     project: Path,
@@ -151,7 +151,7 @@ def _by_engine(
             )
 
         try:
-            for message in messages(answer, ask, cancel, plan.build_time_s):
+            for message in messages(probe, ask, cancel, plan.build_time_s):
                 if "error" in message:
                     log.end(message)
                     raise _failed(log)
@@ -162,11 +162,11 @@ def _by_engine(
             log.why = explained(error)
             raise _failed(log) from error
     if not cancel.requested:
-        tag(connect(answer), plan)
+        tag(connect(probe), plan)
 
 
 def tag(client: Client, plan: ImagePlan) -> None:
-    """Give a built image its further names."""
+    """Add the plan's other tags to a built image."""
     with failing(f"tag the image {plan.reference}"):
         for name in _tags(plan)[1:]:
             client.tag(plan.reference, name)

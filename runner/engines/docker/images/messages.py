@@ -1,4 +1,4 @@
-"""The engine's own tellings while it pulls, pushes or builds: one at a time."""
+"""The engine's progress messages while it pulls, pushes or builds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from runner.core.cancel import Cancel
 from runner.engines.docker.client import Client, capture, connect, hang_up
-from runner.engines.docker.endpoint import Answer
-from runner.engines.docker.exec.background import Feed
+from runner.engines.docker.endpoint import EngineProbe
+from runner.engines.docker.exec.background import BackgroundReader
 
 POLL_S = 0.1
 
@@ -17,35 +17,39 @@ Message = dict[str, Any]
 
 
 class OutOfTimeError(Exception):
-    """The engine took longer than it was given."""
+    """The engine took longer than the time limit."""
 
 
 def messages(
-    answer: Answer,
+    probe: EngineProbe,
     ask: Callable[[Client], Iterable[Message]],
     cancel: Cancel,
     time_s: float = float("inf"),
 ) -> Iterator[Message]:
-    """Ask the engine and give what it tells; stop the engine on cancel or too late.
+    """Send a request and yield the engine's messages; stop it on a cancel.
 
-    The connection is the question's own: hanging up is how the engine is told to stop.
+    The request has a connection of its own, since closing the connection is the only
+    way to make the engine stop.
+
+    Raises:
+        OutOfTimeError: no message came and ``time_s`` have passed.
     """
-    client = connect(answer, timeout_s=None)
+    client = connect(probe, timeout_s=None)
     responses = capture(client)
 
     def stop() -> None:
         for response in responses:
             hang_up(response)
 
-    feed: Feed[Message] = Feed(lambda: ask(client), stop)
+    reader: BackgroundReader[Message] = BackgroundReader(lambda: ask(client), stop)
     until = time.monotonic() + time_s
     try:
-        while not (feed.done or cancel.requested):
-            message = feed.take(POLL_S)
+        while not (reader.done or cancel.requested):
+            message = reader.take(POLL_S)
             if message is not None:
                 yield message
             elif time.monotonic() > until:
                 raise OutOfTimeError
     finally:
-        feed.close()
+        reader.close()
         client.close()

@@ -1,4 +1,4 @@
-"""Images: what the engine has, and carrying out a plan."""
+"""List an engine's images, and carry out a plan for one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import Event, ImageReady
 from runner.engines.docker.client import Client, NotFound, failing, image
-from runner.engines.docker.endpoint import Answer
+from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.images import (
     build,
     built,
@@ -32,7 +32,7 @@ from runner.images import parts
 
 
 def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
-    """Look up the engine's images, and what would go into a build."""
+    """Return the engine's images and the inputs of a build."""
     with failing("list its images"):
         version = client.version()
         found = client.images()
@@ -56,13 +56,13 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
 
 
 def prepare(
-    client: Client, answer: Answer, plan: ImagePlan, project: Path, cancel: Cancel
+    client: Client, probe: EngineProbe, plan: ImagePlan, project: Path, cancel: Cancel
 ) -> Iterator[Event]:
     """Pull or build as planned; the last event is ImageReady."""
     if plan.action is ImageAction.PULL:
-        yield from transfer.pull(answer, plan.reference, cancel)
+        yield from transfer.pull(probe, plan.reference, cancel)
     elif plan.action is ImageAction.BUILD:
-        yield from build.build(answer, plan, project, cancel)
+        yield from build.build(probe, plan, project, cancel)
         if not cancel.requested:
             _tag_for_the_next_run(client, plan)
     else:
@@ -71,7 +71,7 @@ def prepare(
         return
     if plan.action is ImageAction.BUILD and plan.build and plan.build.push:
         yield from transfer.push(
-            answer, plan.reference, plan.build.push.image_name, cancel
+            probe, plan.reference, plan.build.push.image_name, cancel
         )
     yield ImageReady(_used(client, plan))
 
@@ -82,7 +82,7 @@ def _present(found: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _tag_for_the_next_run(client: Client, plan: ImagePlan) -> None:
-    """Tag a build by the key that it has now, its bases being on the engine.
+    """Tag a build by the key that it has now that its bases are on the engine.
 
     The key of the plan lacks a base that the build itself pulled. Files edited since
     are not in the image, so only the bases are looked up again.
@@ -101,7 +101,7 @@ def _used(client: Client, plan: ImagePlan) -> ImageUsed:
         try:
             found = image(client, plan.reference)
         except NotFound as error:
-            text = f"the image {plan.reference} is not on the engine any more"
+            text = f"the image {plan.reference} is no longer on the engine"
             raise ImageError(text, reason=Reason.IMAGE_NOT_FOUND) from error
     digests = found.get("RepoDigests") or ()
     digest = digests[0].partition("@")[2] if digests else found["Id"]
@@ -110,7 +110,7 @@ def _used(client: Client, plan: ImagePlan) -> ImageUsed:
 
 
 def cuda_version(config: Mapping[str, Any]) -> str:
-    """Return an image's CUDA version: from its label, else as NVIDIA's images do."""
+    """Return an image's CUDA version: from rai's label, else from CUDA_VERSION."""
     labels = config.get("Labels") or {}
     variables = dict(line.partition("=")[::2] for line in config.get("Env") or ())
     return str(labels.get("rai.cuda") or variables.get("CUDA_VERSION") or "")

@@ -1,4 +1,4 @@
-"""Images to and from registries."""
+"""Pull and push images."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from runner.core.events import (
     PullStarted,
 )
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
-from runner.engines.docker.endpoint import Answer
+from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.images.messages import Message, messages
 
 BASE_HINT = (
-    "check its name and that its registry is reached from here; "
-    "where no registry is, image/make-base makes debian:bookworm-slim"
+    "check its name, and that its registry can be reached from here; "
+    "without a registry, image/make-base makes debian:bookworm-slim"
 )
 
 
-def pull(answer: Answer, reference: str, cancel: Cancel) -> Iterator[Event]:
-    """Fetch an image, telling how far it has come."""
+def pull(probe: EngineProbe, reference: str, cancel: Cancel) -> Iterator[Event]:
+    """Pull an image; yield PullStarted and Progress. Raise ImageError if it fails."""
     name, tag = split(reference)
 
     def ask(client: Client) -> Iterator[Message]:
-        told: Iterator[Message] = client.pull(name, tag, stream=True, decode=True)
-        return told
+        found: Iterator[Message] = client.pull(name, tag, stream=True, decode=True)
+        return found
 
     yield PullStarted(reference)
     layers: dict[str, tuple[int, int]] = {}
     try:
-        for message in messages(answer, ask, cancel):
+        for message in messages(probe, ask, cancel):
             if "error" in message:
                 raise _not_found(reference, message["error"])
             if _downloads(message, layers):
@@ -46,20 +46,20 @@ def pull(answer: Answer, reference: str, cancel: Cancel) -> Iterator[Event]:
 
 
 def push(
-    answer: Answer, reference: str, target: str, cancel: Cancel
+    probe: EngineProbe, reference: str, target: str, cancel: Cancel
 ) -> Iterator[Event]:
-    """Give an image the name it shall have in its registry, and send it there."""
+    """Tag an image with its name in a registry, and push it there."""
     name, tag = split(target)
     with failing(f"name the image {target}"):
-        connect(answer).tag(reference, name, tag)
+        connect(probe).tag(reference, name, tag)
 
     def ask(client: Client) -> Iterator[Message]:
-        told: Iterator[Message] = client.push(name, tag, stream=True, decode=True)
-        return told
+        found: Iterator[Message] = client.push(name, tag, stream=True, decode=True)
+        return found
 
     yield BuildOutput(f"pushing {target}\n")
     try:
-        for message in messages(answer, ask, cancel):
+        for message in messages(probe, ask, cancel):
             if "error" in message:
                 raise _not_pushed(target, message["error"])
     except FAILURES as error:
@@ -67,12 +67,12 @@ def push(
 
 
 def split(reference: str) -> tuple[str, str]:
-    """Part an image's name from its tag or digest; without either it is latest."""
+    """Split a reference into name and tag or digest; the default tag is latest."""
     if "@" in reference:
         name, _, digest = reference.partition("@")
         return name, digest
     name, _, tag = reference.rpartition(":")
-    if not name or "/" in tag:  # that colon was a registry's port
+    if not name or "/" in tag:  # the colon is that of a registry's port
         return reference, "latest"
     return name, tag
 
@@ -91,5 +91,5 @@ def _not_found(reference: str, said: str) -> ImageError:
 
 
 def _not_pushed(target: str, said: str) -> ImageError:
-    hint = "`docker login` to its registry, or leave `push` out"
+    hint = "log in with `docker login`, or remove `push` from the build file"
     return ImageError(Problem(f"{target} cannot be pushed: {said}", hint=hint))
