@@ -82,12 +82,23 @@ def test_every_engine_and_exit_status_is_documented():
 
 
 def test_every_setting_is_documented():
-    from runner.store import settings
+    from runner.core import quantities
+    from runner.store.settings import SETTINGS, Settings
 
     page = (DOCS / "settings.md").read_text()
-    for setting in settings._SETTINGS:
-        assert f"| `{setting.key}` |" in page
-        assert f"`{setting.variable}`" in page
+    for setting in SETTINGS:
+        option = f" `{setting.option}` " if setting.option else " "
+        row = f"| `{setting.key}` |{option}| `{setting.variable}` |"
+        (found,) = (line for line in page.splitlines() if line.startswith(row))
+        default, meaning = found.removeprefix(row).split("|")[:2]
+        assert meaning.strip().startswith(setting.meaning)
+        match getattr(Settings(Path()), setting.key):
+            case bool() as value:
+                assert default.strip() == f"`{str(value).lower()}`"
+            case float() as value:
+                assert default.strip() == f"`{quantities.duration_text(value)}`"
+            case str() as value:
+                assert default.strip() == f"`{value}`"
 
 
 def test_every_limit_is_documented_with_its_default():

@@ -1,4 +1,4 @@
-"""Shared by most commands: the settings, the home folder, `--json`, and RUN."""
+"""Shared by most commands: settings and their options, the home folder, `--json`, RUN."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from runner.store.settings import SETTINGS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -14,6 +16,21 @@ if TYPE_CHECKING:
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
 
+
+def _option(key: str) -> Any:  # noqa: ANN401 - as typer types its options
+    """Make a setting's option. Its variable is read with the others, not by typer.
+
+    Typer would read it as if the option were given, and a wrong value be reported so.
+    """
+    setting = next(setting for setting in SETTINGS if setting.key == key)
+    text = setting.meaning[:1].upper() + setting.meaning[1:]
+    return typer.Option(setting.option, help=f"{text}. [env var: {setting.variable}]")
+
+
+Engine = Annotated[str | None, _option("engine")]
+Profile = Annotated[str | None, _option("profile")]
+Progress = Annotated[str | None, _option("progress")]
+Wait = Annotated[str | None, _option("gpu_wait")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")

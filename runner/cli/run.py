@@ -19,18 +19,12 @@ def run(
     path: Annotated[
         Path, typer.Option("--path", "-p", help="The project's folder.")
     ] = Path(),
-    engine: Annotated[
-        str | None, typer.Option(help="auto, docker, local or bare (RAI_ENGINE).")
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="strict or compatible (RAI_PROFILE).")
-    ] = None,
+    engine: common.Engine = None,
+    profile: common.Profile = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Run the rest after a failure.")
     ] = False,
-    progress: Annotated[
-        str | None, typer.Option(help="auto, tty, plain or quiet (RAI_PROGRESS).")
-    ] = None,
+    progress: common.Progress = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Unpack the build folder to here."),
@@ -50,10 +44,7 @@ def run(
             metavar="N|UUID,...", help="GPUs, in place of the file's; 0 for none."
         ),
     ] = None,
-    wait: Annotated[
-        str | None,
-        typer.Option(help="Wait this long for GPUs in use: 0, 10m (RAI_GPU_WAIT)."),
-    ] = None,
+    wait: common.Wait = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""

@@ -18,9 +18,7 @@ def validate(
         Path,
         typer.Option("--path", "-p", help="The project's folder, or its build file."),
     ] = Path(),
-    engine: Annotated[
-        str | None, typer.Option(help="auto, docker, local or bare (RAI_ENGINE).")
-    ] = None,
+    engine: common.Engine = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and show the plan of its run.
