@@ -1,4 +1,4 @@
-"""Shared by most commands: settings and their options, the home folder, `--json`, RUN."""
+"""Shared by most commands: settings and their options, the home, `--json`, and RUN."""
 
 from __future__ import annotations
 
