@@ -1,4 +1,4 @@
-# The doors. `make run` and `make test` set up all they need in .venv by themselves.
+# `make run` and `make test` set up all they need in .venv by themselves.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,16 +6,24 @@ ARGS   ?=
 # An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
 GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
-.PHONY: help run test fast mxnet check format kernels gpu bench results table clean
+# Tests wait for engines more than they work, so more than a worker a core pays.
+WORKERS ?= 4
+TESTS  := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+USUAL  := not slow and not gpu and not mxnet and not train
+
+.PHONY: help run test test-all fast mxnet check format kernels gpu bench results table clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
 
-test: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that need a GPU, MXNet or PyTorch
+	@$(TESTS) -m '$(USUAL)' $(ARGS)
 
-fast: $(VENV)/.ready-dev ## the tests that need no Docker, no sandbox, no GPU
-	@$(BIN)/python -m pytest -m 'not docker and not local and not gpu' $(ARGS)
+test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
+	@$(TESTS) $(ARGS)
+
+fast: $(VENV)/.ready-dev ## the tests that need no Docker and no sandbox, compile no kernels, start no programs
+	@$(TESTS) -m '$(USUAL) and not docker and not local and not kernels and not programs' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'
@@ -49,10 +57,10 @@ bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.j
 table: $(VENV)/.ready-dev ## write the README's table of editions from what was measured
 	@$(BIN)/python -m benchmarks.table
 
-help: ## say what the doors are
-	@sed -n 's/^\([a-z]*\):.*## /\1: /p' Makefile
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
 
-clean: ## remove what these doors made
+clean: ## remove what these targets made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:

@@ -18,7 +18,7 @@ import pytest
 import variants
 from compiler import FOLDER, Unit
 from errors import UsageError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import VARIANTS
 from shapes import ConvShape, between
@@ -59,6 +59,7 @@ def test_every_variant_covers_each_layer_of_each_edition_once(variant, shape):
 
 
 @EVERY_RUNG
+@settings(max_examples=40)
 @given(shape=ODD)
 def test_a_variant_covers_any_shape_once_or_refuses_it(variant, shape):
     if variant.refusal(shape) is None:

@@ -14,6 +14,8 @@ import pytest
 
 from runner import events
 
+pytestmark = pytest.mark.programs
+
 RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
 commands:

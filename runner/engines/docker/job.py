@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from runner.cancel import Cancel
+from runner.engines.docker import owner
 from runner.engines.docker.client import Client
 from runner.engines.docker.gpu import Supply
 from runner.engines.docker.reap import reap
@@ -30,7 +31,7 @@ def run(
     stage = Stage(client, work, cancel, supply)
     watch = _watch(client, work, stage, supply)
     try:
-        reaping = pool.submit(reap, client)
+        reaping = pool.submit(reap, client, owner.here())
         yield Starting()
         yield from stage.set_up(pool)
         if cancel.requested:

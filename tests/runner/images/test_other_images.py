@@ -8,11 +8,12 @@ from collections.abc import Callable
 import docker
 import pytest
 
+from tests.runner.engines.running import RUN_ID
 from tests.runner.images.test_gpu_image import IMPORTS, MB, project
 
 pytestmark = pytest.mark.docker
 
-TOOLKIT = "rai-test/toolkit:1"
+TOOLKIT = f"rai-test/toolkit-{RUN_ID}:1"
 """A stand-in for NVIDIA's devel images: a base with a toolkit where theirs is."""
 
 
