@@ -6,9 +6,10 @@ ARGS   ?=
 # An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
 GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
-# Tests wait for engines more than they work, so more than a worker a core pays.
+# What Python compiles is kept. Tests wait for engines more than they work, so that some more
+# workers than cores pay.
+TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 WORKERS ?= 4
-TESTS  := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 USUAL  := not slow and not gpu and not mxnet and not train
 
 .PHONY: help run test test-all fast mxnet check format kernels gpu bench results table clean
@@ -17,13 +18,13 @@ run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the 
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
 
 test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that need a GPU, MXNet or PyTorch
-	@$(TESTS) -m '$(USUAL)' $(ARGS)
+	@$(TESTS) -n $(WORKERS) -m '$(USUAL)' $(ARGS)
 
 test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
-	@$(TESTS) $(ARGS)
+	@$(TESTS) -n $(WORKERS) $(ARGS)
 
 fast: $(VENV)/.ready-dev ## the tests that need no Docker and no sandbox, compile no kernels, start no programs
-	@$(TESTS) -m '$(USUAL) and not docker and not local and not kernels and not programs' $(ARGS)
+	@$(TESTS) -n auto -m '$(USUAL) and not docker and not local and not kernels and not programs' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'

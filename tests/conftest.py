@@ -119,6 +119,7 @@ def pytest_configure() -> None:
     settings.load_profile("any speed")
 
 
+@pytest.hookimpl(trylast=True)  # what was asked for by -m and -k is known by then
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
@@ -131,10 +132,9 @@ def pytest_collection_modifyitems(
         config.hook.pytest_deselected(items=away)
         items[:] = [item for item in items if not item.get_closest_marker("data")]
     for item in items:
-        for name, probe in _PROBES.items():
-            if item.get_closest_marker(name) is None or name in REQUIRED:
-                continue
-            if why := probe():
+        needed = {marker.name for marker in item.iter_markers()} & _PROBES.keys()
+        for name in needed - REQUIRED:
+            if why := _PROBES[name]():
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {why}"))
 
 

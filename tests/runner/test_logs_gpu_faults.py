@@ -138,7 +138,7 @@ RESEMBLING = [
     [(kind, line) for kind, lines in TOLD.items() for line in lines],
 )
 def test_a_fault_is_known_by_the_line_that_tells_it(kind, line):
-    before = "loss 0.5\n" * 9_000
+    before = "loss 0.5\n" * 900
     found = find(f"{before}  {line}\r\n{before}")
 
     assert found.gpu_faults == (GpuFault(kind, line[:LONGEST_LINE]),)

@@ -116,8 +116,9 @@ def test_every_versions_launches_are_put_together_by_kernel(text):
     assert rounded(find(text)) == (TABLE,)
 
 
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("text", [NOW, DATED], ids=["now", "dated"])
-def test_a_cut_anywhere_changes_no_figure(text):
+def test_a_cut_anywhere_changes_no_figure(text, step):
     start = text.index("[411]")
 
     def cut(place: int) -> str:
@@ -125,7 +126,7 @@ def test_a_cut_anywhere_changes_no_figure(text):
 
     changed = [
         place
-        for place in range(start, len(text))
+        for place in range(start, len(text), step)
         if rounded(find(cut(place))) != (TABLE,)
     ]
 
