@@ -134,6 +134,7 @@ def test_an_archive_whose_content_was_changed_is_refused(folder, five):
         (gzip.compress(gzip.compress(idx(np.zeros((5, 28, 28))))), "not IDX of bytes"),
         (gzip.compress(b""), "truncated in its header"),
     ],
+    ids=["more behind", "too long", "too short", "packed twice", "empty"],
 )
 def test_an_archive_of_anything_else_is_refused(folder, five, content, problem):
     (folder / f"{IMAGES}.gz").write_bytes(content)
