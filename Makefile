@@ -49,13 +49,13 @@ gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 100
 	@$(BIN)/python project/bench.py
 	@$(BIN)/python project/results.py
 
-results: $(VENV)/.ready-dev ## write RESULTS.md, the README's kernels and the plot from measurements/
+results: $(VENV)/.ready-dev ## write RESULTS.md, the figures of docs/kernels.md and the plot from measurements/
 	@$(BIN)/python project/results.py
 
 bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.jsonl
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-table: $(VENV)/.ready-dev ## write the README's table of editions from what was measured
+table: $(VENV)/.ready-dev ## write the table of editions in docs/project.md from what was measured
 	@$(BIN)/python -m benchmarks.table
 
 help: ## list the targets

@@ -1,1 +1,1 @@
-"""What rai costs, measured: `make bench`. Rows are kept in results.jsonl."""
+"""Benchmarks of rai's overhead (`make bench`); rows are appended to results.jsonl."""

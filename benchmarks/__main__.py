@@ -1,4 +1,4 @@
-"""Run the benchmarks that are named, or all: python -m benchmarks [NAME...]."""
+"""Run the named benchmarks, or all: python -m benchmarks [NAME...]."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from importlib import import_module
 from benchmarks import rows
 
 NAMES = (
+    "code",
     "startup",
+    "turns",
     "local_engine",
     "docker_engine",
     "stream",
@@ -25,12 +27,12 @@ NAMES = (
 
 
 def main() -> None:
-    """Measure, and keep a row of each figure."""
-    # As for users, whose Python keeps the bytecode of what it loads.
+    """Run benchmarks and append their rows."""
+    # Python caches bytecode for users too.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name in sys.argv[1:] or NAMES:
         if name not in NAMES:
-            sys.exit(f"no benchmark {name!r}; there are {', '.join(NAMES)}")
+            sys.exit(f"unknown benchmark {name!r}; choose from {', '.join(NAMES)}")
         for measured in import_module(f"benchmarks.{name}").measure():
             rows.keep(measured)
 

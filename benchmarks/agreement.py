@@ -1,4 +1,4 @@
-"""Every model on every backend that works here: accuracy, agreement, Op Times."""
+"""Measure accuracy, agreement and Op Times of every model on every backend."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from benchmarks import rows
 from benchmarks.programs import program
 
 WORDS = shlex.split(os.environ.get("RAI_BENCH_AGREEMENT", "--rounds 3"))
-"""What agreement.py is asked for: fewer backends, for example."""
+"""Options for agreement.py, for example fewer backends."""
 
 ON_CPU = ("float64", "numpy", "c++", "mxnet")
 GOAL = "every prediction is float64's, ties apart"
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Compare all; where RAI_MODELS_DIR is set, its models beside our own."""
+    """Compare our models, and those of RAI_MODELS_DIR if it is set."""
     yield from _compared({})
     if folder := os.environ.get("RAI_MODELS_DIR"):
         yield from _compared({"RAI_MODELS_DIR": folder})
@@ -46,7 +46,7 @@ def _compared(models: dict[str, str]) -> Iterator[dict[str, object]]:
 
 @cache
 def _gpu() -> str:
-    """Name the GPU that programs here take, the first."""
+    """Return the name of the first GPU, which programs use."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0]

@@ -1,6 +1,6 @@
-"""The calls that the docker engine makes for `true`, by the SDK alone, in order.
+"""The same calls as the docker engine makes for `true`, by the SDK only.
 
-Run as a process of its own by the benchmark `docker_engine`; it lacks rai's own work.
+The benchmark `docker_engine` runs it as a process, without rai's own work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IDLE = ["/bin/sh", "-c", "while sleep 3600; do :; done"]
 
 
 def main(image: str, name: str) -> None:
-    """Send a project, run `true` in a container, fetch the build folder, clear up."""
+    """Upload a project, run `true`, download the build folder, and clean up."""
     api = docker.APIClient(version="1.41")
     mounts = [Mount(f"/{f}", f"{name}-{f}", no_copy=True) for f in ("src", "build")]
     with ThreadPoolExecutor(2) as pool:

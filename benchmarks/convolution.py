@@ -1,4 +1,4 @@
-"""Our convolution on the CPU against PyTorch's and MXNet's, on the same threads.
+"""Compare our convolution on the CPU with PyTorch's and MXNet's, on the same threads.
 
 The libraries live in interpreters of their own: RAI_BENCH_TORCH and RAI_BENCH_MXNET
 name each one's Python. One that is not named is not measured, which is said.
@@ -28,20 +28,20 @@ PIECES = (32, 64, 128, 256)  # and all images at once
 ROUNDS, TURN_S, TRIAL_S = 9, 0.5, 0.2
 MOST_ERROR = 1e-5
 QUIET_S = 0.1  # for threads of the one before that still spin
-# Memory that was given back stays: else a large output would be new at every call.
+# Keep freed memory, so that a large output is not mapped again at every call.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 62)}
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a library is asked: images of a piece, and how they are laid out."""
+    """A configuration of a library: images per piece, and their layout."""
 
     piece: int
     layout: str
 
 
 class Library:
-    """A library in its own process, and how fast it is in its best way."""
+    """A library in its own process, and its times in its fastest configuration."""
 
     def __init__(self, name: str, python: str, threads: int) -> None:
         environment = {**os.environ, **KEEP_MEMORY, "OMP_NUM_THREADS": str(threads)}
@@ -70,12 +70,12 @@ class Library:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            sys.exit(f"{self.name} ended with status {self._process.wait()}")
+            sys.exit(f"{self.name} exited with status {self._process.wait()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def prepare(self, layer: list[int], images: int, way: Way) -> None:
-        """Make what is needed to run; a wrong result ends the benchmark."""
+        """Prepare a configuration and check its result; exit if it is wrong."""
         said = self._ask(
             do="prepare",
             layer=layer,
@@ -84,16 +84,16 @@ class Library:
             layout=way.layout,
         )
         if not said["error"] < MOST_ERROR:
-            sys.exit(f"{self.name} is wrong by {said['error']:.1e} in {way}")
+            sys.exit(f"{self.name} has an error of {said['error']:.1e} in {way}")
 
     def time(self, turn_s: float) -> list[float]:
-        """Run for a turn, when all is quiet; give the seconds of every run."""
+        """Run for a turn after a pause; return the seconds of every run."""
         time.sleep(QUIET_S)
         seconds: list[float] = self._ask(do="time", turn_s=turn_s)["seconds"]
         return seconds
 
     def best(self, layer: list[int], images: int) -> Way:
-        """Give every way a short turn; leave the fastest prepared."""
+        """Try every configuration for a short turn; prepare the fastest."""
         tried: dict[Way, float] = {}
         for layout in self._layouts:
             for piece in (*PIECES, images):
@@ -106,7 +106,7 @@ class Library:
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Take turns with each library in its best way; compare the medians."""
+    """Run each library's fastest configuration in turns; compare the medians."""
     threads = len(os.sched_getaffinity(0))
     with ExitStack() as stack:
         pythons = {"ours": sys.executable, **peers()}
@@ -122,13 +122,13 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def peers() -> dict[str, str]:
-    """Name the Pythons that were given; say which were not."""
+    """Return the given Pythons; print which are missing."""
     found = {}
     for name, variable in PYTHONS.items():
         if python := os.environ.get(variable):
             found[name] = python
         else:
-            print(f"{name}: not measured: {variable} names no Python that has it")
+            print(f"{name}: not measured: set {variable} to a Python that has it")
     return found
 
 

@@ -1,11 +1,11 @@
-"""One library's convolution, timed in an interpreter of its own.
+"""Time one library's convolution in its own interpreter.
 
-Run by the benchmark `convolution`, by each library's own Python: PyTorch and MXNet in
-one process would fight over OpenMP. A request is a line of JSON, and so is its answer.
+The benchmark `convolution` runs it with each library's own Python, since PyTorch and
+MXNet conflict over OpenMP in one process. Requests and answers are lines of JSON.
 
-What a library gives stays in the layout in which it is fastest, and is not copied.
-Memory is there before the clock starts: ours and MXNet's outputs are made before,
-PyTorch's come from memory that the first call, which does not count, has touched.
+Outputs stay in the layout in which a library is fastest. Their memory is mapped before
+the measurement: ours and MXNet's are allocated before, PyTorch's reuse memory of the
+first call, which does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHECKED = 2  # images
 
 
 class Ours:
-    """The project's own."""
+    """The project's convolution."""
 
     layouts = ("nchw",)
 
@@ -43,11 +43,11 @@ class Ours:
         self.version = "rai"
 
     def parts(self, x: np.ndarray, piece: int, layout: str) -> list[Part]:
-        """Cut the images."""
+        """Split the images into pieces."""
         return [x[n : n + piece] for n in range(0, len(x), piece)]
 
     def run(self, parts: list[Part], weights: np.ndarray, layout: str) -> Run:
-        """Write all pieces into the same memory."""
+        """Compute all pieces into the same array."""
         side = weights.shape[2] - 1
         rows, columns = (size - side for size in parts[0].shape[2:])
         y = np.zeros((len(parts[0]), len(weights), rows, columns), np.float32)
@@ -61,12 +61,12 @@ class Ours:
         return run
 
     def numbers(self, last: np.ndarray) -> np.ndarray:
-        """Give what came out last."""
+        """Return the last output."""
         return last
 
 
 class Torch:
-    """PyTorch's conv2d, which is oneDNN's."""
+    """PyTorch's conv2d, which calls oneDNN."""
 
     layouts = ("nchw", "nhwc", "mkldnn")
 
@@ -87,12 +87,12 @@ class Torch:
         return tensor.to(memory_format=wanted)
 
     def parts(self, x: np.ndarray, piece: int, layout: str) -> list[Part]:
-        """Cut the images, and lay them out."""
+        """Split the images into pieces, and convert their layout."""
         cut = (x[n : n + piece] for n in range(0, len(x), piece))
         return [self._laid(part, layout) for part in cut]
 
     def run(self, parts: list[Part], weights: np.ndarray, layout: str) -> Run:
-        """Let every piece's output go before the next one."""
+        """Compute all pieces, freeing each output before the next."""
         laid = self._laid(weights, "nchw" if layout == "mkldnn" else layout)
         convolve = self._torch.conv2d
 
@@ -104,14 +104,14 @@ class Torch:
         return run
 
     def numbers(self, last: Part) -> np.ndarray:
-        """Give what came out last."""
+        """Return the last output."""
         dense = last.to_dense() if last.is_mkldnn else last
         found: np.ndarray = dense.numpy()
         return found
 
 
 class Mxnet:
-    """MXNet's Convolution, which is oneDNN's of its time."""
+    """MXNet's Convolution, which calls an older oneDNN."""
 
     layouts = ("nchw",)
 
@@ -123,12 +123,12 @@ class Mxnet:
         self.version = f"mxnet {mxnet.__version__}"
 
     def parts(self, x: np.ndarray, piece: int, layout: str) -> list[Part]:
-        """Cut the images."""
+        """Split the images into pieces."""
         array = self._mxnet.nd.array(x)
         return [array[n : n + piece] for n in range(0, len(x), piece)]
 
     def run(self, parts: list[Part], weights: np.ndarray, layout: str) -> Run:
-        """Write all pieces into the same memory, but for a shorter last one."""
+        """Compute all pieces into the same array, except a shorter last one."""
         nd = self._mxnet.nd
         maps, _, kernel, _ = weights.shape
         rows, columns = (size - kernel + 1 for size in parts[0].shape[2:])
@@ -147,7 +147,7 @@ class Mxnet:
         return run
 
     def numbers(self, last: Part) -> np.ndarray:
-        """Give what came out last."""
+        """Return the last output."""
         found: np.ndarray = last.asnumpy()
         return found
 
@@ -156,14 +156,14 @@ LIBRARIES = {"ours": Ours, "pytorch": Torch, "mxnet": Mxnet}
 
 
 class Worker:
-    """A library, and what it was last told to prepare."""
+    """A library and its current configuration."""
 
     def __init__(self, name: str) -> None:
         self._library = LIBRARIES[name]()
         self._run: Run | None = None
 
     def about(self) -> dict[str, Any]:
-        """Say the library's version and its layouts."""
+        """Return the library's version and layouts."""
         return {
             "version": self._library.version,
             "layouts": list(self._library.layouts),
@@ -173,7 +173,7 @@ class Worker:
     def prepare(
         self, layer: list[int], images: int, piece: int, layout: str
     ) -> dict[str, Any]:
-        """Make the same images and weights in every library; run once, and check."""
+        """Make the same images and weights in every library; run once and check."""
         self._run = None  # what was before goes first
         channels, maps, kernel, size = layer
         rng = np.random.default_rng(SEED)
@@ -187,7 +187,7 @@ class Worker:
         return {"error": np.linalg.norm(last - right) / np.linalg.norm(right)}
 
     def time(self, turn_s: float) -> dict[str, Any]:
-        """Run by the clock for a turn, after a run without it that wakes the cores."""
+        """Time runs for a turn, after a run that warms up the cores."""
         assert self._run is not None
         self._run()
         seconds: list[float] = []
@@ -199,7 +199,7 @@ class Worker:
 
 
 def main() -> None:
-    """Answer requests until there are no more; what libraries say goes elsewhere."""
+    """Answer requests until the end of input; redirect the libraries' output."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     worker = Worker(sys.argv[1])

@@ -1,4 +1,4 @@
-"""What the docker engine adds to `docker run`, and to the same calls made bare."""
+"""Measure the docker engine's overhead over `docker run` and the SDK."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MORE_THAN_SDK_S = 0.1
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Take turns: `rai run`, `docker run --rm`, and the bare SDK calls, of `true`."""
+    """Run `true` in turns with `rai run`, `docker run --rm`, and the SDK calls."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RAI_HOME"] = f"{folder}/home"
         project = projects.write(Path(folder, "p"), projects.TRUE)

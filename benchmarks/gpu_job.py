@@ -1,4 +1,4 @@
-"""The milestones on a GPU: the default job, and our kernels at three sizes."""
+"""Measure the milestones on a GPU: the default job, and our kernels at three sizes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SPEC = (
 def measure() -> Iterator[dict[str, object]]:
     """Run the default job, then each script at each size, both in the image.
 
-    The times of the commands are what the record says of them, Op Times what the
-    scripts print: first calls, as the course measures.
+    Times of commands are from the record, Op Times from the scripts' output: single
+    first calls, as in the course.
     """
     if not projects.gpu_here():
         return
@@ -65,7 +65,7 @@ def _whole(record: dict[str, Any]) -> dict[str, object]:
 
 
 def _op_times(command: dict[str, Any], gpu: str) -> Iterator[dict[str, object]]:
-    """Give a row for each inference of a script."""
+    """Yield a row for each inference of a script."""
     name, size = command["text"].split("/")[-1].split()
     for number, inference in enumerate(_inferences([command])):
         times = inference["op_times_s"]

@@ -1,4 +1,4 @@
-"""How long a run with a GPU takes from its start to its first command."""
+"""Measure the time of a run with a GPU from its start to its first command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ commands:
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Run `true` in the default job's image, which the first run brings, if need be."""
+    """Run `true` in the default job's image, which the first run builds if needed."""
     if not projects.gpu_here():
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +42,7 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def _first_command(project: Path, engine: str) -> float:
-    """Give the seconds from the process' start to the start of its command."""
+    """Return the seconds from the process's start to the start of its command."""
     began = time.time()
     command = [projects.RAI, "run", "-p", str(project), "--engine", engine, "--json"]
     done = subprocess.run(command, check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""How large the project's own images are."""
+"""Measure the sizes of the project's images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_BYTES = {"gpu": 1_400_000_000, "full": 2_500_000_000}
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Build what is not there, and ask the engine."""
+    """Build missing images, and query the engine."""
     for target, most in MOST_BYTES.items():
         build = [projects.RAI, "image", "build", "-p", rows.ROOT, "--target", target]
         done = subprocess.run(build, check=True, stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""What the local engine adds to a command."""
+"""Measure the local engine's overhead."""
 
 from __future__ import annotations
 

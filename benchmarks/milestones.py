@@ -1,4 +1,4 @@
-"""The milestones of the CPU as processes: their whole time and their memory."""
+"""Measure the whole time and the memory of the milestones on the CPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAYS = [
 
 @dataclass
 class Runs:
-    """What a program took, run after run."""
+    """The measurements of a program's runs."""
 
     walls_s: list[float] = field(default_factory=list)
     peak_bytes: int = 0
@@ -36,9 +36,9 @@ class Runs:
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Run each way in turns, after a round that builds what is not built yet."""
+    """Run all scripts and backends in turns, after a round that fills the caches."""
     if len(program("")) > 2:
-        sys.exit(f"{VARIABLE} names more than a Python, whose memory is not seen here")
+        sys.exit(f"{VARIABLE}: only a path of a Python is supported, not a command")
     taken = {way: Runs() for way in WAYS if _works(*way)}
     for _ in range(ROUNDS):
         for way, runs in taken.items():
@@ -61,7 +61,7 @@ def _works(script: str, backend: str) -> bool:
     words = program(script, "100", "--backend", backend)
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"without {script} by {backend}: {done.stderr}", file=sys.stderr, end="")
+        print(f"skipping {script} by {backend}: {done.stderr}", file=sys.stderr, end="")
     return done.returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""What nvprof costs a program on a GPU: time of its launches, memory of its records."""
+"""Measure nvprof's overhead on a GPU: time of launches, memory of records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Launching = Callable[[int], Sequence[str]]
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Compile the program and install nvprof, both in a folder that goes again."""
+    """Compile the program and install nvprof in a temporary folder; measure them."""
     if not projects.gpu_here():
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +52,7 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def cost(nvprof: str, launching: Launching, home: Path) -> Iterator[dict[str, object]]:
-    """Time launches without and with nvprof, in turns; then see memory stay flat."""
+    """Time launches without and with nvprof in turns; check that memory is bounded."""
     command = launching(LAUNCHES)
     taken = rows.alternated(
         {"bare": lambda: _run(command), "nvprof": lambda: _run([nvprof, *command])},

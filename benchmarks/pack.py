@@ -1,4 +1,4 @@
-"""Packing 1 GB in 10,000 files, against tar and zstd in the same minutes."""
+"""Measure packing 1 GB in 10,000 files, compared with tar and zstd in turns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import rows
-from runner import pack
+from runner import archive
 
 FILES, FILE_BYTES, FOLDERS, SEED = 10_000, 100_000, 100, 408
 ROUNDS = 5
-CAPS = pack.Caps(total_bytes=1 << 40, members=1 << 20, file_bytes=1 << 40)
+CAPS = archive.Caps(total_bytes=1 << 40, members=1 << 20, file_bytes=1 << 40)
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Time rai, looking through the folder included, and ``tar | zstd -3 -T0``."""
+    """Time rai, including its scan of the folder, and ``tar | zstd -3 -T0``."""
     if shutil.which("zstd") is None:
         sys.exit("this benchmark needs the zstd command")
     with tempfile.TemporaryDirectory(prefix="rai-bench-") as name:
@@ -49,7 +49,7 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def project(root: Path) -> Path:
-    """Fill a folder with files of which every other one is text, the rest noise."""
+    """Fill a folder with files, alternately of text and of random bytes."""
     draw = random.Random(SEED)
     letters = b"abcdefghijklmnopqrstuvwxyz"
     words = [bytes(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(5000)]
@@ -64,20 +64,20 @@ def project(root: Path) -> Path:
 
 
 def by_rai(root: Path, into: Path) -> None:
-    """Pack as `rai run` does, in a process of its own."""
+    """Pack as `rai run` does, in its own process."""
     code = "import sys; from benchmarks import pack; pack.pack_once(*sys.argv[1:])"
     argv = [sys.executable, "-c", code, str(root), str(into)]
     subprocess.run(argv, check=True, cwd=rows.ROOT)
 
 
 def pack_once(root: str, into: str) -> None:
-    """Look through a folder and pack it."""
-    for _ in pack.pack(pack.survey(Path(root)), Path(into), CAPS):
+    """Scan a folder and pack it."""
+    for _ in archive.pack(archive.survey(Path(root)), Path(into), CAPS):
         pass
 
 
 def by_tar(root: Path, into: Path) -> None:
-    """Pack as one would by hand."""
+    """Pack with tar and zstd."""
     line = 'tar c -C "$1" . | zstd -3 -T0 -q -f -o "$2"'
     argv = ["bash", "-o", "pipefail", "-c", line, "pack", str(root), str(into)]
     subprocess.run(argv, check=True)

@@ -1,4 +1,4 @@
-"""How benchmarks run the project's programs: with the Python that they are told."""
+"""Run the project's programs with a configurable Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VARIABLE = "RAI_BENCH_PYTHON"
 
 
 def program(name: str, *words: str) -> list[str]:
-    """Give the command of a program in project/.
+    """Return the command of a program in project/.
 
     RAI_BENCH_PYTHON may name another Python, with words before and after it: one that
     has MXNet, or one in a container that sees this folder under the same path (whose

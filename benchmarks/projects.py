@@ -1,4 +1,4 @@
-"""Small projects to run."""
+"""Make small projects to run."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def in_own_image(folder: Path, spec: str) -> Path:
 
 
 def gpu_here() -> bool:
-    """Tell whether there is a GPU to measure on; say so where there is none."""
+    """Return whether there is a GPU; print a message if there is none."""
     if shutil.which("nvidia-smi") is None:
-        print("no GPU here: not measured")
+        print("no GPU found: not measured")
         return False
     return True
 
 
 def rai_run(project: Path, *words: str) -> None:
-    """Run a project quietly; its failure ends the benchmark."""
+    """Run a project without its output; raise an error if it fails."""
     command = [RAI, "run", "-p", str(project), "--progress", "quiet", *words]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""One measurement as one JSON line, with the machine and the commit it belongs to."""
+"""Rows of measurements: a line of JSON with the machine and the commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESULTS = ROOT / "benchmarks" / "results.jsonl"
 
 
 def row(name: str, goal: str, ok: bool, **figures: object) -> dict[str, object]:
-    """Make a row: what was measured, the goal in words, whether it was reached."""
+    """Return a row: what was measured, the goal, and whether it was reached."""
     return {
         "bench": name,
         "goal": goal,
@@ -31,8 +31,14 @@ def row(name: str, goal: str, ok: bool, **figures: object) -> dict[str, object]:
     }
 
 
+def other() -> Path | None:
+    """Return the checkout that RAI_BENCH_OTHER names to compare with, if any."""
+    named = os.environ.get("RAI_BENCH_OTHER")
+    return Path(named).absolute() if named else None
+
+
 def keep(measured: Mapping[str, object]) -> None:
-    """Print a row, and append it to the kept ones."""
+    """Print a row and append it to results.jsonl."""
     line = json.dumps(measured)
     print(line, flush=True)
     with RESULTS.open("a") as file:
@@ -42,7 +48,7 @@ def keep(measured: Mapping[str, object]) -> None:
 def alternated(
     ways: Mapping[str, Callable[[], object]], rounds: int
 ) -> dict[str, list[float]]:
-    """Time each way once a round, in turns, after one round that does not count.
+    """Time all functions in turns, after one round that does not count.
 
     Machines are noisy: taking turns makes what is slow for a while slow for all.
     """
@@ -57,7 +63,7 @@ def alternated(
 
 
 def spread(seconds: list[float]) -> dict[str, float]:
-    """Give median, minimum and maximum, in milliseconds."""
+    """Return median, minimum and maximum, in milliseconds."""
     return {
         "median_ms": round(1000 * statistics.median(seconds), 1),
         "min_ms": round(1000 * min(seconds), 1),
@@ -67,7 +73,7 @@ def spread(seconds: list[float]) -> dict[str, float]:
 
 
 def _commit() -> str:
-    """Name the commit, and whether anything but the kept rows differs from it."""
+    """Return the commit, with ``-dirty`` if files other than results.jsonl differ."""
     commit = _git("rev-parse", "--short=12", "HEAD")
     kept = f":!{RESULTS.relative_to(ROOT)}"
     changed = _git("status", "--porcelain", "--", ".", kept)

@@ -1,4 +1,4 @@
-"""CPU time of the commands that people type all day."""
+"""Measure the CPU time of frequent commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def cpu_s(words: list[str]) -> float:
-    """Run a program with its output away; give its user + system time."""
+    """Run a program without its output; return its user + system time in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     null = os.open(os.devnull, os.O_WRONLY)
     actions = [(os.POSIX_SPAWN_DUP2, null, 1)]
@@ -41,6 +41,6 @@ def cpu_s(words: list[str]) -> float:
     _, status = os.waitpid(child, 0)
     os.close(null)
     if status != 0:
-        raise SystemExit(f"{words} ended with status {status}")
+        raise SystemExit(f"{words} exited with status {status}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

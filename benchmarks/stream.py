@@ -1,4 +1,4 @@
-"""A million lines through Docker: none lost, none reordered, fast, in flat memory."""
+"""Stream a million lines through Docker; check order, throughput and memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ commands:
 
 
 def expected() -> tuple[str, int]:
-    """Give checksum and size of what the program prints."""
+    """Return the checksum and the size of the program's output."""
     digest, size = hashlib.sha256(), 0
     for n in range(1, LINES + 1):
         line = f"line {n} {'x' * 40}\n".encode()
@@ -41,7 +41,7 @@ def expected() -> tuple[str, int]:
 
 
 def measure() -> Iterator[dict[str, object]]:
-    """Run it; check every byte; give MB/s and rai's own peak memory."""
+    """Run the program and check its output; yield MB/s and rai's peak memory."""
     want, size = expected()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RAI_HOME"] = f"{folder}/home"

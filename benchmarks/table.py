@@ -1,4 +1,4 @@
-"""Write the README's table of editions from the kept rows."""
+"""Write the table of editions in docs/project.md from results.jsonl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import rows
 
-README = rows.ROOT / "README.md"
+PAGE = rows.ROOT / "docs" / "project.md"
 BEGIN, END = "<!-- editions: begin -->", "<!-- editions: end -->"
 BENCH = re.compile(r"\S+ \S+ by \S+")
 HEADS = (
@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 
 
 def kept(lines: Iterable[str]) -> dict[tuple[str, str, bool, str], Row]:
-    """Give the last row of each model, weights and backend."""
+    """Return the last row of each model, weights and backend."""
     found = {}
     for line in lines:
         row = json.loads(line)
@@ -40,7 +40,7 @@ def kept(lines: Iterable[str]) -> dict[tuple[str, str, bool, str], Row]:
 
 
 def render(lines: Iterable[str]) -> str:
-    """Make the table of what was measured, in the order in which it first was."""
+    """Return the table, in the order of the first measurements."""
     last = kept(lines)
     table = [HEADS, tuple("---" for _ in HEADS)]
     for edition, model in dict.fromkeys(key[:2] for key in last):
@@ -79,7 +79,7 @@ def _fastest(of: Iterable[Row]) -> Row | None:
 
 
 def _share(row: Row | None) -> str:
-    """Give the accuracy on all images; what differs from float64 is never hidden."""
+    """Return the accuracy on all images, and the number of differences from float64."""
     if row is None:
         return NONE
     said = f"{row['accuracy'][str(row['images'])]:.4f}"
@@ -93,16 +93,16 @@ def _times(row: Row | None) -> str:
 
 
 def replaced(page: str, table: str) -> str:
-    """Put the table between its marks."""
+    """Replace the table between its marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table}{END}{after}"
 
 
 def main() -> None:
-    """Write the README anew."""
+    """Update docs/project.md."""
     table = render(rows.RESULTS.read_text().splitlines())
-    README.write_text(replaced(README.read_text(), table))
+    PAGE.write_text(replaced(PAGE.read_text(), table))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compare every backend's predictions with those in float64, for every model here.
+"""Compare every backend's predictions with float64's, for every stored model.
 
 python agreement.py [--edition NAME ...] [--model NAME] [--backend NAME ...] [--json]
 """
@@ -17,12 +17,12 @@ from statistics import median
 import milestone
 
 # isort: split
-# milestone sees to it that numpy leaves the cores to us.
+# milestone imports cores before numpy.
 import checkpoints
 import cpu_convolution
 import editions
 import numpy as np
-from asked import MOST, count, data_size
+from arguments import MOST, count, data_size
 from backends import Backend, gpu, host, vendor
 from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
@@ -32,13 +32,13 @@ from milestone import Images, share
 from network import Inference, Network
 from variants import FP32, Variant
 
-TIE = 1e-5  # of a logit; scores closer than that may swap places
+TIE = 1e-5  # the difference of logits below which a prediction may differ
 COUNTS = (100, 1000, 10_000)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a backend found in a model's images, beside what float64 finds."""
+    """A backend's predictions for a model, compared with float64's."""
 
     edition: str
     model: str
@@ -47,14 +47,14 @@ class Comparison:
     digest: str  # SHA-256 of it
     given: bool  # whether it came from RAI_MODELS_DIR
     images: int
-    published: float | None  # accuracy on all test images, of the course's weights
-    accuracy: dict[int, float]  # on the first so many images
-    differs: int  # predictions that are not float64's, without the ties
-    ties: int  # those whose two scores are within TIE in float64
+    published: float | None  # accuracy of the course's weights on all test images
+    accuracy: dict[int, float]  # by the number of first images
+    differs: int  # predictions that differ from float64's, without ties
+    ties: int  # differing predictions whose logits are within TIE in float64
     op_times_s: tuple[float, ...]  # medians
 
     def line(self) -> str:
-        """Put it on one line of a table."""
+        """Return a line of the table."""
         shares = "  ".join(f"{share:.4f}" for share in self.accuracy.values())
         times = " + ".join(f"{seconds:.4f}" for seconds in self.op_times_s)
         return (
@@ -64,10 +64,10 @@ class Comparison:
 
 
 def differing(gold: np.ndarray, found: np.ndarray) -> tuple[int, int]:
-    """Count the images that two backends put into other classes, and the ties.
+    """Return the number of images with different predictions, and of ties.
 
-    Both are probabilities, images x classes; the logarithm of their ratio is the
-    difference of two logits.
+    Both arrays are probabilities, images x classes. The logarithm of the ratio of two
+    probabilities is the difference of their logits.
     """
     best, other = gold.argmax(axis=1), found.argmax(axis=1)
     (rows,) = np.nonzero(best != other)
@@ -85,7 +85,7 @@ def compared(
     name: str,
     inferences: Sequence[Inference],
 ) -> Comparison:
-    """Compare what a backend found, more than once for its Op Times."""
+    """Compare a backend's inferences, of which there may be several for Op Times."""
     times = zip(*(each.op_times_s for each in inferences), strict=True)
     found = inferences[-1]
     differs, ties = differing(gold.probabilities, found.probabilities)
@@ -114,7 +114,7 @@ def compared(
 def everywhere(
     network: Network, images: Images, named: list[str] | None, rounds: int
 ) -> Iterator[Comparison]:
-    """Compare what is named of the backends, or all that work here, float64 first."""
+    """Yield a comparison of float64, then of the named or all available backends."""
     gold = NumpyCpu(dtype=np.float64).infer(network, images.pixels)
     yield compared(network, images, gold, "float64", [gold])
     for name in named or BACKENDS:
@@ -125,7 +125,7 @@ def everywhere(
             except (MissingError, UsageError) as error:
                 if named and isinstance(error, MissingError):
                     raise
-                print(f"without {name}: {error}", file=sys.stderr)
+                print(f"skipping {name}: {error}", file=sys.stderr)
                 continue
             yield compared(network, images, gold, name, found)
 
@@ -166,8 +166,8 @@ BACKENDS: dict[str, Callable[[Model, ExitStack], Backend]] = {
         if variant.accuracy == FP32
     },
 }
-"""What runs a network, by name: ``cuda-tiled`` is all on the GPU, ``mxnet-tiled`` in
-MXNet with the convolutions on the GPU."""
+"""Backends by name: ``cuda-tiled`` runs all layers on the GPU, ``mxnet-tiled`` only the
+convolutions, and the others in MXNet."""
 
 
 def _images(word: str) -> int:
@@ -175,20 +175,20 @@ def _images(word: str) -> int:
 
 
 def chosen(edition: Edition, wanted: argparse.Namespace) -> Iterator[Network]:
-    """Load every model of an edition that is asked for; say which have no weights."""
+    """Load the selected models of an edition; report those without weights."""
     named = [wanted.model] if wanted.model else [m.name for m in edition.models]
     for name in named:
         try:
             network = checkpoints.load(edition, checkpoints.find(edition, name))
         except (NoWeightsError, UsageError) as error:
-            print(f"without {edition.name} {name}: {error}", file=sys.stderr)
+            print(f"skipping {edition.name} {name}: {error}", file=sys.stderr)
             continue
         if checkpoints.is_given(network) or not wanted.given:
             yield network
 
 
-def asked_for(wanted: argparse.Namespace) -> Iterator[Comparison]:
-    """Compare every model of every edition that is asked for."""
+def comparisons(wanted: argparse.Namespace) -> Iterator[Comparison]:
+    """Compare every selected model of every selected edition."""
     for name in wanted.edition or editions.EDITIONS:
         edition = editions.edition(name)
         if networks := list(chosen(edition, wanted)):
@@ -199,24 +199,26 @@ def asked_for(wanted: argparse.Namespace) -> Iterator[Comparison]:
 
 
 def main() -> None:
-    """Compare all, or what is asked for; the exit status is 0 where all agree."""
+    """Compare the selected models; exit with 0 if all predictions agree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--edition", action="append")
     parser.add_argument("--model")
     parser.add_argument("--backend", action="append", choices=BACKENDS, metavar="NAME")
     parser.add_argument("--images", type=_images, default=MOST)
-    parser.add_argument("--rounds", type=count, default=1, help="Op Times are medians")
     parser.add_argument(
-        "--given", action="store_true", help="only what lies in RAI_MODELS_DIR"
+        "--rounds", type=count, default=1, help="runs of each; Op Times are medians"
     )
-    parser.add_argument("--json", action="store_true", help="a line of JSON each")
+    parser.add_argument(
+        "--given", action="store_true", help="only models in RAI_MODELS_DIR"
+    )
+    parser.add_argument("--json", action="store_true", help="print lines of JSON")
     wanted = parser.parse_args()
     alike: list[bool] = []
-    for row in asked_for(wanted):
+    for row in comparisons(wanted):
         print(json.dumps(asdict(row)) if wanted.json else row.line(), flush=True)
         alike.append(row.differs == 0)
     if not alike:
-        raise ProjectError("no model was compared: none that was asked for has weights")
+        raise ProjectError("no model was compared: none of those selected has weights")
     sys.exit(0 if all(alike) else ProjectError.exit_code)
 
 

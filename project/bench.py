@@ -1,4 +1,4 @@
-"""Time our convolutions on the GPU, each in turns with cuDNN's; keep lines of JSON.
+"""Time our convolutions on the GPU in turns with cuDNN's; append rows of JSON.
 
 python bench.py [--variant NAME ...] [--class NAME] [--edition NAME] [--layer NAME]
                 [--images N ...] [--sweep] [--forward] [--script] [--quick]
@@ -22,8 +22,8 @@ from typing import Any, Protocol
 import cores  # noqa: F401
 
 # isort: split
-# From here on numpy is imported.
-import asked
+# The modules below import numpy, which must come after cores.
+import arguments
 import gpu_facts
 import measurement
 import milestone
@@ -38,7 +38,7 @@ from trials import Trial
 from variants import FP32, Variant
 
 FINAL = "final.py"
-FEW = 1000  # images, for which what a call costs the host counts
+FEW = 1000  # images up to which the host's time of a call is measured too
 CALLS = 50
 FULL_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
@@ -47,77 +47,77 @@ class Case(Protocol):
     """Images and weights on a GPU."""
 
     def part(self, variant: Variant) -> Variant:
-        """Give what computes these sizes here, or raise what says why nothing does."""
+        """Return the choice that computes this shape here; raise UsageError."""
 
     def ours(self, part: Variant) -> Way:
-        """Make it ready to be launched."""
+        """Load a variant; return its implementation."""
 
     def check(self, way: Way) -> tuple[float, int]:
-        """Run it once on NaN; give its error and how many numbers it left out."""
+        """Run it once into NaN; return its error and the number of missing elements."""
 
     def peers(self, part: Variant) -> dict[str, Way]:
-        """Give the vendor's ways to do the same, by layout."""
+        """Return cuDNN's implementations by layout."""
 
     def peer_error(self, way: Way) -> float:
-        """Give the error of what one of them returns."""
+        """Return the error of a peer's result."""
 
 
 class Laboratory(Stopwatch, Protocol):
-    """What rows are measured in: a GPU, or in a test what stands for one."""
+    """Where rows are measured: a GPU, or a test's substitute."""
 
     def call_ms(self, way: Way) -> float:
-        """Time a call by the clock of the host, from an idle GPU to an idle GPU."""
+        """Return the host's milliseconds of a call, from an idle GPU to an idle GPU."""
 
     def facts(self) -> dict[str, Any]:
-        """Tell of the machine as it is now."""
+        """Return the current facts about the machine."""
 
     def case(self, shape: ConvShape, seed: int) -> AbstractContextManager[Case]:
-        """Make images and weights."""
+        """Make random images and weights."""
 
 
 class Bench:
-    """One run: what all its rows share."""
+    """A run of the benchmark, which makes its rows."""
 
     def __init__(self, lab: Laboratory, rates: Rates, rule: Rule, seed: int) -> None:
         self._lab, self._rates, self._rule, self._seed = lab, rates, rule, seed
         self._shared = {"commit": gpu_facts.commit(), "run": secrets.token_hex(4)}
 
     def rows(self, trial: Trial) -> Iterator[Row]:
-        """Measure a trial's variants on the same images and weights."""
+        """Measure a trial's variants on the same images and weights; yield rows."""
         try:
             with self._lab.case(trial.shape, self._seed) as case:
                 for variant in trial.variants:
                     yield self._row(trial, variant, case)
         except GpuError as error:
-            if not fits_not(error):
+            if not out_of_memory(error):
                 raise
             for variant in trial.variants:
-                yield self._told(trial, variant, {"ok": False, "why": str(error)})
+                yield self._assembled(trial, variant, {"ok": False, "why": str(error)})
 
     def _row(self, trial: Trial, variant: Variant, case: Case) -> Row:
-        """Measure one; what is wrong or fails gets a row without a time."""
+        """Measure one variant; a wrong or failed one gets a row without a time."""
         found: dict[str, Any] = {"ok": False}
         try:
             part = case.part(variant)
             found["part"], found["arithmetic"] = part.name, trials.arithmetic(part)
-            found["params"] = part.told(trial.shape)
+            found["params"] = part.parameters(trial.shape)
             way = case.ours(part)
             found |= checked(case, way, part.rtol)
             if found["why"] is None:
                 timed = self._timed(trial, part, case, way)
-                # Once more: what races may be right at first.
+                # Check again: with a race the first result may have been right.
                 again = checked(case, way, part.rtol)
                 found |= again if again["why"] else {**timed, "ok": True}
         except GpuError as error:
             found["why"] = str(error)
-            if not fits_not(error):  # nothing can be computed after a fault
+            if not out_of_memory(error):  # the context is unusable
                 found["fatal"] = True
         except ProjectError as error:
             found["why"] = str(error).splitlines()[0]
-        return self._told(trial, variant, found)
+        return self._assembled(trial, variant, found)
 
     def _timed(self, trial: Trial, part: Variant, case: Case, way: Way) -> Row:
-        """Time a right one, in turns with what there is of the vendor's."""
+        """Time a correct variant in turns with cuDNN, if PyTorch is installed."""
         peers = {} if trial.swept else case.peers(part)
         times = measurement.alternate({OURS: way, **peers}, self._lab, self._rule)
         ours = times.pop(OURS)
@@ -131,7 +131,7 @@ class Bench:
             ),
             "floor_bytes_ms": short(floors.bytes_ms),
             "floor_flops_ms": short(floors.flops_ms),
-            **beside(ours, times, {n: case.peer_error(w) for n, w in peers.items()}),
+            **compared(ours, times, {n: case.peer_error(w) for n, w in peers.items()}),
             "call_ms": {
                 name: short(median(self._lab.call_ms(each) for _ in range(CALLS)))
                 for name, each in {OURS: way, **peers}.items()
@@ -140,14 +140,14 @@ class Bench:
         }
 
     def forward(self, found: Iterable[Row], images: int) -> Iterator[Row]:
-        """Make rows of whole forward passes, ours and PyTorch's measured in turns."""
+        """Yield rows of whole forward passes, ours compared with PyTorch's."""
         head: Row = {"what": FORWARD, "class": FP32, "edition": trials.MAIN}
         head |= {"model": MODEL, "images": images, "swept": False}
-        for row in against(list(found)):
+        for row in with_peers(list(found)):
             yield {**head, "quick": False, **row, **self._circumstances()}
 
     def script(self, name: str, times: Spread, last: str) -> Row:
-        """Make a row of a script's time, from its start to its last line."""
+        """Return the row of a script's time, from its start to its last line."""
         return {
             "what": SCRIPT,
             "variant": name,
@@ -158,14 +158,16 @@ class Bench:
             "swept": False,
             "quick": False,
             "ok": bool(last),
-            "why": None if last else "it fails",
+            "why": None if last else "it failed",
             "said": last,
             **(figures(times) if last else {}),
             **self._circumstances(),
         }
 
-    def _told(self, trial: Trial, variant: Variant, found: Mapping[str, Any]) -> Row:
-        """Put a row together."""
+    def _assembled(
+        self, trial: Trial, variant: Variant, found: Mapping[str, Any]
+    ) -> Row:
+        """Return a whole row."""
         layer = trial.layer
         return {
             "what": CONVOLUTION,
@@ -184,7 +186,7 @@ class Bench:
         }
 
     def _circumstances(self) -> Row:
-        """Say where and when it was."""
+        """Return where and when a row is measured."""
         return {
             "rates": asdict(self._rates),
             "machine": self._lab.facts(),
@@ -194,7 +196,7 @@ class Bench:
 
 
 def checked(case: Case, way: Way, tolerance: float) -> Row:
-    """Run a way once; give its error and in what it is wrong, if it is."""
+    """Run an implementation once; return its error, and what is wrong if anything."""
     error, missing = case.check(way)
     return {
         "error": short(error) if isfinite(error) else None,
@@ -202,20 +204,20 @@ def checked(case: Case, way: Way, tolerance: float) -> Row:
     }
 
 
-def fits_not(error: GpuError) -> bool:
-    """Whether only memory was missing."""
+def out_of_memory(error: GpuError) -> bool:
+    """Return whether memory ran out, after which the GPU still works."""
     return str(error).startswith(FULL_MEMORY)
 
 
 def figures(times: Spread) -> Row:
-    """Name a way's times."""
+    """Return the columns of a row for some times."""
     return {name: short(value) for name, value in asdict(times).items()}
 
 
-def beside(
+def compared(
     ours: Spread, peers: Mapping[str, Spread], errors: Mapping[str, float]
 ) -> Row:
-    """Compare with the vendor's faster layout, measured in turns with ours."""
+    """Return the columns that compare with cuDNN's faster layout."""
     if not peers:
         return {"peer": None, "times_peer": None}
     layout = min(peers, key=lambda name: peers[name].median_ms)
@@ -232,10 +234,10 @@ def beside(
     }
 
 
-def against(found: Sequence[Row]) -> Iterator[Row]:
-    """Put each of our forward passes beside PyTorch's faster ways.
+def with_peers(found: Sequence[Row]) -> Iterator[Row]:
+    """Yield each of our forward passes with PyTorch's fastest implementations.
 
-    A colon in a name stands before a step of a pass, which is timed by itself.
+    A name with a colon is a step of a pass, timed by itself.
     """
     peers = {}
     for kind in ("eager", "compiled"):
@@ -251,7 +253,7 @@ def against(found: Sequence[Row]) -> Iterator[Row]:
         yield {
             "variant": name,
             "ok": row["ok"],
-            "why": None if row["ok"] else "it is not what float64 gives",
+            "why": None if row["ok"] else "the result differs from float64",
             **{key: value for key, value in row.items() if key not in {"name", *times}},
             **({key: short(row[key]) for key in times} if row["ok"] else {}),
             "peers": {
@@ -270,12 +272,12 @@ def against(found: Sequence[Row]) -> Iterator[Row]:
 
 
 def short(value: float) -> float:
-    """Keep five digits."""
+    """Round to five significant digits."""
     return value if isinstance(value, int) else float(f"{value:.5g}")
 
 
 def line(row: Row) -> str:
-    """Say a row in a line for people."""
+    """Return a row as a line of text."""
     layer = row.get("layer", row["what"])
     name = f"{row['variant']:16} {row['class']:5} {row['edition']} {layer}"
     name += f" {row['images']:6}"
@@ -287,39 +289,37 @@ def line(row: Row) -> str:
     if row["what"] == SCRIPT:
         return f"{name}  {row['median_ms']:9.1f} ms  {row['said']}"
     ratio = row["times_peer"]
-    against = f"{ratio:6.2f} x cuDNN" if ratio else "no peer"
+    peer = f"{ratio:6.2f} x cuDNN" if ratio else "no peer"
     share = max(row["floor_bytes_ms"], row["floor_flops_ms"]) / row["median_ms"]
     return (
         f"{name}  {row['median_ms']:9.4f} ms  n {row['n']:3}  error {row['error']:.1e}"
-        f"  {against}  {share:4.0%} of floor  {row['params'] or ''}"
+        f"  {peer}  {share:4.0%} of floor  {row['params'] or ''}"
     )
 
 
 def read() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
-    add(
-        "--variant", action="append", default=[], metavar="NAME", help="may be repeated"
-    )
+    add("--variant", action="append", default=[], metavar="NAME", help="repeatable")
     add("--class", dest="accuracy", metavar="NAME", help="fp32, tf32 or half")
-    add("--edition", metavar="NAME", help=f"of the course (default: {trials.MAIN})")
+    add("--edition", metavar="NAME", help=f"(default: {trials.MAIN})")
     add("--layer", choices=trials.LAYERS)
-    add("--images", action="append", default=[], type=asked.count, metavar="N")
-    add("--forward", action="store_true", help="the whole forward pass, nothing else")
-    add("--script", action="store_true", help=f"{FINAL} as a whole, nothing else")
-    add("--sweep", action="store_true", help="try the values that a variant names")
-    add("--quick", action="store_true", help="fewer samples; results.py ignores them")
-    add("--seed", type=int, default=None, help="(default: another one in each run)")
-    add("--out", type=Path, help="(default: by the GPU, in measurements/)")
+    add("--images", action="append", default=[], type=arguments.count, metavar="N")
+    add("--forward", action="store_true", help="only the whole forward pass")
+    add("--script", action="store_true", help=f"only {FINAL} as a whole")
+    add("--sweep", action="store_true", help="try each variant's parameter values")
+    add("--quick", action="store_true", help="fewer samples; ignored by results.py")
+    add("--seed", type=int, default=None, help="(default: random)")
+    add("--out", type=Path, help="(default: measurements/<GPU>.jsonl)")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measure what is asked for; each row is kept as soon as it is there."""
+    """Measure the selection; append each row as soon as it is measured."""
     words = read()
     names = (words.variant, words.accuracy, words.edition, words.layer, words.images)
-    narrowed = trials.Asked(*names, sweep=words.sweep)
+    narrowed = trials.Selection(*names, sweep=words.sweep)
     only = words.forward or words.script
     wanted = [] if only else trials.programme(narrowed)
     whole = not (only or narrowed.narrowed)
@@ -328,11 +328,13 @@ def main() -> None:
 
     scripts = None
     if words.script or whole:
-        # While this process does not use the GPU yet.
+        # Run it before this process uses the GPU.
         scripts = script_time.script_time(FINAL, str(trials.IMAGES))
     with Device() as device:
         lab = Lab(device)
-        milestone.say(None if lab.torch else "no PyTorch here, so no peer is measured")
+        milestone.warn(
+            None if lab.torch else "PyTorch is not installed: cuDNN is not measured"
+        )
         lab.warm(wanted)
         rule = QUICK if words.quick else FULL
         seed = secrets.randbits(32) if words.seed is None else words.seed
@@ -349,15 +351,15 @@ def main() -> None:
             for images in words.images or (trials.IMAGES,):
                 try:
                     found = forward_rows(lab, images)
-                except UsageError as error:  # such as a GPU that it does not serve
-                    milestone.say(str(error))
+                except UsageError as error:  # such as an unsupported GPU
+                    milestone.warn(str(error))
                     continue
                 for row in bench.forward(found, images):
                     keep(row, out)
 
 
 def keep(row: Row, out: Path) -> None:
-    """Show a row and add it to a file; after a fault there is nothing more to do."""
+    """Print a row and append it to a file; raise GpuError after a fatal one."""
     print(line(row), flush=True)
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The GPU that the benchmark measures on: images, weights, launches, a stopwatch."""
+"""The GPU that the benchmark measures on: images, weights, launches, times."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from variants import Launch, Variant
 if TYPE_CHECKING:
     import bench_torch
 
-FLUSH_TIMES = 8  # the size of the second cache that is written before each sample
+FLUSH_TIMES = 8  # x the L2 cache's size is written before each sample
 COPIED = 1 << 30  # bytes
 PIECE = 1000  # images
-PARTS = 16  # of random numbers, each with a seed of its own
+PARTS = 16  # of random numbers, each with its own seed
 CEILINGS = Unit("ceilings", (("CHAINS", 32),), Path(__file__).parent / "probes")
 CHAINS = dict(CEILINGS.defines)["CHAINS"]
 STEPS = 16_384
 HALF_TFLOPS = 636.0
-HALF_SOURCE = "constant: mma.sync of halves on an H200, as there is no PyTorch here"
+HALF_SOURCE = "constant: mma.sync of halves on an H200, as PyTorch is not installed"
 
 
 class Lab:
-    """An open GPU; a stopwatch too."""
+    """An open GPU and its stopwatch."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -51,16 +51,16 @@ class Lab:
         self._cubins: dict[Unit, bytes] = {}
 
     def ms(self, way: Way) -> float:
-        """Time a call after the second cache was overwritten.
+        """Return the GPU's milliseconds of a call after overwriting the L2 cache.
 
-        The GPU is busy with that while the call's launches are queued, so what counts
-        is the GPU's own time, and the gaps between the launches of one call.
+        The launches are queued while the GPU overwrites the cache, so the host's time
+        does not count, but gaps between the launches of a call do.
         """
         self.device.fill(self._junk, 0)
         return self.device.elapsed_ms(way)
 
     def call_ms(self, way: Way) -> float:
-        """Time a call by the host's clock, on an idle GPU whose caches are warm."""
+        """Return the host's milliseconds of a call, on an idle GPU with warm caches."""
         self.device.wait()
         began = perf_counter()
         way()
@@ -68,7 +68,7 @@ class Lab:
         return 1000 * (perf_counter() - began)
 
     def facts(self) -> dict[str, Any]:
-        """Say what a row must tell beside its times."""
+        """Return the facts about the machine for a row."""
         facts: dict[str, Any] = dict(gpu_facts.machine(self.device.bus_id))
         facts["gpu"] = facts.get("gpu") or self.device.name
         facts["architecture"] = self.device.architecture
@@ -78,7 +78,7 @@ class Lab:
         return facts
 
     def rates(self) -> Rates:
-        """Measure what bounds every convolution here."""
+        """Measure the peak rates."""
         x, y = (self.device.empty((COPIED,), "uint8") for _ in range(2))
         copy_ms = self._median(lambda: self.device.copy(y, x))
         sources = {"copy": "a copy of 1 GiB", "fma": "independent sums in registers"}
@@ -103,7 +103,7 @@ class Lab:
         return statistics.median([self.ms(way) for _ in range(2 * least)][least:])
 
     def warm(self, trials: Iterable[Trial]) -> None:
-        """Compile all at once what the trials want; what fails is told by its row."""
+        """Compile all variants of the trials in parallel; rows report failures."""
         units: dict[Unit, None] = {CEILINGS: None}
         for trial in trials:
             for variant in trial.variants:
@@ -125,13 +125,13 @@ class Lab:
         return self._cubins[unit]
 
     def load(self, part: Variant, shape: ConvShape) -> DeviceConvolution:
-        """Compile and load a variant, up to the last of what a launch needs."""
+        """Compile and load a variant for a shape."""
         module = self.device.load(self._compiled(compiler.unit_of(part, shape)))
         return DeviceConvolution(self.device, part, shape, module)
 
     @contextmanager
     def case(self, shape: ConvShape, seed: int) -> Iterator[Case]:
-        """Make images and weights, and what a sample of the images must become."""
+        """Make random images and weights, and the expected results of a sample."""
         try:
             yield Case(self, shape, seed)
         finally:
@@ -140,7 +140,7 @@ class Lab:
 
 
 class Case:
-    """Images and weights of chance, the same for every variant tried on them."""
+    """Random images and weights, the same for all variants of a trial."""
 
     def __init__(self, lab: Lab, shape: ConvShape, seed: int) -> None:
         s = self.shape = shape
@@ -158,13 +158,13 @@ class Case:
         self._stored: dict[str, tuple[DeviceArray, DeviceArray]] = {}
 
     def part(self, variant: Variant) -> Variant:
-        """Give what computes this shape here; what serves it not says so."""
+        """Return the choice that computes this shape here; raise UsageError."""
         return variant.serve(self.shape, self._device.architecture)
 
     def ours(self, part: Variant) -> Way:
-        """Load a variant; give what launches it, as planned, on arrays that are there.
+        """Load a variant; return a function that launches it on existing arrays.
 
-        Scratch memory is allocated now, as libraries keep theirs.
+        Scratch memory is allocated now, as libraries also keep theirs.
         """
         convolution = self._lab.load(part, self.shape)
         x, k = self._inputs(part.storage)
@@ -172,7 +172,7 @@ class Case:
         return lambda: convolution.start(self._y, x, k, scratch)
 
     def check(self, way: Way) -> tuple[float, int]:
-        """Run on NaN; give the error of a sample, and how many numbers are missing."""
+        """Run once into NaN; return a sample's error and the missing elements."""
         self._device.fill(self._y, 255)
         way()
         self._device.wait()
@@ -182,7 +182,7 @@ class Case:
         return error, self._unwritten()
 
     def peer_error(self, way: Way) -> float:
-        """Give the error of what a way of the vendor's returns."""
+        """Return the error of cuDNN's result."""
         assert self._lab.torch is not None
         found = self._lab.torch.images(way(), self._sample)
         return measurement.relative_error(found, self._right)
@@ -198,19 +198,19 @@ class Case:
         return missing
 
     def peers(self, part: Variant) -> dict[str, Way]:
-        """Give the vendor's ways to compute the same in the same class."""
+        """Return cuDNN's implementations by layout, in the same accuracy class."""
         if self._lab.torch is None:
             return {}
         ways = self._lab.torch.peers(*self._inputs(part.storage), part.accuracy)
         served = {}
         for name, way in ways.items():
-            with suppress(RuntimeError):  # such as too little memory for its workspace
+            with suppress(RuntimeError):  # such as no memory for its workspace
                 way()
                 served[name] = way
         return served
 
     def _inputs(self, storage: str) -> tuple[DeviceArray, DeviceArray]:
-        """Upload images and weights in a type, once."""
+        """Return images and weights on the GPU in a type, uploaded once."""
         if storage not in self._stored:
             arrays = (a.astype(storage, copy=False) for a in (self._x, self._k))
             x, k = map(self._device.upload, arrays)
@@ -219,14 +219,14 @@ class Case:
 
 
 def _images(array: DeviceArray, first: int, count: int) -> DeviceArray:
-    """Point into an array, which must live on."""
+    """Return a view of some images of an array, which must not be freed before it."""
     images, *rest = array.shape
     address = array.address + first * (array.nbytes // images)
     return DeviceArray((count, *rest), array.dtype, address)
 
 
 def normal(shape: Sequence[int], seed: int) -> np.ndarray:
-    """Draw from N(0, 1), on all cores."""
+    """Return samples of N(0, 1), drawn on all cores."""
     numbers = np.empty(int(np.prod(shape)), np.float32)
     parts = np.array_split(numbers, PARTS)  # views
     seeds = np.random.SeedSequence(seed).spawn(PARTS)
@@ -240,7 +240,7 @@ def normal(shape: Sequence[int], seed: int) -> np.ndarray:
 
 
 def _torch() -> bench_torch.Torch | None:
-    """Load PyTorch, where it is and sees the GPU."""
+    """Return PyTorch if it is installed and finds the GPU."""
     try:
         import bench_torch
 

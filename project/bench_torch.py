@@ -1,4 +1,4 @@
-"""The vendor's convolution, cuDNN's, as PyTorch calls it on arrays of ours."""
+"""cuDNN's convolution, called through PyTorch on our arrays."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from measurement import Way
 from torch import Tensor
 from variants import TF32
 
-SIDE = 8192  # of the matrices whose product is a ceiling
+SIDE = 8192  # of the matrices whose product measures the peak rate
 LAYOUTS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 
 class Torch:
-    """PyTorch in the same CUDA context, on the same stream as our launches."""
+    """PyTorch in the same CUDA context and stream as our launches."""
 
     def __init__(self) -> None:
         torch.cuda.init()
         torch.set_grad_enabled(False)
 
     def version(self) -> str:
-        """Name cuDNN and PyTorch."""
+        """Return the versions of cuDNN and PyTorch."""
         number = torch.backends.cudnn.version() or 0
         major, rest = divmod(number, 10_000)
         return f"cuDNN {major}.{rest // 100}.{rest % 100}, PyTorch {torch.__version__}"
 
     def peers(self, x: DeviceArray, k: DeviceArray, accuracy: str) -> dict[str, Way]:
-        """Give cuDNN's fastest algorithm in each layout, in a class of accuracy.
+        """Return cuDNN's fastest algorithm for each layout, in an accuracy class.
 
-        Its algorithms are tried in the first call. The layout is the caller's, and no
-        time is lost on changing it. Where TF32 is allowed, what does without it may
-        still be faster.
+        The first call tries its algorithms. Arrays are converted to the layout here,
+        outside the measured time. For tf32 there is an fp32 entry too, which may be
+        faster.
         """
         laid = {n: (_laid(x, lay), _laid(k, lay)) for n, lay in LAYOUTS.items()}
         ways = {n: _cudnn(*both, accuracy == TF32) for n, both in laid.items()}
@@ -43,28 +43,28 @@ class Torch:
         return ways
 
     def images(self, y: Tensor, chosen: Sequence[int]) -> np.ndarray:
-        """Bring some images back, in float64."""
+        """Download some images as float64."""
         found: np.ndarray = y[list(chosen)].double().contiguous().cpu().numpy()
         return found
 
     def not_finite(self, y: DeviceArray) -> int:
-        """Count infinities and NaN."""
+        """Return the number of infinities and NaN."""
         return y.nbytes // y.dtype.itemsize - int(torch.isfinite(tensor(y)).sum())
 
     def product(self) -> tuple[Way, int]:
-        """Give a product of matrices of halves, and its operations."""
+        """Return a product of matrices of halves, and its number of operations."""
         a, b = (
             torch.randn(SIDE, SIDE, device="cuda", dtype=torch.half) for _ in range(2)
         )
         return lambda: torch.mm(a, b), 2 * SIDE**3
 
     def free(self) -> None:
-        """Give memory back that is kept for later."""
+        """Free PyTorch's cached memory."""
         torch.cuda.empty_cache()
 
 
 def _laid(array: DeviceArray, layout: torch.memory_format) -> Tensor:
-    """Copy into a layout, also where one channel makes two layouts the same bytes."""
+    """Copy to a layout, even where one channel makes both layouts the same bytes."""
     shown = tensor(array)
     return torch.empty_like(shown, memory_format=layout).copy_(shown)
 
@@ -88,7 +88,7 @@ def _cudnn(x: Tensor, k: Tensor, tf32: bool) -> Callable[[], Tensor]:
 
 
 class _Shown:
-    """An array of ours as other libraries want to be told of it."""
+    """Our array with CUDA's array interface (version 3), for other libraries."""
 
     def __init__(self, array: DeviceArray) -> None:
         self._array = array  # lives as long as this
@@ -104,5 +104,5 @@ class _Shown:
 
 
 def tensor(array: DeviceArray) -> Tensor:
-    """Show PyTorch an array, without a copy."""
+    """Return our array as a tensor, without a copy."""
     return torch.as_tensor(_Shown(array), device="cuda")

@@ -1,7 +1,7 @@
-"""The best convolution of one input channel: plans of ``cuda/best_one.cu``.
+"""The fastest convolution of one input channel: plans of ``cuda/best_one.cu``.
 
-A block is alone on its multiprocessor and computes images in turn, 4 maps at a time.
-What its shared memory holds of images and of outputs is chosen here.
+One persistent block runs on each multiprocessor and computes 4 maps of an image at a
+time. How many images and outputs its shared memory holds is chosen here.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from variants import (
     tiles,
 )
 
-ROOM = SHARED["sm_90"] - 1024  # bytes; barriers take the rest
-MAPS = 4  # of a group, whose planes are stored in one piece
-MOST_GROUPS = 16  # whose weights a block keeps
-MOST_STAGES, MOST_SLOTS = 16, 2  # more of them let blocks drift apart
-LARGE = 4900  # pixels of an image before which blocks need not meet
-PIXELS_A_THREAD = 128  # that fit its registers
+ROOM = SHARED["sm_90"] - 1024  # bytes, less those of the barriers
+MAPS = 4  # per group, whose planes are stored in one copy
+MOST_GROUPS = 16  # groups whose weights a block keeps
+MOST_STAGES, MOST_SLOTS = 16, 2  # with more the blocks get out of step
+LARGE = 4900  # pixels between two synchronisations of all blocks
+PIXELS_A_THREAD = 128  # pixels that fit in a thread's registers
 
 
 def steps(s: ConvShape) -> int:
-    """Count a product's steps of depth 16: rows of the window, and what is left."""
+    """Return a product's steps of depth 16: rows of the window, and the rest."""
     beyond = max(0, tiles(s.K + 3, 2) - 4)
     return tiles(s.K + beyond * tiles(s.K, 4), 2)
 
 
 def rows(s: ConvShape) -> int:
-    """Choose how many rows a warp slides down: few idle columns, few loads."""
+    """Choose the rows that a warp computes, for few idle columns and few loads."""
 
     def cost(deep: int) -> int:
         units = tiles(s.W_out, 4) * tiles(s.H_out, deep)
@@ -46,30 +46,30 @@ def rows(s: ConvShape) -> int:
 
 
 def slot_bytes(s: ConvShape, precisions: int, deep: int) -> int:
-    """Count the bytes of an image as halves, with what is read behind it."""
+    """Return the bytes of an image as halves, with the padding that is read."""
     quads = tiles(s.K, 4)
     read = tiles(s.H_out, deep) * deep + s.K - 1 + (4 * quads - s.K if s.K > 5 else 0)
     return 16 * tiles((read * tiles(s.W, 2) + 8) * 4 * precisions, 16)
 
 
 def stage_bytes(s: ConvShape) -> int:
-    """Count the bytes of the planes of a group of maps."""
+    """Return the bytes of the planes of a group of maps."""
     return 4 * MAPS * s.H_out * s.W_out
 
 
 def group_bytes(s: ConvShape, precisions: int, stored_half: int) -> int:
-    """Count the bytes of a group's weights, as they are and as operands."""
+    """Return the bytes of a group's weights, as stored and as operands."""
     weights = MAPS * s.K * s.K * (2 if stored_half else 4)
     return 512 * precisions * steps(s) + weights + 4 * MAPS
 
 
 def roles(s: ConvShape) -> tuple[int, int]:
-    """Count threads, and warps that load; a large window needs many registers."""
+    """Return threads and loading warps; a large window needs more registers."""
     return (512, 3) if s.K <= 7 else (256, 2)
 
 
 def tune(s: ConvShape, products: int, stored_half: int) -> Params:
-    """Choose warps by role, and what fits shared memory."""
+    """Choose the warps of each role, and the buffers that fit in shared memory."""
     precisions = 1 if products == 1 else 2
     deep = rows(s)
     slot, stage = slot_bytes(s, precisions, deep), stage_bytes(s)
@@ -79,7 +79,7 @@ def tune(s: ConvShape, products: int, stored_half: int) -> Params:
     slots = max(1, min((room - stages * stage) // slot, MOST_SLOTS))
     threads, holders = roles(s)
     warps = threads // 32 - holders - 1
-    # Where a group's planes are no work for all warps, each team has one of its own.
+    # If a group's planes do not occupy all warps, teams compute several groups.
     small = tiles(tiles(s.W_out, 4) * tiles(s.H_out, deep), 8) < warps / 2
     most = stages - 4 if small else 1
     teams = max(n for n in range(1, warps + 1) if warps % n == 0 and n <= max(1, most))
@@ -92,12 +92,12 @@ def tune(s: ConvShape, products: int, stored_half: int) -> Params:
         "SLOTS": slots,
         "APART": max(
             1, LARGE // (s.H * s.W)
-        ),  # images between two meetings of all blocks
+        ),  # images between two synchronisations of all blocks
     }
 
 
 def parts(s: ConvShape) -> int:
-    """Share the groups of maps of an image among blocks where images are few."""
+    """Return among how many blocks an image's maps are divided, if images are few."""
     groups = tiles(s.M, MAPS)
 
     def rounds(n: int) -> int:
@@ -109,7 +109,7 @@ def parts(s: ConvShape) -> int:
 
 
 def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch a block for each multiprocessor, as far as there is work."""
+    """Launch at most one block for each multiprocessor."""
     precisions = 1 if p["PRODUCTS"] == 1 else 2
     n = parts(s)
     blocks = n * min(s.B, max(1, MULTIPROCESSORS // n))
@@ -125,18 +125,18 @@ def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def refuses(s: ConvShape) -> str | None:
-    """Refuse what it is not made for."""
+    """Return why it does not support a shape; None if it does."""
     if s.C != 1:
-        return f"it is made for one input channel, not {s.C}"
+        return f"it supports only one input channel, not {s.C}"
     if s.K > 11:
-        return f"its registers hold windows of up to 11 x 11, not {s.K} x {s.K}"
+        return f"it supports weights of up to 11 x 11, not {s.K} x {s.K}"
     if 32 * roles(s)[1] * PIXELS_A_THREAD < s.H * s.W:
-        return f"an image of {s.H} x {s.W} exceeds the registers of those who load it"
+        return f"an image of {s.H} x {s.W} exceeds the loading warps' registers"
     return None
 
 
 def _variant(accuracy: str, products: int, stored_half: int) -> Variant:
-    """Make the variant of a class of accuracy."""
+    """Return the variant of an accuracy class."""
     return Variant(
         "best_one",
         "one channel as a Toeplitz product, planes stored in one piece",

@@ -1,4 +1,4 @@
-"""The last rung with one product of halves on Hopper's tensor cores."""
+"""The fastest convolutions with one product of halves on Hopper's tensor cores."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from variants import (
 THREADS = 512
 MOST_MAPS, MOST_TAPS = 32, 7
 BARRIERS = 264  # bytes: struct Small
-WIDE = ConvShape(1, 24, 12, 33, 33, 5)  # the layer that its product is made for
-WIDE_BARRIERS = 512  # bytes: struct Small, which products read on into
-FEW = 2 * MULTIPROCESSORS  # images that are computed sooner with more to convert them
+WIDE = ConvShape(1, 24, 12, 33, 33, 5)  # the only layer that best_wide supports
+WIDE_BARRIERS = 512  # bytes: struct Small, and the padding that products read
+FEW = 2 * MULTIPROCESSORS  # up to so many images best_single is faster than best_wide
 
 
 def shared_bytes(s: ConvShape) -> int:
-    """Count two images out, two in as halves, and the weights as operands."""
+    """Return the bytes of two output images, two input images, and the weights."""
     groups = tiles(s.C, 4)
     steps = s.K * tiles(s.K * groups, 4)
     images_in = 2 * 16 * tiles(s.H, 2) * s.W * groups
@@ -35,7 +35,7 @@ def shared_bytes(s: ConvShape) -> int:
 
 
 def plan_single(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """One block per multiprocessor, from image to image."""
+    """Launch one persistent block per multiprocessor."""
     grid, block = (min(s.B, MULTIPROCESSORS), 1, 1), (THREADS, 1, 1)
     buffers = ("y", "x", "k")
     room = shared_bytes(s)
@@ -43,18 +43,18 @@ def plan_single(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def refuses_single(s: ConvShape) -> str | None:
-    """Refuse what exceeds registers, and images that bulk copies cannot store."""
+    """Return why it does not support a shape; None if it does."""
     if s.M > MOST_MAPS:
-        return f"{s.M} maps exceed the {MOST_MAPS} that a thread can sum"
+        return f"it supports up to {MOST_MAPS} maps, not {s.M}"
     if s.K > MOST_TAPS:
-        return f"{s.K} x {s.K} weights exceed the {MOST_TAPS} x {MOST_TAPS} it can hold"
+        return f"it supports weights of up to {MOST_TAPS} x {MOST_TAPS}, not {s.K}"
     if s.floats_out % 4:
-        return f"an image of {s.floats_out} outputs is not whole 16-byte pieces"
+        return f"{s.floats_out} outputs of an image are not a multiple of 16 bytes"
     return None
 
 
 def shared_bytes_wide(s: ConvShape, half: int) -> int:
-    """Count 4 / 3 of an image out, two in, groups as they come, and the weights."""
+    """Return the bytes of 4/3 output images, two input images, and the weights."""
     place = 16 * tiles(4 * s.H * s.W * (2 if half else 4) + 15, 16)
     images_out = max(4 * 32 * s.H_out * s.W_out, 16 * tiles(4 * s.weights, 16))
     images_in = 2 * 16 * tiles(s.H, 2) * s.W * (s.C // 4)
@@ -64,23 +64,23 @@ def shared_bytes_wide(s: ConvShape, half: int) -> int:
 
 
 def plan_wide(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """One block per multiprocessor, from image to image."""
+    """Launch one persistent block per multiprocessor."""
     grid, block = (min(s.B, MULTIPROCESSORS), 1, 1), (THREADS, 1, 1)
     room = shared_bytes_wide(s, p["STORED_HALF"])
     return (Launch("conv_best_wide", grid, block, ("y", "x", "k"), (s.B,), room),)
 
 
 def refuses_wide(s: ConvShape) -> str | None:
-    """Refuse all but the layer that its product is made for."""
+    """Return why it does not support a shape; None for the shape WIDE."""
     if replace(s, B=1) == WIDE:
         return None
-    return "it is measured on 24 maps of 12 x 33 x 33, with 5 x 5 weights, only"
+    return "it supports only 24 maps of 12 x 33 x 33 with 5 x 5 weights"
 
 
 def refuses_many(s: ConvShape) -> str | None:
-    """Refuse what the wide product computes sooner, beside what a single one does."""
+    """Return why best_wide or no product is better; None if this one is the best."""
     if s.B > FEW and refuses_wide(s) is None:
-        return f"{s.B} images are more than {FEW}"
+        return f"best_wide is faster for {s.B} images, more than {FEW}"
     return refuses_single(s)
 
 
@@ -106,7 +106,7 @@ def _single(idea: str, after: str, accuracy: str, half: int) -> Variant:
 
 
 SINGLE_TF32 = _single(
-    "scaled to halves on the way in, one product, all stages overlapped",
+    "scaled to halves while loading, one product, all stages overlapped",
     *("tensor_tf32", TF32, 0),
 )
 SINGLE_HALF = _single(

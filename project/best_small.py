@@ -1,6 +1,6 @@
-"""The best convolution of few images of several channels: ``cuda/best_small.cu``.
+"""The fastest convolution of few images with several channels: ``best_small.cu``.
 
-Each multiprocessor gets one block, all of as many rows.
+There is one block for each multiprocessor, and all have the same number of rows.
 """
 
 from __future__ import annotations
@@ -8,35 +8,35 @@ from __future__ import annotations
 from shapes import ConvShape
 from variants import FP32, MOST_GRID, MULTIPROCESSORS, Launch, Params, Variant, tiles
 
-WARPS = 8  # two for each scheduler, with as many registers as a thread may have
-MOST_SUMS = 120  # of a thread's registers: two of each 4 outputs of its tiles
-MOST_LOADS = 132  # numbers that a thread asks for at once
-MOST_IMAGES = 8  # whose rows a block may have
-MOST_STEPS = 40  # of 16 products that are added up inside: 9e-7 there
+WARPS = 8  # two per scheduler, so that threads may use all registers
+MOST_SUMS = 120  # registers of a thread for sums
+MOST_LOADS = 132  # elements that a thread loads at once
+MOST_IMAGES = 8  # images that a block's rows may belong to
+MOST_STEPS = 40  # of 16 products, summed by the tensor cores: error 9e-7 there
 
 
 def rows(s: ConvShape) -> int:
-    """Deal out the rows of all images' outputs."""
+    """Return the output rows of a block, of those of all images."""
     return tiles(s.B * s.H_out, MULTIPROCESSORS)
 
 
 def tune(s: ConvShape) -> Params:
-    """Share a block's pixels out among its warps, 16 a tile."""
+    """Divide a block's pixels among its warps, 16 per tile."""
     return {"ROWS": rows(s), "TILES": tiles(rows(s) * s.W_out, 16 * WARPS)}
 
 
 def images(s: ConvShape) -> int:
-    """Count the images that the rows of a block may lie on."""
+    """Return the most images that the rows of a block belong to."""
     return (rows(s) + s.H_out - 2) // s.H_out + 1
 
 
 def slots(s: ConvShape) -> int:
-    """Count the rows of input of a block."""
+    """Return the input rows of a block."""
     return rows(s) + (s.K - 1) * images(s)
 
 
 def loads(s: ConvShape) -> int:
-    """Count the numbers of the images and of the weights that a thread loads."""
+    """Return the elements of images and weights that a thread loads."""
     threads = 32 * WARPS
     channels = 4 * tiles(s.C, 4)
     pixels = tiles(slots(s) * s.W, threads) * channels
@@ -45,7 +45,7 @@ def loads(s: ConvShape) -> int:
 
 
 def shared_bytes(s: ConvShape) -> int:
-    """Add up struct Shared."""
+    """Return the size of struct Shared."""
     columns, quads = tiles(s.M, 8), tiles(s.C, 4)
     steps = tiles(quads * s.K**2, 4)
     pitch = 8 + 32 * max(0, tiles(s.W - 8, 32))
@@ -57,7 +57,7 @@ def shared_bytes(s: ConvShape) -> int:
 
 
 def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch all blocks at once."""
+    """Launch at most one block for each multiprocessor."""
     grid = (tiles(s.B * s.H_out, p["ROWS"]), 1, 1)
     buffers = ("y", "x", "k")
     block = (32 * p["WARPS"], 1, 1)
@@ -65,23 +65,21 @@ def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def refuses(s: ConvShape) -> str | None:
-    """Refuse one channel, and what one round of blocks cannot hold."""
+    """Return why it does not support a shape; None if it does."""
     if s.C < 3:
-        return (
-            f"it multiplies 4 channels at a time, of which {s.C} would leave most idle"
-        )
+        return f"it multiplies 4 channels at a time, so {s.C} would leave most idle"
     if s.B * s.H_out > MOST_GRID[0]:
         return f"{s.B} images have too many rows"
     if images(s) > MOST_IMAGES:
-        return f"a block's rows would lie on {images(s)} images, over {MOST_IMAGES}"
+        return f"a block's rows span {images(s)} images, more than {MOST_IMAGES}"
     steps = tiles(tiles(s.C, 4) * s.K**2, 4)
     if steps > MOST_STEPS:
-        return f"sums of {s.C * s.K**2} products are too long to be exact enough"
+        return f"sums of {s.C * s.K**2} products are not accurate enough"
     sums = tune(s)["TILES"] * tiles(s.M, 8) * 8
     if sums > MOST_SUMS:
-        return f"{s.B} images give a thread {sums} sums, over {MOST_SUMS}"
+        return f"{s.B} images need {sums} sums per thread, more than {MOST_SUMS}"
     if loads(s) > MOST_LOADS:
-        return f"{s.B} images give a thread {loads(s)} loads, over {MOST_LOADS}"
+        return f"{s.B} images need {loads(s)} loads per thread, more than {MOST_LOADS}"
     return None
 
 

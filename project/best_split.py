@@ -1,30 +1,30 @@
-"""The best of two-dimensional convolutions with several channels, on Hopper's wgmma."""
+"""The fastest fp32 convolution of several channels, with Hopper's wgmma."""
 
 from __future__ import annotations
 
 from shapes import ConvShape
 from variants import MULTIPROCESSORS, Launch, Params, Variant, tiles
 
-GROUPS = 2  # of warps in a block, that each work at a pair of images
-ROW = 64  # pixels of two images side by side that one product takes
-SECTOR = 8  # floats
+GROUPS = 2  # warp groups of a block, each with a pair of images
+ROW = 64  # pixels of one product: a row of two images side by side
+SECTOR = 8  # floats of a 32-byte sector
 MEMO = 8
 BARRIER = 8  # bytes
 
 
 def units(s: ConvShape) -> int:
-    """Count the 16-byte units of channels and columns of the filter, in pairs."""
+    """Return the 16-byte units of channels and weight columns, in pairs."""
     columns = s.K if s.C <= 8 else s.K + tiles(s.K, 2)
     return 2 * tiles(columns, 2)
 
 
 def apart(s: ConvShape) -> int:
-    """Say where in a row the second image begins: even, and not before its half."""
+    """Return where in a row the second image begins: even, and at least half of it."""
     return max(ROW // 2, 2 * tiles(s.W, 2))
 
 
 def shared_bytes(s: ConvShape, p: Params) -> int:
-    """Add up the weights, two rings of input and of output rows, and the rest."""
+    """Return the bytes of the weights, two rings of input and output rows, and more."""
     weights = 2 * units(s) * (2 * s.K - 1) * s.M * 16
     each = 16 * (ROW // 2 + tiles(s.K, 2))  # even pixels, or odd ones
     odd = 128 * tiles(each - 64, 128) + 64
@@ -34,13 +34,13 @@ def shared_bytes(s: ConvShape, p: Params) -> int:
     outputs = GROUPS * 2 * (s.M * ring + s.M // 4 * padding)  # floats
     barriers = BARRIER * GROUPS * (2 * p["ROWS_IN"] + 4)
     notes = 4 * (GROUPS * MEMO * 2 * 2 + 1)
-    passing = s.M * (s.weights // s.M | 1)  # weights, through the outputs' place
+    passing = s.M * (s.weights // s.M | 1)  # weights, loaded through the outputs' space
     room = 8 * tiles(max(outputs, passing), 2)
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes
 
 
 def periods(s: ConvShape) -> int:
-    """Cut images into parts of few rows, where whole ones leave blocks without work.
+    """Return periods per part: images are split where whole ones leave blocks idle.
 
     A part of n periods has (n + 1) K - 1 output rows, and reads K - 1 more.
     """
@@ -50,7 +50,7 @@ def periods(s: ConvShape) -> int:
 
 
 def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Start a block for each multiprocessor that there is work for."""
+    """Launch at most one block for each multiprocessor."""
     of_each = periods(s)
     parts = tiles(s.H_out, (of_each + 1) * s.K - 1)
     grid = (min(MULTIPROCESSORS, tiles(s.B, 2) * parts), 1, 1)
@@ -62,17 +62,17 @@ def plan(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def refuses(s: ConvShape) -> str | None:
-    """Say what does not fit the products' 64 x 16 by 16 x N."""
+    """Return why a shape does not fit wgmma's 64 x N x 16; None if it does."""
     if s.C > 8 and s.C != 12:
-        return "of channels it takes up to 8, or 12"
+        return f"it supports up to 8 channels, or 12, not {s.C}"
     if s.M not in {16, 24}:
-        return "of maps it takes 16 or 24"
+        return f"it supports 16 or 24 maps, not {s.M}"
     if apart(s) + s.W_out > ROW or s.W > 33:
-        return "two of its images do not fit side by side into 64 pixels"
+        return f"two images of {s.W} columns do not fit in a row of {ROW} pixels"
     if s.W_out < SECTOR:
-        return "a row of an image's outputs is less than a sector"
+        return f"an output row of {s.W_out} pixels is less than a sector of {SECTOR}"
     if s.K not in {3, 5}:
-        return "of filters it takes those of 3 x 3 and 5 x 5"
+        return f"it supports 3 x 3 and 5 x 5 weights, not {s.K} x {s.K}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What was compiled, kept: one file under a name made of all that it is made from."""
+"""A cache of compiled files, keyed by a hash of everything they are made from."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _INCLUDE = re.compile(rb'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 def folder(kind: str) -> Path | None:
-    """Name this user's folder for a kind of file; None for a user without a home.
+    """Return the user's cache folder for a kind of file; None without a home.
 
-    As the XDG base directory specification says, a relative path counts as none.
+    A relative XDG_CACHE_HOME is ignored, as the XDG specification requires.
     """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
@@ -29,7 +29,7 @@ def folder(kind: str) -> Path | None:
 
 
 def key(parts: Iterable[bytes]) -> str:
-    """Make a name that is another one where any part is."""
+    """Return a hash that differs where any part differs."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
@@ -37,7 +37,7 @@ def key(parts: Iterable[bytes]) -> str:
 
 
 def sources(files: Iterable[Path], folders: Iterable[Path]) -> Iterator[bytes]:
-    """Give the files, and each header in the folders that they include by its name."""
+    """Yield the text of files and of the headers that they include from folders."""
     within, waiting, seen = list(folders), list(files), set()
     while waiting:
         path = waiting.pop()
@@ -50,7 +50,10 @@ def sources(files: Iterable[Path], folders: Iterable[Path]) -> Iterator[bytes]:
 
 
 def read(path: Path) -> bytes | None:
-    """Read what only this user can write, when its digest at the end shows it whole."""
+    """Return a cached file's content, or None.
+
+    It must be writable by this user only, and match the digest at its end.
+    """
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
@@ -58,16 +61,16 @@ def read(path: Path) -> bytes | None:
             content = file.read()
     except OSError:
         return None
-    kept, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
-    return kept if own and hashlib.sha256(kept).digest() == digest else None
+    body, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+    return body if own and hashlib.sha256(body).digest() == digest else None
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Write aside and rename; a cache that cannot be written is none."""
+    """Write a file to the cache atomically; ignore a cache that is not writable."""
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as place:
-            aside = Path(place, path.name)
-            aside.write_bytes(content + hashlib.sha256(content).digest())
-            aside.chmod(0o600)
-            aside.replace(path)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            temporary = Path(folder, path.name)
+            temporary.write_bytes(content + hashlib.sha256(content).digest())
+            temporary.chmod(0o600)
+            temporary.replace(path)

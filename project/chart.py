@@ -1,4 +1,4 @@
-"""Bars with their floors as a picture in SVG, which any browser shows."""
+"""Draw a bar chart of times with their floors, as SVG."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from math import ceil, floor, log10
 
 WIDTH, LEFT, RIGHT = 860, 170, 90
 ROW, BAR, GAP, TOP, BOTTOM = 24, 14, 30, 78, 34
-COLOURS = ("#4878a8", "#9cc0e0")  # of a bar's parts
+COLOURS = ("#4878a8", "#9cc0e0")  # conv1 and conv2
 FLOOR, PEER, INK, PALE = "#c0392b", "#2e7d32", "#222222", "#dddddd"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A name with times that add up, what they cannot be under, and the vendor's."""
+    """A name, the times of its layers, their floor, and cuDNN's time."""
 
     name: str
     parts: tuple[float, ...]
@@ -24,12 +24,12 @@ class Bar:
 
     @property
     def total(self) -> float:
-        """Add up."""
+        """Return the sum of the times."""
         return sum(self.parts)
 
 
 class Scale:
-    """Times to places on a logarithmic axis."""
+    """Convert times to positions on a logarithmic axis."""
 
     def __init__(self, times: Iterable[float]) -> None:
         seen = list(times)
@@ -37,12 +37,12 @@ class Scale:
         self.high = _above(max(seen))
 
     def x(self, ms: float) -> float:
-        """Say where a time is."""
+        """Return the position of a time."""
         span = log10(self.high / self.low)
         return LEFT + (WIDTH - LEFT - RIGHT) * log10(ms / self.low) / span
 
     def ticks(self) -> list[float]:
-        """Choose 1, 2 and 5 of each decade."""
+        """Return 1, 2 and 5 of each decade in the range."""
         decades = range(floor(log10(self.low)) - 1, ceil(log10(self.high)) + 1)
         every = [digit * 10.0**n for n in decades for digit in (1, 2, 5)]
         return [t for t in every if self.low * 0.999 <= t <= self.high * 1.001]
@@ -59,7 +59,7 @@ def _above(ms: float) -> float:
 
 
 def draw(title: str, groups: Mapping[str, Sequence[Bar]]) -> str:
-    """Draw a group of bars for each name; nothing but the title where there is none."""
+    """Draw a group of bars for each name; without bars, only the title."""
     bars = [bar for group in groups.values() for bar in group]
     height = TOP + BOTTOM + sum(GAP + ROW * len(group) for group in groups.values())
     lines = [
@@ -84,7 +84,7 @@ def draw(title: str, groups: Mapping[str, Sequence[Bar]]) -> str:
 
 
 def _bar(bar: Bar, scale: Scale, y: float) -> list[str]:
-    """Draw a bar, parted in the ratio of its times, its floor, and the vendor's."""
+    """Draw a bar, divided in the ratio of its times, its floor, and cuDNN's time."""
     start, end = scale.x(scale.low), scale.x(bar.total)
     lines = [_text(LEFT - 8, y + 12, bar.name, anchor="end")]
     x = start
@@ -108,7 +108,7 @@ def _legend() -> list[str]:
     return [
         *(_rect(16, y - 9, 12, 10, COLOURS[0]), _text(32, y, "conv1")),
         *(_rect(86, y - 9, 12, 10, COLOURS[1]), _text(102, y, "conv2")),
-        _text(150, y, "(a bar is parted in their ratio; the axis is logarithmic)"),
+        _text(150, y, "(bars are divided in their ratio; the axis is logarithmic)"),
         *(_rect(500, y - 12, 2, 16, FLOOR), _text(508, y, "floor")),
         *(_diamond(562, y - 4, PEER), _text(572, y, "cuDNN, same class and run")),
     ]

@@ -1,14 +1,15 @@
-"""The stored models: weights, and the symbol files that may come with them.
+"""The stored models: weights, and optional symbol files.
 
-A model of an edition is ``<edition>-<model>.params``, or as MXNet names checkpoints,
-``<edition>-<model>-<epoch>.params`` with ``<edition>-<model>-symbol.json``. They are
-looked for in RAI_MODELS_DIR, then in the project's own folder.
+A model's weights are in ``<edition>-<model>.params``, or with MXNet's checkpoint names
+in ``<edition>-<model>-<epoch>.params`` with ``<edition>-<model>-symbol.json``. They are
+searched in RAI_MODELS_DIR, then in the project's ``models/``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,19 +25,19 @@ VARIABLE = "RAI_MODELS_DIR"
 
 
 def folders() -> Iterator[Path]:
-    """Say where models may lie, in the order of search."""
+    """Yield the folders to search for models, in order."""
     if named := os.environ.get(VARIABLE):
         folder = Path(named)
         if not folder.is_dir():
             raise ProjectError(
-                f"{VARIABLE} is {named}, which is no folder; unset or correct it"
+                f"{VARIABLE}: {named} is not a folder; unset it or correct it"
             )
         yield folder
     yield MODELS
 
 
 def find(edition: Edition, name: str) -> Model:
-    """Find a model in the table, over which a symbol file of its name goes."""
+    """Return a model by name; a symbol file of that name overrides the edition."""
     known = next((model for model in edition.models if model.name == name), None)
     path = _symbol(edition, name)
     if path is None:
@@ -48,17 +49,20 @@ def find(edition: Edition, name: str) -> Model:
 
 
 def is_given(network: Network) -> bool:
-    """Say whether a network's weights came from RAI_MODELS_DIR."""
+    """Return whether a network's weights came from RAI_MODELS_DIR."""
     return network.path is not None and network.path.parent != MODELS
 
 
 def own_file(edition: Edition, model: Model) -> Path:
-    """Name the file of the project's own weights for a model."""
+    """Return the file of the project's own weights for a model."""
     return MODELS / f"{edition.name}-{edition.weights_of(model).name}.params"
 
 
 def load(edition: Edition, model: Model) -> Network:
-    """Read a model's stored weights, its own before those that it shares."""
+    """Read a model's stored weights, its own before shared ones.
+
+    Raises NoWeightsError.
+    """
     for name in filter(None, (model.name, model.weights)):
         if (path := _weights(edition, name)) is not None:
             arrays = params.read(path)
@@ -66,13 +70,22 @@ def load(edition: Edition, model: Model) -> Network:
             text = _text(described) if described else None
             return network.assemble(edition, model, arrays, symbol=text, path=path)
     raise NoWeightsError(
-        f"{own_file(edition, model)}: no such weights; train them with "
-        f"`python train.py --edition {edition.name} --model {model.name}`"
+        f"{own_file(edition, model)}: no stored weights; train them with "
+        f"`{training_command(edition, model)}`"
     )
 
 
+def training_command(edition: Edition, model: Model, *options: str) -> str:
+    """Return a command for a model's training that works in the current folder."""
+    script = MODELS.parent / "train.py"
+    if script.is_relative_to(Path.cwd()):
+        script = script.relative_to(Path.cwd())
+    names = ("--edition", edition.name, "--model", model.name)
+    return shlex.join(["python", str(script), *options, *names])
+
+
 def _weights(edition: Edition, name: str) -> Path | None:
-    """Find the latest weights in the first folder that has some."""
+    """Return the latest epoch's file in the first folder that has one."""
     named = re.compile(re.escape(f"{edition.name}-{name}") + r"(-\d{4})?\.params")
     for folder in folders():
         found = [path for path in folder.glob("*.params") if named.fullmatch(path.name)]
@@ -93,6 +106,6 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise ProjectError(f"{path}: damaged: {error}") from None
+        raise ProjectError(f"{path}: not valid UTF-8: {error}") from None
     except OSError as error:
-        raise ProjectError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ProjectError(f"{path}: cannot read: {error.strerror}") from None

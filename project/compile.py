@@ -1,4 +1,4 @@
-"""Compile every kernel for every target, which needs no GPU, and print a table.
+"""Compile every kernel for every target and print a table; needs no GPU.
 
 python compile.py [variant or layer ...] [--edition NAME]
 """
@@ -22,7 +22,7 @@ from kernels import VARIANTS
 from layers import LAYERS
 from variants import LADDER_TARGETS
 
-VOLTA = "sm_70"  # the oldest that CUDA 12 serves, and 13 does not
+VOLTA = "sm_70"  # supported by CUDA 12, not by 13
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
@@ -30,7 +30,7 @@ _REGISTERS = re.compile(r"Used (\d+) registers")
 
 @dataclass(frozen=True)
 class Usage:
-    """What a kernel takes of a multiprocessor."""
+    """The resources that a kernel uses."""
 
     kernel: str
     registers: int
@@ -40,14 +40,15 @@ class Usage:
 def wanted(
     names: Sequence[str] = (), only: str | None = None
 ) -> Iterator[tuple[Unit, tuple[str, ...]]]:
-    """Name every file, as every edition needs it or only one, with its targets."""
+    """Yield every file with its targets, for all editions or one.
+
+    Raises UsageError for an unknown name.
+    """
     chosen = [editions.edition(only)] if only else editions.EDITIONS.values()
     known = [*LAYERS, *VARIANTS, *forward.FILES]
     for name in names or known:
         if name not in known:
-            raise UsageError(
-                f"no kernels are called `{name}`; there are {', '.join(known)}"
-            )
+            raise UsageError(f"unknown kernel `{name}`; choose from {', '.join(known)}")
         if name in LAYERS:
             yield Unit(name, defines(LAYERS[name])), LADDER_TARGETS
             continue
@@ -69,13 +70,13 @@ def wanted(
 
 
 def targets(named: tuple[str, ...], toolkit: Toolkit) -> tuple[str, ...]:
-    """Add Volta to the ladder's targets where the toolkit still serves it."""
+    """Add Volta to the ladder's targets if the toolkit supports it."""
     older = int(toolkit.version.split(".")[0]) < 13
     return (VOLTA, *named) if older and named == LADDER_TARGETS else named
 
 
 def usages(log: str) -> list[Usage]:
-    """Read what the assembler says of each kernel of a file."""
+    """Parse the assembler's log: the resources of each kernel."""
     found = []
     for part in re.split(r"(?=Compiling entry function)", log):
         name, spills = _FUNCTION.search(part), _SPILLS.search(part)
@@ -87,7 +88,7 @@ def usages(log: str) -> list[Usage]:
 
 
 def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
-    """Give a line for each kernel of a compiled file."""
+    """Yield a row of the table for each kernel of a compiled file."""
     sizes = " ".join(unit.options)
     for usage in usages(compiled.log):
         yield (
@@ -98,17 +99,17 @@ def rows(unit: Unit, architecture: str, compiled: Compiled) -> Iterator[str]:
 
 
 def main() -> None:
-    """Compile all, or what is named."""
+    """Compile all kernels, or the named ones."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "names", nargs="*", help=", ".join([*LAYERS, *VARIANTS, *forward.FILES])
     )
-    parser.add_argument("--edition", help="compile what this edition needs, no more")
-    asked = parser.parse_args()
+    parser.add_argument("--edition", help="compile only what this edition needs")
+    arguments = parser.parse_args()
     toolkit = compiler.find()
     jobs = [
         (unit, architecture)
-        for unit, named in wanted(asked.names, asked.edition)
+        for unit, named in wanted(arguments.names, arguments.edition)
         for architecture in targets(named, toolkit)
     ]
     print(f"CUDA {toolkit.version}")

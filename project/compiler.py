@@ -1,6 +1,6 @@
-"""CUDA sources to machine code for one architecture, kept in a cache.
+"""Compile CUDA sources to cached machine code (cubins) for one architecture.
 
-The compiler is nvcc where there is one, else NVRTC through the package cuda-core.
+The compiler is nvcc if it is found, else NVRTC through the package cuda-core.
 Neither needs a GPU or a driver.
 """
 
@@ -29,82 +29,82 @@ from variants import Variant
 FOLDER = Path(__file__).resolve().parent / "cuda"
 STANDARD = "c++17"
 NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-_IMPORT = Lock()  # cuda.core comes half loaded to a second thread that imports it
+_IMPORT = Lock()  # importing cuda.core from two threads at once fails
 
 Defines = tuple[tuple[str, int], ...]
 
 
 def defines(sizes: Mapping[str, int]) -> Defines:
-    """Fix sizes, so that they can name what is compiled with them."""
+    """Make sizes hashable, so that they can be part of a key."""
     return tuple(sizes.items())
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A file of kernels, and the sizes that it is compiled with."""
+    """A file of kernels, and the macros that it is compiled with."""
 
     name: str
     defines: Defines = ()
     folder: Path = FOLDER
-    own: bool = False  # it wants what only one architecture has, such as sm_90a
+    own: bool = False  # uses features of one architecture only, such as sm_90a
 
     @property
     def path(self) -> Path:
-        """Name the file."""
+        """Return the file's path."""
         return self.folder / f"{self.name}.cu"
 
     @property
     def options(self) -> list[str]:
-        """Say the sizes as a compiler wants them."""
+        """Return the macros as options of the compiler."""
         return [f"-D{name}={value}" for name, value in self.defines]
 
     def target(self, architecture: str) -> str:
-        """Name what to compile it for, to run on a GPU."""
+        """Return the target to compile for, to run on an architecture."""
         return f"{architecture}a" if self.own else architecture
 
     def sources(self) -> Iterator[bytes]:
-        """Give the file, and each header of ours that it includes."""
+        """Yield the text of the file and of our headers that it includes."""
         return cache.sources([self.path], [self.folder])
 
 
 def unit_of(variant: Variant, shape: ConvShape) -> Unit:
-    """Name the file of a convolution with the sizes that it wants of a shape."""
+    """Return a variant's file with its macros for a shape."""
     own = all(target.endswith("a") for target in variant.targets)
     return Unit(variant.stem, defines(variant.defines(shape)), own=own)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code, and what the assembler said of it."""
+    """Machine code, and the assembler's log."""
 
     cubin: bytes
     log: str
 
 
 class Toolkit(Protocol):
-    """A compiler of CUDA."""
+    """A CUDA compiler."""
 
     version: str  # such as 13.0.88
 
     def compile(self, unit: Unit, architecture: str) -> Compiled:
-        """Compile a file; a mistake in it is an error with the compiler's words."""
+        """Compile a file; raise ProjectError with the compiler's message."""
 
 
 class Nvcc:
-    """The compiler of a whole toolkit."""
+    """The compiler of the CUDA toolkit."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        said = subprocess.run(
+        output = subprocess.run(
             [path, "--version"], capture_output=True, text=True, check=False
         ).stdout
-        found = re.search(r"\bV(\d+(?:\.\d+)+)", said)
+        found = re.search(r"\bV(\d+(?:\.\d+)+)", output)
         if found is None:
-            raise NoGpuError(f"{path}: does not say its version; reinstall it")
+            raise NoGpuError(f"{path}: --version prints no version; reinstall it")
         self.version = found[1]
 
     def compile(self, unit: Unit, architecture: str) -> Compiled:
-        """Run nvcc in a folder of its own."""
+        """Run nvcc in a temporary folder."""
         with tempfile.TemporaryDirectory(prefix="rai-") as folder:
             cubin = Path(folder) / "out.cubin"
             code = architecture.removeprefix("sm_")
@@ -121,7 +121,7 @@ class Nvcc:
 
 
 class Nvrtc:
-    """The compiler that is a library, for where no nvcc can be had."""
+    """NVIDIA's runtime compilation library, used where there is no nvcc."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -141,25 +141,25 @@ class Nvrtc:
             define_macro=[(name, str(n)) for name, n in unit.defines] or None,
             ptxas_options="-v",
         )
-        said = StringIO()
+        log = StringIO()
         program = Program(unit.path.read_text(encoding="utf-8"), "c++", options)
         try:
-            code = program.compile("cubin", logs=said)
+            code = program.compile("cubin", logs=log)
         except NVRTCError as error:
             raise ProjectError(f"{unit.path}: {architecture}: {error}") from None
-        return Compiled(bytes(code.code), said.getvalue())
+        return Compiled(bytes(code.code), log.getvalue())
 
 
 def find(nvccs: Iterable[Path] | None = None) -> Toolkit:
-    """Find a compiler, nvcc before NVRTC."""
+    """Return nvcc, else NVRTC; raise NoGpuError."""
     for path in _nvccs() if nvccs is None else nvccs:
         if path.is_file() and os.access(path, os.X_OK):
             return Nvcc(path)
     if (version := _nvrtc_version()) is not None:
         return Nvrtc(version)
     raise NoGpuError(
-        "no kernel can be compiled: there is no nvcc (CUDA_HOME, PATH, "
-        "/usr/local/cuda), and no NVRTC (packages cuda-core, nvidia-cuda-nvrtc)"
+        "cannot compile kernels: found neither nvcc (in CUDA_HOME, PATH, "
+        "/usr/local/cuda) nor NVRTC (packages cuda-core, nvidia-cuda-nvrtc)"
     )
 
 
@@ -171,14 +171,14 @@ def _nvccs() -> Iterator[Path]:
 
 
 def _named() -> Iterator[Path]:
-    """Name the toolkits that the environment names."""
+    """Yield the toolkits that environment variables name."""
     for name in ("CUDA_HOME", "CUDA_PATH"):
         if home := os.environ.get(name):
             yield Path(home)
 
 
 def _roots() -> Iterator[Path]:
-    """Name the folders that may be a toolkit, or a part of one, the likeliest first."""
+    """Yield the folders that may contain a toolkit, most likely first."""
     yield from _named()
     yield Path("/usr/local/cuda")
     for folder in sys.path:
@@ -186,13 +186,13 @@ def _roots() -> Iterator[Path]:
 
 
 def _headers() -> list[Path]:
-    """Find CUDA's own headers, such as that of half precision, for NVRTC."""
+    """Return the folder of CUDA's headers, which NVRTC does not bring, if found."""
     folders = (root / "include" for root in _roots())
     return [folder for folder in folders if (folder / "cuda_fp16.h").is_file()][:1]
 
 
 def _nvrtc_version() -> str | None:
-    """Read NVRTC's version without loading it, which takes longer than all else."""
+    """Return NVRTC's version without loading it, which is slow."""
     try:
         metadata.version("cuda-core")
     except metadata.PackageNotFoundError:
@@ -208,7 +208,10 @@ def _nvrtc_version() -> str | None:
 def cubins(
     units: Sequence[Unit], architecture: str, driver: tuple[int, int]
 ) -> list[bytes]:
-    """Compile files for a GPU and its driver, or take them from the cache."""
+    """Return files' machine code for a GPU, cached or compiled.
+
+    Raises NoGpuError where the driver is too old for the compiler.
+    """
     toolkit = find()
     if why := too_old(driver, toolkit.version):
         raise NoGpuError(why)
@@ -219,21 +222,21 @@ def cubins(
 
 
 def too_old(driver: tuple[int, int], toolkit: str) -> str | None:
-    """Say so where a driver does not run what a toolkit compiles.
+    """Return why a driver cannot run a toolkit's machine code; None if it can.
 
-    It runs machine code of every toolkit of its own major version and of older ones.
+    It runs that of all toolkits of its own major version and of older ones.
     """
     major, minor = driver
     if int(toolkit.split(".")[0]) <= major:
         return None
     return (
-        f"the GPU's driver serves CUDA {major}.{minor}, and CUDA {toolkit} compiles "
-        f"the kernels here; update the driver, or use an image of CUDA {major}"
+        f"the GPU's driver supports CUDA {major}.{minor}, but the kernels are compiled "
+        f"with CUDA {toolkit}; update the driver, or use an image with CUDA {major}"
     )
 
 
 def cached(unit: Unit, architecture: str, toolkit: Toolkit) -> bytes:
-    """Take a file's machine code from the cache, or compile it and keep it."""
+    """Return a file's machine code from the cache, or compile and cache it."""
     kept = cache.folder("cubins")
     if kept is None:
         return toolkit.compile(unit, architecture).cubin
@@ -246,7 +249,7 @@ def cached(unit: Unit, architecture: str, toolkit: Toolkit) -> bytes:
 
 
 def key(unit: Unit, architecture: str, toolkit: Toolkit) -> str:
-    """Name the machine code by all that it is made from."""
+    """Return the cache key of a file: its sources, macros, target and compiler."""
     kind = type(toolkit).__name__
     how = [kind, toolkit.version, architecture, STANDARD, unit.name, *unit.options]
     return cache.key([*(text.encode() for text in how), *unit.sources()])

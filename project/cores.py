@@ -1,8 +1,9 @@
-"""The images of a batch shared out over the processor's cores.
+"""Split the images of a batch over the processor's cores.
 
-Import it before numpy: then every core multiplies its own matrices, and BLAS, which
-reads the environment when it is loaded, starts no threads of its own. When numpy is
-there already, BLAS has the cores, and a batch is not shared: both would fight.
+Import this module before numpy, so that BLAS, which reads the environment when it is
+loaded, runs on one thread and each core multiplies its own matrices. If numpy is
+already imported, BLAS uses all cores, and a batch is not split, since both together
+would start too many threads.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ SHARES = 1 if "numpy" in sys.modules else COUNT
 _POOL = ThreadPoolExecutor(SHARES)
 
 if find_spec("numpy") is None:
-    sys.exit("NumPy is not installed; `make run` sees to it, or `pip install numpy`")
+    sys.exit("NumPy is not installed; use `make run`, or `pip install numpy`")
 
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 
 def share(work: Callable[[slice], None], images: int) -> None:
-    """Let every core ``work`` on its slice of the images, and wait for all."""
+    """Call ``work`` on a slice of the images on every core, and wait for all."""
     bounds = [images * core // SHARES for core in range(SHARES + 1)]
     slices = [slice(*pair) for pair in itertools.pairwise(bounds)]
     for _ in _POOL.map(work, slices):

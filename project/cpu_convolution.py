@@ -1,4 +1,4 @@
-"""Our own convolution on the CPU in C++, built for this processor on first use."""
+"""Our own convolution in C++, compiled for this processor on first use."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ LIBRARY = native.Library(
 
 @cache
 def load() -> Callable[..., None]:
-    """Build and load it; CompilerError says why that cannot be here."""
+    """Compile and load the function; raise CompilerError."""
     return open_at(native.build(LIBRARY))
 
 
 def open_at(path: Path) -> Callable[..., None]:
-    """Load the function out of a library that was built."""
+    """Load the function from a compiled library; raise CompilerError."""
     try:
         function = ctypes.CDLL(str(path)).rai_convolve
     except (OSError, AttributeError) as error:
         raise CompilerError(
-            f"{path} was built and does not load: {error}; where its folder may hold "
-            "no programs (noexec), set XDG_CACHE_HOME to one that may"
+            f"{path} does not load: {error}; if its file system is mounted noexec, "
+            "set XDG_CACHE_HOME to another folder"
         ) from None
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 7
     function.restype = None
@@ -39,7 +39,7 @@ def open_at(path: Path) -> Callable[..., None]:
 
 
 def convolve(y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
-    """Convolve on every core; y is float32 without gaps and is written entirely."""
+    """Convolve on all cores into y, which is float32 and contiguous."""
     call(load(), cores.COUNT, y, x, weights)
 
 
@@ -50,11 +50,11 @@ def call(
     x: np.ndarray,
     weights: np.ndarray,
 ) -> None:
-    """Hand arrays over to the function in C++."""
+    """Call the C++ function; raise ValueError for an unsuitable y."""
     shape = shapes.between(y.shape, x.shape, weights.shape)
     if y.dtype != np.float32 or not y.flags.carray:
         raise ValueError("the output must be float32, contiguous and writeable")
-    # What was read from a file may lie at any byte, which C++ does not allow.
+    # Arrays read from a file may be unaligned, which C++ does not allow.
     x, weights = (np.require(array, np.float32, "CA") for array in (x, weights))
     pointers = (array.ctypes.data for array in (y, x, weights))
     sizes = (shape.B, shape.M, shape.C, shape.H, shape.W, shape.K)

@@ -1,9 +1,9 @@
-"""cuDNN's convolution, planned for a shape; the only importer of its binding.
+"""cuDNN's convolution, planned for a shape. Only this module imports its binding.
 
-The binding is NVIDIA's cudnn-frontend, a package named cudnn. Numbers are multiplied
-and summed in 32 bits. Left out are the engines on tensor cores, which would round to
-TF32 first, and those that call cuBLASLt or compile while they run: no compiler need be
-installed. cuBLASLt must be: cuDNN asks for its version, and aborts where it is missing.
+The binding is NVIDIA's cudnn-frontend, imported as cudnn. Products and sums are fp32:
+engines on tensor cores are excluded, since they round to TF32 first. Engines that call
+cuBLASLt or compile at run time are excluded too, so no compiler is needed. cuBLASLt
+must still be installed: cuDNN reads its version, and aborts where it is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shapes
 from errors import GpuError, NoGpuError
 from shapes import ConvShape
 
-Y, X, K = 1, 2, 3  # the tensors' names in every graph
+Y, X, K = 1, 2, 3  # the tensors' identifiers in every graph
 FLOAT = cudnn.data_type.FLOAT
 HEURISTICS = [cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK]
 ROUNDING = [cudnn.numerical_note.TENSOR_CORE, cudnn.numerical_note.DOWN_CONVERT_INPUTS]
@@ -28,43 +28,43 @@ DEPENDENT = [
 
 
 class Memory(Protocol):
-    """Numbers in the GPU's memory, packed, the last axis innermost."""
+    """A contiguous array in the GPU's memory, in row-major order."""
 
     shape: tuple[int, ...]
 
     @property
     def address(self) -> int:
-        """Say where the first number lies."""
+        """Return the address of the first element."""
 
     @property
     def nbytes(self) -> int:
-        """Count the bytes."""
+        """Return the size in bytes."""
 
 
 class Cudnn:
-    """The library on the current CUDA context, with a workspace; close it before."""
+    """cuDNN on the current CUDA context, with a workspace; close it before that."""
 
     def __init__(self, workspace: Memory) -> None:
         try:
             self._handle = cudnn.create_handle()
         except RuntimeError as error:
             raise NoGpuError(
-                f"cuDNN cannot be used: {_line(error)}; install nvidia-cudnn-cu13 or "
+                f"cannot use cuDNN: {_line(error)}; install nvidia-cudnn-cu13 or "
                 "nvidia-cudnn-cu12, or run this in the image `full`"
             ) from None
         self._workspace = workspace
         self._plans: dict[ConvShape, cudnn.pygraph] = {}
 
     def close(self) -> None:
-        """Let go of all, while the context is still there."""
+        """Release everything; the context must still exist."""
         self._plans.clear()
         del self._workspace
-        # After a fault in the GPU the library cannot even be left.
+        # After an error of the GPU this fails.
         with suppress(RuntimeError):
             cudnn.destroy_handle(self._handle)
 
     def plan(self, shape: ConvShape) -> None:
-        """Build the engine that cuDNN's heuristics put first for these sizes."""
+        """Build the engine that cuDNN's heuristics rank first; raise GpuError."""
         with _faults(f"no fp32 convolution for {shape}"):
             graph = describe(shape, self._handle)
             graph.validate()
@@ -78,15 +78,15 @@ class Cudnn:
         self._plans[shape] = graph
 
     def convolve(self, y: Memory, x: Memory, k: Memory) -> None:
-        """Write into ``y`` the convolution of ``x`` by ``k``, as planned."""
+        """Write the convolution of ``x`` with ``k`` to ``y``; its shape is planned."""
         graph = self._plans[shapes.between(y.shape, x.shape, k.shape)]
-        there = {Y: y.address, X: x.address, K: k.address}
+        addresses = {Y: y.address, X: x.address, K: k.address}
         with _faults("a convolution failed"):
-            graph.execute(there, self._workspace.address, handle=self._handle)
+            graph.execute(addresses, self._workspace.address, handle=self._handle)
 
 
 def describe(shape: ConvShape, handle: object) -> cudnn.pygraph:
-    """Say in cuDNN's words what is to be computed."""
+    """Return the cuDNN graph of a convolution."""
     graph = cudnn.pygraph(
         io_data_type=FLOAT,
         intermediate_data_type=FLOAT,
@@ -105,13 +105,13 @@ def describe(shape: ConvShape, handle: object) -> cudnn.pygraph:
         compute_data_type=FLOAT,
     )
     output.set_output(True).set_data_type(FLOAT).set_uid(Y)
-    # Without strides of its own the output would have its channels last.
+    # Without explicit strides the output would be NHWC.
     output.set_dim(y).set_stride(strides(y))
     return graph
 
 
 def strides(lengths: Sequence[int]) -> list[int]:
-    """Count the numbers from one to the next along every axis of a packed array."""
+    """Return the strides of a contiguous array, in elements."""
     steps = [1]
     for length in reversed(lengths[1:]):
         steps.insert(0, steps[0] * length)
@@ -120,7 +120,7 @@ def strides(lengths: Sequence[int]) -> list[int]:
 
 @contextmanager
 def _faults(what: str) -> Iterator[None]:
-    """Turn cuDNN's errors into ours."""
+    """Convert cuDNN's errors to GpuError."""
     try:
         yield
     except (cudnn.cudnnGraphNotSupportedError, RuntimeError) as error:

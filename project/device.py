@@ -1,4 +1,4 @@
-"""The GPU and its memory: the only importer of PyCUDA, and only when one is opened."""
+"""The GPU and its memory. Only this module imports PyCUDA, when a GPU is opened."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from errors import GpuError, NoGpuError
 from variants import STATIC_SHARED, Launch
 
 LIBCUDA = "libcuda.so.1"
-LAST_ERROR = 999  # the highest of CUDA's codes
+LAST_ERROR = 999  # CUDA's highest error code
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceArray:
-    """Numbers in the GPU's memory, which is freed with the last reference."""
+    """An array in the GPU's memory, freed with its last reference."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -29,17 +29,17 @@ class DeviceArray:
 
     @property
     def address(self) -> int:
-        """Say where the first number lies."""
+        """Return the address of the first element."""
         return int(self.memory)
 
     @property
     def nbytes(self) -> int:
-        """Count the bytes."""
+        """Return the size in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 
 class Device:
-    """The first GPU that CUDA shows, opened for a ``with`` block."""
+    """CUDA's first GPU, to be used in a ``with`` statement."""
 
     def __init__(self) -> None:
         self._driver = driver = _driver()
@@ -69,57 +69,57 @@ class Device:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # After a fault the context can be so broken that it cannot even be left, and
-        # PyCUDA complains of what it cannot release.
+        # After an error the context may fail to pop, and PyCUDA prints an error for
+        # everything that it cannot release.
         with suppress(self._driver.Error):
             self._context.pop()
             if not isinstance(error, GpuError):
                 self._context.detach()
 
     def free_bytes(self) -> int:
-        """Count the memory that is left."""
+        """Return the bytes of free memory."""
         with _faults(self._driver):
             free, _ = self._driver.mem_get_info()
         return int(free)
 
     def empty(self, shape: tuple[int, ...], dtype: str = "float32") -> DeviceArray:
-        """Allocate without writing."""
+        """Allocate an array without initialising it."""
         kind: np.dtype[Any] = np.dtype(dtype)
         with _faults(self._driver):
             memory = self._driver.mem_alloc(prod(shape) * kind.itemsize)
         return DeviceArray(shape, kind, memory)
 
     def fill(self, array: DeviceArray, byte: int) -> None:
-        """Write the same byte everywhere: 0 makes zeros, 255 makes NaN."""
+        """Set every byte of an array: 0 gives zeros, 255 gives NaN."""
         with _faults(self._driver):
             self._driver.memset_d8(array.address, byte, array.nbytes)
 
     def upload(self, array: np.ndarray) -> DeviceArray:
         """Copy an array to the GPU."""
-        there = self.empty(array.shape, array.dtype.name)
+        uploaded = self.empty(array.shape, array.dtype.name)
         with _faults(self._driver):
-            self._driver.memcpy_htod(there.address, np.ascontiguousarray(array))
-        return there
+            self._driver.memcpy_htod(uploaded.address, np.ascontiguousarray(array))
+        return uploaded
 
     def download(self, array: DeviceArray) -> np.ndarray:
-        """Copy an array back, when all that writes it is done."""
-        here = np.empty(array.shape, array.dtype)
+        """Copy an array to the host after the work that writes it."""
+        copy = np.empty(array.shape, array.dtype)
         with _faults(self._driver):
-            self._driver.memcpy_dtoh(here, array.address)
-        return here
+            self._driver.memcpy_dtoh(copy, array.address)
+        return copy
 
     def wait(self) -> None:
-        """Return when all that was launched is done."""
+        """Wait for all launched work."""
         with _faults(self._driver):
             self._driver.Context.synchronize()
 
     def copy(self, y: DeviceArray, x: DeviceArray) -> None:
-        """Copy an array to another one of the same size, on the GPU."""
+        """Copy an array to another of the same size, on the GPU."""
         with _faults(self._driver):
             self._driver.memcpy_dtod(y.address, x.address, x.nbytes)
 
     def elapsed_ms(self, work: Callable[[], object]) -> float:
-        """Say how long the GPU takes for what ``work`` starts, after all before it."""
+        """Return the GPU's milliseconds for what ``work`` starts, by CUDA events."""
         with _faults(self._driver):
             began, ended = self._driver.Event(), self._driver.Event()
             began.record()
@@ -134,7 +134,7 @@ class Device:
 
 
 class Module:
-    """Compiled kernels in the GPU."""
+    """Compiled kernels loaded on the GPU."""
 
     def __init__(self, driver: ModuleType, cubin: bytes) -> None:
         self._driver = driver
@@ -143,7 +143,7 @@ class Module:
         self._kernels: dict[str, Any] = {}
 
     def ready(self, launch: Launch) -> None:
-        """Load a kernel now, which CUDA else does in the first launch."""
+        """Load a kernel now, which CUDA otherwise does at its first launch."""
         signature = "P" * len(launch.buffers) + "i" * len(launch.numbers)
         with _faults(self._driver):
             kernel = self._module.get_function(launch.kernel)
@@ -155,7 +155,7 @@ class Module:
         self._kernels[launch.kernel] = kernel
 
     def launch(self, launch: Launch, arrays: Mapping[str, DeviceArray]) -> None:
-        """Start a kernel on its arrays; it runs after what was started before."""
+        """Launch a kernel; it runs after all that was launched before."""
         if launch.kernel not in self._kernels:
             self.ready(launch)
         pointers = [arrays[name].address for name in launch.buffers]
@@ -176,59 +176,59 @@ class Module:
 
 
 def _driver() -> ModuleType:
-    """Load PyCUDA and start CUDA; what is missing is said in a sentence."""
+    """Import PyCUDA and initialise CUDA; raise NoGpuError."""
     try:
-        # For all: a PyCUDA that was built where no driver is does not ask for it.
+        # RTLD_GLOBAL: a PyCUDA built without a driver is not linked to it.
         ctypes.CDLL(LIBCUDA, ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise NoGpuError(
-            f"no GPU can be used: NVIDIA's driver is missing here ({error})"
+            f"cannot use a GPU: NVIDIA's driver is not installed ({error})"
         ) from None
     try:
         with warnings.catch_warnings(action="ignore"):
             import pycuda.driver as driver
     except ModuleNotFoundError as error:
         raise NoGpuError(
-            f"no GPU can be used: Python's package {error.name} is missing; "
+            f"cannot use a GPU: the Python package {error.name} is not installed; "
             "install pycuda, or run this in the image `gpu`"
         ) from None
     except ImportError as error:
-        raise NoGpuError(f"no GPU can be used: pycuda does not load: {error}") from None
+        raise NoGpuError(f"cannot use a GPU: pycuda does not load: {error}") from None
     try:
         driver.init()
     except driver.Error as error:
-        raise NoGpuError(f"no GPU can be used: {_sentence(error)}") from None
+        raise NoGpuError(f"cannot use a GPU: {_message(error)}") from None
     if driver.Device.count() == 0:
-        raise NoGpuError("no GPU can be used: CUDA's driver shows none")
+        raise NoGpuError("cannot use a GPU: CUDA's driver finds none")
     return driver
 
 
 @contextmanager
 def _faults(driver: ModuleType) -> Iterator[None]:
-    """Turn CUDA's errors into ours."""
+    """Convert CUDA's errors to GpuError."""
     try:
         yield
     except driver.Error as error:
-        raise GpuError(_sentence(error)) from None
+        raise GpuError(_message(error)) from None
 
 
-def _sentence(error: Exception) -> str:
-    """Say what failed, with CUDA's word for the error before it."""
-    said = str(error).rstrip("\0\n -")
-    _, _, text = said.partition(" failed: ")
-    return f"{_word(text)}: {said}"
+def _message(error: Exception) -> str:
+    """Return an error's text after CUDA's name for it, such as CUDA_ERROR_UNKNOWN."""
+    message = str(error).rstrip("\0\n -")
+    _, _, text = message.partition(" failed: ")
+    return f"{_error_name(text)}: {message}"
 
 
-def _word(text: str) -> str:
-    """Find the word for an error by its text, the only part that PyCUDA hands on."""
+def _error_name(text: str) -> str:
+    """Find an error's name by its text: PyCUDA passes on neither name nor code."""
     for code in range(1, LAST_ERROR + 1):
-        found = _asked("cuGetErrorString", code)
+        found = _cuda_string("cuGetErrorString", code)
         if found and text.startswith(found):
-            return _asked("cuGetErrorName", code)
+            return _cuda_string("cuGetErrorName", code)
     return "CUDA_ERROR_UNKNOWN"
 
 
-def _asked(function: str, code: int) -> str:
+def _cuda_string(function: str, code: int) -> str:
     answer = ctypes.c_char_p()
     getattr(_libcuda(), function)(code, ctypes.byref(answer))
     return (answer.value or b"").decode()

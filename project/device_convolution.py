@@ -1,4 +1,4 @@
-"""A convolution on an open GPU, loaded for one shape and ready to be started."""
+"""A convolution on an open GPU, loaded for one shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from variants import Variant
 
 
 class DeviceConvolution:
-    """What a variant launches for a shape; what a first launch needs is loaded."""
+    """A variant's launches for a shape, with all kernels loaded."""
 
     def __init__(
         self, device: Device, part: Variant, shape: ConvShape, module: Module
@@ -24,7 +24,7 @@ class DeviceConvolution:
             module.ready(launch)
 
     def scratch(self) -> dict[str, DeviceArray]:
-        """Allocate the arrays of its own that it launches with."""
+        """Allocate the variant's scratch arrays."""
         wanted = self._part.scratch(self._shape)
         return {
             name: self._device.empty((count,), "uint8")
@@ -38,11 +38,11 @@ class DeviceConvolution:
         k: DeviceArray,
         scratch: Mapping[str, DeviceArray] | None = None,
     ) -> None:
-        """Launch everything, copies of its own included; nothing waits.
+        """Start the convolution without waiting for it.
 
         The arrays are B x M x H_out x W_out, B x C x H x W and M x C x K x K; x and k
-        are of the variant's ``storage``, y is float32 and need not be cleared. Scratch
-        that is not given is allocated.
+        have the variant's ``storage`` type; y is float32 and need not be cleared.
+        Scratch arrays are allocated unless they are given.
         """
         own = self.scratch() if scratch is None else scratch
         arrays = {"y": y, "x": x, "k": k, **own}
@@ -53,7 +53,7 @@ class DeviceConvolution:
 
 
 def load(device: Device, units: Iterable[Unit]) -> dict[Unit, Module]:
-    """Compile files for a device, or take them from the cache, and load them."""
+    """Load files on a device, from the cache or compiled."""
     wanted = list(dict.fromkeys(units))
     cubins = compiler.cubins(wanted, device.architecture, device.cuda)
     return dict(zip(wanted, map(device.load, cubins), strict=True))

@@ -1,4 +1,4 @@
-"""The editions of the course: the size of their images, and their networks."""
+"""The editions of the course: their image sizes and networks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ VARIABLE = "RAI_EDITION"
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A network by its name, and what was published of it."""
+    """A network, and the accuracies that the course published for it."""
 
     name: str
     layers: Layers
     published: Mapping[int, float] = field(default_factory=dict)  # images: accuracy
-    weights: str = ""  # the model whose stored weights it runs with; "" is its own
-    no_better_than: float | None = None  # its training stops at this accuracy
+    weights: str = ""  # the model whose stored weights it uses; "" for its own
+    no_better_than: float | None = None  # training stops at this accuracy
 
     @property
     def own(self) -> bool:
-        """Whether its convolutions are ours to write, not the library's."""
+        """Return whether it uses our own convolution, not the library's."""
         return any(isinstance(la, Convolution) and la.own for la in self.layers)
 
 
@@ -36,11 +36,11 @@ class Edition:
     name: str
     size: int  # images are size x size
     models: tuple[Model, ...]
-    names_model: bool = False  # its scripts are told the model before the data size
-    inference_first: bool = False  # `New Inference` is the first line they print
+    names_model: bool = False  # its scripts take the model before the data size
+    inference_first: bool = False  # its scripts print `New Inference` first
 
     def model(self, name: str) -> Model:
-        """Find a model by its name."""
+        """Return a model by its name; raise UsageError if there is none."""
         for model in self.models:
             if model.name == name:
                 return model
@@ -48,11 +48,11 @@ class Edition:
         raise UsageError(f"edition {self.name} has no model `{name}`; it has {known}")
 
     def with_convolutions(self, *, own: bool) -> list[Model]:
-        """List the models whose convolutions are ours, or those with the library's."""
+        """List the models with our own convolution, or those with the library's."""
         return [model for model in self.models if model.own == own]
 
     def weights_of(self, model: Model) -> Model:
-        """Find the model whose stored weights a model runs with: mostly itself."""
+        """Return the model whose stored weights a model uses, usually itself."""
         return self.model(model.weights) if model.weights else model
 
 
@@ -64,8 +64,8 @@ def _own(*maps_and_kernel: tuple[int, int], hidden: int) -> Layers:
     return lenet(*maps_and_kernel, hidden=hidden, classes=CLASSES, own=True)
 
 
-# A convolution is its maps and the side of its weights; the published accuracies are
-# those of the course's own weights, on the first so many test images.
+# A convolution is given as (maps, K). Published accuracies are those of the course's
+# weights on the first N test images, N: accuracy.
 EDITIONS = {
     edition.name: edition
     for edition in (
@@ -157,9 +157,9 @@ DEFAULT = EDITIONS["2019fa"]
 
 
 def edition(name: str | None = None) -> Edition:
-    """Find an edition by its name, where none is given by the environment's."""
+    """Return an edition by name, by default that of RAI_EDITION, else 2019fa."""
     name = name or os.environ.get(VARIABLE) or DEFAULT.name
     if name not in EDITIONS:
         known = ", ".join(EDITIONS)
-        raise UsageError(f"there is no edition `{name}`; there are {known}")
+        raise UsageError(f"unknown edition `{name}`; choose one of {known}")
     return EDITIONS[name]

@@ -1,4 +1,4 @@
-"""What the scripts refuse; the message is the whole report, without a traceback."""
+"""The scripts' errors, printed as one message without a traceback."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ class ProjectError(Exception):
 
 
 class NoWeightsError(ProjectError):
-    """Nobody has trained a model here, or brought weights for it."""
+    """A model has no stored weights."""
 
 
 class UsageError(ProjectError):
-    """The command line asks for what cannot be."""
+    """The command line is invalid, or asks for something unsupported."""
 
     exit_code = 2
 
 
 class MissingError(ProjectError):
-    """This machine lacks what was asked for: a library, a compiler."""
+    """A library or a compiler is missing on this machine."""
 
     exit_code = 3
 
 
 class NoGpuError(MissingError):
-    """This machine lacks a GPU, or what is needed to use it."""
+    """There is no GPU, or something needed to use it is missing."""
 
 
 class GpuError(ProjectError):
-    """CUDA failed while the GPU computed; the message names CUDA's word for it."""
+    """CUDA failed on the GPU; the message starts with CUDA's name of the error."""
 
     exit_code = 4
 
 
 class CompilerError(MissingError):
-    """What is in C++ cannot be built here: there is no compiler, or it fails."""
+    """C++ cannot be compiled: there is no compiler, or it failed."""

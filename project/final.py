@@ -1,4 +1,4 @@
-"""The final: the whole network on the GPU, by the fastest kernel of a class.
+"""Final: run the network on the GPU with the fastest kernel of an accuracy class.
 
 python final.py [model, in edition 2017fa] [data size] [--class fp32|tf32|half]
 """
@@ -8,11 +8,11 @@ import milestone
 from backends import gpu
 
 
-def main(asked: milestone.Asked) -> None:
-    """Classify the images, and say how long each convolution took."""
-    variant = kernels.best(asked.accuracy)
-    with gpu.opened(asked.backend) as backend_of:
-        loaded = milestone.load(asked)
+def main(arguments: milestone.Arguments) -> None:
+    """Classify the images; print each convolution's time and the correctness."""
+    variant = kernels.best(arguments.accuracy)
+    with gpu.opened(arguments.backend) as backend_of:
+        loaded = milestone.load(arguments)
         loaded.classify(backend_of(variant), variant=variant)
 
 

@@ -1,8 +1,9 @@
-"""The forward pass in fused kernels: what they compute, and how they are launched.
+"""The forward pass in fused kernels: shapes, launches and packed weights.
 
-Four steps: a convolution with tanh and pooling, the second convolution, the first dense
-layer on tensor cores, and all that is left. Or three, folded: nothing stands between
-the second convolution and the dense layer, so their product is one dense layer.
+There are four steps: the first convolution with pooling and tanh, the second
+convolution, the first dense layer on tensor cores, and the rest. Folded, there are
+three: no nonlinearity is between the second convolution and the dense layer, so their
+product is one dense layer.
 """
 
 from __future__ import annotations
@@ -24,70 +25,70 @@ FIRST: Params = {"WARPS_PER_GROUP": 4, "AT_ONCE": 6}
 DENSE: Params = {"STAGES": 5, "OUTPUTS": 160, "DEPTH": 32, "CHAIN": 4}
 LAST: Params = {"PITCH": DENSE["OUTPUTS"], "CLASSES": CLASSES}
 
-MAPS = 4  # that a warp of the first kernel computes
-MOST_FIRST = 512  # threads of a multiprocessor, that each may have enough registers
-TABLES = 6 << 10  # bytes of its places, and what the system takes
-ROWS = 128  # images of a tile of the dense kernel
+MAPS = 4  # maps that a warp of the first kernel computes
+MOST_FIRST = 512  # its threads on a multiprocessor, limited by registers
+TABLES = 6 << 10  # bytes of its index tables and of CUDA's reserved shared memory
+ROWS = 128  # images in a tile of the dense kernel
 DENSE_THREADS = 384
-LAST_THREADS, LAST_BLOCKS = 256, 4  # of a block; blocks of a multiprocessor
-ROOM = 14  # halves hold up to 2^16; sums of two of them are exact far below
+LAST_THREADS, LAST_BLOCKS = 256, 4  # threads of a block; blocks of a multiprocessor
+ROOM = 14  # operands are scaled to 2^14; halves hold up to 2^16
 MOST_EXPONENT = 60
 
-ARCHITECTURE = "sm_90"  # wgmma; the others want its bulk copies
+ARCHITECTURE = "sm_90"  # for wgmma and bulk copies
 FILES = ("fused_first", "dense_split", "fused_last")
 ORDER = (Convolution, Tanh, Pooling, Convolution, Flatten, Dense, Tanh, Dense, Softmax)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The sizes of a network that the fused pass serves, and its arrays' names."""
+    """The shapes of a network that the fused pass supports, and its arrays' names."""
 
     first: ConvShape
     second: ConvShape
     hidden: int
-    arrays: tuple[str, ...]  # two convolutions'; twice a dense layer's and its bias's
+    arrays: tuple[str, ...]  # two convolutions; two dense layers, each with a bias
 
     @property
     def pooled(self) -> int:
-        """Count the numbers of an image after the first kernel."""
+        """Return the elements of an image after the first kernel."""
         return self.second.floats_in
 
     @property
     def flat(self) -> int:
-        """Count the numbers of an image that come into the dense layer."""
+        """Return the elements of an image before the dense layer."""
         return self.second.floats_out
 
 
 def chain(layers: Layers, images: int, size: int) -> Chain:
-    """Read the sizes off a network; raise UsageError where it is not served."""
+    """Return the shapes of a network; raise UsageError if it is not supported."""
     if tuple(map(type, layers)) != ORDER:
         raise UsageError(
-            "the fused forward pass serves networks of two convolutions, tanh and "
-            "pooling after the first, and two dense layers; 2019fa has one"
+            "the fused forward pass supports only networks of two convolutions, tanh "
+            "and pooling after the first, and two dense layers, such as 2019fa's"
         )
     first, second = graph.convolutions(layers, images, size)
     shapes = graph.array_shapes(layers, size)
     hidden = next(layer.outputs for layer in layers if isinstance(layer, Dense))
     served = Chain(first, second, hidden, tuple(shapes))
     if why := refusal(served):
-        raise UsageError(f"the fused forward pass does not serve {first}: {why}")
+        raise UsageError(f"the fused forward pass does not support {first}: {why}")
     return served
 
 
 def refusal(c: Chain) -> str | None:
-    """Say why sizes are not served; None where they are."""
+    """Return why shapes are not supported; None if they are."""
     s = c.first
     if s.K % 2 == 0 or s.W % 2 or s.H * s.W % 4:
-        return "it wants odd weights and images of even sides"
+        return "it needs an odd K and an even image width"
     if c.pooled % 4 or c.flat % 4:
-        return "an image must be a multiple of four numbers after every layer"
+        return "an image must have a multiple of four elements after every layer"
     if c.hidden > DENSE["OUTPUTS"]:
-        return f"{c.hidden} hidden numbers are over {DENSE['OUTPUTS']}"
+        return f"{c.hidden} hidden outputs exceed {DENSE['OUTPUTS']}"
     return None
 
 
 def units(c: Chain) -> tuple[Unit, Unit, Unit]:
-    """Name the files of the first kernel, the dense one, and the last."""
+    """Return the files of the first, the dense, and the last kernel."""
     sizes = {f"SHAPE_{n}": getattr(c.first, n) for n in "HWMK"}
     return (
         Unit("fused_first", defines({**FIRST, "BLOCKS": first_blocks(c), **sizes})),
@@ -97,7 +98,7 @@ def units(c: Chain) -> tuple[Unit, Unit, Unit]:
 
 
 def units_of_editions() -> Iterator[Unit]:
-    """Name each file in all sizes that the editions want."""
+    """Yield the files for all editions that are supported."""
     served = (
         chain(model.layers, 1, edition.size)
         for edition in EDITIONS.values()
@@ -108,24 +109,24 @@ def units_of_editions() -> Iterator[Unit]:
 
 
 def first_shared(c: Chain) -> int:
-    """Count the bytes for pixels as halves and for pooled maps, of two images each."""
+    """Return the first kernel's bytes of shared memory, for two images at a time."""
     pixels = tiles(c.first.H * c.first.W + 16, 16) * 16
     return 2 * (2 * pixels + 4 * c.pooled)
 
 
 def first_blocks(c: Chain) -> int:
-    """Count the blocks of the first kernel that a multiprocessor holds, two at most."""
+    """Return the first kernel's blocks per multiprocessor, one or two."""
     room = most_shared(ARCHITECTURE) // (first_shared(c) + TABLES)
     return max(1, min(2, room, MOST_FIRST // first_threads(c)))
 
 
 def first_threads(c: Chain) -> int:
-    """Count the threads of a block of the first kernel."""
+    """Return the threads of a block of the first kernel."""
     return 32 * tiles(c.first.M, MAPS) * FIRST["WARPS_PER_GROUP"]
 
 
 def plan_first(c: Chain, multiprocessors: int) -> Launch:
-    """Give each block image after image."""
+    """Launch persistent blocks, each for one image after another."""
     return Launch(
         "fused_first",
         grid=(min(c.first.B, first_blocks(c) * multiprocessors), 1, 1),
@@ -138,20 +139,20 @@ def plan_first(c: Chain, multiprocessors: int) -> Launch:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """How a dense layer's work is cut: tile after tile, and each by its inputs."""
+    """How the dense layer is split: into tiles, and these along their inputs."""
 
     tiles: int
-    chunks: int  # of a tile
-    each: int  # chunks of a block
+    chunks: int  # per tile
+    each: int  # chunks per block
 
     @property
     def parts(self) -> int:
-        """Count the blocks that a tile may be cut among."""
+        """Return the most blocks that share a tile."""
         return tiles(self.chunks - 1, self.each) + 1
 
 
 def pieces(images: int, inputs: int, blocks: int) -> Pieces:
-    """Cut the work evenly among the blocks, of which one runs on a multiprocessor."""
+    """Split the work evenly among the blocks, one for each multiprocessor."""
     count, chunks = tiles(images, ROWS), tiles(inputs, DENSE["DEPTH"])
     return Pieces(count, chunks, tiles(count * chunks, blocks))
 
@@ -159,9 +160,9 @@ def pieces(images: int, inputs: int, blocks: int) -> Pieces:
 def plan_dense(
     images: int, inputs: int, multiprocessors: int, x: str, exponents: tuple[int, int]
 ) -> Launch:
-    """One block on every multiprocessor; ``exponents`` are those of x and weights."""
+    """Launch one block per multiprocessor; ``exponents`` scale x and the weights."""
     p = pieces(images, inputs, multiprocessors)
-    rows = 4 * (ROWS + DENSE["OUTPUTS"])  # of floats, and of two halves each
+    rows = 4 * (ROWS + DENSE["OUTPUTS"])  # bytes: a float, or two halves
     return Launch(
         "dense_split",
         grid=(multiprocessors, 1, 1),
@@ -173,7 +174,7 @@ def plan_dense(
 
 
 def plan_last(c: Chain, inputs: int, multiprocessors: int) -> Launch:
-    """One warp per image, and per image after it."""
+    """Launch persistent warps, each for one image after another."""
     p = pieces(c.first.B, inputs, multiprocessors)
     most = tiles(c.first.B, LAST_THREADS // 32)
     return Launch(
@@ -186,23 +187,23 @@ def plan_last(c: Chain, inputs: int, multiprocessors: int) -> Launch:
 
 
 def exponent(largest: float) -> int:
-    """Choose the power of two that brings numbers up to a bound near 2^ROOM."""
+    """Return the exponent of the power of two that scales a bound to about 2^ROOM."""
     above = int(np.frexp(np.float64(largest))[1]) if largest else ROOM
     return max(-MOST_EXPONENT, min(MOST_EXPONENT, ROOM - above))
 
 
 def bound(weights: np.ndarray) -> float:
-    """Bound what a convolution makes of numbers from -1 to 1, as tanh gives them."""
+    """Return the largest possible output of a convolution of inputs from -1 to 1."""
     return float(np.abs(weights).sum(axis=(1, 2, 3), dtype=np.float64).max())
 
 
 def packed(weights: np.ndarray, power: int) -> np.ndarray:
-    """Split a dense layer's weights into halves, laid out as the kernel reads them.
+    """Split a dense layer's weights into halves, in the layout that the kernel reads.
 
-    By chunks of inputs: the high halves, then the low ones; of each, by 16 inputs,
-    bricks of 8 outputs x 8 inputs. A thread takes four neighbours of x in one go, which
-    it has in two places of a product; so 16 inputs go in the order 0 1 4 5 8 9 12 13,
-    then the others.
+    Each chunk of inputs has the high halves, then the low ones; both consist, for every
+    16 inputs, of core matrices of 8 outputs x 8 inputs. A thread loads four neighbours
+    of x at once, which are in two places of wgmma's operand; therefore 16 inputs have
+    the order 0 1 4 5 8 9 12 13, then the others.
     """
     outputs, inputs = weights.shape
     depth, wide = DENSE["DEPTH"], DENSE["OUTPUTS"]
@@ -217,7 +218,7 @@ def packed(weights: np.ndarray, power: int) -> np.ndarray:
 
 
 def folded(dense: np.ndarray, convolution: np.ndarray, c: Chain) -> np.ndarray:
-    """Multiply a dense layer's weights by the convolution before it, in float64."""
+    """Return the product of a dense layer and the convolution before it, as fp32."""
     s = c.second
     rows = dense.astype(np.float64).reshape(-1, s.M, s.H_out, s.W_out)
     k = convolution.astype(np.float64)

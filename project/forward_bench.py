@@ -1,4 +1,4 @@
-"""The whole forward pass on the GPU: ours, step by step, against PyTorch's."""
+"""Measure the whole forward pass on the GPU, ours and its steps against PyTorch's."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from forward_gpu import ForwardPass
 from measurement import Spread, Way
 from network import Network
 
-CHECKED = 500  # against float64
-MOST_ERROR = 1e-5  # of a probability
+CHECKED = 500  # images compared with float64
+MOST_ERROR = 1e-5  # the tolerance of a probability
 
 
 def forward_rows(lab: Lab, images: int) -> list[dict[str, object]]:
-    """Check and time every way to run the default network; one row each."""
+    """Check and time each implementation on the default network; return their rows."""
     edition = editions.DEFAULT
     network = checkpoints.load(edition, edition.with_convolutions(own=True)[0])
     pixels = milestone.load_images(edition, images).pixels
@@ -64,8 +64,8 @@ def _theirs(
     for name, way in peer.ways().items():
         try:
             labels = way().argmax(dim=1).cpu().numpy()
-        except Exception as error:  # what a compiler lacks is told; the rest counts
-            milestone.say(f"{name}: {error}")
+        except Exception as error:  # such as torch.compile without a C compiler
+            milestone.warn(f"{name}: {error}")
             continue
         ways[name] = way
     return ways, labels
@@ -74,14 +74,14 @@ def _theirs(
 def verdict(
     found: np.ndarray, right: np.ndarray, labels: np.ndarray | None
 ) -> dict[str, object]:
-    """Compare probabilities with float64's, and all predictions with PyTorch's."""
+    """Compare probabilities with float64, and all predictions with PyTorch's."""
     few = found[: len(right)]
     error = float(np.abs(few - right).max())
     same = bool((few.argmax(axis=1) == right.argmax(axis=1)).all())
-    told: dict[str, object] = {"error": error, "ok": same and error <= MOST_ERROR}
+    row: dict[str, object] = {"error": error, "ok": same and error <= MOST_ERROR}
     if labels is not None:
-        told["unlike_pytorch"] = int((found.argmax(axis=1) != labels).sum())
-    return told
+        row["unlike_pytorch"] = int((found.argmax(axis=1) != labels).sum())
+    return row
 
 
 def _rows(spreads: Mapping[str, Spread]) -> list[dict[str, object]]:

@@ -16,7 +16,7 @@ from variants import FP32, Launch
 
 
 class ForwardPass:
-    """A network's forward pass for so many images; all memory is there before it."""
+    """A network's forward pass for a fixed number of images and preallocated memory."""
 
     def __init__(
         self, device: Device, network: Network, images: int, *, fold: bool = False
@@ -33,7 +33,7 @@ class ForwardPass:
         self._steps: list[Callable[[], None]] = []
 
     def prepare(self) -> None:
-        """Compile and load the kernels, allocate, and bring the weights."""
+        """Compile and load the kernels, allocate memory, and upload the weights."""
         c, part = self._chain, self._part
         first, dense, last = forward.units(c)
         second = compiler.unit_of(part, c.second)
@@ -50,7 +50,7 @@ class ForwardPass:
         ]
 
     def _arranged(self) -> tuple[dict[str, DeviceArray], list[Launch]]:
-        """Put all arrays where they stay; plan the launches that are always there."""
+        """Allocate all arrays; plan the launches other than the second convolution."""
         c, count, there = self._chain, self._images[0], self._device
         k1, k2, w, w_bias, last, last_bias = (
             np.asarray(self._weights[name], np.float32) for name in c.arrays
@@ -89,7 +89,7 @@ class ForwardPass:
     def _convolution(
         self, module: Module, arrays: Mapping[str, DeviceArray]
     ) -> list[Callable[[], None]]:
-        """Launch what the fastest variant plans, on scratch memory that stays."""
+        """Return the fastest variant's launches, with preallocated scratch arrays."""
         shape, part = self._chain.second, self._part
         own = {"y": arrays["flat"], "x": arrays["pooled"], "k": arrays["second"]}
         for name, count in part.scratch(shape).items():
@@ -105,21 +105,21 @@ class ForwardPass:
         return lambda: module.launch(launch, arrays)
 
     def put(self, images: np.ndarray) -> None:
-        """Upload the images, of bytes."""
+        """Upload images of bytes."""
         self._device.copy(self.arrays["images"], self._device.upload(images))
 
     def run(self) -> None:
-        """Start the whole pass; nothing waits."""
+        """Launch the whole pass without waiting for it."""
         for step in self._steps:
             step()
 
     def steps(self) -> dict[str, Callable[[], None]]:
-        """Name the launches, in their order, to time each by itself."""
+        """Return the launches by name, in order, to time each by itself."""
         between = len(self._steps) - 3
         convolution = ["conv2", *(f"conv2, launch {n + 2}" for n in range(between - 1))]
         names = ["conv1, pooling, tanh", *convolution[:between], "dense", "the rest"]
         return dict(zip(names, self._steps, strict=True))
 
     def probabilities(self) -> np.ndarray:
-        """Wait for the pass, and download what it found."""
+        """Wait for the pass and download its probabilities."""
         return self._device.download(self.arrays["y"])

@@ -1,4 +1,4 @@
-"""The same forward pass by PyTorch, whose convolutions are cuDNN's, in fp32."""
+"""The same forward pass in PyTorch, in fp32, with cuDNN's convolutions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 
 class TorchPass:
-    """A network of two convolutions in PyTorch, on images that are there as floats."""
+    """A network of two convolutions in PyTorch, with images on the GPU as floats."""
 
     def __init__(self, network: Network, images: np.ndarray) -> None:
         torch.backends.cudnn.benchmark = True
@@ -26,7 +26,7 @@ class TorchPass:
         self._x = torch.tensor(images[:, np.newaxis], device="cuda").float()
 
     def ways(self) -> dict[str, Callable[[], Tensor]]:
-        """Give each way to run it; the first call of one chooses and compiles."""
+        """Return each way to run it; a first call selects algorithms and compiles."""
         last = self._x.contiguous(memory_format=torch.channels_last)
         compiled = torch.compile(probabilities)
         return {
@@ -37,7 +37,7 @@ class TorchPass:
 
 
 def probabilities(x: Tensor, *weights: Tensor) -> Tensor:
-    """Run the network, layer after layer."""
+    """Run the network layer by layer."""
     first, second, dense, dense_bias, last, last_bias = weights
     pooled = functional.max_pool2d(functional.conv2d(x, first).tanh(), 2)
     flat = functional.conv2d(pooled, second).flatten(1)

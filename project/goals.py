@@ -1,4 +1,4 @@
-"""What rows amount to: both layers together, and whether the goals are reached."""
+"""Combine rows of both layers, and judge whether the goals are reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trials import IMAGES, LAYERS, MAIN, SIZES
 from variants import FP32, HALF, TF32
 
 MODEL = "ece408"
-FLAT = 1.1  # times per image that are at most so far apart are the same
+FLAT = 1.1  # the largest ratio of times per image that counts as equal
 REACHED = "reached"
 NOT_MEASURED = "not measured"
 OUR_LAYOUT = "NCHW"
@@ -23,7 +23,7 @@ OURS, PEER = "ours", "cuDNN"
 
 @dataclass(frozen=True)
 class Result:
-    """The convolutions of an edition's model by one variant."""
+    """The rows of one variant for all convolutions of an edition's model."""
 
     variant: str
     accuracy: str
@@ -32,41 +32,41 @@ class Result:
 
     @property
     def why(self) -> str | None:
-        """Say what is wrong with it; None where every layer is right."""
-        told = [f"{r['layer']}: {r['why']}" for r in self.rows if not r["ok"]]
+        """Return what is wrong with it; None if every layer is correct."""
+        reasons = [f"{r['layer']}: {r['why']}" for r in self.rows if not r["ok"]]
         missing = [name for name in LAYERS if name not in self.by_layer]
-        told += [f"{name}: {NOT_MEASURED}" for name in missing]
-        return "; ".join(told) or None
+        reasons += [f"{name}: {NOT_MEASURED}" for name in missing]
+        return "; ".join(reasons) or None
 
     @property
     def by_layer(self) -> dict[str, Row]:
-        """Find a row by its layer."""
+        """Return the rows by layer."""
         return {row["layer"]: row for row in self.rows}
 
     @property
     def ms(self) -> float:
-        """Add up the medians."""
+        """Return the sum of the medians."""
         return float(sum(row["median_ms"] for row in self.rows))
 
     @property
     def floor_ms(self) -> float:
-        """Add up what each layer cannot be faster than."""
+        """Return the sum of the layers' floors."""
         return sum(floor_ms(row) for row in self.rows)
 
     @property
     def peer_ms(self) -> float | None:
-        """Add up the vendor's medians, each measured in turns with ours."""
+        """Return the sum of cuDNN's medians, measured in turns with ours."""
         peers = [row["peer"] for row in self.rows]
         return sum(peer["median_ms"] for peer in peers) if all(peers) else None
 
     @property
     def times(self) -> float | None:
-        """Say how many times faster than the vendor's it is."""
+        """Return cuDNN's time divided by ours."""
         return self.peer_ms / self.ms if self.peer_ms else None
 
     @property
     def times_own(self) -> float | None:
-        """Say the same of the vendor's in our own layout."""
+        """Return cuDNN's time in our own layout divided by ours."""
         found = 0.0
         for row in self.rows:
             medians = (row["peer"] or {}).get("medians_ms")
@@ -76,7 +76,7 @@ class Result:
         return found / self.ms
 
     def call_ms(self, who: str) -> float | None:
-        """Add up calls by the clock of the host; the vendor's layout is the faster."""
+        """Return the sum of a call's host times, cuDNN's in its faster layout."""
         found = 0.0
         for row in self.rows:
             name = OURS if who == OURS else (row["peer"] or {}).get("layout")
@@ -88,22 +88,22 @@ class Result:
 
     @property
     def error(self) -> float:
-        """Give the worse error."""
+        """Return the largest error."""
         return float(max(row["error"] for row in self.rows))
 
     @property
     def fma_only(self) -> bool:
-        """Whether no tensor core takes part."""
+        """Return whether it does not use tensor cores."""
         return all(row["arithmetic"] == FMA for row in self.rows)
 
 
 def floor_ms(row: Row) -> float:
-    """Give the higher of a row's floors."""
+    """Return the higher of a row's floors."""
     return float(max(row["floor_bytes_ms"], row["floor_flops_ms"]))
 
 
 def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
-    """Put the layers of an edition together."""
+    """Return an edition's rows grouped by variant, class and number of images."""
 
     def which(row: Row) -> tuple[str, str, int]:
         return row["variant"], row["class"], row["images"]
@@ -120,18 +120,18 @@ def results(rows: Iterable[Row], edition: str = MAIN) -> list[Result]:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a class is to reach: both layers together, with the error of the class."""
+    """What a class should reach: the time of both layers, within its tolerance."""
 
     name: str
     accuracy: str
     ms: float
-    times: float  # cuDNN's in the same class and run
+    times: float  # x cuDNN's speed in the same class and run
     images: int = IMAGES
     fma_only: bool = False
 
     @property
-    def said(self) -> str:
-        """Put it into words."""
+    def description(self) -> str:
+        """Return the goal as text."""
         times = f"{self.times:g} times as fast as" if self.times > 1 else "ahead of"
         return f"at most {duration(self.ms)}, {times} cuDNN"
 
@@ -150,7 +150,7 @@ SCRIPT_MS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal in words, what came of it, and whether that is enough."""
+    """A goal, what was reached, and whether that is enough."""
 
     name: str
     goal: str
@@ -159,7 +159,7 @@ class Verdict:
 
 
 def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
-    """Find the fastest right one of a goal's class."""
+    """Return the fastest correct result for a goal."""
     fitting = [
         result
         for result in found
@@ -171,16 +171,16 @@ def fastest(found: Iterable[Result], goal: Goal) -> Result | None:
 
 
 def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
-    """Hold a goal against the fastest right result."""
+    """Compare the fastest correct result with a goal."""
     best = fastest(found, goal)
     if best is None:
-        return Verdict(goal.name, goal.said, "–", NOT_MEASURED)
+        return Verdict(goal.name, goal.description, "–", NOT_MEASURED)
     times = best.times
     own = best.times_own
     layout = (
         f" ({own:.2f} in {OUR_LAYOUT})" if own and own > 1.1 * (times or own) else ""
     )
-    said = f"{duration(best.ms)}, {ratio(times)}{layout}, by `{best.variant}`"
+    reached = f"{duration(best.ms)}, {ratio(times)}{layout}, by `{best.variant}`"
     missed = []
     if best.ms > goal.ms:
         missed.append(f"{best.ms / goal.ms - 1:.0%} over the time")
@@ -188,11 +188,11 @@ def judge(goal: Goal, found: Iterable[Result]) -> Verdict:
         missed.append("cuDNN is not measured")
     elif times < goal.times:
         missed.append(f"{times:.2f} of {goal.times:g} times")
-    return Verdict(goal.name, goal.said, said, _verdict(missed))
+    return Verdict(goal.name, goal.description, reached, _verdict(missed))
 
 
 def judge_editions(rows: Sequence[Row]) -> Verdict:
-    """Hold the fastest of fp32 against cuDNN on every layer of every edition."""
+    """Compare the fastest fp32 rows with cuDNN on every layer of every edition."""
     name, goal = "fp32, every edition", "ahead of cuDNN on every layer"
     ahead = {
         (row["edition"], row["model"], row["layer"]): row["times_peer"]
@@ -208,14 +208,14 @@ def judge_editions(rows: Sequence[Row]) -> Verdict:
     if not ahead:
         return Verdict(name, goal, "–", NOT_MEASURED)
     least = min(ahead, key=lambda key: ahead[key])
-    said = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
+    reached = f"{len(ahead)} layers; least on {' '.join(least)}: {ratio(ahead[least])}"
     missed = [f"behind on {' '.join(key)}" for key, n in ahead.items() if n <= 1]
     missed += [f"{len(missing)} layers are not measured"] * bool(missing)
-    return Verdict(name, goal, said, _verdict(missed))
+    return Verdict(name, goal, reached, _verdict(missed))
 
 
 def judge_sizes(found: Sequence[Result]) -> list[Verdict]:
-    """Hold small batches against cuDNN, and the times per image against each other."""
+    """Compare small batches with cuDNN, and the times per image with each other."""
     verdicts = []
     best = {
         images: fastest(found, Goal("", FP32, 0, 0, images))
@@ -225,23 +225,23 @@ def judge_sizes(found: Sequence[Result]) -> list[Verdict]:
     if small:
         slower = ["behind"] * bool(small.times and small.times <= 1)
         slower += ["cuDNN is not measured"] * (small.times is None)
-        said = f"{duration(small.ms)}, {ratio(small.times)}, by `{small.variant}`"
+        reached = f"{duration(small.ms)}, {ratio(small.times)}, by `{small.variant}`"
         verdict = _verdict(slower)
     else:
-        said, verdict = "–", NOT_MEASURED
-    verdicts.append(Verdict("fp32, 1000 images", "ahead of cuDNN", said, verdict))
+        reached, verdict = "–", NOT_MEASURED
+    verdicts.append(Verdict("fp32, 1000 images", "ahead of cuDNN", reached, verdict))
     each = {n: 1000 * r.ms / n for n, r in best.items() if r and n >= 1000}
     goal = f"the same time per image from 1000 on, within {FLAT - 1:.0%}"
     if len(each) < 3:
         return [*verdicts, Verdict("fp32, batch sizes", goal, "–", NOT_MEASURED)]
     apart = max(each.values()) / min(each.values())
-    said = ", ".join(f"{us:.4f} us at {n}" for n, us in each.items())
+    reached = ", ".join(f"{us:.4f} us at {n}" for n, us in each.items())
     uneven = [f"{apart - 1:.0%} apart"] * (apart > FLAT)
-    return [*verdicts, Verdict("fp32, batch sizes", goal, said, _verdict(uneven))]
+    return [*verdicts, Verdict("fp32, batch sizes", goal, reached, _verdict(uneven))]
 
 
 def judge_forward(rows: Iterable[Row]) -> Verdict:
-    """Hold the whole forward pass against PyTorch's."""
+    """Compare the whole forward pass with PyTorch's."""
     name = "forward pass, fp32"
     goal = f"{FORWARD_TIMES} times as fast as PyTorch, eager and compiled"
     fitting = [
@@ -251,25 +251,25 @@ def judge_forward(rows: Iterable[Row]) -> Verdict:
         and row["ok"]
         and row["class"] == FP32
     ]
-    # Two layers multiplied into one are another network than PyTorch's.
+    # The folded pass computes a different network than PyTorch, so it does not count.
     plain = [row for row in fitting if FOLDED not in row["variant"]]
     best = min(plain, key=lambda row: row["median_ms"], default=None)
     if best is None or not best["peers"]:
         return Verdict(name, goal, "–", NOT_MEASURED)
     beside = [row for row in fitting if FOLDED in row["variant"]]
-    said = "; ".join(_forward_said(row) for row in (best, *beside))
+    reached = "; ".join(_forward_text(row) for row in (best, *beside))
     times = {peer: ms["times"] for peer, ms in best["peers"].items()}
     short = [f"{p}: {v:.2f}" for p, v in times.items() if v < FORWARD_TIMES]
-    return Verdict(name, goal, said, _verdict(short))
+    return Verdict(name, goal, reached, _verdict(short))
 
 
-def _forward_said(row: Row) -> str:
+def _forward_text(row: Row) -> str:
     ratios = (f"{ms['times']:.2f} times {peer}" for peer, ms in row["peers"].items())
     return ", ".join((f"`{row['variant']}` {duration(row['median_ms'])}", *ratios))
 
 
 def judge_script(rows: Iterable[Row]) -> Verdict:
-    """Hold a script's whole time, its caches warm, against the goal."""
+    """Compare a script's whole time, with warm caches, with the goal."""
     name, goal = (
         f"final.py {IMAGES}",
         f"at most {SCRIPT_MS / 1000:g} s to the last line",
@@ -277,15 +277,15 @@ def judge_script(rows: Iterable[Row]) -> Verdict:
     found = next((r for r in rows if r["what"] == SCRIPT and r["ok"]), None)
     if found is None:
         return Verdict(name, goal, "–", NOT_MEASURED)
-    said = f"{found['median_ms'] / 1000:.2f} s, `{found['said']}`"
+    reached = f"{found['median_ms'] / 1000:.2f} s, `{found['said']}`"
     over = found["median_ms"] / SCRIPT_MS - 1
     return Verdict(
-        name, goal, said, _verdict([f"{over:.0%} over the time"] * (over > 0))
+        name, goal, reached, _verdict([f"{over:.0%} over the time"] * (over > 0))
     )
 
 
 def verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """Judge everything."""
+    """Return the verdicts of all goals."""
     found = results(rows)
     return [
         *(judge(goal, found) for goal in GOALS),
@@ -297,7 +297,7 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
 
 
 def per_layer(rows: Iterable[Row], images: int = IMAGES) -> list[Row]:
-    """Find the fastest right row of each class for each layer of each edition."""
+    """Return the fastest correct row of each class, edition and layer."""
     best: dict[tuple[str, ...], Row] = {}
     for row in rows:
         if row["what"] != CONVOLUTION or row["images"] != images or not row["ok"]:
@@ -313,10 +313,10 @@ def _verdict(missed: Sequence[str]) -> str:
 
 
 def duration(ms: float) -> str:
-    """Give a time in the unit that suits it."""
+    """Format a time in ms or us."""
     return f"{ms:.3g} ms" if ms >= 0.1 else f"{1000 * ms:.3g} us"
 
 
 def ratio(times: float | None) -> str:
-    """Give a ratio to cuDNN's time."""
+    """Format a ratio to cuDNN's time."""
     return "–" if times is None else f"{times:.2f} times cuDNN"

@@ -1,4 +1,4 @@
-"""What is to be known of a machine beside a time that was measured on it."""
+"""The facts about a machine that are recorded with each measured time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMIT, IMAGE = "RAI_COMMIT", "RAI_IMAGE"  # where there is no repository, or no engine
-GENERATED = ("measurements", "RESULTS.md", "README.md", "docs/kernels/results.svg")
+COMMIT, IMAGE = "RAI_COMMIT", "RAI_IMAGE"  # set where git or the engine is absent
+GENERATED = (
+    "measurements",
+    "RESULTS.md",
+    "docs/kernels.md",
+    "docs/kernels/results.svg",
+)
 ANSWER_S = 10.0
 
 FIELDS = {
@@ -39,13 +44,13 @@ THROTTLES = (
     "power brake",
     "display clocks",
 )
-"""What the bits of the reasons mean, from the lowest (NVIDIA's NVML reference)."""
+"""The bits of the reasons, lowest first (nvmlClocksEventReasons in NVIDIA's NVML)."""
 
 Fact = str | float | int | list[str] | None
 
 
 def machine(bus_id: str) -> dict[str, Fact]:
-    """Ask the driver's nvidia-smi about one GPU; what it does not say is None."""
+    """Query nvidia-smi for the facts of one GPU; unknown ones are None."""
     for reasons in REASONS:
         line = _smi(bus_id, f"--query-gpu={','.join([*FIELDS.values(), reasons])}")
         if facts := parsed(line):
@@ -57,7 +62,7 @@ def machine(bus_id: str) -> dict[str, Fact]:
 
 
 def parsed(line: str) -> dict[str, Fact]:
-    """Read what nvidia-smi says of one GPU; empty where it refuses the question."""
+    """Parse nvidia-smi's line for one GPU; return {} where the query failed."""
     *values, reasons = (word.strip() for word in line.split(","))
     if len(values) != len(FIELDS):
         return {}
@@ -69,7 +74,7 @@ def parsed(line: str) -> dict[str, Fact]:
 
 
 def throttles(mask: str) -> list[str] | None:
-    """Name the bits of a mask in hexadecimal; to be idle is no throttling."""
+    """Return the throttle reasons of a hexadecimal mask; idle is not one of them."""
     try:
         bits = int(mask, 16)
     except ValueError:
@@ -85,15 +90,15 @@ def _number(text: str) -> float | None:
 
 
 def _smi(bus_id: str, *question: str) -> str:
-    return _said(
+    return _output(
         ["nvidia-smi", f"--id={bus_id}", *question, "--format=csv,noheader,nounits"]
     )
 
 
 def commit() -> str:
-    """Name the commit, and whether anything but what is generated differs from it."""
-    if told := os.environ.get(COMMIT):
-        return told
+    """Return the commit, with ``-dirty`` if any file that is not generated differs."""
+    if commit := os.environ.get(COMMIT):
+        return commit
     found = _git("rev-parse", "--short=12", "HEAD")
     others = (f":!{path}" for path in GENERATED)
     changed = _git("status", "--porcelain", "--", ".", *others)
@@ -101,11 +106,11 @@ def commit() -> str:
 
 
 def _git(*words: str) -> str:
-    return _said(["git", "-C", str(ROOT), *words])
+    return _output(["git", "-C", str(ROOT), *words])
 
 
-def _said(command: Sequence[str]) -> str:
-    """Give what a program prints; nothing where it fails or is missing."""
+def _output(command: Sequence[str]) -> str:
+    """Return a program's output, or "" where it fails or is missing."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=ANSWER_S

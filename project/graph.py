@@ -1,4 +1,4 @@
-"""A network as a chain of layers, each with the names of its arrays of weights."""
+"""A network as a chain of layers, each with the names of its weights."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from math import prod
 from errors import ProjectError
 from shapes import ConvShape
 
-Shape = tuple[int, ...]  # of one image: maps, rows, columns; or one number when flat
+Shape = tuple[int, ...]  # of one image: (maps, rows, columns), or (length,)
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A convolution of stride 1 without padding or bias, K x K."""
+    """A K x K convolution of stride 1 without padding or bias."""
 
     name: str
     weight: str
     maps: int
     kernel: int
-    own: bool  # the course's operator `New`, ours to write, not the library's
+    own: bool  # the course's operator `New`, our own, not the library's
 
 
 @dataclass(frozen=True, slots=True)
 class Tanh:
-    """The hyperbolic tangent of every number."""
+    """The hyperbolic tangent of every element."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """The largest of every 2 x 2 pixels; an odd last row or column is left out."""
+    """2 x 2 max pooling; an odd last row or column is dropped."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Flatten:
-    """Maps, rows and columns as one row of numbers."""
+    """Maps, rows and columns flattened to one row."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """Weighted sums of all numbers, with a bias."""
+    """A fully connected layer with a bias."""
 
     name: str
     weight: str
@@ -56,7 +56,7 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """Scores turned into probabilities; always the last layer, and only that."""
+    """Softmax over the classes; only allowed as the last layer."""
 
     name: str
 
@@ -67,7 +67,7 @@ Layers = tuple[Layer, ...]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A layer, and what one image is before it and after it."""
+    """A layer, and the shapes of one image before and after it."""
 
     layer: Layer
     x: Shape
@@ -75,9 +75,9 @@ class Step:
 
 
 def steps(layers: Iterable[Layer], size: int) -> Iterator[Step]:
-    """Follow one image of size x size pixels in one channel through the layers.
+    """Yield each layer with its shapes for one image of 1 x size x size.
 
-    Raises ProjectError where a layer cannot take what the one before it gives.
+    Raises ProjectError where a layer does not fit the shape before it.
     """
     x: Shape = (1, size, size)
     for layer in layers:
@@ -92,14 +92,16 @@ def _after(layer: Layer, x: Shape) -> Shape:
             _, rows, columns = _planes(layer, x)
             if kernel > min(rows, columns):
                 raise ProjectError(
-                    f"layer {layer.name}: {kernel} x {kernel} weights do not fit "
-                    f"{rows} x {columns} pixels"
+                    f"layer {layer.name}: {kernel} x {kernel} weights are larger than "
+                    f"the {rows} x {columns} image"
                 )
             return maps, rows - kernel + 1, columns - kernel + 1
         case Pooling():
             maps, rows, columns = _planes(layer, x)
             if min(rows, columns) < 2:
-                raise ProjectError(f"layer {layer.name}: no 2 x 2 pixels are left")
+                raise ProjectError(
+                    f"layer {layer.name}: cannot pool {rows} x {columns} pixels"
+                )
             return maps, rows // 2, columns // 2
         case Dense(outputs=outputs):
             return (outputs,)
@@ -111,12 +113,12 @@ def _after(layer: Layer, x: Shape) -> Shape:
 
 def _planes(layer: Layer, x: Shape) -> tuple[int, int, int]:
     if len(x) != 3:
-        raise ProjectError(f"layer {layer.name}: what comes in is flat already")
+        raise ProjectError(f"layer {layer.name}: its input is already flat")
     return x[0], x[1], x[2]
 
 
 def array_shapes(layers: Iterable[Layer], size: int) -> dict[str, Shape]:
-    """Name the arrays of weights with their shapes, in the order of the layers."""
+    """Return the shapes of the weights by name, in the order of the layers."""
     named: dict[str, Shape] = {}
     for step in steps(layers, size):
         match step.layer:
@@ -129,7 +131,7 @@ def array_shapes(layers: Iterable[Layer], size: int) -> dict[str, Shape]:
 
 
 def convolutions(layers: Iterable[Layer], images: int, size: int) -> list[ConvShape]:
-    """Give the sizes of a network's convolutions, for so many square images."""
+    """Return the shapes of a network's convolutions for a number of images."""
     return [
         ConvShape(images, step.y[0], *step.x, step.layer.kernel)
         for step in steps(layers, size)
@@ -140,9 +142,9 @@ def convolutions(layers: Iterable[Layer], images: int, size: int) -> list[ConvSh
 def lenet(
     *maps_and_kernel: tuple[int, int], hidden: int, classes: int, own: bool
 ) -> Layers:
-    """Chain the course's layers, with the names that MXNet gives them by itself.
+    """Return the course's chain of layers, with MXNet's default names.
 
-    tanh and pooling follow the first convolution only.
+    Only the first convolution is followed by tanh and pooling.
     """
     kind = "new" if own else "convolution"
     chain: list[Layer] = []

@@ -1,8 +1,8 @@
 """The registry of the convolutions on the GPU.
 
-A variant is a file ``cuda/<name>.cu``, a plan and an entry beside it: the rungs that
-teach in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``, the fastest in
-``per_layer.py`` and in ``best_*.py``.
+A variant is a file ``cuda/<name>.cu``, a plan and an entry: the course's optimisations
+in ``ladder.py``, those on tensor cores in ``tensor_rungs.py``, the fastest in
+``per_layer.py`` and ``best_*.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from errors import UsageError
 from variants import FP32, HALF, TF32, Variant, first_of
 
 _RUNGS = variants.ladder(*ladder.RUNGS, *tensor_rungs.RUNGS, per_layer.RUNG)
-# The choices stand in the order of their speed, as RESULTS.md has it.
+# Choices are ordered by speed; see RESULTS.md.
 VARIANTS = variants.ladder(
     *_RUNGS.values(),
     first_of(
@@ -55,23 +55,23 @@ VARIANTS = variants.ladder(
 )
 
 BEST = {FP32: "best", TF32: "best_tf32", HALF: "best_half"}
-"""The variant of each class that has its fastest kernels."""
+"""The fastest variant of each accuracy class."""
 
 
 def best(accuracy: str) -> Variant:
-    """Give the fastest variant of a class."""
+    """Return the fastest variant of an accuracy class."""
     return VARIANTS[BEST[accuracy]]
 
 
 def select(names: Sequence[str]) -> list[Variant]:
-    """Find variants by name; with none named, all that teach and are optimised.
+    """Return variants by name, by default the optimised ones of ``ladder.py``.
 
-    Those of tensor cores and the fastest want half a minute to be compiled, which who
-    asks for none of them need not wait for.
+    The others take half a minute to compile, so they are run only by name. Raises
+    UsageError for an unknown name.
     """
     unknown = [name for name in names if name not in VARIANTS]
     if unknown:
         known = ", ".join(VARIANTS)
-        raise UsageError(f"there is no variant `{unknown[0]}`; there are {known}")
+        raise UsageError(f"unknown variant `{unknown[0]}`; choose from {known}")
     optimised = [rung.name for rung in ladder.RUNGS if rung.after]
     return [VARIANTS[name] for name in names or optimised]

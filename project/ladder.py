@@ -1,6 +1,6 @@
-"""The rungs of the ladder that teach: the plans of their launches, and their entries.
+"""The course's optimisations, one variant each: plans of launches, and entries.
 
-A plan is a pure function of the sizes, so it is checked without a GPU.
+A plan is a pure function of the shape, so it is tested without a GPU.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ from collections.abc import Iterator, Mapping
 from shapes import ConvShape
 from variants import MOST_CONSTANT, MOST_GRID, Dim, Launch, Params, Variant, tiles
 
-MOST_MATRIX = 512 << 20  # bytes of the unrolled images of a chunk
-MOST_MAPS = 24  # whose sums a thread keeps in registers
-MOST_WEIGHTS = 8192  # floats that a block of implicit_gemm stages
-MOST_COLUMNS = 2**31 - 2**16  # of a matrix: ints count them, and a block beyond
-MOST_LANES = 8  # threads that share an output
+MOST_MATRIX = 512 << 20  # bytes of a chunk's unrolled images
+MOST_MAPS = 24  # maps whose sums a thread keeps in registers
+MOST_WEIGHTS = 8192  # floats in the shared memory of a block of implicit_gemm
+MOST_COLUMNS = 2**31 - 2**16  # of a matrix, so that the last block's indices are ints
+MOST_LANES = 8  # threads that compute one output together
 ZEROS_A_THREAD = 16
 
 
 def _a_thread_per_pixel(s: ConvShape, tile: int) -> tuple[Dim, Dim]:
-    """Give each map of each image its own blocks of tile x tile pixels."""
+    """Return grid and block: a block per tile x tile pixels, map and image."""
     per_map = tiles(s.H_out, tile) * tiles(s.W_out, tile)
     return (s.M, per_map, s.B), (tile, tile, 1)
 
 
 def plan_naive(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """One thread per output pixel."""
+    """Launch one thread per output pixel."""
     grid, block = _a_thread_per_pixel(s, p["TILE"])
     numbers = (s.C, s.H, s.W, s.K)
     return (Launch("conv_naive", grid, block, ("y", "x", "k"), numbers),)
 
 
 def plan_restrict_unroll(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch as the naive kernel, which knows K by now."""
+    """Launch as the naive kernel; K is compiled in."""
     grid, block = _a_thread_per_pixel(s, p["TILE"])
     numbers = (s.C, s.H, s.W)
     return (Launch("conv_restrict_unroll", grid, block, ("y", "x", "k"), numbers),)
 
 
 def plan_tiled(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """One block per output tile of one map of one image, and room for its halo."""
+    """Launch one block per output tile, map and image; share an input tile."""
     grid, block = _a_thread_per_pixel(s, p["TILE"])
     numbers = (s.C, s.H, s.W, s.K)
     shared = halo_bytes(s, p)
@@ -47,7 +47,7 @@ def plan_tiled(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def plan_constant(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Launch as the tiled kernel; the weights are elsewhere."""
+    """Launch as the tiled kernel; the weights are in constant memory."""
     grid, block = _a_thread_per_pixel(s, p["TILE"])
     numbers = (s.C, s.H, s.W, s.K)
     shared = halo_bytes(s, p)
@@ -55,39 +55,39 @@ def plan_constant(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def halo_bytes(s: ConvShape, p: Params) -> int:
-    """Count the bytes of an input tile with the halo that its outputs reach into."""
+    """Return the bytes of an input tile with its halo."""
     side = p["TILE"] + s.K - 1
     return 4 * side * side
 
 
 def too_big_for_constant(s: ConvShape) -> str | None:
-    """Refuse weights that exceed constant memory."""
+    """Return why weights do not fit in constant memory; None if they do."""
     if s.weights <= MOST_CONSTANT:
         return None
     return f"{s.weights} weights exceed the {MOST_CONSTANT} of constant memory"
 
 
 def _chunks(images: int, most: int) -> Iterator[tuple[int, int]]:
-    """Cut images in chunks of at most so many: the first of each, and their count."""
+    """Yield the first image and the length of chunks of at most ``most`` images."""
     for first in range(0, images, most):
         yield first, min(most, images - first)
 
 
 def unrolled_images(s: ConvShape) -> int:
-    """Count the images whose unrolled matrix fits the scratch buffer: one at least."""
+    """Return how many images' unrolled matrix fits the scratch array, at least one."""
     pixels = s.H_out * s.W_out
     fit = MOST_MATRIX // (4 * s.C * s.K * s.K * pixels)
     return min(s.B, max(1, min(fit, MOST_COLUMNS // pixels)))
 
 
 def matrix_bytes(s: ConvShape) -> Mapping[str, int]:
-    """Give the unrolled matrix of a chunk its room."""
+    """Return the bytes of a chunk's unrolled matrix."""
     pixels = s.H_out * s.W_out
     return {"matrix": 4 * s.C * s.K * s.K * pixels * unrolled_images(s)}
 
 
 def plan_unroll_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Unroll and multiply a chunk of images at a time."""
+    """Launch unrolling and multiplication for each chunk of images."""
     return tuple(_unroll_gemm(s, p))
 
 
@@ -106,19 +106,19 @@ def _unroll_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
 
 
 def _unroll(kernel: str, s: ConvShape, p: Params, first: int, columns: int) -> Launch:
-    """Give each column a thread per channel and row of the window."""
+    """Launch one thread per column, channel and row of the window."""
     grid = tiles(columns, p["THREADS"]), s.C * s.K, 1
     numbers = (first, columns, s.C, s.H, s.W, s.K)
     return Launch(kernel, grid, (p["THREADS"], 1, 1), ("matrix", "x"), numbers)
 
 
 def even_maps(s: ConvShape) -> Params:
-    """Share the maps out evenly over the fewest groups."""
+    """Divide the maps evenly into the fewest groups."""
     return {"MAPS": tiles(s.M, tiles(s.M, MOST_MAPS))}
 
 
 def plan_register_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Unroll and multiply a chunk of images at a time."""
+    """Launch unrolling and multiplication for each chunk of images."""
     return tuple(_register_gemm(s, p))
 
 
@@ -137,22 +137,22 @@ def _register_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
 
 
 def even_maps_and_channels(s: ConvShape) -> Params:
-    """Stage the weights of as many channels at a time as fit."""
+    """Choose the maps and channels whose weights fit in shared memory."""
     maps = even_maps(s)["MAPS"]
     fit = MOST_WEIGHTS // (s.K * s.K * 4 * tiles(maps, 4))
     return {"MAPS": maps, "CHANNELS": max(1, min(s.C, fit))}
 
 
 def too_big_a_window(s: ConvShape) -> str | None:
-    """Refuse weights of which those of one channel exceed a block's room."""
+    """Return why one channel's weights do not fit in shared memory; None if they do."""
     floats = s.K * s.K * 4 * tiles(even_maps(s)["MAPS"], 4)
     if floats <= MOST_WEIGHTS:
         return None
-    return f"{floats} weights of a channel exceed the {MOST_WEIGHTS} of a block"
+    return f"{floats} weights of a channel exceed a block's {MOST_WEIGHTS}"
 
 
 def plan_implicit_gemm(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Give each thread its pixels, counted through the images; mostly one launch."""
+    """Launch one thread per PIXELS pixels, numbered across all images."""
     return tuple(_implicit_gemm(s, p))
 
 
@@ -170,7 +170,7 @@ def _implicit_gemm(s: ConvShape, p: Params) -> Iterator[Launch]:
 
 
 def plan_tree(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Share each output between lanes, a power of two, none without a channel."""
+    """Launch a power of two of threads per output, each with at least one channel."""
     lanes = min(MOST_LANES, 1 << (s.C.bit_length() - 1))
     grid = tiles(s.H_out * s.W_out, p["PIXELS"]), s.M, min(s.B, MOST_GRID[2])
     block = p["PIXELS"], lanes, 1
@@ -180,7 +180,7 @@ def plan_tree(s: ConvShape, p: Params) -> tuple[Launch, ...]:
 
 
 def plan_atomics(s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Write zeros; then add to them from one block per so many channels."""
+    """Launch zeroing of y, then one thread per output and CHANNELS channels."""
     threads = (p["THREADS"], 1, 1)
     zeros = tiles(s.B * s.floats_out, p["THREADS"] * ZEROS_A_THREAD), 1, 1
     parts = s.B * tiles(s.C, p["CHANNELS"])

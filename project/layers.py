@@ -1,4 +1,4 @@
-"""The layers beside the convolutions on the GPU: one file and one launch each."""
+"""The GPU kernels of the other layers: one file and one launch each."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ LAYERS = {
     "dense": DENSE,
     "softmax": SOFTMAX,
 }
-"""Every file ``cuda/<name>.cu`` that is no convolution, and what it is told."""
+"""Every file ``cuda/<name>.cu`` of a layer, and its macros."""
 
-DENSE_THREADS = 16  # a side of the block
+DENSE_THREADS = 16  # along each side of a block
 
 
 def plan_bytes(images: int, pixels: int) -> Launch:
-    """One thread per pixel; a row of blocks per image."""
+    """Launch one thread per pixel, one row of blocks per image."""
     return _a_row_per_image("bytes_to_floats", ("y", "x"), images, pixels, BYTES)
 
 
 def plan_halves(images: int, floats: int) -> Launch:
-    """One thread per number; a row of blocks per image."""
+    """Launch one thread per element, one row of blocks per image."""
     return _a_row_per_image("floats_to_halves", ("y", "x"), images, floats, HALVES)
 
 
 def plan_tanh(images: int, floats: int) -> Launch:
-    """One thread per number; a row of blocks per image."""
+    """Launch one thread per element, one row of blocks per image."""
     return _a_row_per_image("tanh_in_place", ("y",), images, floats, TANH)
 
 
@@ -48,7 +48,7 @@ def _a_row_per_image(
 
 
 def plan_pooling(images: int, maps: int, rows: int, columns: int) -> Launch:
-    """One thread per pixel that is left; a row of blocks per image."""
+    """Launch one thread per output pixel, one row of blocks per image."""
     threads = POOLING["THREADS"]
     left = maps * (rows // 2) * (columns // 2)
     return Launch(
@@ -61,7 +61,7 @@ def plan_pooling(images: int, maps: int, rows: int, columns: int) -> Launch:
 
 
 def plan_dense(images: int, inputs: int, outputs: int) -> Launch:
-    """One block per tile of ROWS images and COLUMNS outputs."""
+    """Launch one block per tile of ROWS images and COLUMNS outputs."""
     return Launch(
         "dense",
         grid=(tiles(images, DENSE["ROWS"]), tiles(outputs, DENSE["COLUMNS"]), 1),
@@ -72,7 +72,7 @@ def plan_dense(images: int, inputs: int, outputs: int) -> Launch:
 
 
 def plan_softmax(images: int, classes: int) -> Launch:
-    """One thread per image: there are ten classes."""
+    """Launch one thread per image, which has only ten classes."""
     threads = SOFTMAX["THREADS"]
     grid = (tiles(images, threads), 1, 1)
     return Launch("softmax", grid, (threads, 1, 1), ("y",), (images, classes))

@@ -1,4 +1,4 @@
-"""The kept rows of the benchmark: lines of JSON in measurements/."""
+"""Read the benchmark's rows from measurements/*.jsonl."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _KEYS = ("what", "variant", "class", "edition", "model", "layer", "images")
 
 
 def read(folder: Path = FOLDER) -> Iterator[Row]:
-    """Give every row of every file."""
+    """Yield every row of every file."""
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             yield json.loads(line)
 
 
 def tried(rows: Iterable[Row], gpu: str) -> list[Row]:
-    """Give the right rows of each variant's last sweep."""
+    """Return the correct rows of each variant's last sweep."""
     swept = [row for row in rows if row["swept"] and row["machine"]["gpu"] == gpu]
     last = {row["variant"]: row["run"] for row in sorted(swept, key=_at)}
     return [row for row in swept if row["ok"] and last[row["variant"]] == row["run"]]
@@ -36,9 +36,9 @@ def _at(row: Row) -> str:
 
 
 def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
-    """Give the last row of each variant, class, layer and number of images.
+    """Return the last row of each variant, class, layer and number of images.
 
-    What was only tried, or measured in haste or on another GPU, does not count.
+    Rows of sweeps, with ``--quick`` or of another GPU are ignored.
     """
     found: dict[Key, Row] = {}
     for row in sorted(rows, key=_at):

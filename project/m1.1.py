@@ -1,4 +1,4 @@
-"""Milestone 1.1: the whole network on the CPU, by the library's own convolution.
+"""Milestone 1.1: run the network on the CPU with the library's convolution.
 
 python m1.1.py [data size]
 """
@@ -7,10 +7,10 @@ import milestone
 from backends import host
 
 
-def main(asked: milestone.Asked) -> None:
-    """Classify the images, and say how many rightly."""
-    backend, note = host.baseline(asked.backend)
-    milestone.load(asked).evaluate(backend, note)
+def main(arguments: milestone.Arguments) -> None:
+    """Classify the images and print the accuracy."""
+    backend, note = host.baseline(arguments.backend)
+    milestone.load(arguments).evaluate(backend, note)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Milestone 1.2: the whole network on the GPU, by the vendor's own convolution.
+"""Milestone 1.2: run the network on the GPU with cuDNN's convolution.
 
 python m1.2.py [data size]
 """
@@ -7,10 +7,10 @@ import milestone
 from backends import vendor
 
 
-def main(asked: milestone.Asked) -> None:
-    """Classify the images, and say how many rightly."""
+def main(arguments: milestone.Arguments) -> None:
+    """Classify the images and print the accuracy."""
     with vendor.cudnn() as backend:
-        milestone.load(asked).evaluate(backend)
+        milestone.load(arguments).evaluate(backend)
 
 
 if __name__ == "__main__":

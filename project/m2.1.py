@@ -1,4 +1,4 @@
-"""Milestone 2.1: the whole network on the CPU, by our own convolution.
+"""Milestone 2.1: run the network on the CPU with our own convolution.
 
 python m2.1.py [model, in edition 2017fa] [data size]
 """
@@ -7,10 +7,10 @@ import milestone
 from backends import host
 
 
-def main(asked: milestone.Asked) -> None:
-    """Classify the images, and say how long each convolution took."""
-    backend, note = host.ours(asked.backend)
-    milestone.load(asked).classify(backend, note)
+def main(arguments: milestone.Arguments) -> None:
+    """Classify the images; print each convolution's time and the correctness."""
+    backend, note = host.ours(arguments.backend)
+    milestone.load(arguments).classify(backend, note)
 
 
 if __name__ == "__main__":

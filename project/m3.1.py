@@ -1,4 +1,4 @@
-"""Milestone 3.1: the whole network on the GPU, by our simplest kernel.
+"""Milestone 3.1: run the network on the GPU with the simplest kernel.
 
 python m3.1.py [model, in edition 2017fa] [data size]
 """
@@ -8,10 +8,10 @@ from backends import gpu
 from kernels import VARIANTS
 
 
-def main(asked: milestone.Asked) -> None:
-    """Classify the images, and say how long each convolution took."""
-    with gpu.opened(asked.backend) as backend_of:
-        milestone.load(asked).classify(backend_of(VARIANTS["naive"]))
+def main(arguments: milestone.Arguments) -> None:
+    """Classify the images; print each convolution's time and the correctness."""
+    with gpu.opened(arguments.backend) as backend_of:
+        milestone.load(arguments).classify(backend_of(VARIANTS["naive"]))
 
 
 if __name__ == "__main__":

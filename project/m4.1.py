@@ -1,4 +1,4 @@
-"""Milestone 4.1: the whole network on the GPU, once by each optimised kernel.
+"""Milestone 4.1: run the network on the GPU once with each optimised kernel.
 
 python m4.1.py [model, in edition 2017fa] [data size] [--variant NAME ...]
 """
@@ -8,11 +8,11 @@ import milestone
 from backends import gpu
 
 
-def main(asked: milestone.Asked) -> None:
-    """Classify the images by each variant, and say how long its convolutions took."""
-    variants = kernels.select(asked.variants)
-    with gpu.opened(asked.backend) as backend_of:
-        loaded = milestone.load(asked)
+def main(arguments: milestone.Arguments) -> None:
+    """Classify the images with each variant; print times and correctness."""
+    variants = kernels.select(arguments.variants)
+    with gpu.opened(arguments.backend) as backend_of:
+        loaded = milestone.load(arguments)
         for variant in variants:
             loaded.classify(backend_of(variant), variant=variant)
 

@@ -1,6 +1,6 @@
-"""What is made of times: when there are enough of them, and what bounds them below.
+"""Statistics of measured times, and lower bounds (floors) of a convolution's time.
 
-Nothing here needs a GPU: a stopwatch is anything that times a call.
+Nothing here needs a GPU: a stopwatch is any object that times a call.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from typing import Protocol
 import numpy as np
 from shapes import ConvShape
 
-Way = Callable[[], object]  # one way to compute something: it starts work on the GPU
+Way = Callable[[], object]  # an implementation to time: a call starts it on the GPU
 
 FLOAT_BYTES = 4
 STORED = {"float32": FLOAT_BYTES, "float16": 2}  # bytes
 FMA, SPLIT, HALF = "fma", "split", "half"
-PRODUCTS = {FMA: 1, SPLIT: 3, HALF: 1}  # multiplications for one of the convolution's
+PRODUCTS = {FMA: 1, SPLIT: 3, HALF: 1}  # hardware products for one product
 
 
 class Stopwatch(Protocol):
     """Times one call after clearing the caches."""
 
     def ms(self, way: Way) -> float:
-        """Run it once; say how long the GPU took."""
+        """Run it once; return the GPU's milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When to begin to count, and when to stop."""
+    """How long to warm up, and how many samples to take."""
 
     least: int = 20  # samples
-    error: float = 0.01  # the standard error's share of the mean that is good enough
+    error: float = 0.01  # enough when the standard error is below this x the mean
     most_s: float = 10.0
-    batch: int = 5  # samples of one median while warming up
-    agree: float = 0.02  # how far two successive medians may be apart
+    batch: int = 5  # samples of a median in the warm-up
+    agree: float = 0.02  # the relative difference of medians that ends the warm-up
     warm_s: float = 5.0
 
     def settled(self, samples: Sequence[float]) -> bool:
-        """Whether the last two batches have the same median."""
+        """Return whether the last two batches have about the same median."""
         if len(samples) < 2 * self.batch:
             return False
         last = statistics.median(samples[-self.batch :])
@@ -50,7 +50,7 @@ class Rule:
         return abs(last - before) <= self.agree * before
 
     def enough(self, samples: Sequence[float], spent_s: float) -> bool:
-        """Whether these samples will do."""
+        """Return whether there are enough samples."""
         if len(samples) < self.least:
             return False
         mean = statistics.fmean(samples)
@@ -63,18 +63,18 @@ QUICK = Rule(least=5, error=0.05, most_s=1.0, batch=3, agree=0.1, warm_s=0.5)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The times of one way."""
+    """Statistics of one implementation's times."""
 
     median_ms: float
     min_ms: float
     max_ms: float
     err_ms: float  # the standard error of the mean
     n: int
-    discarded: int  # samples of the warm-up; none is thrown away later
+    discarded: int  # samples of the warm-up; no others are discarded
 
 
 def spread(samples: Sequence[float], discarded: int) -> Spread:
-    """Sum up samples."""
+    """Return the statistics of samples in milliseconds."""
     return Spread(
         statistics.median(samples),
         min(samples),
@@ -86,7 +86,7 @@ def spread(samples: Sequence[float], discarded: int) -> Spread:
 
 
 def standard_error(samples: Sequence[float]) -> float:
-    """Say how far the mean of some samples may be from that of all."""
+    """Return the standard error of the mean."""
     if len(samples) < 2:
         return 0.0
     return statistics.stdev(samples) / sqrt(len(samples))
@@ -98,10 +98,10 @@ def alternate(
     rule: Rule,
     now: Callable[[], float] = perf_counter,
 ) -> dict[str, Spread]:
-    """Time ways in turns, so that what is slow for a while is slow for all.
+    """Time implementations in turns, so that disturbances affect all of them alike.
 
-    They warm up together until every one has settled, and go on together until there
-    are enough samples of every one.
+    They warm up until each has settled, or for ``rule.warm_s``. Then samples are taken
+    of all until there are enough of each.
     """
     warm: dict[str, list[float]] = {name: [] for name in ways}
     began = now()
@@ -124,7 +124,7 @@ def _turn(
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a GPU can do at most, and how that is known."""
+    """A GPU's peak rates, and how they were measured."""
 
     copy_gbps: float  # bytes read and bytes written
     fma_tflops: float
@@ -134,30 +134,30 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Floors:
-    """What no convolution of a kind can be faster than."""
+    """Lower bounds of a convolution's time."""
 
     bytes_ms: float
     flops_ms: float
 
     @property
     def ms(self) -> float:
-        """Give the higher one."""
+        """Return the higher of both."""
         return max(self.bytes_ms, self.flops_ms)
 
 
 def flops(s: ConvShape) -> int:
-    """Count multiplications and additions."""
+    """Return the number of multiplications and additions."""
     return 2 * s.B * s.floats_out * s.C * s.K * s.K
 
 
 def moved_bytes(s: ConvShape, stored: int = FLOAT_BYTES) -> int:
-    """Count the bytes that must be read, of what is stored so wide, and written."""
+    """Return the bytes that must be read, ``stored`` per element, and written."""
     read = s.B * s.floats_in + s.weights
     return stored * read + FLOAT_BYTES * s.B * s.floats_out
 
 
 def floors(s: ConvShape, arithmetic: str, stored: int, rates: Rates) -> Floors:
-    """Bound a convolution's time by its bytes, and by its multiplications."""
+    """Return the lower bounds by a convolution's bytes and by its multiplications."""
     tflops = rates.fma_tflops if arithmetic == FMA else rates.half_tflops
     return Floors(
         1e-6 * moved_bytes(s, stored) / rates.copy_gbps,
@@ -166,7 +166,7 @@ def floors(s: ConvShape, arithmetic: str, stored: int, rates: Rates) -> Floors:
 
 
 def sampled(images: int, third: int = 8) -> list[int]:
-    """Choose the images to check: the first, some in the middle, the last."""
+    """Return the images to check: the first, middle and last ``third``."""
     if images <= 3 * third:
         return list(range(images))
     middle = (images - third) // 2
@@ -175,18 +175,18 @@ def sampled(images: int, third: int = 8) -> list[int]:
 
 
 def relative_error(y: np.ndarray, right: np.ndarray) -> float:
-    """Give ||y - right|| / ||right||; NaN where a number is missing."""
+    """Return ||y - right|| / ||right||, or NaN if y has infinities or NaN."""
     if not np.isfinite(y).all():
         return float("nan")
     return float(np.linalg.norm(y - right) / np.linalg.norm(right))
 
 
 def fault(error: float, tolerance: float, unwritten: int = 0) -> str | None:
-    """Say in what a result is wrong; None where it is right."""
+    """Return what is wrong with a result; None if it is right."""
     if unwritten:
-        return f"{unwritten} numbers are not written, or not finite"
+        return f"{unwritten} elements are not written, or not finite"
     if not isfinite(error):
-        return "some numbers are not finite"
+        return "some elements are not finite"
     if error > tolerance:
-        return f"the error is {error:.1e}, over {tolerance:.0e}"
+        return f"the error is {error:.1e}, more than {tolerance:.0e}"
     return None

@@ -1,4 +1,4 @@
-"""What the milestones' scripts share: what they load, run and print."""
+"""What the milestones' scripts share: loading, running and printing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import cores  # noqa: F401
 
 # isort: split
-# From here on numpy is imported.
-import asked
+# The modules below import numpy, which must come after cores.
+import arguments
 import checkpoints
 import dataset
 import synthetic
-from asked import Accepts, Asked
+from arguments import Accepts, Arguments
 from backends import Backend
 from editions import Edition
 from errors import GpuError, ProjectError, UsageError
@@ -35,101 +35,101 @@ DECIMALS = 4
 
 @dataclass(frozen=True)
 class Images:
-    """The first images of the test set, in the size of the edition."""
+    """The first images of the test set, resized for the edition."""
 
     pixels: np.ndarray
-    labels: np.ndarray | None  # None: synthetic images, which are of nothing
+    labels: np.ndarray | None  # None for synthetic images
 
 
 @dataclass
 class Milestone:
-    """A network and images, to be run once or more."""
+    """A network and the images to run it on."""
 
     network: Network
     images: Images
-    announced: bool  # whether `New Inference` is printed already
+    announced: bool  # `New Inference` has been printed
 
     def infer(
         self, backend: Backend, note: str = "", variant: Variant | None = None
     ) -> Inference:
-        """Run the network; what is to be known of the backend goes to stderr."""
+        """Run the network; print notes on the backend to stderr."""
         if not self.announced:
             print("New Inference", flush=True)
         self.announced = False
         if variant:
             print(f"Variant: {variant.name}", flush=True)
-        say(note)
+        warn(note)
         found = backend.infer(self.network, self.images.pixels)
-        say(found.note)
+        warn(found.note)
         return found
 
     def evaluate(self, backend: Backend, note: str = "") -> None:
-        """Print the lines of the library's network: how many are classified rightly."""
+        """Run the library's network and print its accuracy."""
         labels = self.infer(backend, note).labels
         print(accuracy(self.network, self.images, labels))
 
     def classify(
         self, backend: Backend, note: str = "", variant: Variant | None = None
     ) -> None:
-        """Print the lines of our convolution's network, with its Op Times.
+        """Run the network of our own convolution; print its Op Times and correctness.
 
-        Where they are of a class less exact than fp32, the last line says so.
+        The last line names the accuracy class unless it is fp32.
         """
         found = self.infer(backend, note, variant)
         for seconds in found.op_times_s:
             print(f"Op Time: {seconds:f}")
-        told = correctness(self.network, self.images, found.labels)
+        line = correctness(self.network, self.images, found.labels)
         if variant and variant.accuracy != FP32:
-            told += f" Class: {variant.accuracy}"
-        print(told, flush=True)
+            line += f" Class: {variant.accuracy}"
+        print(line, flush=True)
 
 
-def main(script: Callable[[Asked], None], accepts: Accepts) -> None:
-    """Run a script on what its command line asks for."""
-    run(lambda: script(asked.read(accepts)))
+def main(script: Callable[[Arguments], None], accepts: Accepts) -> None:
+    """Parse the command line and run a script."""
+    run(lambda: script(arguments.read(accepts)))
 
 
 def run(action: Callable[[], None]) -> None:
-    """Do what a program is for; a mistake is one sentence and an exit status."""
+    """Run a program; print an error as one message and exit with its status."""
     try:
         action()
     except BrokenPipeError:
-        # Who reads our output has seen enough; Python would complain of the rest.
+        # The reader closed the pipe. Without this Python fails to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ProjectError.exit_code)
     except (ProjectError, OSError) as error:
-        say(str(error))
+        warn(str(error))
         code = getattr(error, "exit_code", ProjectError.exit_code)
         if isinstance(error, GpuError):
-            # CUDA's library would complain of each thing that it cannot free now.
+            # Skip clean-up: PyCUDA prints an error for all that it cannot free now.
             sys.stdout.flush()
             os._exit(code)
         sys.exit(code)
     except KeyboardInterrupt:
-        # Python still ends by the signal, as shells expect, after all is tidied up.
+        # Python still ends by the signal, as shells expect; only hide the traceback.
         sys.excepthook = lambda *_: None
         raise
 
 
-def say(sentence: str | None) -> None:
-    """Tell the user on stderr, in the script's name."""
-    if sentence:
-        print(f"{Path(sys.argv[0]).name}: {sentence}", file=sys.stderr, flush=True)
+def warn(message: str | None) -> None:
+    """Print a message to stderr, after the script's name."""
+    if message:
+        print(f"{Path(sys.argv[0]).name}: {message}", file=sys.stderr, flush=True)
 
 
-def load(wanted: Asked) -> Milestone:
-    """Load images, then the model, in the lines and the order of the edition."""
-    first = wanted.edition.inference_first
+def load(arguments: Arguments) -> Milestone:
+    """Load images, then the model; print the edition's lines in its order."""
+    first = arguments.edition.inference_first
     if first:
         print("New Inference", flush=True)
-    images = load_images(wanted.edition, wanted.size)
+    images = load_images(arguments.edition, arguments.size)
     with _loading("model"):
-        network = checkpoints.load(wanted.edition, wanted.model)
+        network = checkpoints.load(arguments.edition, arguments.model)
     return Milestone(network, images, announced=first)
 
 
 def load_images(edition: Edition, size: int) -> Images:
-    """Read Fashion-MNIST, or where it cannot be had, make synthetic images."""
+    """Read Fashion-MNIST, or make synthetic images where it is missing."""
     real = dataset.available(dataset.TEST)
     with _loading("fashion-mnist data" if real else "synthetic data"):
         if real:
@@ -137,7 +137,9 @@ def load_images(edition: Edition, size: int) -> Images:
         else:
             images, labels = synthetic.images(), None
         if size > len(images):
-            raise UsageError(f"{size} images asked for; the set has {len(images)}")
+            raise UsageError(
+                f"data size {size} is too large: the test set has {len(images)} images"
+            )
         pixels = resize(images[:size], edition.size)
     return Images(pixels, None if labels is None else labels[:size])
 
@@ -154,14 +156,14 @@ def _loading(what: str) -> Iterator[None]:
 
 
 def correctness(classified: Network, images: Images, found: np.ndarray) -> str:
-    """Say what share of the images our convolution's network classifies rightly."""
+    """Return the line with the share of images that are classified correctly."""
     if images.labels is None:
         return _agreement(classified, found)
     return f"Correctness: {share(found, images.labels)} Model: {classified.model.name}"
 
 
 def accuracy(classified: Network, images: Images, found: np.ndarray) -> str:
-    """Say the same of the library's network, in the words of its evaluation."""
+    """Return that share in the format of MXNet's evaluation metric."""
     if images.labels is None:
         return _agreement(classified, found)
     return f"EvalMetric: {{'accuracy': {share(found, images.labels)}}}"
@@ -176,5 +178,5 @@ def _agreement(classified: Network, found: np.ndarray) -> str:
 
 
 def share(found: np.ndarray, expected: np.ndarray) -> float:
-    """Say what share of the images is found as expected, in the course's decimals."""
+    """Return the share of equal labels, rounded as the course does."""
     return round(float((found == expected).mean()), DECIMALS)

@@ -1,4 +1,4 @@
-"""MXNet's package: the only importer, and why it cannot be imported."""
+"""Import MXNet, or explain why it does not load. No other module imports it."""
 
 from __future__ import annotations
 
@@ -18,70 +18,70 @@ import numpy as np
 from errors import MissingError
 
 STDERR = 2  # its file descriptor
-PYTHONS = ((3, 11), (3, 12))  # those that MXNet 1.9.1 and we run on
+PYTHONS = ((3, 11), (3, 12))  # supported by MXNet 1.9.1 and by this project
 SYSTEMS = ("linux", "darwin x86_64")
 INSTALL = "install the extra `.[mxnet]`, or run this in the image `gpu`"
 
 
 def available() -> bool:
-    """Say whether MXNet is installed; whether it loads is another matter."""
+    """Return whether MXNet is installed; it may still fail to load."""
     return find_spec("mxnet") is not None
 
 
 def folder() -> Path:
-    """Name the folder of the installed package, without loading it."""
+    """Return the package's folder without importing it; raise MissingError."""
     spec = find_spec("mxnet")
     if spec is None or spec.origin is None:
-        raise MissingError(why_not(ModuleNotFoundError(name="mxnet")))
+        raise MissingError(problem(ModuleNotFoundError(name="mxnet")))
     return Path(spec.origin).parent
 
 
 @cache
 def loaded() -> ModuleType:
-    """Import MXNet with all cores to itself; MissingError says why that cannot be."""
-    # What fuses tanh with the convolution makes both three times slower.
+    """Import MXNet with a thread for each core; raise MissingError."""
+    # The default, which fuses tanh with the convolution, is three times slower.
     os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
     try:
         with _threads(cores.COUNT), _old_names(), quiet():
             import mxnet
     except (ImportError, OSError, AttributeError) as error:
-        raise MissingError(why_not(error)) from None
+        raise MissingError(problem(error)) from None
     module: ModuleType = mxnet
     return module
 
 
-def why_not(
+def problem(
     error: Exception,
     python: tuple[int, int] = sys.version_info[:2],
     numpy: str = np.__version__,
     system: str = f"{sys.platform} {platform.machine()}",
 ) -> str:
-    """Say why MXNet does not load, and what to do."""
+    """Return why MXNet does not load, and what to do."""
     if not system.startswith(SYSTEMS):
-        return f"there is no MXNet for {system}; run this in the image `gpu`"
+        return f"MXNet does not support {system}; run this in the image `gpu`"
     if python not in PYTHONS:
-        known = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)
-        return f"MXNet runs on Python {known}, not on {python[0]}.{python[1]}"
+        known = " or ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+        return f"MXNet needs Python {known}; this is {python[0]}.{python[1]}"
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing == "mxnet":
         return f"MXNet is not installed; {INSTALL}"
     if int(numpy.partition(".")[0]) >= 2:
-        return f"MXNet needs NumPy 1.x, and this is {numpy}; {INSTALL}"
+        return f"MXNet needs NumPy 1.x; this is {numpy}; {INSTALL}"
     if missing == "distutils":
-        return "MXNet needs the package setuptools on Python 3.12; install it"
+        return "MXNet needs the package setuptools on Python 3.12: install it"
     if missing:
-        return f"MXNet does not load: Python's package {missing} is missing; install it"
+        return f"MXNet does not load: the Python package {missing} is not installed"
     if "lib" in str(error) and isinstance(error, OSError):
         return (
             f"MXNet does not load: {error}; install Debian's packages "
-            "libgomp1 and libquadmath0, or their like"
+            "libgomp1 and libquadmath0 or your distribution's equivalent"
         )
     return f"MXNet does not load: {error}; {INSTALL}"
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Let OpenMP, which reads the environment when it is loaded, have so many."""
+    """Set OpenMP's number of threads, which it reads when it is loaded."""
     name = "OMP_NUM_THREADS"
     before = os.environ.get(name)
     os.environ[name] = str(count)
@@ -95,7 +95,7 @@ def _threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def _old_names() -> Iterator[None]:
-    """Let MXNet find `numpy.bool`, which NumPy 1.24 removed."""
+    """Provide `numpy.bool`, which NumPy 1.24 removed and MXNet uses."""
     if "bool" in vars(np):
         yield
         return
@@ -108,10 +108,10 @@ def _old_names() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back notices, some of which MXNet writes past Python; errors are raised."""
+    """Silence warnings, also those that MXNet's C++ writes to stderr."""
     with warnings.catch_warnings(), ExitStack() as after:
         warnings.simplefilter("ignore")
-        with suppress(OSError):  # stderr is closed
+        with suppress(OSError):  # stderr may be closed
             kept = os.dup(STDERR)
             after.callback(os.close, kept)
             after.callback(os.dup2, kept, STDERR)
@@ -121,7 +121,7 @@ def quiet() -> Iterator[None]:
 
 
 def main() -> None:
-    """Say which MXNet there is, or why there is none."""
+    """Print MXNet's version, or why it does not load."""
     try:
         print(f"MXNet {loaded().__version__} is installed and loads.")
     except MissingError as error:

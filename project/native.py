@@ -1,4 +1,4 @@
-"""C++ sources to a shared library for this machine's processor, kept in a cache."""
+"""Compile C++ to a cached shared library for this machine's processor."""
 
 from __future__ import annotations
 
@@ -20,70 +20,70 @@ from errors import CompilerError
 COMPILERS = ("g++", "c++", "clang++")
 OPTIONS = ("-std=c++17", "-O3", "-fPIC", "-pthread")
 THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())
-"""The ways to say it: what one compiler or architecture refuses another one takes."""
+"""Options to try in turn: not every compiler and architecture accepts each."""
 
-HEADER = b"#include <cstdlib>\n"  # it brings the macros of the C and C++ libraries too
+HEADER = b"#include <cstdlib>\n"  # defines the C and C++ libraries' macros too
 
-_LENT = ExitStack()
-"""The folders of libraries that could not be kept: they live as long as we do."""
-atexit.register(_LENT.close)
+_TEMPORARY = ExitStack()
+"""The folders of libraries that could not be cached, removed at exit."""
+atexit.register(_TEMPORARY.close)
 
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library's name, and what it is made from."""
+    """A shared library's name, sources and options."""
 
     name: str
     sources: tuple[Path, ...]
-    includes: tuple[Path, ...] = ()  # folders of headers beside the sources' own
+    includes: tuple[Path, ...] = ()  # folders of headers besides the sources' own
     options: tuple[str, ...] = ()
-    glue: tuple[Path, ...] = ()  # sources that need not be fast, but built fast
+    unoptimised: tuple[Path, ...] = ()  # sources compiled with -O0, to compile fast
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Name all that is compiled."""
-        return (*self.glue, *self.sources)
+        """Return all sources."""
+        return (*self.unoptimised, *self.sources)
 
     @property
     def folders(self) -> list[Path]:
-        """Name the folders in which headers are looked for."""
+        """Return the folders to search for headers."""
         own = dict.fromkeys(source.parent for source in self.sources)
         return [*own, *self.includes]
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler as it is called, and the options for a processor that it takes."""
+    """A compiler's command and its options for this processor."""
 
     command: tuple[str, ...]
     processor: tuple[str, ...]
     macros: bytes
-    """Its version, the libraries' versions, and all that the processor can do."""
+    """Its predefined macros: versions, and features of the processor."""
 
     def build(self, library: Library, path: Path) -> None:
-        """Compile all files at once and link them; a mistake is the compiler's word."""
+        """Compile all files in parallel and link them; raise CompilerError."""
         how = [*self.command, *OPTIONS, *self.processor]
         includes = [f"-I{folder}" for folder in library.folders]
 
         def run(argv: Sequence[str]) -> None:
             done = _run([*argv, *library.options])
             if done.returncode != 0:
-                why = _words(argv[0], done)
-                raise CompilerError(f"{library.name} is not built: {why}")
+                why = _diagnosis(argv[0], done)
+                raise CompilerError(f"cannot build {library.name}: {why}")
 
         def compile(source: Path, made: Path) -> str:
-            fast = ["-O0"] if source in library.glue else []
+            fast = ["-O0"] if source in library.unoptimised else []
             run([*how, *fast, *includes, "-c", str(source), "-o", str(made)])
             return str(made)
 
-        with _place(library) as folder:
+        with _temporary_folder(library) as folder:
             objects = [Path(folder, f"{n}.o") for n in range(len(library.files))]
             with ThreadPoolExecutor() as pool:
                 made = list(pool.map(compile, library.files, objects))
             run([*how, "-shared", *made, "-o", str(path)])
         if not path.is_file():
             raise CompilerError(
-                f"{library.name} is not built: {how[0]} ended well and wrote no file"
+                f"cannot build {library.name}: {how[0]} exited 0 but wrote no file"
             )
 
 
@@ -91,7 +91,7 @@ def find(
     environment: Mapping[str, str] = os.environ,
     processors: Sequence[tuple[str, ...]] = THIS_PROCESSOR,
 ) -> Compiler:
-    """Find a compiler: what CXX says, or else the first that there is."""
+    """Find a compiler: CXX, else the first of COMPILERS; raise CompilerError."""
     command = _command(environment)
     refusal = ""
     for processor in processors:
@@ -99,41 +99,41 @@ def find(
         done = _run(argv, HEADER)
         if done.returncode == 0:
             return Compiler(command, processor, done.stdout)
-        refusal = _words(argv[0], done)
-    raise CompilerError(f"no C++ can be compiled: {refusal}")
+        refusal = _diagnosis(argv[0], done)
+    raise CompilerError(f"cannot compile C++: {refusal}")
 
 
 def build(library: Library, compiler: Compiler | None = None) -> Path:
-    """Take a library from the cache, or compile it and keep it; name its file."""
+    """Return a library's file, from the cache or compiled; raise CompilerError."""
     compiler = compiler or find()
     name = f"{key(library, compiler)}.so"
     kept = cache.folder("native")
     if kept and cache.read(kept / name) is not None:
         return kept / name
     with ExitStack() as stack:
-        folder = stack.enter_context(_place(library))
+        folder = stack.enter_context(_temporary_folder(library))
         made = Path(folder, f"{library.name}.so")
         compiler.build(library, made)
         if kept:
             cache.keep(kept / name, made.read_bytes())
             if cache.read(kept / name) is not None:
                 return kept / name
-        _LENT.push(stack.pop_all())
+        _TEMPORARY.push(stack.pop_all())
         return made
 
 
-def _place(library: Library) -> tempfile.TemporaryDirectory[str]:
+def _temporary_folder(library: Library) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="rai-")
     except OSError as error:
-        raise CompilerError(f"{library.name} is not built: {error}") from None
+        raise CompilerError(f"cannot build {library.name}: {error}") from None
 
 
 def key(library: Library, compiler: Compiler) -> str:
-    """Name a library by all that it is made from, the processor's abilities too."""
+    """Return a library's cache key: its sources, options, compiler and processor."""
     how = [*compiler.command, *OPTIONS, *compiler.processor]
     how += [library.name, *library.options, *map(str, library.includes)]
-    how += map(str, library.glue)
+    how += map(str, library.unoptimised)
     code = cache.sources(library.files, library.folders)
     return cache.key([*map(os.fsencode, how), compiler.macros, *code])
 
@@ -144,20 +144,17 @@ def _command(environment: Mapping[str, str]) -> tuple[str, ...]:
         named = shlex.split(environment.get("CXX", ""))
     except ValueError as error:
         raise CompilerError(
-            f"CXX is no command: {error}; unset it or correct it"
+            f"CXX is not a valid command: {error}; unset it or correct it"
         ) from None
     if named:
         if found := shutil.which(named[0], path=path):
             return (found, *named[1:])
-        raise CompilerError(
-            f"CXX names {named[0]}, which is no program here; unset it or correct it"
-        )
+        raise CompilerError(f"CXX: {named[0]} not found; unset it or correct it")
     for name in COMPILERS:
         if found := shutil.which(name, path=path):
             return (found,)
     raise CompilerError(
-        f"there is no C++ compiler here ({', '.join(COMPILERS)}); install one, "
-        "or name it in CXX"
+        f"no C++ compiler found ({', '.join(COMPILERS)}); install one, or set CXX"
     )
 
 
@@ -165,13 +162,13 @@ def _run(argv: Sequence[str], text: bytes = b"") -> subprocess.CompletedProcess[
     try:
         return subprocess.run(argv, input=text, capture_output=True, check=False)
     except OSError as error:
-        raise CompilerError(f"{argv[0]} does not start: {error.strerror}") from None
+        raise CompilerError(f"cannot run {argv[0]}: {error.strerror}") from None
 
 
-def _words(program: str, done: subprocess.CompletedProcess[bytes]) -> str:
-    """Give the line that says what is wrong, or else how the program ended."""
+def _diagnosis(program: str, done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return the first line of an error, or else the exit status."""
     lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines()]
     wrong = [line for line in lines if "error" in line] or lines
     if not wrong:
-        return f"{program} ended with status {done.returncode}"
-    return f"{program} says: {wrong[0]}"
+        return f"{program} exited with status {done.returncode}"
+    return f"{program}: {wrong[0]}"

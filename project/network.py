@@ -1,4 +1,4 @@
-"""A model with its weights, and what a forward pass of it finds."""
+"""A model with its weights, and the result of a forward pass."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from graph import Convolution
 
 @dataclass(frozen=True)
 class Network:
-    """Weights by the names that the model's layers give them."""
+    """A model and its weights, by the layers' names of them."""
 
     edition: Edition
     model: Model
     weights: Mapping[str, np.ndarray]
-    symbol: str | None = None  # the symbol file that came with them, as it is
-    path: Path | None = None  # their own file
+    symbol: str | None = None  # the text of its symbol file, if any
+    path: Path | None = None  # the file of the weights
 
 
 @dataclass(frozen=True)
 class Inference:
-    """What a forward pass found, and how long each convolution took."""
+    """The result of a forward pass, and the time of each convolution."""
 
     probabilities: np.ndarray  # images x classes
     op_times_s: tuple[float, ...]
-    note: str | None = None  # what the backend has to say of it
+    note: str | None = None  # the backend's message for the user
 
     @property
     def labels(self) -> np.ndarray:
-        """The likeliest class of every image."""
-        likeliest: np.ndarray = self.probabilities.argmax(axis=1)
-        return likeliest.astype(np.uint8)
+        """Return the most probable class of every image."""
+        classes: np.ndarray = self.probabilities.argmax(axis=1)
+        return classes.astype(np.uint8)
 
 
 def shapes(edition: Edition, model: Model) -> dict[str, graph.Shape]:
-    """Name the arrays of a model with their shapes, in the order of its layers."""
+    """Return the shapes of a model's arrays by name, in the order of its layers."""
     return graph.array_shapes(model.layers, edition.size)
 
 
@@ -52,9 +52,9 @@ def assemble(
     symbol: str | None = None,
     path: Path | None = None,
 ) -> Network:
-    """Give a model arrays, when all that it needs are there and have the right shape.
+    """Make a network of a model and its arrays; raise ProjectError if any is wrong.
 
-    They may be named as in the model that it shares its weights with.
+    The arrays may have the names of the model that it shares its weights with.
     """
     _check(edition, model)
     expected = shapes(edition, model)
@@ -75,19 +75,19 @@ def assemble(
     broken = [name for name in names if not np.isfinite(arrays[name]).all()]
     if broken:
         raise ProjectError(
-            f"weights of {edition.name} {model.name}: infinities or NaN in "
-            f"{', '.join(broken)}; train them again"
+            f"weights of {edition.name} {model.name}: {', '.join(broken)} contain "
+            "infinities or NaN; train them again"
         )
     weights = {mine: arrays[name] for mine, name in zip(expected, names, strict=True)}
     return Network(edition, model, weights, symbol, path)
 
 
 def _check(edition: Edition, model: Model) -> None:
-    """Refuse layers that are no classifier of the course's images."""
+    """Raise ProjectError for layers that do not classify the course's images."""
     *_, last = graph.steps(model.layers, edition.size)
     if last.y != (CLASSES,):
         raise ProjectError(
-            f"model {model.name}: the last layer gives {last.y}, not {CLASSES} classes"
+            f"model {model.name}: the output has shape {last.y}, not {CLASSES} classes"
         )
     if not any(isinstance(layer, Convolution) for layer in model.layers):
-        raise ProjectError(f"model {model.name}: there is no convolution in it")
+        raise ProjectError(f"model {model.name}: it has no convolution")

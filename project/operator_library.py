@@ -1,4 +1,4 @@
-"""The library of MXNet's operator ``New``: built by g++, told by ctypes what to do."""
+"""The C++ library of MXNet's operator ``New``, compiled here and called by ctypes."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from shapes import ConvShape
 from variants import Launch, Variant
 
 LIBCUDA = "libcuda.so.1"
-STORAGE = "float32"  # of MXNet's arrays
-BUFFERS = ("y", "x", "k")  # as cpp/gpu.h counts them; after them a variant's own
+STORAGE = "float32"  # the type of MXNet's arrays
+BUFFERS = ("y", "x", "k")  # in the order of cpp/gpu.h, followed by scratch buffers
 MOST_BUFFERS, MOST_NUMBERS = 8, 16
 CPP = Path(__file__).resolve().parent / "cpp"
 SOURCES = tuple(CPP / f"{name}.cpp" for name in ("forward", "gpu", "convolution"))
 
 
 def build(mxnet: Path) -> Path:
-    """Build the library for the MXNet whose package lies there, or take it as kept."""
+    """Build the library against MXNet's package folder, or return the cached one."""
     return native.build(
         native.Library(
             "New",
             SOURCES,
             includes=(mxnet / "include",),
             options=("-ldl",),
-            glue=(mxnet / "src" / "lib_api.cc", CPP / "operator.cpp"),
+            unoptimised=(mxnet / "src" / "lib_api.cc", CPP / "operator.cpp"),
         )
     )
 
 
 class _Launch(ctypes.Structure):
-    """A kernel and its grid, in the layout of ``rai::Launch`` in cpp/gpu.h."""
+    """A kernel launch, with the layout of ``rai::Launch`` in cpp/gpu.h."""
 
     _fields_ = (
         ("kernel", c_char_p),
@@ -52,15 +52,15 @@ class _Launch(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU that the operator can compute on."""
+    """The GPU that the operator computes on."""
 
     architecture: str  # such as sm_90
-    cuda: tuple[int, int]  # what its driver serves
+    cuda: tuple[int, int]  # the CUDA version that its driver supports
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How convolutions of a shape are computed on a GPU."""
+    """How convolutions of a shape are computed on the GPU."""
 
     shape: ConvShape
     cubin: bytes
@@ -68,10 +68,10 @@ class Plan:
 
 
 def plans(variant: Variant, shapes: Sequence[ConvShape], gpu: Gpu) -> list[Plan]:
-    """Compile a variant's kernels for a GPU, and plan what it serves."""
+    """Compile a variant's kernels for a GPU and plan each shape; raise UsageError."""
     if variant.storage != STORAGE:
         raise UsageError(
-            f"{variant.name} reads {variant.storage}, and MXNet's arrays are {STORAGE}"
+            f"{variant.name} reads {variant.storage}, but MXNet's arrays are {STORAGE}"
         )
     parts = [variant.serve(shape, gpu.architecture) for shape in shapes]
     units = list(map(compiler.unit_of, parts, shapes))
@@ -85,25 +85,25 @@ def plans(variant: Variant, shapes: Sequence[ConvShape], gpu: Gpu) -> list[Plan]
 
 
 class OperatorLibrary:
-    """The loaded library; there is one operator ``New`` in a process."""
+    """The loaded library; a process has one operator ``New``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._c = _typed(ctypes.CDLL(str(path)))
 
     def use_cpu(self, threads: int) -> None:
-        """Compute on so many threads of the processor."""
+        """Compute on the CPU with a number of threads."""
         self._c.rai_operator_use_cpu(threads)
 
     def open_gpu(self, libcuda: str = LIBCUDA) -> Gpu:
-        """Find the first GPU by the driver's library; nothing computes on it yet."""
+        """Open the first GPU through the driver's library; raise NoGpuError."""
         capability, cuda = (c_int * 2)(), (c_int * 2)()
         if self._c.rai_gpu_open(libcuda.encode(), capability, cuda) < 0:
-            raise NoGpuError(f"no GPU can be used: {self.problem()}")
+            raise NoGpuError(f"cannot use a GPU: {self.problem()}")
         return Gpu("sm_{}{}".format(*capability), (cuda[0], cuda[1]))
 
     def use_gpu(self, plans: Sequence[Plan]) -> None:
-        """Compute on the GPU that was opened, convolutions of the planned shapes."""
+        """Compute convolutions of the planned shapes on the opened GPU."""
         self._checked(self._c.rai_gpu_start())
         modules = {
             cubin: self._checked(self._c.rai_gpu_load(cubin))
@@ -128,26 +128,26 @@ class OperatorLibrary:
             self._checked(answer)
 
     def take_times(self) -> list[float]:
-        """Give the seconds of every call since the last time, and forget them."""
+        """Return and clear the seconds that each call took."""
         seconds = (c_double * self._c.rai_operator_calls())()
         self._c.rai_operator_take_times(seconds, len(seconds))
         return list(seconds)
 
     def problem(self) -> str:
-        """Give the last sentence of what went wrong, and forget it."""
-        said: bytes = self._c.rai_operator_problem()
-        return said.decode(errors="replace")
+        """Return and clear the last error message."""
+        message: bytes = self._c.rai_operator_problem()
+        return message.decode(errors="replace")
 
     def error(self) -> ProjectError | None:
-        """Make an error of what went wrong in a call, where something did."""
+        """Return the last error message as an exception, or None."""
         if not (problem := self.problem()):
             return None
-        # CUDA's word comes first in what CUDA says.
+        # Errors of CUDA start with their name.
         return (GpuError if problem.startswith("CUDA_") else ProjectError)(problem)
 
     def _checked(self, answer: int) -> int:
         if answer < 0:
-            raise self.error() or ProjectError(f"{self.path}: an unnamed failure")
+            raise self.error() or ProjectError(f"{self.path}: unknown error")
         return answer
 
 
@@ -166,7 +166,7 @@ def _as_c(launch: Launch, known: Sequence[str]) -> _Launch:
 
 
 def _typed(c: ctypes.CDLL) -> ctypes.CDLL:
-    """Declare the functions of cpp/forward.h and cpp/gpu.h."""
+    """Declare the C functions of cpp/forward.h and cpp/gpu.h."""
     c.rai_operator_use_cpu.argtypes = [c_int]
     c.rai_operator_use_cpu.restype = None
     c.rai_operator_problem.argtypes = []

@@ -1,4 +1,4 @@
-"""What of MXNet's operators is served, by the names that its symbol files use."""
+"""The supported MXNet operators, by their names in symbol files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from graph import Convolution, Dense, Flatten, Layer, Pooling, Softmax, Tanh
 
 Value = bool | int | str | tuple[int, ...]
 
-LONG = r"\d{1,9}L?"  # Python 2 wrote an L
+LONG = r"\d{1,9}L?"  # Python 2 writes an L after long integers
 TUPLE = re.compile(rf"[(\[]\s*((?:{LONG}\s*(?:,\s*|(?=[)\]])))*)[)\]]")
-# A user's own, which MXNet keeps but no operator reads; the bare names are 0.x's.
+# Users' attributes, which no operator reads; MXNet 0.x writes them without __.
 USERS = re.compile(
     r"__\w+__|(\w+_)?(ctx_group|lr_mult|wd_mult|mirror_stage|force_mirroring)"
 )
@@ -20,13 +20,13 @@ USERS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Which attributes an operator has, and which of their values are served."""
+    """The attributes of an operator, and their supported values."""
 
-    parameters: tuple[str, ...] = ()  # what it takes beside the data
-    sizes: tuple[str, ...] = ()  # attributes of its layer, which must be said
-    only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # one of these
-    said: tuple[str, ...] = ()  # of these the default is another one
-    free: tuple[str, ...] = ()  # no answer depends on them
+    parameters: tuple[str, ...] = ()  # inputs besides the data
+    sizes: tuple[str, ...] = ()  # required attributes that size the layer
+    only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # supported
+    required: tuple[str, ...] = ()  # their default value is not supported
+    free: tuple[str, ...] = ()  # any value: the result does not depend on them
 
 
 YES, NO = (True, 1), (False, 0)
@@ -51,7 +51,7 @@ OPERATORS: dict[str, Operator] = {
         ("weight",), ("kernel", "num_filter"), PLAIN, ("no_bias",), TUNING
     ),
     "New": Operator(("weight",), ("kernel", "num_filter"), PLAIN, free=TUNING),
-    "Activation": Operator(only={"act_type": ("tanh",)}, said=("act_type",)),
+    "Activation": Operator(only={"act_type": ("tanh",)}, required=("act_type",)),
     "tanh": Operator(),
     "Pooling": Operator(
         only={
@@ -63,7 +63,7 @@ OPERATORS: dict[str, Operator] = {
             "pooling_convention": ("valid",),
             "layout": PLAIN["layout"],
         },
-        said=("kernel", "stride"),
+        required=("kernel", "stride"),
         free=("cudnn_off", "p_value", "count_include_pad"),
     ),
     "Flatten": Operator(),
@@ -84,24 +84,26 @@ OPERATORS: dict[str, Operator] = {
 LAST = "SoftmaxOutput", "Softmax", "softmax"
 
 
-def problems(op: str, says: Mapping[str, str]) -> Iterator[str]:
-    """Tell what an operator's attributes say that is not served."""
+def problems(op: str, attributes: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is unsupported in an operator's attributes."""
     known = OPERATORS[op]
     for name in known.sizes:
-        if name not in says:
+        if name not in attributes:
             yield f"`{name}` is missing"
-        elif not (_side(says[name]) if name == "kernel" else _count(says[name])):
-            wanted = "(K, K)" if name == "kernel" else "a whole number from 1 on"
-            yield f"`{name}` is {says[name]}, only {wanted} is served"
+        elif not (
+            _side(attributes[name]) if name == "kernel" else _count(attributes[name])
+        ):
+            wanted = "(K, K)" if name == "kernel" else "a positive whole number"
+            yield f"`{name}` is {attributes[name]}, expected {wanted}"
     for name, served in known.only.items():
-        if name in says and not _among(value(says[name]), served):
-            yield f"`{name}` is {says[name]}, only {served[0]} is served"
-        elif name not in says and name in known.said:
-            yield f"`{name}` is missing, only {served[0]} is served"
-    others = says.keys() - {*known.sizes, *known.only, *known.free}
+        if name in attributes and not _among(value(attributes[name]), served):
+            yield f"`{name}` is {attributes[name]}, only {served[0]} is supported"
+        elif name not in attributes and name in known.required:
+            yield f"`{name}` is missing, only {served[0]} is supported"
+    others = attributes.keys() - {*known.sizes, *known.only, *known.free}
     for name in sorted(others):
         if not USERS.fullmatch(name):
-            yield f"there is no attribute `{name}`"
+            yield f"unknown attribute `{name}`"
 
 
 def _among(found: Value, served: tuple[Value, ...]) -> bool:
@@ -109,7 +111,7 @@ def _among(found: Value, served: tuple[Value, ...]) -> bool:
 
 
 def value(text: str) -> Value:
-    """Read what an attribute says, as MXNet does."""
+    """Parse an attribute's value as MXNet does."""
     text = text.strip()
     if found := TUPLE.fullmatch(text):
         return tuple(map(int, re.findall(r"\d+", found[1])))
@@ -119,28 +121,28 @@ def value(text: str) -> Value:
 
 
 def _count(text: str) -> int:
-    """Read a number from 1 on; what is none is 0."""
+    """Parse a positive number; return 0 for anything else."""
     found = value(text)
     return max(found, 0) if type(found) is int else 0
 
 
 def _side(text: str) -> int:
-    """Read the side of a square; what is none is 0."""
+    """Parse a square's side; return 0 for anything else."""
     match value(text):
         case (int(height), int(width)) if height == width:
             return height
     return 0
 
 
-def layer(op: str, name: str, says: Mapping[str, str], taken: list[str]) -> Layer:
-    """Make the layer of an operator without problems."""
+def layer(op: str, name: str, attributes: Mapping[str, str], taken: list[str]) -> Layer:
+    """Return the layer of a supported operator."""
     match op:
         case "Convolution" | "New":
-            maps, kernel = _count(says["num_filter"]), _side(says["kernel"])
+            maps, kernel = _count(attributes["num_filter"]), _side(attributes["kernel"])
             return Convolution(name, taken[0], maps, kernel, own=op == "New")
         case "FullyConnected":
             weight, bias = taken
-            return Dense(name, weight, bias, _count(says["num_hidden"]))
+            return Dense(name, weight, bias, _count(attributes["num_hidden"]))
         case "Pooling":
             return Pooling(name)
         case "Flatten":
@@ -150,8 +152,8 @@ def layer(op: str, name: str, says: Mapping[str, str], taken: list[str]) -> Laye
     return Softmax(name)
 
 
-def said(layer: Layer) -> tuple[str, dict[str, str], tuple[str, ...]]:
-    """Give a layer's operator, its attributes, and the names of what it takes."""
+def described(layer: Layer) -> tuple[str, dict[str, str], tuple[str, ...]]:
+    """Return a layer's operator, its attributes, and the names of its weights."""
     match layer:
         case Convolution(_, weight, maps, kernel, own):
             sizes = {"kernel": f"({kernel}, {kernel})", "num_filter": f"{maps}"}

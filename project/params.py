@@ -1,4 +1,7 @@
-"""Weights in MXNet's .params format: named arrays, all little-endian."""
+"""Read and write MXNet's .params format: named arrays, little-endian.
+
+The format is that of NDArray::Save in MXNet's src/ndarray/ndarray.cc.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,27 @@ SPARSE = {1: "row_sparse", 2: "csr"}
 CPU = 1
 NAMES = "float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"
 DTYPES = {code: np.dtype(name).newbyteorder("<") for code, name in enumerate(NAMES)}
-UNREAD = {12: "bfloat16"}  # a type that NumPy has not
+UNSUPPORTED = {12: "bfloat16"}  # NumPy has no such type
 MOST_DIMENSIONS = 32
 ARGUMENT, AUXILIARY = "arg:", "aux:"
 
 
 class Layout(Enum):
-    """How an array begins; its value is its magic number, where it has one."""
+    """The versions of an array's header; the value is its magic number, if any."""
 
-    V3 = 0xF993FACA  # as V2, but without dimensions it is one number
+    V3 = 0xF993FACA  # as V2, but an array without dimensions is a scalar
     V2 = 0xF993FAC9  # storage type, then 64-bit dimensions
     V1 = 0xF993FAC8  # 64-bit dimensions
-    V0 = None  # 32-bit dimensions, and their count comes first
+    V0 = None  # starts with the number of dimensions; 32-bit dimensions
 
     @property
     def stored(self) -> bool:
-        """Whether a storage type is said."""
+        """Return whether the header has a storage type."""
         return self in (Layout.V2, Layout.V3)
 
     @property
     def dimension(self) -> str:
-        """Give the form of one dimension."""
+        """Return the struct format of one dimension."""
         return "I" if self is Layout.V0 else "q"
 
 
@@ -45,7 +48,7 @@ LAYOUTS = {layout.value: layout for layout in Layout if layout.value is not None
 
 
 class _Reader:
-    """Takes values off the front of a file, and says where it ends too early."""
+    """Reads values one after another; errors name the byte."""
 
     def __init__(self, content: bytes, source: str) -> None:
         self.content = content
@@ -58,7 +61,7 @@ class _Reader:
     def take(self, size: int, what: str) -> bytes:
         left = len(self.content) - self.at
         if size > left:
-            raise self.error(f"truncated: {what} needs {size} bytes, {left} are left")
+            raise self.error(f"truncated: {what} needs {size} bytes; {left} are left")
         self.at += size
         return self.content[self.at - size : self.at]
 
@@ -71,18 +74,21 @@ class _Reader:
 
 
 def loads(content: bytes, source: str = "params") -> dict[str, np.ndarray]:
-    """Read the arrays by name, without their ``arg:`` or ``aux:``."""
+    """Parse a file; return arrays by name, without ``arg:`` and ``aux:``.
+
+    Raises ProjectError.
+    """
     weights: dict[str, np.ndarray] = {}
     for key, array in entries(content, source).items():
         name = key.removeprefix(ARGUMENT).removeprefix(AUXILIARY)
         if name in weights:
-            raise ProjectError(f"{source}: two arrays have one name, `{name}`")
+            raise ProjectError(f"{source}: two arrays are named `{name}`")
         weights[name] = array
     return weights
 
 
 def entries(content: bytes, source: str = "params") -> dict[str, np.ndarray]:
-    """Read the arrays by the names that the file itself gives them."""
+    """Parse a file; return arrays by their full names; raise ProjectError."""
     reader = _Reader(content, source)
     magic, _, count = reader.numbers("QQQ", "the header")
     if magic != FILE_MAGIC:
@@ -93,15 +99,15 @@ def entries(content: bytes, source: str = "params") -> dict[str, np.ndarray]:
     named = reader.number("Q", "the number of names")
     if count and not named and reader.at == len(content):
         raise reader.error(
-            f"{count} arrays without names, saved from a list; save them from a dict"
+            f"{count} arrays without names, saved from a list; save a dict instead"
         )
     if named != count:
         raise reader.error(f"corrupt: {named} names for {count} arrays")
     found = {_name(reader): array for array in arrays}
     if len(found) != count:
-        raise ProjectError(f"{source}: two arrays have one name")
+        raise ProjectError(f"{source}: two arrays have the same name")
     if reader.at != len(content):
-        raise reader.error("bytes are left after the last name")
+        raise reader.error("corrupt: data after the last name")
     return found
 
 
@@ -110,30 +116,34 @@ def _array(reader: _Reader) -> np.ndarray:
     layout = LAYOUTS.get(first, Layout.V0)
     storage = reader.number("i", "a storage type") if layout.stored else DENSE
     if storage in SPARSE:
-        raise reader.error(f"{SPARSE[storage]} arrays are not read; save a dense one")
+        raise reader.error(
+            f"{SPARSE[storage]} arrays are not supported; save a dense array"
+        )
     if storage != DENSE:
         raise reader.error(f"corrupt: unknown storage type {storage}")
     shape = _shape(reader, layout, first)
     _, _, code = reader.numbers("iii", "a device and a type")
-    if code in UNREAD:
-        raise reader.error(f"{UNREAD[code]} arrays are not read; save them as float32")
+    if code in UNSUPPORTED:
+        raise reader.error(
+            f"{UNSUPPORTED[code]} arrays are not supported; save float32"
+        )
     if code not in DTYPES:
         raise reader.error(f"corrupt: unknown type {code}")
     dtype = DTYPES[code]
     values = reader.take(prod(shape) * dtype.itemsize, f"an array of shape {shape}")
     if dtype.kind == "b" and values.strip(b"\0\1"):
-        raise reader.error("corrupt: a truth value is neither 0 nor 1")
+        raise reader.error("corrupt: a boolean is neither 0 nor 1")
     try:
         return np.frombuffer(values, dtype).reshape(shape)
-    except ValueError:  # empty, but the dimensions that are not 0 are beyond NumPy
+    except ValueError:  # an empty array with dimensions too large for NumPy
         raise reader.error(f"corrupt: an array of shape {shape}") from None
 
 
 def _shape(reader: _Reader, layout: Layout, first: int) -> tuple[int, ...]:
-    """Read the dimensions; what has none is one number in V3, and nothing before."""
+    """Read the dimensions; without any, V3 stores a scalar and older ones nothing."""
     ndim = first if layout is Layout.V0 else reader.number("i", "a shape")
     if ndim == 0 and layout is not Layout.V3:
-        raise reader.error("an array without a shape; save it when it has values")
+        raise reader.error("an array without a shape; save it after it has values")
     if not 0 <= ndim <= MOST_DIMENSIONS:
         raise reader.error(f"corrupt: an array of {ndim} dimensions")
     shape = reader.numbers(f"{ndim}{layout.dimension}", "a shape")
@@ -147,17 +157,20 @@ def _name(reader: _Reader) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise reader.error("corrupt: a name is not text") from None
+        raise reader.error("corrupt: a name is not UTF-8") from None
 
 
 def dumps(arrays: Mapping[str, np.ndarray], layout: Layout = Layout.V2) -> bytes:
-    """Write arrays; a name without ``arg:`` or ``aux:`` is an argument's."""
+    """Return the file of some arrays; names without a prefix get ``arg:``.
+
+    Raises ProjectError for arrays that the format cannot store.
+    """
     keys = [
         name if name.startswith((ARGUMENT, AUXILIARY)) else ARGUMENT + name
         for name in arrays
     ]
     if len(set(keys)) != len(keys):
-        raise ProjectError("two arrays would have one name: " + ", ".join(keys))
+        raise ProjectError("two arrays would have the same name: " + ", ".join(keys))
     parts = [struct.pack("<QQQ", FILE_MAGIC, 0, len(arrays))]
     for key, array in zip(keys, arrays.values(), strict=True):
         parts += _packed(key, array, layout)
@@ -172,9 +185,9 @@ def _packed(key: str, array: np.ndarray, layout: Layout) -> Iterator[bytes]:
     codes = [code for code, dtype in DTYPES.items() if dtype == little]
     if not codes:
         known = ", ".join(NAMES)
-        raise ProjectError(f"{key}: {array.dtype} cannot be written; there are {known}")
+        raise ProjectError(f"{key}: cannot store {array.dtype}; supported are {known}")
     if not array.ndim and layout is not Layout.V3:
-        raise ProjectError(f"{key}: a single number cannot be written but in V3")
+        raise ProjectError(f"{key}: only layout V3 can store a scalar")
     if layout.value is not None:
         yield struct.pack("<I", layout.value)
     if layout.stored:
@@ -189,16 +202,16 @@ def _packed(key: str, array: np.ndarray, layout: Layout) -> Iterator[bytes]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Read a file's arrays by name."""
+    """Read a file's arrays by name; raise ProjectError."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ProjectError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ProjectError(f"{path}: cannot read: {error.strerror}") from None
     return loads(content, str(path))
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays to a file, which is never seen half written."""
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_bytes(dumps(arrays))
-    aside.replace(path)
+    """Write arrays to a file atomically."""
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_bytes(dumps(arrays))
+    temporary.replace(path)

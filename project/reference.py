@@ -1,4 +1,4 @@
-"""Our own convolution on the CPU: slow and plain to compare with, and fast."""
+"""Our own convolution in NumPy: a simple reference and a fast version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 
 def gold(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Convolve in float64, one product after another; what all others must match."""
+    """Convolve in float64 with plain loops; the reference for all others.
+
+    ``x`` is B x C x H x W, ``weights`` M x C x K x K, the result B x M x H' x W'.
+    """
     images, channels, height, width = x.shape
     maps, _, kernel, _ = weights.shape
     rows, columns = height - kernel + 1, width - kernel + 1
@@ -24,10 +27,10 @@ def gold(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def convolve(y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
-    """Unroll every image into a matrix of windows, and multiply it by the weights.
+    """Unroll each image to a matrix of windows and multiply it by the weights.
 
-    The matrix has a row for each weight of a map and a column for each pixel of the
-    output, so the product lies in ``y`` as it should; one image's matrix fits a cache.
+    The matrix has a row for each weight of a map and a column for each output pixel,
+    so the product has the layout of ``y``. One image's matrix fits the cache.
     """
     maps, channels, kernel, _ = weights.shape
     pixels = y.shape[2] * y.shape[3]

@@ -1,18 +1,18 @@
-"""Images of 28 x 28 to an edition's size, as the course resized them."""
+"""Resize images from 28 x 28 to an edition's size, as the course did."""
 
 from __future__ import annotations
 
 import cores
 import numpy as np
 
-PIECE = 100  # images in float32 at a time, few enough for a core's cache
+PIECE = 100  # images converted to float32 at a time, to fit a core's cache
 
 
 def resize(images: np.ndarray, size: int) -> np.ndarray:
-    """Interpolate linearly between pixels' centres, zero outside, cut to uint8.
+    """Interpolate linearly between pixel centres, zero outside, truncate to uint8.
 
-    The weights are fractions of ``2 * size``, so all sums are whole numbers that
-    float32 holds exactly, and no rounding can move a pixel.
+    The weights are multiples of ``1 / (2 * size)``, so the scaled sums are integers
+    that float32 represents exactly, and rounding cannot change a pixel.
     """
     count, old, _ = images.shape
     weights = interpolation(old, size)
@@ -29,9 +29,9 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
 
 
 def interpolation(old: int, new: int) -> np.ndarray:
-    """Weigh the old pixels (columns) of every new one (rows), in 1 / (2 * new)."""
+    """Return the weights of old pixels (columns) for new ones (rows), x 2 * new."""
     whole = 2 * new
-    centre = (2 * np.arange(new) + 1) * old - new  # in the same fractions
+    centre = (2 * np.arange(new) + 1) * old - new  # in units of 1 / (2 * new)
     left, right = centre // whole, centre // whole + 1
     share = centre % whole
     weights = np.zeros((new, old), np.float32)

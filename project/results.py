@@ -1,4 +1,4 @@
-"""Write RESULTS.md, the README's block and the plot from the kept rows.
+"""Write RESULTS.md, the block of docs/kernels.md and the plot from the measured rows.
 
 python results.py [--gpu NAME]
 """
@@ -6,6 +6,7 @@ python results.py [--gpu NAME]
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -21,18 +22,41 @@ from trials import IMAGES, LAYERS, MAIN
 from variants import RTOL, Variant
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, README = ROOT / "RESULTS.md", ROOT / "README.md"
+PAGE, KERNELS = ROOT / "RESULTS.md", ROOT / "docs" / "kernels.md"
 PLOT = ROOT / "docs" / "kernels" / "results.svg"
 BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
-GPU = "NVIDIA H200"  # which the goals are for
+GPU = "NVIDIA H200"  # the GPU of the goals
 NONE = "–"
-SWEEPS = f"What `bench.py --sweep` tried, {IMAGES:,} images of {MAIN}.\n"
+SWEEPS = f"The last `bench.py --sweep` of each variant, {IMAGES:,} images of {MAIN}.\n"
+COLUMNS = (
+    "* error: ||y - reference|| / ||reference|| against float64, the larger of both "
+    "layers",
+    "* times cuDNN: cuDNN's sum divided by ours, in the same class, measured in turns",
+    "* share of floor: the sum of the layers' floors divided by the sum. A layer's "
+    "floor is its bytes divided by the rate of a copy, or its multiplications divided "
+    "by the peak rate of their unit, whichever is larger. A kernel that needs fewer "
+    "multiplications than the formula can exceed 100%.",
+)
+"""The columns of the table of variants that need an explanation."""
 
 Table = list[Sequence[str]]
 
 
+def wrapped(text: str) -> str:
+    """Wrap a paragraph or a list item to 120 columns."""
+    indent = "  " if text.startswith("* ") else ""
+    lines = textwrap.wrap(
+        text,
+        width=120,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
 def table(rows: Table) -> str:
-    """Lay out a table whose first row is its head."""
+    """Format a Markdown table whose first row is the header."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
@@ -41,19 +65,18 @@ def table(rows: Table) -> str:
 def page(
     rows: Sequence[Row], variants: Mapping[str, Variant], tried: Sequence[Row] = ()
 ) -> str:
-    """Make RESULTS.md."""
+    """Return RESULTS.md."""
     found = goals.results(rows)
     parts = [
         "# Results\n",
-        "`make results` writes this page from the lines of JSON in "
-        "[measurements/](measurements); `make gpu` measures. How: "
-        "[docs/benchmark.md](docs/benchmark.md).\n",
+        wrapped(
+            "`make results` writes this page from the rows in "
+            "[measurements/](measurements); `make gpu` measures them, as described in "
+            "[docs/benchmark.md](docs/benchmark.md)."
+        ),
         f"## The variants, {IMAGES:,} images of {MAIN}\n",
-        "Medians. Error: ||y - reference|| / ||reference|| against float64, the worse "
-        "of both layers. Times cuDNN: its sum over ours, in the same class, measured "
-        "in turns with ours. Floor: for each layer the higher of its bytes over the "
-        "rate of a copy, and its multiplications over the rate of the unit that does "
-        "them; who needs fewer than the formula may get over 100%.\n",
+        "Times are medians.\n",
+        "".join(map(wrapped, COLUMNS)),
         table(ladder_table(found, variants)),
         slower(found, variants),
         f"![The variants against their floors]({_link(PLOT)})\n",
@@ -63,11 +86,11 @@ def page(
         f"The fastest of each class, {IMAGES:,} images.\n",
         table(edition_table(rows)),
         "## Batch sizes\n",
-        "A call: by the clock of the host, from an idle GPU to an idle GPU, caches "
-        "warm; both are called from Python.\n",
+        "call: the host's time of a call from Python, from an idle GPU to an idle GPU, "
+        "with warm caches.\n",
         table(size_table(found)),
         "## The forward pass\n",
-        "All layers, the images on the GPU already.\n",
+        "All layers, with the images already on the GPU.\n",
         table(forward_table(rows)),
         *(("## Sweeps\n", SWEEPS, table(sweep_table(tried))) if tried else ()),
         "## The machine\n",
@@ -77,7 +100,7 @@ def page(
 
 
 def ladder_table(found: Iterable[Result], variants: Mapping[str, Variant]) -> Table:
-    """Show every variant, also the wrong and the slow ones."""
+    """Return the table of all variants, including wrong and slow ones."""
     heads = "step,variant,class,idea,conv1 ms,conv2 ms,sum ms,error,times cuDNN"
     rows: Table = [[*heads.split(","), "share of floor", "correct"]]
     main = {r.variant: r for r in found if r.images == IMAGES}
@@ -88,7 +111,7 @@ def ladder_table(found: Iterable[Result], variants: Mapping[str, Variant]) -> Ta
 
 
 def _measured(result: Result | None) -> list[str]:
-    """Say what is known of a variant."""
+    """Return a variant's measured cells."""
     if result is None:
         return [NONE] * 6 + [goals.NOT_MEASURED]
     layers = [_ms(result.by_layer.get(name)) for name in LAYERS]
@@ -104,29 +127,29 @@ def _ms(row: Row | None) -> str:
 
 
 def slower(found: Iterable[Result], variants: Mapping[str, Variant]) -> str:
-    """Name the variants that lose to what they build on, in the same class."""
+    """Return a list of the variants that are slower than their predecessor."""
     ms = {r.variant: r.ms for r in found if r.images == IMAGES and not r.why}
-    told = []
+    lines = []
     for v in variants.values():
         before = variants.get(v.after or "")
         if before is None or before.accuracy != v.accuracy or v.name not in ms:
             continue
         if ms[v.name] > ms.get(before.name, ms[v.name]):
-            told.append(
-                f"`{v.name}` is slower than `{before.name}`, which it builds on: "
-                f"{ms[v.name]:.3f} ms after {ms[before.name]:.3f} ms."
+            lines.append(
+                f"`{v.name}` is slower than `{before.name}`, its predecessor: "
+                f"{ms[v.name]:.3f} ms instead of {ms[before.name]:.3f} ms."
             )
-    return "".join(f"* {line}\n" for line in told)
+    return "".join(f"* {line}\n" for line in lines)
 
 
 def goal_table(rows: Sequence[Row]) -> Table:
-    """Show each goal with its verdict."""
+    """Return the table of goals and verdicts."""
     judged = ([v.name, v.goal, v.reached, v.verdict] for v in goals.verdicts(rows))
     return [["class", "goal", "reached", "verdict"], *judged]
 
 
 def edition_table(rows: Iterable[Row]) -> Table:
-    """Show the fastest of each class on each layer of each edition."""
+    """Return the table of the fastest rows of each class, edition and layer."""
     heads = "class,edition,model,layer,C x H x W,M x K x K,kernel,ms,error"
     shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", "share of floor"]]
     best = goals.per_layer(rows)
@@ -153,7 +176,7 @@ def edition_table(rows: Iterable[Row]) -> Table:
 
 
 def size_table(found: Iterable[Result]) -> Table:
-    """Show the fastest of each class at each number of images."""
+    """Return the table of the fastest results of each class and number of images."""
     heads = "class,images,variant,conv1 ms,conv2 ms,sum ms,us per image"
     calls = ("call us", "cuDNN's call us")
     shown: Table = [[*heads.split(","), "cuDNN ms", "times cuDNN", *calls]]
@@ -181,7 +204,7 @@ def _us(ms: float | None) -> str:
 
 
 def forward_table(rows: Iterable[Row]) -> Table:
-    """Show the whole network beside PyTorch's."""
+    """Return the table of forward passes compared with PyTorch's."""
     heads = "class,edition,images,variant,ms,error,PyTorch eager ms,times"
     shown: Table = [[*heads.split(","), "PyTorch compiled ms", "times", "correct"]]
     for row in rows:
@@ -205,7 +228,7 @@ def forward_table(rows: Iterable[Row]) -> Table:
 
 
 def sweep_table(tried: Iterable[Row]) -> Table:
-    """Show what values of a variant's parameters were best and worst on each layer."""
+    """Return the table of each sweep's best and worst parameters."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in sorted(tried, key=lambda row: row["median_ms"]):
         groups.setdefault((row["variant"], row["layer"]), []).append(row)
@@ -232,7 +255,7 @@ def _values(row: Row, names: Iterable[str]) -> str:
 
 
 def machine_lines(rows: Iterable[Row]) -> list[str]:
-    """Say once what machines, programs and commits the rows come from."""
+    """Return a list of the machines, versions and commits of the rows."""
     runs: dict[str, list[Row]] = {}
     for row in rows:
         runs.setdefault(row["run"], []).append(row)
@@ -246,47 +269,47 @@ def _machine(rows: Sequence[Row]) -> str:
     heat = [r["machine"]["celsius"] for r in rows if r["machine"].get("celsius")]
     throttled = {why for r in rows for why in r["machine"].get("throttled") or ()}
     others = max(r["machine"].get("others", 0) for r in rows)
-    said = [
+    parts = [
         f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows",
         f"{machine['gpu']} {machine.get('uuid') or ''}".rstrip(),
         f"driver {machine.get('driver')}, {machine['compiler']}, {machine['peer']}",
     ]
     if clocks:
-        said.append(
+        parts.append(
             f"{min(clocks):.0f} to {max(clocks):.0f} of {machine['sm_mhz_max']:.0f} MHz"
         )
     if heat:
-        said.append(f"{min(heat):.0f} to {max(heat):.0f} °C")
-    said.append("throttled: " + (", ".join(sorted(throttled)) or "never seen"))
-    said.append(f"other processes on the GPU: {others or 'none'}")
+        parts.append(f"{min(heat):.0f} to {max(heat):.0f} °C")
+    parts.append("throttled: " + (", ".join(sorted(throttled)) or "never seen"))
+    parts.append(f"other processes on the GPU: {others or 'none'}")
     if machine.get("image"):
-        said.append(f"image {machine['image']}")
-    said.append(
+        parts.append(f"image {machine['image']}")
+    parts.append(
         f"copy {rates['copy_gbps'] / 1000:.2f} TB/s, FMA {rates['fma_tflops']:.1f} and "
         f"halves on tensor cores {rates['half_tflops']:.0f} TFLOP/s"
     )
-    return "* " + "; ".join(said) + ".\n"
+    return wrapped("* " + "; ".join(parts) + ".")
 
 
 def block(rows: Sequence[Row]) -> str:
-    """Make the README's part."""
+    """Return the block of docs/kernels.md."""
     return (
         f"\n{table(goal_table(rows))}\n"
-        f"![The variants against their floors]({_link(PLOT)})\n\n"
+        "![The variants against their floors](kernels/results.svg)\n\n"
         "Every variant, edition and batch size, and the machine: "
-        "[RESULTS.md](RESULTS.md).\n"
+        "[RESULTS.md](../RESULTS.md).\n"
     )
 
 
 def replaced(text: str, made: str) -> str:
-    """Put the block between its marks."""
+    """Replace the block between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{made}{END}{after}"
 
 
 def plot(rows: Iterable[Row], variants: Mapping[str, Variant]) -> str:
-    """Draw the right variants of the main edition, a group for each class."""
+    """Draw the correct variants of the main edition, grouped by class."""
     found = {r.variant: r for r in goals.results(rows) if r.images == IMAGES}
     groups: dict[str, list[chart.Bar]] = {accuracy: [] for accuracy in RTOL}
     for name, variant in variants.items():
@@ -301,7 +324,7 @@ def plot(rows: Iterable[Row], variants: Mapping[str, Variant]) -> str:
 
 
 def _named(name: str) -> str:
-    """Link a variant to its page, where it has one."""
+    """Return a variant's name, linked to its page if it has one."""
     path = ROOT / "docs" / "kernels" / f"{name}.md"
     return f"[`{name}`]({_link(path)})" if path.exists() else f"`{name}`"
 
@@ -311,24 +334,28 @@ def _link(path: Path) -> str:
 
 
 def made(kept: Sequence[Row], gpu: str = GPU) -> dict[Path, str]:
-    """Give every file that is generated, as it must be."""
+    """Return the text of every generated file."""
     rows = ledger.latest(kept, gpu)
     return {
         PAGE: page(rows, VARIANTS, ledger.tried(kept, gpu)),
-        README: replaced(README.read_text(encoding="utf-8"), block(rows)),
+        KERNELS: replaced(KERNELS.read_text(encoding="utf-8"), block(rows)),
         PLOT: plot(rows, VARIANTS),
     }
 
 
 def main() -> None:
-    """Write them."""
+    """Write the generated files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--gpu", default=GPU, help=f"whose rows (default: {GPU})")
+    parser.add_argument(
+        "--gpu", default=GPU, help=f"the GPU of the rows (default: {GPU})"
+    )
     gpu = parser.parse_args().gpu
     kept = list(ledger.read())
     if not ledger.latest(kept, gpu):
         known = ", ".join(sorted({row["machine"]["gpu"] for row in kept})) or "none"
-        raise UsageError(f"there are no rows of {gpu}; there are of: {known}")
+        raise UsageError(
+            f"no rows of {gpu} in measurements/; there are rows of {known}"
+        )
     for path, text in made(kept, gpu).items():
         path.write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""How long a milestone's script takes, from its start to its last line."""
+"""Time a milestone's script, from its start to its last line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import measurement
 from measurement import Spread
 
 FOLDER = Path(__file__).resolve().parent
-RUNS = 5  # that count, after one that fills the caches
+RUNS = 5  # measured runs, after one that fills the caches
 
 
 def script_time(name: str, *words: str, runs: int = RUNS) -> tuple[Spread, str]:
-    """Run a script again and again; give its times and its last line.
+    """Run a script repeatedly; return its times and its last line.
 
-    There is none where it fails.
+    The line is empty if the script fails.
     """
     samples, last = [], ""
     for _ in range(runs + 1):
@@ -33,9 +33,9 @@ def script_time(name: str, *words: str, runs: int = RUNS) -> tuple[Spread, str]:
 def run(
     command: Sequence[str], now: Callable[[], float] = perf_counter
 ) -> tuple[str, float]:
-    """Give the last line of a command, and after how many milliseconds it came.
+    """Run a command; return its last line, and the milliseconds until that line.
 
-    A command that fails has no such line.
+    The line is empty if the command fails.
     """
     began = now()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -47,7 +47,7 @@ def run(
 def last_line(
     lines: IO[str] | Iterable[str], now: Callable[[], float]
 ) -> tuple[str, float]:
-    """Read to the end; give the last line, and when it came."""
+    """Read all lines; return the last one and the time when it was read."""
     last, at = "", now()
     for line in lines:
         last, at = line.strip(), now()

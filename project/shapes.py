@@ -1,4 +1,4 @@
-"""The sizes of a convolution, in the letters of the course."""
+"""The shape of a convolution, in the course's letters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConvShape:
-    """B images of C x H x W, M maps of C x K x K weights; no padding, stride 1."""
+    """B images of C x H x W; M maps of C x K x K weights; no padding, stride 1."""
 
     B: int
     M: int
@@ -18,32 +18,35 @@ class ConvShape:
 
     @property
     def H_out(self) -> int:
-        """Count the output's rows."""
+        """Return the rows of the output."""
         return self.H - self.K + 1
 
     @property
     def W_out(self) -> int:
-        """Count the output's columns."""
+        """Return the columns of the output."""
         return self.W - self.K + 1
 
     @property
     def weights(self) -> int:
-        """Count the weights of all maps."""
+        """Return the number of weights of all maps."""
         return self.M * self.C * self.K * self.K
 
     @property
     def floats_in(self) -> int:
-        """Count the numbers of one image that come in."""
+        """Return the number of input elements of one image."""
         return self.C * self.H * self.W
 
     @property
     def floats_out(self) -> int:
-        """Count the numbers of one image that go out."""
+        """Return the number of output elements of one image."""
         return self.M * self.H_out * self.W_out
 
 
 def between(y: tuple[int, ...], x: tuple[int, ...], k: tuple[int, ...]) -> ConvShape:
-    """Read the sizes off the shapes of output, input and weights."""
+    """Return the shape of a convolution from those of output, input and weights.
+
+    Raises ValueError where they do not fit together.
+    """
     images, channels, height, width = x
     maps, _, kernel, _ = k
     shape = ConvShape(images, maps, channels, height, width, kernel)
@@ -52,5 +55,5 @@ def between(y: tuple[int, ...], x: tuple[int, ...], k: tuple[int, ...]) -> ConvS
         kernel,
         kernel,
     ):
-        raise ValueError(f"no convolution of {x} by {k} gives {y}")
+        raise ValueError(f"a convolution of {x} with weights {k} is not {y}")
     return shape

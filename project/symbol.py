@@ -1,4 +1,4 @@
-"""Networks in MXNet's symbol files, those of 0.x to 1.9: JSON, read and written."""
+"""Read and write networks in MXNet's symbol files, JSON of versions 0.x to 1.9."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from operators import OPERATORS
 
 VARIABLE = "null"
 DATA = "data"
-ATTRIBUTES = "param", "attr", "attrs"  # until 0.8; until 1.0; from then on
-VERSION = 10901  # of the MXNet whose files ours are
-MOST_TOLD, LONGEST = 5, 200  # problems of a file, and the characters of one
+ATTRIBUTES = "param", "attr", "attrs"  # until 0.8, until 1.0, and since
+VERSION = 10901  # the MXNet version of the files that are written, 1.9.1
+MOST_SHOWN, LONGEST = 5, 200  # problems shown of a file, and characters of each
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A variable, or an operator with what it takes, by the nodes' places."""
+    """A variable or an operator; inputs are indices of nodes."""
 
     op: str
     name: str
-    says: Mapping[str, str]
+    attributes: Mapping[str, str]
     inputs: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -34,9 +34,9 @@ class Node:
 
 
 def loads(text: str, source: str = "symbol") -> Layers:
-    """Read the layers of a chain from the images to the probabilities."""
+    """Parse a symbol file into a chain of layers; raise ProjectError."""
     document = _document(text, source)
-    _refuse(_misshapen(document), source)
+    _refuse(_malformed(document), source)
     nodes = [_node(entry) for entry in document["nodes"]]
     head: int = document["heads"][0][0]
     _refuse(_problems(nodes, head), source)
@@ -44,20 +44,20 @@ def loads(text: str, source: str = "symbol") -> Layers:
     while nodes[head].op != VARIABLE:
         node = nodes[head]
         taken = [nodes[n].name for n in node.inputs[1:]]
-        chain.append(operators.layer(node.op, node.name, node.says, taken))
+        chain.append(operators.layer(node.op, node.name, node.attributes, taken))
         head = node.inputs[0]
     return tuple(reversed(chain))
 
 
 def _refuse(problems: Iterator[str], source: str) -> None:
     found = list(problems)
-    told = [one if len(one) <= LONGEST else f"{one[:LONGEST]}..." for one in found]
-    if len(found) > MOST_TOLD:
-        told[MOST_TOLD:] = [f"and {len(found) - MOST_TOLD} more"]
-    if told:
-        # JSON can hold halves of characters, which cannot be printed.
-        sentence = "; ".join(told).encode(errors="backslashreplace").decode()
-        raise ProjectError(f"{source}: {sentence}")
+    shown = [one if len(one) <= LONGEST else f"{one[:LONGEST]}..." for one in found]
+    if len(found) > MOST_SHOWN:
+        shown[MOST_SHOWN:] = [f"and {len(found) - MOST_SHOWN} more"]
+    if shown:
+        # JSON strings can contain lone surrogates, which cannot be printed.
+        message = "; ".join(shown).encode(errors="backslashreplace").decode()
+        raise ProjectError(f"{source}: {message}")
 
 
 def _document(text: str, source: str) -> dict[str, Any]:
@@ -66,53 +66,53 @@ def _document(text: str, source: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ProjectError(f"{source}: not a symbol file: not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise ProjectError(f"{source}: not a symbol file: not an object of JSON")
+        raise ProjectError(f"{source}: not a symbol file: not a JSON object")
     return document
 
 
-def _misshapen(document: Mapping[str, object]) -> Iterator[str]:
-    """Tell where the JSON is not of a symbol's shape."""
+def _malformed(document: Mapping[str, object]) -> Iterator[str]:
+    """Yield where the JSON does not have the structure of a symbol file."""
     nodes, heads = document.get("nodes"), document.get("heads")
     if not isinstance(nodes, list) or not nodes:
-        yield "not a symbol file: it has no list `nodes`"
+        yield "not a symbol file: missing list `nodes`"
         return
     for place, entry in enumerate(nodes):
         yield from (f"node {place}: {what}" for what in _wrong(entry, place))
     if not isinstance(heads, list) or not heads:
-        yield "not a symbol file: it has no list `heads`"
+        yield "not a symbol file: missing list `heads`"
     elif not all(_is_entry(head, len(nodes)) for head in heads):
-        yield f"`heads` is {json.dumps(heads)}, which names no node"
+        yield f"`heads` is {json.dumps(heads)}, which is not a list of nodes"
     elif len(heads) > 1:
-        yield f"{len(heads)} heads, only one is served"
+        yield f"{len(heads)} heads, only one is supported"
 
 
 def _wrong(entry: object, place: int) -> Iterator[str]:
     if not isinstance(entry, dict):
-        yield "not an object of JSON"
+        yield "not a JSON object"
         return
     for key in ("op", "name"):
         if not isinstance(entry.get(key), str):
-            yield f"it has no text `{key}`"
+            yield f"missing string `{key}`"
     for key in ATTRIBUTES:
-        says = entry.get(key, {})
-        if not isinstance(says, dict) or not all(
-            isinstance(text, str) for text in says.values()
+        attributes = entry.get(key, {})
+        if not isinstance(attributes, dict) or not all(
+            isinstance(text, str) for text in attributes.values()
         ):
-            yield f"`{key}` is not an object of texts"
+            yield f"`{key}` is not an object of strings"
     inputs = entry.get("inputs")
     if not isinstance(inputs, list):
-        yield "it has no list `inputs`"
+        yield "missing list `inputs`"
     elif not all(_is_entry(one, place) for one in inputs):
         yield (
-            f"`inputs` is {json.dumps(inputs)}, only first outputs of nodes before it "
-            "are served"
+            f"`inputs` is {json.dumps(inputs)}, only first outputs of earlier nodes "
+            "are supported"
         )
 
 
 def _is_entry(entry: object, end: int) -> bool:
-    """Say whether it is the first output of a node before the end.
+    """Return whether an entry is the first output of a node before index ``end``.
 
-    It is a node's place, its output and, from 0.9 on, a version.
+    An entry is a node's index, its output and, since 0.9, a version.
     """
     return (
         isinstance(entry, list)
@@ -124,60 +124,65 @@ def _is_entry(entry: object, end: int) -> bool:
 
 
 def _node(entry: Mapping[str, Any]) -> Node:
-    says = {
+    attributes = {
         key: text for part in ATTRIBUTES for key, text in entry.get(part, {}).items()
     }
-    return Node(entry["op"], entry["name"], says, tuple(n for n, *_ in entry["inputs"]))
+    return Node(
+        entry["op"], entry["name"], attributes, tuple(n for n, *_ in entry["inputs"])
+    )
 
 
 def _problems(nodes: list[Node], head: int) -> Iterator[str]:
-    """Tell what keeps the nodes from being a chain of layers that are served."""
+    """Yield why the nodes are not a chain of supported layers."""
     uses = Counter([head, *(n for node in nodes for n in node.inputs)])
     names = Counter(node.name for node in nodes)
     for place, node in enumerate(nodes):
         if node.op == VARIABLE:
-            found = ["a variable takes nothing"] if node.inputs else []
+            found = ["a variable has no inputs"] if node.inputs else []
         elif node.op in OPERATORS:
-            found = [*operators.problems(node.op, node.says), *_links(nodes, node)]
+            found = [
+                *operators.problems(node.op, node.attributes),
+                *_links(nodes, node),
+            ]
             if node.op in operators.LAST and place != head:
-                found.append("only the last layer can be one")
+                found.append("only supported as the last layer")
         else:
-            found = [f"only {', '.join(OPERATORS)} are served"]
+            found = [f"unsupported operator, expected one of {', '.join(OPERATORS)}"]
         if uses[place] != 1:
-            found.append(f"it goes to {uses[place]} nodes, only a chain is served")
+            found.append(f"used by {uses[place]} nodes, only a chain is supported")
         if names[node.name] > 1:
-            found.append("another node has its name")
+            found.append("another node has the same name")
         yield from (f"{node}: {problem}" for problem in found)
     if nodes[head].op not in operators.LAST:
-        yield f"{nodes[head]} is last, only {', '.join(operators.LAST)} can be"
+        yield f"{nodes[head]} is last, expected {', '.join(operators.LAST)}"
 
 
 def _links(nodes: list[Node], node: Node) -> Iterator[str]:
-    """Tell what an operator takes that it should not."""
+    """Yield what is wrong with an operator's inputs."""
     wanted = (DATA, *OPERATORS[node.op].parameters)
     if len(node.inputs) != len(wanted):
-        yield f"it takes {len(node.inputs)} inputs, only {', '.join(wanted)} are served"
+        yield f"{len(node.inputs)} inputs, expected {', '.join(wanted)}"
         return
     data, *parameters = (nodes[n] for n in node.inputs)
     if data.op == VARIABLE and data.name != DATA:
-        yield f"it takes the variable `{data.name}`, only `{DATA}` can come first"
+        yield f"its first input is the variable `{data.name}`, expected `{DATA}`"
     if node.op in operators.LAST and data.op != "FullyConnected":
-        yield f"it follows {data}, only FullyConnected is served there"
+        yield f"it follows {data}, only FullyConnected is supported before it"
     for what, parameter in zip(wanted[1:], parameters, strict=True):
         if parameter.op != VARIABLE:
-            yield f"its {what} is {parameter}, only a variable is served"
+            yield f"its {what} is {parameter}, only a variable is supported"
 
 
 def dumps(layers: Iterable[Layer]) -> str:
-    """Write layers as MXNet 1.9.1 does, for it to load."""
+    """Return the symbol file of a chain of layers, as MXNet 1.9.1 writes it."""
     nodes = [_entry(VARIABLE, DATA, {}, [])]
     for layer in layers:
-        op, says, names = operators.said(layer)
+        op, attributes, names = operators.described(layer)
         before = len(nodes) - 1
-        # MXNet gives a layer's attributes to its variables too.
-        nodes += [_entry(VARIABLE, name, says, []) for name in names]
+        # MXNet repeats a layer's attributes on its variables.
+        nodes += [_entry(VARIABLE, name, attributes, []) for name in names]
         inputs = [before, *range(before + 1, len(nodes))]
-        nodes.append(_entry(op, layer.name, says, inputs))
+        nodes.append(_entry(op, layer.name, attributes, inputs))
     variables = [n for n, node in enumerate(nodes) if node["op"] == VARIABLE]
     document = {
         "nodes": nodes,
@@ -185,14 +190,14 @@ def dumps(layers: Iterable[Layer]) -> str:
         "heads": [[len(nodes) - 1, 0, 0]],
         "attrs": {"mxnet_version": ["int", VERSION]},
     }
-    # MXNet's reader knows no \u escapes.
+    # MXNet's JSON reader does not support \u escapes.
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def _entry(
-    op: str, name: str, says: Mapping[str, str], inputs: Iterable[int]
+    op: str, name: str, attributes: Mapping[str, str], inputs: Iterable[int]
 ) -> dict[str, Any]:
     entry: dict[str, object] = {"op": op, "name": name}
-    if says:
-        entry["attrs"] = dict(says)
+    if attributes:
+        entry["attrs"] = dict(attributes)
     return {**entry, "inputs": [[n, 0, 0] for n in inputs]}

@@ -1,8 +1,8 @@
-"""Images for where Fashion-MNIST cannot be had: garments cut by chance.
+"""Random images of garments, used where Fashion-MNIST is not available.
 
-All is whole-number arithmetic, so the set is the same everywhere. Nobody knows what
-these garments are; the labels that go with them are what the network itself finds in
-float64, and agreeing with them says that a convolution is right, never how accurate.
+They are made with integer arithmetic, so the set is the same on every machine. Their
+labels are the network's own predictions in float64: agreement with them shows that a
+convolution is correct, but not how accurate the network is.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from resize import resize
 
 COUNT = 10_000
 SIDE = 28
-KNOT = 9  # rows from one given width of a garment to the next
-TRAITS = 16  # bytes of chance for a garment
+KNOT = 9  # rows between two given widths of a garment
+TRAITS = 16  # random bytes for each garment
 
 
 def images() -> np.ndarray:
-    """Cut all garments: symmetric, four widths from top to bottom, some with legs."""
-    traits = _chance(COUNT * TRAITS, seed=1).astype(np.int16).reshape(COUNT, TRAITS)
+    """Return all images, COUNT x 28 x 28: symmetric garments, some with legs."""
+    traits = (
+        _random_bytes(COUNT * TRAITS, seed=1).astype(np.int16).reshape(COUNT, TRAITS)
+    )
     top, bottom, shade, stripes, legs, gap = traits.T[:6, :, np.newaxis, np.newaxis]
     row = np.arange(SIDE, dtype=np.int16).reshape(SIDE, 1)
     aside = abs(2 * np.arange(SIDE, dtype=np.int16) - (SIDE - 1))
@@ -34,13 +36,13 @@ def images() -> np.ndarray:
     cloth &= (row >= top % 8) & (row <= 18 + bottom % 10)
     cloth &= (legs % 4 != 0) | (row < 10) | (aside > 2 + gap % 5)
     pattern = (row * (stripes % 3) + aside * (stripes % 2)) % 5 * (stripes % 16)
-    grain = _chance(COUNT * SIDE * SIDE, seed=2).reshape(COUNT, SIDE, SIDE) % 32
+    grain = _random_bytes(COUNT * SIDE * SIDE, seed=2).reshape(COUNT, SIDE, SIDE) % 32
     garments: np.ndarray = cloth * (80 + shade % 80 + pattern + grain)
     return garments.astype(np.uint8)
 
 
 def _widths(knots: np.ndarray) -> np.ndarray:
-    """Go in straight lines from one given width to the next, row by row."""
+    """Interpolate the given widths linearly, row by row."""
     row = np.arange(SIDE, dtype=np.int16)
     segment = np.minimum(row // KNOT, knots.shape[1] - 2)
     along = row - segment * KNOT
@@ -49,8 +51,8 @@ def _widths(knots: np.ndarray) -> np.ndarray:
     return widths[:, :, np.newaxis]
 
 
-def _chance(count: int, seed: int) -> np.ndarray:
-    """Draw bytes by SplitMix64, eight a number, which any machine repeats exactly."""
+def _random_bytes(count: int, seed: int) -> np.ndarray:
+    """Return random bytes of SplitMix64, a counter-based generator, eight a number."""
     state = np.arange(1, count // 8 + 1, dtype=np.uint64) + np.uint64(seed << 32)
     state *= np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -59,30 +61,30 @@ def _chance(count: int, seed: int) -> np.ndarray:
 
 
 def labels(classified: Network, count: int = COUNT) -> np.ndarray:
-    """Give the first labels: as stored, for weights that are given as float64 finds."""
+    """Return the first labels: the stored ones, or computed for a user's weights."""
     path = _path(classified)
     if checkpoints.is_given(classified) and not path.exists():
         return _found(classified, count)
-    again = (
-        f"`python train.py --synthetic-labels --edition {classified.edition.name} "
-        f"--model {classified.model.name}`"
+    command = checkpoints.training_command(
+        classified.edition, classified.model, "--synthetic-labels"
     )
+    again = f"`{command}`"
     try:
         kept = json.loads(path.read_text())
     except FileNotFoundError:
-        raise ProjectError(f"{path} is missing; make it again by {again}") from None
+        raise ProjectError(f"{path} is missing; make it with {again}") from None
     except ValueError as error:
-        raise ProjectError(f"{path}: {error}; make it again by {again}") from None
+        raise ProjectError(f"{path}: {error}; make it again with {again}") from None
     for name, checksum in _checksums(classified).items():
         if kept.get(name) != checksum:
             raise ProjectError(
-                f"{path}: made of other {name}; make it again by {again}"
+                f"{path}: made from other {name}; make it again with {again}"
             )
     return np.array([int(n) for n in "".join(kept["labels"])[:count]], np.uint8)
 
 
 def write_labels(classified: Network) -> Path:
-    """Store what the network finds in float64, and what it was found of."""
+    """Store the network's predictions in float64, with checksums of their inputs."""
     digits = "".join(map(str, _found(classified, COUNT)))
     lines = [digits[start : start + 80] for start in range(0, len(digits), 80)]
     path = _path(classified)
@@ -108,7 +110,7 @@ def _checksums(classified: Network) -> dict[str, str]:
 
 
 def _weights(classified: Network) -> Path:
-    """Name the file of the weights, beside which the labels lie."""
+    """Return the file of the weights; the labels are stored next to it."""
     if classified.path is None:
-        raise ProjectError("synthetic images need weights that are in a file")
+        raise ProjectError("synthetic images need weights from a file")
     return classified.path

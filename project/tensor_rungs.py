@@ -1,7 +1,7 @@
-"""The rungs on tensor cores: the plans of their launches, and their entries.
+"""The variants on tensor cores: plans of launches, and entries.
 
-All share ``cuda/tensor.cuh``, whose blocks stage a strip of an image, all maps' weights
-and all sums in shared memory; the sizes of these are chosen here.
+All use ``cuda/tensor.cuh``, whose blocks keep a strip of an image, the weights of all
+maps and all sums in shared memory. Their sizes are chosen here.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from shapes import ConvShape
 from variants import FP32, HALF, MOST_GRID, SHARED, TF32, Launch, Params, Variant, tiles
 
 TARGETS = ("sm_80", "sm_86", "sm_90")
-MOST_SHARED = SHARED["sm_86"]  # the least that a target has
-GOOD_SHARED = 72 << 10  # three blocks of a large GPU overlap
-GOOD_ROWS = 4  # of which K - 1 more are read: fewer rows are read too often
-ROUND = 16 * 16  # pixels that a block multiplies at once: WARPS x TILES x 16
-MOST_COLUMNS = 4  # of 8 maps, that a warp multiplies at a time
-IMAGES = 8  # of a block, which keeps its weights, where there are many
+MOST_SHARED = SHARED["sm_86"]  # the smallest limit of the targets
+GOOD_SHARED = 72 << 10  # so that three blocks fit on a large GPU
+GOOD_ROWS = 4  # K - 1 more are read, so with fewer the overlap is too large
+ROUND = 16 * 16  # pixels that a block multiplies at a time: WARPS x TILES x 16
+MOST_COLUMNS = 4  # groups of 8 maps that a warp multiplies at a time
+IMAGES = 8  # per block, which reuses its weights, if there are many images
 MANY_BLOCKS = 512
 
 
 def columns(s: ConvShape) -> int:
-    """Share the maps out evenly over the fewest blocks."""
+    """Divide the maps evenly among the fewest blocks; return groups of 8 maps."""
     all_columns = tiles(s.M, 8)
     return tiles(all_columns, tiles(all_columns, MOST_COLUMNS))
 
 
 def shared_bytes(s: ConvShape, rows: int, units: int) -> int:
-    """Count what a block stages of a strip of rows and so many words a pixel."""
+    """Return the bytes of shared memory for a strip of rows and units per pixel."""
     maps = 8 * columns(s)
     taps = units * s.K * s.K
     weights = 8 * tiles(taps, 8) * (maps if maps % 16 else maps + 8)
@@ -39,7 +39,7 @@ def shared_bytes(s: ConvShape, rows: int, units: int) -> int:
 
 
 def strip(channels: int, s: ConvShape) -> Params:
-    """Choose as many channels as can be staged at once, then the best strip of them."""
+    """Choose the most channels that fit in shared memory, then the best strip."""
     all_units = tiles(s.C, channels)
     halved = [all_units >> cut for cut in range(all_units.bit_length())]
     fitting = (
@@ -49,12 +49,12 @@ def strip(channels: int, s: ConvShape) -> Params:
         if (fit := list(strips(s, units, least, room)))
     )
     rows, units = next(fitting, (1, 1))
-    units = tiles(all_units, tiles(all_units, units))  # as many in each chunk
+    units = tiles(all_units, tiles(all_units, units))  # the same in each chunk
     return {"COLUMNS": columns(s), "ROWS": rows, "UNITS": units}
 
 
 def strips(s: ConvShape, units: int, least: int, room: int) -> Iterator[int]:
-    """Give the rows of even strips that fit and are not too thin."""
+    """Yield the heights of equal strips that fit and have enough rows."""
     for count in range(1, s.H_out + 1):
         rows = tiles(s.H_out, count)
         if rows < min(least, s.H_out):
@@ -64,23 +64,23 @@ def strips(s: ConvShape, units: int, least: int, room: int) -> Iterator[int]:
 
 
 def use(s: ConvShape, rows: int) -> float:
-    """Rate a strip: how busy its warps are, and how little is read by two blocks."""
+    """Rate a strip: the utilisation of its warps, and how little strips overlap."""
     pixels = rows * s.W_out
     busy = pixels / (ROUND * tiles(pixels, ROUND))
     return busy * rows / (rows + (s.K - 1) / 2)
 
 
 def too_wide(tune: Callable[[ConvShape], Params], s: ConvShape) -> str | None:
-    """Refuse an image of which the least strip exceeds a block's shared memory."""
+    """Return why not even one row fits in shared memory; None if it does."""
     p = tune(s)
     needed = shared_bytes(s, p["ROWS"], p["UNITS"])
     if needed <= MOST_SHARED:
         return None
-    return f"a row of output needs {needed} bytes of shared memory, over {MOST_SHARED}"
+    return f"a row needs {needed} bytes of shared memory; the limit is {MOST_SHARED}"
 
 
 def plan(kernel: str, s: ConvShape, p: Params) -> tuple[Launch, ...]:
-    """Give each strip of rows and group of maps a block per so many images."""
+    """Launch one block per strip of rows, group of maps and number of images."""
     grid = (
         tiles(s.H_out, p["ROWS"]),
         tiles(s.M, 8 * p["COLUMNS"]),
@@ -96,7 +96,7 @@ def _rung(
     idea: str,
     after: str,
     *,
-    channels: int,  # of a word
+    channels: int,  # per 32-bit word
     warps: int,
     accuracy: str,
 ) -> Variant:

@@ -1,4 +1,4 @@
-"""Train a model's weights and store them in models/; needs the extra `train`.
+"""Train a model and store its weights in models/; needs the extra `train`.
 
 The same seed, number of threads and version of PyTorch give the same weights.
 
@@ -14,7 +14,7 @@ import os
 import cores
 
 # isort: split
-# From here on numpy is imported.
+# The modules below import numpy, which must come after cores.
 import checkpoints
 import dataset
 import editions
@@ -23,31 +23,33 @@ import network
 import numpy as np
 import params
 import synthetic
-from asked import count
+from arguments import count
 from editions import Edition, Model
 from errors import MissingError, ProjectError
 from network import Network
 from resize import resize
 
 
-def arguments() -> argparse.Namespace:
-    """Read the command line."""
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--edition", help="RAI_EDITION, else 2019fa")
-    parser.add_argument("--model", help="the first with our convolution")
+    parser.add_argument("--edition", help="(default: $RAI_EDITION, else 2019fa)")
+    parser.add_argument(
+        "--model", help="(default: the edition's first with our convolution)"
+    )
     parser.add_argument("--seed", type=int, default=408)
     parser.add_argument("--epochs", type=count, default=12)
     parser.add_argument("--threads", type=count, default=cores.COUNT)
     parser.add_argument(
         "--synthetic-labels",
         action="store_true",
-        help="train nothing; only label the synthetic set again by the stored weights",
+        help="do not train; label the synthetic images again with the stored weights",
     )
     return parser.parse_args()
 
 
-def train(asked: argparse.Namespace, edition: Edition, model: Model) -> Network:
-    """Train, store the weights, and say what they reach on the test images."""
+def train(arguments: argparse.Namespace, edition: Edition, model: Model) -> Network:
+    """Train a model, store its weights, and print their accuracy."""
     try:
         import torch
         import training
@@ -58,12 +60,12 @@ def train(asked: argparse.Namespace, edition: Edition, model: Model) -> Network:
     path = checkpoints.own_file(edition, model)
     if not os.access(path.parent, os.W_OK):
         raise ProjectError(
-            f"{path.parent} cannot be written; train in a project folder of your own"
+            f"{path.parent} is not writable; run train.py in your own project folder"
         )
-    torch.set_num_threads(asked.threads)
+    torch.set_num_threads(arguments.threads)
     images, labels = _images(dataset.TRAIN, edition)
     weights, held_out = training.train(
-        edition, model, images, labels, asked.seed, asked.epochs
+        edition, model, images, labels, arguments.seed, arguments.epochs
     )
     params.write(path, weights)
     print(f"{path}: {held_out:.4f} on the held-out images")
@@ -78,15 +80,15 @@ def _images(part: str, edition: Edition) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    """Train, or only label."""
-    asked = arguments()
-    edition = editions.edition(asked.edition)
+    """Train a model, then label the synthetic images with it."""
+    arguments = parse_arguments()
+    edition = editions.edition(arguments.edition)
     first = edition.with_convolutions(own=True)[0]
-    model = checkpoints.find(edition, asked.model) if asked.model else first
-    if asked.synthetic_labels:
+    model = checkpoints.find(edition, arguments.model) if arguments.model else first
+    if arguments.synthetic_labels:
         stored = checkpoints.load(edition, model)
     else:
-        stored = train(asked, edition, model)
+        stored = train(arguments, edition, model)
     synthetic.write_labels(stored)
 
 

@@ -1,4 +1,4 @@
-"""The training itself, by PyTorch on the CPU."""
+"""Training by PyTorch on the CPU."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 BATCH = 128
-HELD_OUT = 5000  # images that only choose when to stop
+HELD_OUT = 5000  # images of the validation set, which selects the epoch
 PEAK_RATE = 1e-3
 DECAY = 0.01
-DROPPED = 0.3  # share of the hidden numbers left out at each step
+DROPPED = 0.3  # dropout probability before the last layer
 WHITE = 255.0
 BAR = 30
 
@@ -37,10 +37,10 @@ def train(
     seed: int,
     epochs: int,
 ) -> tuple[Weights, float]:
-    """Give the half-precision weights of the best moment, and its held-out accuracy.
+    """Return the best weights, in half precision, and their held-out accuracy.
 
-    The best is the epoch with the highest accuracy; for a model that is to be no better
-    than it is known, the first batch after which it is as good.
+    The best epoch is the one with the highest held-out accuracy. A model with a
+    ``no_better_than`` stops after the first batch that reaches that accuracy.
     """
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
@@ -56,18 +56,18 @@ def train(
         weights = stored_weights(net, edition, model)
         found = accuracy(edition, model, weights, images[held], labels[held])
         if not left:
-            said = f"epoch {epoch}/{epochs}: {found:.4f} on the held-out images"
-            print(said, file=sys.stderr)
+            line = f"epoch {epoch}/{epochs}: {found:.4f} on the held-out images"
+            print(line, file=sys.stderr)
         if found > best_accuracy:
             best, best_accuracy = weights, found
         if model.no_better_than is not None and found >= model.no_better_than:
-            print(file=sys.stderr)  # the bar stays where it is
+            print(file=sys.stderr)  # end the line of the progress bar
             break
     return best, best_accuracy
 
 
 def build(edition: Edition, model: Model) -> nn.Sequential:
-    """Build the network, with numbers left out at random before the last layer."""
+    """Build the network, with dropout before the last layer."""
     built: list[nn.Module] = []
     steps = list(graph.steps(pooled_first(model.layers), edition.size))
     last = max(n for n, step in enumerate(steps) if isinstance(step.layer, Dense))
@@ -88,10 +88,10 @@ def build(edition: Edition, model: Model) -> nn.Sequential:
 
 
 def stored_weights(net: nn.Module, edition: Edition, model: Model) -> Weights:
-    """Give the weights in half precision, for images of 0 to 255."""
+    """Return the weights in half precision, for pixels from 0 to 255."""
     names = network.shapes(edition, model)
     arrays = [tensor.detach().numpy().copy() for tensor in net.parameters()]
-    arrays[0] /= WHITE  # the network sees images of 0 to 1 while it learns
+    arrays[0] /= WHITE  # it is trained on pixels from 0 to 1
     return {
         name: array.astype(np.float16)
         for name, array in zip(names, arrays, strict=True)
@@ -105,7 +105,7 @@ def accuracy(
     images: np.ndarray,
     labels: np.ndarray,
 ) -> float:
-    """Measure stored weights by the forward pass that will use them."""
+    """Return the accuracy of stored weights in NumPy's forward pass."""
     built = network.assemble(edition, model, weights)
     found = NumpyCpu().infer(built, images).labels
     return float((found == labels).mean())
@@ -118,7 +118,7 @@ def fit(
     chosen: np.ndarray,
     epochs: int,
 ) -> Iterator[int]:
-    """Fit the network; pause after each batch, and give how many are done."""
+    """Fit the network; yield the number of batches done after each one."""
     batches = len(chosen) // BATCH
     optimizer = torch.optim.AdamW(
         net.parameters(), PEAK_RATE, weight_decay=DECAY, fused=True
@@ -142,23 +142,23 @@ def fit(
 
 
 def pixels(images: np.ndarray) -> Tensor:
-    """Give images of bytes as numbers from 0 to 1, in one channel."""
+    """Convert images of bytes to floats from 0 to 1, in one channel."""
     tensor = torch.from_numpy(images[:, np.newaxis]).float() / WHITE
     return tensor.contiguous(memory_format=torch.channels_last)
 
 
 def mirrored(images: Tensor) -> Tensor:
-    """Turn half of the batches left to right, as garments may lie."""
+    """Mirror half of the batches left to right, to augment the data."""
     return images.flip(3) if torch.rand(()) < 0.5 else images
 
 
 def classes(labels: np.ndarray) -> Tensor:
-    """Give labels as the loss wants them."""
+    """Convert labels to the type that the loss takes."""
     return torch.from_numpy(labels.astype(np.int64))
 
 
 def progress(epoch: int, epochs: int, done: float, loss: float, start: float) -> None:
-    """Draw the epoch's bar over the last one; a file gets the whole ones only."""
+    """Redraw the epoch's progress bar; a file gets only the finished bars."""
     if done < 1 and not sys.stderr.isatty():
         return
     bar = ("#" * int(done * BAR)).ljust(BAR, ".")

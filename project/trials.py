@@ -1,4 +1,4 @@
-"""What the benchmark measures: variants, layers, numbers of images."""
+"""Choose what the benchmark measures: variants, layers, numbers of images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from variants import FP32, LADDER_TARGETS, RTOL, Params, Variant
 
 MAIN = "2019fa"
 IMAGES = 10_000
-SIZES = (100, 1000, 40_000)  # beside IMAGES
+SIZES = (100, 1000, 40_000)  # measured besides IMAGES
 LAYERS = ("conv1", "conv2")
 
 
@@ -39,17 +39,17 @@ class Trial:
     layer: Layer
     images: int
     variants: tuple[Variant, ...]
-    swept: bool = False  # they stand for values that were tried, not for the ladder
+    swept: bool = False  # they are part of a sweep of parameters
 
     @property
     def shape(self) -> ConvShape:
-        """Give the whole shape."""
+        """Return the shape with the number of images."""
         return replace(self.layer.shape, B=self.images)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line narrows the programme to; empty is everything."""
+class Selection:
+    """What the command line selects; empty for everything."""
 
     variants: Sequence[str] = ()
     accuracy: str | None = None
@@ -60,13 +60,13 @@ class Asked:
 
     @property
     def narrowed(self) -> bool:
-        """Whether anything is asked for in particular."""
+        """Return whether the command line selects anything."""
         names = (self.variants, self.accuracy, self.edition, self.layer, self.images)
         return self.sweep or any(names)
 
 
 def layers(edition: Edition) -> Iterator[Layer]:
-    """Give an edition's convolutions, ours to write first, and no shape twice."""
+    """Yield an edition's convolutions, our own first, without repeated shapes."""
     seen = set()
     own_first = sorted(edition.models, key=lambda model: not model.own)
     for model in own_first:
@@ -78,18 +78,21 @@ def layers(edition: Edition) -> Iterator[Layer]:
             yield Layer(edition.name, model.name, name, shape)
 
 
-def programme(asked: Asked) -> list[Trial]:
-    """Choose what to measure; with nothing narrowed, all that RESULTS.md shows."""
-    chosen = selected(asked.variants, asked.accuracy)
-    if asked.narrowed:
-        edition = editions.edition(asked.edition or MAIN)
-        tried = tuple(to_try(chosen) if asked.sweep else chosen)
-        wanted = [la for la in layers(edition) if asked.layer in {None, la.name}]
+def programme(selection: Selection) -> list[Trial]:
+    """Return what to measure, by default all that RESULTS.md shows.
+
+    Raises UsageError.
+    """
+    chosen = selected(selection.variants, selection.accuracy)
+    if selection.narrowed:
+        edition = editions.edition(selection.edition or MAIN)
+        tried = tuple(to_try(chosen) if selection.sweep else chosen)
+        wanted = [la for la in layers(edition) if selection.layer in {None, la.name}]
         if not wanted:
-            raise UsageError(f"edition {edition.name} has no layer {asked.layer}")
+            raise UsageError(f"edition {edition.name} has no layer {selection.layer}")
         return [
-            Trial(layer, images, tried, swept=asked.sweep)
-            for images in asked.images or (IMAGES,)
+            Trial(layer, images, tried, swept=selection.sweep)
+            for images in selection.images or (IMAGES,)
             for layer in wanted
         ]
     fastest = tuple(kernels.best(accuracy) for accuracy in kernels.BEST)
@@ -108,27 +111,27 @@ def programme(asked: Asked) -> list[Trial]:
 
 
 def selected(names: Sequence[str], accuracy: str | None) -> list[Variant]:
-    """Find variants by name or class; all of them, with neither."""
+    """Return variants by name or class, by default all; raise UsageError."""
     if accuracy not in {None, *RTOL}:
         known = ", ".join(RTOL)
-        raise UsageError(f"there is no class `{accuracy}`; there are {known}")
+        raise UsageError(f"unknown class `{accuracy}`; choose from {known}")
     named = kernels.select(names) if names else list(VARIANTS.values())
     found = [v for v in named if accuracy in {None, v.accuracy}]
     if not found:
-        raise UsageError(f"none of the variants is of class {accuracy}")
+        raise UsageError(f"none of these variants is in class {accuracy}")
     return found
 
 
 def to_try(chosen: Iterable[Variant]) -> list[Variant]:
-    """Give all that a sweep of some variants tries."""
+    """Return all variants that a sweep tries; raise UsageError if there are none."""
     tried = [v for variant in chosen if variant.sweep for v in swept(variant)]
     if not tried:
-        raise UsageError("these variants name no values to try")
+        raise UsageError("these variants have no parameters to sweep")
     return tried
 
 
 def swept(variant: Variant) -> Iterator[Variant]:
-    """Give a variant with every combination of the values worth a try."""
+    """Yield a variant with every combination of its values to try."""
     for values in product(*variant.sweep.values()):
         tried = dict(zip(variant.sweep, values, strict=True))
         yield replace(variant, tune=_instead(variant.tune, tried))
@@ -137,13 +140,13 @@ def swept(variant: Variant) -> Iterator[Variant]:
 def _instead(
     tune: Callable[[ConvShape], Params], tried: Params
 ) -> Callable[[ConvShape], Params]:
-    """Tune as before but for what is tried."""
+    """Return a tuning function whose results the tried values override."""
     return lambda shape: {**tune(shape), **tried}
 
 
 def arithmetic(part: Variant) -> str:
-    """Say what a variant multiplies with: what every GPU has, or tensor cores."""
+    """Return what a variant multiplies with: FMA units or tensor cores."""
     if part.accuracy != FP32:
         return HALF
-    # What runs on the oldest GPU of the ladder does without tensor cores.
+    # Variants that support the ladder's oldest GPU do not use tensor cores.
     return FMA if LADDER_TARGETS[0] in part.targets else SPLIT

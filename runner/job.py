@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, TypeVar
 
-from runner import data, grants, image, machine, pack, runs, verdicts
-from runner import events as ev
-from runner.cancel import Cancel
-from runner.commands import plan as plan_command
-from runner.engines import Engine
-from runner.errors import ImageError, RaiError
-from runner.model import (
+from runner import archive, files, images, machine
+from runner.archive import Project, datafiles
+from runner.commandline import plan as plan_command
+from runner.core import (
     Archive,
     BuildSpec,
     DataMount,
@@ -20,20 +17,30 @@ from runner.model import (
     GpuGrant,
     GpuSituation,
     GpuUse,
+    ImagePlan,
     ImageUsed,
     JobRequest,
     Reason,
-    Severity,
     State,
     Step,
     Stream,
     Verdict,
     Workspace,
+    parcel,
 )
-from runner.paths import RunPaths
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import ImageError, RaiError
+from runner.core.parcel import Parcel
+from runner.core.run import GitState
+from runner.engines.base import Engine
+from runner.gpu import allocation
+from runner.report import verdicts
+from runner.store import runs
+from runner.store.paths import RunPaths
 
 if TYPE_CHECKING:
-    from runner.logs import Scanner
+    from runner.findings import Scanner
 
 T = TypeVar("T")
 
@@ -58,22 +65,25 @@ def steps(spec: BuildSpec, gpu: bool) -> tuple[Step, ...]:
 
 def run(
     request: JobRequest,
+    project: Project,
     engines: Sequence[Engine],
     paths: RunPaths,
-    places: data.DataPlaces,
+    places: datafiles.DataPlaces,
     cancel: Cancel,
     *,
     download: bool = True,
 ) -> Generator[ev.Event, None, None]:
     """Run the job on the first engine; every event is recorded, then yielded.
 
+    ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
+
     A later engine takes over where an earlier one cannot have the image that it would
     have to build. The last event is Finished. Only a defect of rai itself raises, after
     its Finished.
     """
-    runs.write(paths.spec, request.spec_text.encode())
-    with runs.Recorder(paths) as recorder:
-        life = _Life(request, engines, paths, places, cancel, download)
+    files.write(paths.spec, request.spec_text.encode())
+    with closing(project), runs.Recorder(paths) as recorder:
+        life = _Life(request, project, engines, paths, places, cancel, download)
         try:
             for event in life.events():
                 yield recorder.keep(event)
@@ -96,13 +106,15 @@ class _Life:
     def __init__(
         self,
         request: JobRequest,
+        project: Project,
         engines: Sequence[Engine],
         paths: RunPaths,
-        places: data.DataPlaces,
+        places: datafiles.DataPlaces,
         cancel: Cancel,
         download: bool,
     ) -> None:
         self.request = request
+        self.project = project
         self.engines = engines
         self.paths = paths
         self.places = places
@@ -118,21 +130,23 @@ class _Life:
         self.reached: set[int] = set()
 
     def events(self) -> Iterator[ev.Event]:
-        request = self.request
-        project = request.project
-        git = machine.git(project)
-        yield ev.Created(
-            self.paths.id, str(project), request.spec.file, git, machine.describe()
-        )
+        request, shown = self.request, str(self.request.project)
+        git = self.project.git()
+        here = machine.describe()
+        yield ev.Created(self.paths.id, shown, request.spec.file, git, here)
         yield from self._turn_to(self.engines[0], request.why)
-        archive = yield from self._unless_cancelled(self._pack())
+        # Before anything is packed: a project without an image is refused.
+        self.project.open(self.paths.source)
+        plan = self._plan(self.engines[0])
+        packed = yield from self._unless_cancelled(self._pack(git))
         mounts = yield from self._unless_cancelled(
-            data.resolve(request.spec.data, self.places, download=self.download)
+            datafiles.resolve(request.spec.data, self.places, download=self.download)
         )
-        if archive is None or mounts is None:
+        if packed is None or mounts is None:
             return
         yield ev.StateChanged(State.PREPARING)
-        engine, reference = yield from self._prepare()
+        engine, plan = yield from self._prepare(plan)
+        reference = plan.reference if plan else None
         if self.cancel.requested or not self.steps:
             return
         with ExitStack() as held:
@@ -141,7 +155,7 @@ class _Life:
                 return
             self.steps = steps(self.spec, gpu=grant is not None)
             yield ev.StateChanged(State.RUNNING)
-            work = self._workspace(archive, mounts, reference, grant)
+            work = self._workspace(packed, mounts, reference, grant)
             yield from self._run(engine, work)
 
     def _unless_cancelled(
@@ -176,28 +190,48 @@ class _Life:
         """Say which engine serves; find out whether it has what GPUs are asked for."""
         spec = self.request.spec
         yield ev.EngineChosen(engine.facts(), self.request.profile, spec.limits, why)
-        self.gpus = yield from grants.look(engine, spec)
+        self.gpus = yield from allocation.look(engine, spec)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
-    def _pack(self) -> Generator[ev.Event, None, Archive]:
+    def _pack(self, git: GitState | None) -> Generator[ev.Event, None, Archive]:
         yield ev.Packing()
-        survey = pack.survey(self.request.project)
-        for problem in survey.problems:
-            if problem.severity is Severity.WARNING:
-                where = f"{problem.place}: " if problem.place else ""
-                yield ev.Warned(where + problem.finding)
-        archive = yield from pack.pack(survey, self.paths.source)
-        yield ev.Packed(archive.sha256, archive.size_bytes, archive.members)
+        packed = yield from self.project.pack(self.paths.source)
+        self._seal(packed, git)
+        yield ev.Packed(packed.sha256, packed.size_bytes, packed.members)
         yield ev.StateChanged(State.PACKED)
-        return archive
+        return packed
 
-    def _prepare(self) -> Generator[ev.Event, None, tuple[Engine, str | None]]:
-        """Have the image on the first engine that can; give it and the reference."""
+    def _seal(self, packed: Archive, git: GitState | None) -> None:
+        """Write down beside the archive what anyone needs to run it again."""
+        request = self.request
+        sealed = Parcel(
+            project=str(request.project),
+            spec_file=request.spec.file,
+            spec_text=request.spec_text,
+            sha256=packed.sha256,
+            user=machine.user(),
+            git=git,
+            profile=request.profile,
+            gpus=request.gpus,
+            keep_going=request.keep_going,
+            gpu_wait_s=request.gpu_wait_s,
+        )
+        files.write(self.paths.parcel, parcel.to_json(sealed))
+
+    def _plan(self, engine: Engine) -> ImagePlan | None:
+        """Decide how the run gets its image; None where the engine runs none."""
+        facts = engine.image_facts(self.project.folder, self.spec)
+        return None if facts is None else images.plan(self.spec, facts)
+
+    def _prepare(
+        self, plan: ImagePlan | None
+    ) -> Generator[ev.Event, None, tuple[Engine, ImagePlan | None]]:
+        """Have the image on the first engine that can; give it and its plan."""
         engine, *others = self.engines
         while True:
             try:
-                reference = yield from self._image(engine)
-                return engine, reference
+                yield from self._image(engine, plan)
+                return engine, plan
             except ImageError as error:
                 # A named image is what the commands were written for: nothing else
                 # will do. One that is built here only lends its programs.
@@ -210,23 +244,20 @@ class _Life:
                     raise
                 yield ev.Warned("; ".join(str(p) for p in error.problems))
                 yield from self._turn_to(engine, why)
+                plan = self._plan(engine)
 
-    def _image(self, engine: Engine) -> Generator[ev.Event, None, str | None]:
-        spec, project = self.spec, self.request.project
-        facts = engine.image_facts(project, spec)
-        if facts is None:
-            if spec.names_image:
+    def _image(self, engine: Engine, plan: ImagePlan | None) -> Iterator[ev.Event]:
+        if plan is None:
+            if self.spec.names_image:
                 yield ev.Warned(
-                    f"the {engine.name} engine runs no images: {spec.image} is not"
+                    f"the {engine.name} engine runs no images: {self.spec.image} is not"
                     " used, and the programs are those of this machine"
                 )
-            return None
-        plan = image.plan(spec, facts)
-        for event in engine.prepare(plan, project, self.cancel):
+            return
+        for event in engine.prepare(plan, self.project.folder, self.cancel):
             if isinstance(event, ev.ImageReady):
                 self.image = event.image
             yield event
-        return plan.reference
 
     def _grant(
         self, engine: Engine, reference: str | None, held: ExitStack
@@ -236,21 +267,21 @@ class _Life:
         if request is None or situation is None:
             return None
         if situation.gpus is None:
-            situation = yield from grants.look(engine, self.spec, reference)
+            situation = yield from allocation.look(engine, self.spec, reference)
         if situation is not None:
-            situation = yield from grants.fitting(self.spec, situation, self.image)
+            situation = yield from allocation.fitting(self.spec, situation, self.image)
         if situation is None:
             return None
         wait_s, run_id = self.request.gpu_wait_s, self.paths.id
         return (
-            yield from grants.take(
+            yield from allocation.take(
                 engine, request, situation, run_id, wait_s, self.cancel, held
             )
         )
 
     def _workspace(
         self,
-        archive: Archive,
+        packed: Archive,
         mounts: tuple[DataMount, ...],
         reference: str | None,
         grant: GpuGrant | None,
@@ -258,7 +289,7 @@ class _Life:
         return Workspace(
             run_id=self.paths.id,
             steps=self.steps,
-            open_source=lambda: pack.open_tar(archive.path),
+            open_source=lambda: archive.open_tar(packed.path),
             image=reference,
             limits=self.request.spec.limits,
             profile=self.request.profile,
@@ -271,14 +302,14 @@ class _Life:
         """Pass the engine's events on; read the output; keep the build folder."""
         reading = _Reading()
         with ExitStack() as stack:
-            writer: pack.BuildWriter | None = None
+            writer: archive.BuildWriter | None = None
             for event in engine.run(work, self.cancel):
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)
                         writer = stack.enter_context(
-                            pack.BuildWriter(
-                                self.paths.build, pack.build_caps(work.limits)
+                            archive.BuildWriter(
+                                self.paths.build, archive.build_caps(work.limits)
                             )
                         )
                     writer.write(event.data)
@@ -304,7 +335,7 @@ class _Life:
 
     def _profiled(self) -> Iterator[ev.Event]:
         """Tell the files that the commands' profilers wrote to the build folder."""
-        from runner.commands import exports
+        from runner.commandline import exports
 
         # What a command that failed was to write may be of the one that did not.
         ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
@@ -312,9 +343,9 @@ class _Life:
         lines = [(end.index, texts[end.index]) for end in ended]
         if not any(exports.exporting(line) for _, line in lines):
             return
-        caps = pack.build_caps(self.request.spec.limits)
+        caps = archive.build_caps(self.request.spec.limits)
         try:
-            files = pack.files(self.paths.build, caps, root="build")
+            files = archive.files(self.paths.build, caps, root="build")
         except RaiError as error:
             yield ev.Warned(f"profiles are not looked for: {error}")
             return
@@ -338,7 +369,7 @@ class _Reading:
 
     def feed(self, event: ev.Output) -> None:
         if not self._scanners:
-            from runner.logs import Scanner
+            from runner.findings import Scanner
 
             self._scanners = {stream: Scanner() for stream in Stream}
         self._scanners[event.stream].feed(event.data)
@@ -346,6 +377,6 @@ class _Reading:
     def findings(self) -> Findings:
         if not self._scanners:
             return Findings()
-        from runner.logs import combined
+        from runner.findings import combined
 
         return combined(scanner.findings() for scanner in self._scanners.values())

@@ -1,4 +1,4 @@
-"""This machine, and a project's commit."""
+"""This machine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import os
 import platform
 from pathlib import Path
 
-from runner import __version__, process
-from runner.errors import EngineError
-from runner.model import GitState, Machine
+from runner import __version__
+from runner.core import Machine
 
 
 def describe() -> Machine:
@@ -31,39 +30,14 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-_SHORT = ("--porcelain=v2", "--branch", "--ignore-submodules=all")
-_HARMLESS = (
-    "--no-optional-locks",
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null"),
-)
-"""A repository's own settings may name programs; none of them shall be started."""
+def user() -> str:
+    """Return the name of the user whose rights this process has, or its number."""
+    import pwd
 
-_FILTERS = ("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$")
-
-
-def git(project: Path) -> GitState | None:
-    """Give the project's commit; None outside a repository or without git."""
-    within = any((folder / ".git").exists() for folder in (project, *project.parents))
-    if not within and "GIT_DIR" not in os.environ:
-        return None
-    here = ("-C", str(project))
     try:
-        named = process.run(["git", *here, *_FILTERS], timeout_s=5).stdout.decode()
-        off = [
-            word for name in named.split("\n") if name for word in ("-c", f"{name}=")
-        ]
-        words = ["git", *_HARMLESS, *off, *here, "status", *_SHORT]
-        done = process.run(words, timeout_s=5)
-    except EngineError:
-        return None
-    lines = done.stdout.decode(errors="replace").splitlines()
-    heads = dict(line[9:].split(" ", 1) for line in lines if line[:9] == "# branch.")
-    commit = heads.get("oid", "")
-    if done.exit_code != 0 or not commit or commit == "(initial)":
-        return None
-    dirty = any(not line.startswith("#") for line in lines)
-    return GitState(commit, heads.get("head", ""), dirty)
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"
 
 
 def _cpu() -> str:

@@ -14,15 +14,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from runner.cancel import Cancel
-from runner.errors import EngineError
-from runner.events import Output, Tick
-from runner.model import Problem, Reason, Stream
-from runner.model.noun import noun
+from msgspec import Struct
+
+from runner.core import Problem, Reason, Stream
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Output, Tick
 
 if sys.platform == "linux":
     import fcntl
@@ -40,8 +40,7 @@ KILLED_S = 1.0
 Argv = Sequence[str | Path]
 
 
-@noun
-class Completed:
+class Completed(Struct, frozen=True):
     """What a short tool answered; ``exit_code`` is 128 + n after signal n."""
 
     exit_code: int
@@ -49,8 +48,7 @@ class Completed:
     stderr: bytes
 
 
-@noun
-class Ended:
+class Ended(Struct, frozen=True):
     """How a command ended; ``reason`` is None where nothing but itself ended it.
 
     ``cpu_s`` covers the children it waited for; ``max_rss_bytes`` is the largest of
@@ -317,8 +315,7 @@ class _Child:
         return kept
 
 
-@dataclass(slots=True)
-class _Stop:
+class _Stop(Struct):
     """Whether and why a command shall end before it ends itself."""
 
     deadline: float

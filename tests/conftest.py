@@ -32,8 +32,8 @@ REQUIRED = frozenset(filter(None, os.environ.get("RAI_TEST_REQUIRE", "").split("
 
 @cache
 def _docker() -> str | None:
+    from runner.core import BuildSpec
     from runner.engines import make
-    from runner.model import BuildSpec
 
     problems = make("docker").check(BuildSpec("rai_build.yml"))
     return "; ".join(map(str, problems)) or None
@@ -41,8 +41,8 @@ def _docker() -> str | None:
 
 @cache
 def _local() -> str | None:
+    from runner.core import BuildSpec
     from runner.engines import make
-    from runner.model import BuildSpec
 
     problems = make("local").check(BuildSpec("rai_build.yml"))
     return "; ".join(map(str, problems)) or None

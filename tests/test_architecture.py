@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -13,64 +14,23 @@ RUNNER = ROOT / "runner"
 PROJECT = ROOT / "project"
 NVPROF = ROOT / "image" / "nvprof" / "nvprof"
 
-LAYERS: dict[str, int] = {
-    "model": 0,
-    "errors": 1,
-    "events": 1,
-    "cancel": 1,
-    "paths": 1,
-    "yamldoc": 2,
-    "spec": 2,
-    "commands": 2,
-    "image": 2,
-    "gpus": 2,
-    "logs": 2,
-    "record": 2,
-    "report": 2,
-    "verdicts": 2,
-    "screen": 2,
-    "config": 3,
-    "pack": 3,
-    "index": 3,
-    "data": 3,
-    "machine": 3,
-    "nvidia": 3,
-    "process": 3,
-    "runs": 3,
-    "tail": 3,
-    "quantities": 2,
-    "engines": 3,
-    "job": 4,
-    "grants": 4,
-    "doctor": 4,
-    "term": 6,
-    "cli": 7,
-}
-"""Every module or package of runner/ and its layer."""
+ROWS = re.findall(
+    r"^\| `(\w+)` \| (yes)? ?\|", (ROOT / "docs/architecture.md").read_text(), re.M
+)
+ROOMS = [name for name, _ in ROWS]
+"""The rooms of runner/, from the ground up; each imports from those before it only."""
 
-SIDEWAYS = {
-    ("verdicts", "report"),
-    ("spec", "yamldoc"),
-    ("spec", "quantities"),
-    ("spec", "commands"),
-    ("spec", "image"),
-    ("yamldoc", "quantities"),
-    ("job", "grants"),
-    ("engines", "process"),
-    ("engines", "nvidia"),
-    ("machine", "process"),
-    ("nvidia", "process"),
-}
-"""Imports within a layer that are allowed: a tool of the layer used by its peers."""
+PURE = [name for name, pure in ROWS if pure]
+"""Rooms of values and decisions: no file, clock, process or network."""
 
 HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("runner/cli/",),
-    "rich": ("runner/term/",),
+    "rich": ("runner/terminal/",),
     "docker": ("runner/engines/docker/",),
-    "pynvml": ("runner/nvidia/nvml.py",),
+    "pynvml": ("runner/gpu/nvidia/nvml.py",),
     "requests": ("runner/engines/docker/",),
-    "yaml": ("runner/yamldoc/",),
-    "sqlite3": ("runner/index.py", "image/nvprof/nvprof/store.py"),
+    "yaml": ("runner/yamlfile/",),
+    "sqlite3": ("runner/store/index.py", "image/nvprof/nvprof/store.py"),
     "subprocess": (
         "image/nvprof/nvprof/session.py",
         "runner/process.py",
@@ -79,10 +39,9 @@ HOMES: dict[str, tuple[str, ...]] = {
         "project/native.py",
         "project/script_time.py",
     ),
-    "zstandard": ("runner/pack",),
-    "pathspec": ("runner/pack",),
-    "msgspec": ("runner/events.py", "runner/record.py"),
-    "platformdirs": ("runner/config.py",),
+    "zstandard": ("runner/archive",),
+    "pathspec": ("runner/archive",),
+    "platformdirs": ("runner/store/settings.py",),
     "pycuda": ("project/device.py",),
     "cuda": ("project/compiler.py",),
     "mxnet": ("project/mxnet_package.py",),
@@ -121,20 +80,17 @@ def owner(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(RUNNER.rglob("*.py")), ids=str)
-def test_a_module_imports_from_its_own_package_and_from_lower_layers(path):
+def test_a_module_imports_from_its_own_room_and_from_those_below(path):
     me = owner(path)
     if me == "__init__":
         return
-    assert me in LAYERS, f"{path} has no layer"
+    assert me in ROOMS, f"{path} is in no room"
+    below = ROOMS[: ROOMS.index(me)]
     for name in imports(path):
-        parts = name.split(".")
-        if parts[0] != "runner" or len(parts) == 1 or parts[1] == me:
-            continue
-        other = parts[1]
-        if other == "__version__":
-            continue
-        lower = LAYERS[other] < LAYERS[me]
-        assert lower or (me, other) in SIDEWAYS, f"{path} imports {name}"
+        package, _, rest = name.partition(".")
+        room = rest.partition(".")[0]
+        if package == "runner" and room not in ("", "__version__", me):
+            assert room in below, f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("path", sources(), ids=str)
@@ -146,13 +102,16 @@ def test_each_package_is_imported_only_in_its_home(path):
             assert where.startswith(homes), f"{where} imports {name}"
 
 
-@pytest.mark.parametrize("path", sorted(RUNNER.rglob("*.py")), ids=str)
-def test_layer_zero_and_one_need_the_standard_library_only(path):
-    if LAYERS.get(owner(path), 9) > 1:
-        return
-    allowed = sys.stdlib_module_names | {"runner"}
-    allowed |= {"msgspec"} if owner(path) == "events" else set()
-    assert {name.split(".")[0] for name in imports(path)} <= allowed
+def test_every_room_is_there_and_in_the_table():
+    entries = {owner(path) for path in RUNNER.rglob("*.py")} - {"__init__"}
+    assert entries == set(ROOMS)
+    assert len(PURE) >= 7
+
+
+def test_the_core_needs_the_standard_library_and_msgspec_only():
+    allowed = sys.stdlib_module_names | {"runner", "msgspec"}
+    for path in (RUNNER / "core").rglob("*.py"):
+        assert {name.split(".")[0] for name in imports(path)} <= allowed, path
 
 
 def test_runner_and_project_never_import_each_other():
@@ -174,10 +133,10 @@ def test_no_source_file_is_longer_than_400_lines():
         assert len(path.read_text().splitlines()) <= 400, path
 
 
-def test_pure_layers_touch_no_file_clock_process_or_network():
-    banned = {"os", "pathlib", "time", "socket", "subprocess", "urllib"}
-    for path in RUNNER.rglob("*.py"):
-        if LAYERS.get(owner(path)) == 2:
+def test_pure_rooms_touch_no_file_clock_process_or_network():
+    banned = {"os", "time", "socket", "subprocess", "urllib"}
+    for room in PURE:
+        for path in (RUNNER / room).rglob("*.py"):
             used = {name.split(".")[0] for name in imports(path)} & banned
             assert not used, f"{path} imports {used}"
             called = {

@@ -1,4 +1,4 @@
-"""The README's table of editions, made of the kept rows."""
+"""The table of editions in docs/project.md, made of the kept rows."""
 
 import json
 
@@ -71,8 +71,8 @@ def test_the_courses_own_weights_have_a_row_of_their_own():
     ]
 
 
-def test_the_readme_shows_what_was_measured():
-    page = table.README.read_text()
+def test_the_page_shows_what_was_measured():
+    page = table.PAGE.read_text()
 
     made = table.render(rows.RESULTS.read_text().splitlines())
     assert table.replaced(page, made) == page, "run: make table"

@@ -11,14 +11,14 @@ from pathlib import Path
 import dataset
 import pytest
 
-from runner import logs, spec
+from runner import buildfile, findings
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def default_job():
     file = ROOT / "rai_build.yml"
-    return spec.parse(file.read_text(), file.name)
+    return buildfile.parse(file.read_text(), file.name)
 
 
 def output(script: str, *words: str, data: str = "/nowhere") -> bytes:
@@ -58,7 +58,7 @@ def test_the_default_job_brings_the_files_where_the_scripts_look(monkeypatch):
 @pytest.mark.programs
 @pytest.mark.usefixtures("compiled_once")
 def test_what_a_milestone_says_of_synthetic_images_is_never_an_accuracy():
-    (inference,) = logs.find(output("m2.1.py", "20")).inferences
+    (inference,) = findings.find(output("m2.1.py", "20")).inferences
 
     assert inference.synthetic
     assert inference.agreement == 1.0
@@ -71,8 +71,8 @@ def test_what_a_milestone_says_of_synthetic_images_is_never_an_accuracy():
 @pytest.mark.usefixtures("compiled_once")
 def test_what_the_milestones_print_is_read_back(pictures):
     printed = output("m2.1.py", "100", data=pictures)
-    (ours,) = logs.find(printed).inferences
-    (library,) = logs.find(output("m1.1.py", "100", data=pictures)).inferences
+    (ours,) = findings.find(printed).inferences
+    (library,) = findings.find(output("m1.1.py", "100", data=pictures)).inferences
 
     shown = [float(t) for t in re.findall(rb"Op Time: (\S+)", printed)]
     assert ours.op_times_s == tuple(shown)

@@ -69,8 +69,8 @@ def test_every_command_is_on_the_page():
 
 
 def test_every_engine_and_exit_status_is_documented():
+    from runner.core import Reason
     from runner.engines import TABLE
-    from runner.model import Reason
 
     page = (DOCS / "architecture.md").read_text()
     rows = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.M))
@@ -83,13 +83,13 @@ def test_every_engine_and_exit_status_is_documented():
 
 
 def test_every_setting_is_documented():
-    from runner import config
+    from runner.store import settings
 
     page = (DOCS / "settings.md").read_text()
-    for setting in config._SETTINGS:
+    for setting in settings._SETTINGS:
         assert f"| `{setting.key}` |" in page
         assert f"`{setting.variable}`" in page
-    for key in config._KEYS.values():
+    for key in settings._KEYS.values():
         assert f"\n  {key}: " in page
 
 

@@ -1,4 +1,4 @@
-"""The seam between a network and what computes it."""
+"""The interface of backends, which compute a network."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class Backend(Protocol):
     def infer(self, network: Network, images: np.ndarray) -> Inference:
         """Classify images of bytes, N x size x size.
 
-        They may go in pieces, so that memory stays bounded; the pieces of a
-        convolution add up to its one Op Time.
+        A backend may split them into pieces to bound its memory; the times of a
+        convolution's pieces add up to its Op Time.
         """

@@ -1,4 +1,4 @@
-"""The network on the GPU: every layer a kernel of ours."""
+"""The network on the GPU, with a kernel of our own for every layer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from variants import MOST_GRID, Launch, Variant
 
 from backends.layerwise import Layerwise
 
-SHARE_OF_MEMORY = 0.9  # of what is free; the rest is for weights and fragments
+SHARE_OF_MEMORY = 0.9  # of the free memory; the rest is for weights and fragmentation
 FLOAT = 4  # bytes
-LAYER_UNITS = {name: Unit(name, defines(told)) for name, told in layers.LAYERS.items()}
+LAYER_UNITS = {name: Unit(name, defines(p)) for name, p in layers.LAYERS.items()}
 
 
 class CudaLayers(Layerwise[DeviceArray]):
-    """All of the network on the GPU but its convolutions, on an open device."""
+    """All layers except the convolutions, on an open device."""
 
     name = "cuda"
     batch = MOST_GRID[2]
@@ -34,35 +34,35 @@ class CudaLayers(Layerwise[DeviceArray]):
         self._modules: dict[Unit, Module] = {}
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Count the images that fit the memory; compile and load all kernels."""
+        """Choose how many images fit in memory; compile and load all kernels."""
         room = int(SHARE_OF_MEMORY * self.device.free_bytes())
         room -= self.scratch_bytes(convolutions)
         self.batch = images_that_fit(room, self.bytes_of_an_image(convolutions))
         self._modules = device_convolution.load(self.device, self.units(convolutions))
         if self.batch >= convolutions[0].B:
             return None
-        return f"{self.batch} images at a time: the GPU's free memory holds no more"
+        return f"computing {self.batch} images at a time: no more fit in GPU memory"
 
     def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
-        """Name the files of kernels that the network needs."""
+        """Return the kernel files that the network needs."""
         return list(LAYER_UNITS.values())
 
     def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
-        """Count the memory that a convolution takes beside its arrays."""
+        """Return the bytes of memory that do not depend on the number of images."""
         return 0
 
     def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
-        """Bound the memory that one image needs at a time."""
+        """Return an upper bound of the bytes that one image needs."""
         return most_bytes(convolutions)
 
     def put(self, array: np.ndarray) -> DeviceArray:
-        """Upload an array; bytes become floats there, a quarter of the way."""
+        """Upload an array; convert bytes to floats on the GPU, to transfer less."""
         if array.dtype != np.uint8:
             return self.device.upload(np.asarray(array, np.float32))
-        there = self.device.upload(array)
+        uploaded = self.device.upload(array)
         y = self.device.empty(array.shape)
         launch = layers.plan_bytes(len(array), array[0].size)
-        self._layer("bytes", launch, y=y, x=there)
+        self._layer("bytes", launch, y=y, x=uploaded)
         return y
 
     def get(self, array: DeviceArray) -> np.ndarray:
@@ -80,14 +80,14 @@ class CudaLayers(Layerwise[DeviceArray]):
         self.device.wait()
 
     def pooling(self, x: DeviceArray) -> DeviceArray:
-        """Take the largest of every 2 x 2 pixels."""
+        """Apply 2 x 2 max pooling."""
         images, maps, rows, columns = x.shape
         y = self.device.empty((images, maps, rows // 2, columns // 2))
         self._layer("pooling", layers.plan_pooling(*x.shape), y=y, x=x)
         return y
 
     def tanh(self, x: DeviceArray) -> DeviceArray:
-        """Take the hyperbolic tangent in place."""
+        """Apply the hyperbolic tangent in place."""
         images, *rest = x.shape
         launch = layers.plan_tanh(images, int(np.prod(rest)))
         self._layer("tanh", launch, y=x)
@@ -104,7 +104,7 @@ class CudaLayers(Layerwise[DeviceArray]):
         return y
 
     def softmax(self, x: DeviceArray) -> DeviceArray:
-        """Take the exponentials' shares of their sum, in place."""
+        """Apply softmax in place."""
         images, classes = x.shape
         self._layer("softmax", layers.plan_softmax(images, classes), y=x)
         return x
@@ -114,7 +114,7 @@ class CudaLayers(Layerwise[DeviceArray]):
 
 
 class CudaGpu(CudaLayers):
-    """The network on the GPU with one of our convolutions."""
+    """The network on the GPU with one of our own convolutions."""
 
     def __init__(self, device: Device, variant: Variant) -> None:
         super().__init__(device)
@@ -122,7 +122,7 @@ class CudaGpu(CudaLayers):
         self._ready: dict[ConvShape, DeviceConvolution] = {}
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Load the variant for these sizes, up to the last of what a launch needs."""
+        """Compile and load the variant for these shapes; raise UsageError."""
         note = super().prepare(convolutions)
         self._ready = {
             piece: DeviceConvolution(
@@ -133,33 +133,33 @@ class CudaGpu(CudaLayers):
         return note
 
     def units(self, convolutions: Sequence[ConvShape]) -> list[Unit]:
-        """Add the variant's files in the sizes they want; refuse what it refuses."""
+        """Add the variant's files; raise UsageError for a shape it does not support."""
         wanted = (
             compiler.unit_of(part, piece) for piece, part in self._parts(convolutions)
         )
         return [*super().units(convolutions), *dict.fromkeys(wanted)]
 
     def scratch_bytes(self, convolutions: Sequence[ConvShape]) -> int:
-        """Count the variant's own arrays, which fewer images do not make larger."""
+        """Return the bytes of the variant's scratch arrays for the whole batch."""
         architecture = self.device.architecture
         own = (self.variant.of(s, architecture).scratch(s) for s in convolutions)
         return max(sum(arrays.values()) for arrays in own)
 
     def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
-        """Count the halves that a convolution may read beside the floats."""
+        """Add the copy in half precision that a convolution may read."""
         halves = 2 * max(s.floats_in for s in convolutions)
         floats = super().bytes_of_an_image(convolutions)
         return floats + (halves if self.variant.storage == "float16" else 0)
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
-        """Launch what the variant plans for these sizes."""
+        """Launch the variant's kernels for this shape."""
         shape = shapes.between(y.shape, x.shape, weights.shape)
         self._ready[shape].start(y, x, weights)
 
     def _convolve(
         self, x: DeviceArray, weights: DeviceArray
     ) -> tuple[DeviceArray, float]:
-        """Convolve numbers that lie in memory as the variant's class has them."""
+        """Convolve arrays after converting them to the variant's storage type."""
         return super()._convolve(self._stored(x), self._stored(weights))
 
     def _stored(self, x: DeviceArray) -> DeviceArray:
@@ -174,7 +174,7 @@ class CudaGpu(CudaLayers):
     def _parts(
         self, convolutions: Sequence[ConvShape]
     ) -> Iterator[tuple[ConvShape, Variant]]:
-        """Say which pieces come, and what of the variant computes each."""
+        """Yield the shape of each piece with the variant that computes it."""
         for shape in convolutions:
             for images in pieces(shape.B, self.batch):
                 piece = replace(shape, B=images)
@@ -182,20 +182,20 @@ class CudaGpu(CudaLayers):
 
 
 def pieces(images: int, most: int) -> set[int]:
-    """Say what numbers of images come at a time: ``most``, and what is left over."""
+    """Return the sizes of pieces of at most ``most`` images: whole, and the rest."""
     return {min(images, most), images % most} - {0}
 
 
 def images_that_fit(room: int, each: int) -> int:
-    """Count the images of so many bytes that fit, and a grid: one at least."""
+    """Return how many images of ``each`` bytes fit in ``room`` and a grid, or 1."""
     return max(1, min(room // each, MOST_GRID[2]))
 
 
 def most_bytes(convolutions: Sequence[ConvShape]) -> int:
-    """Bound the bytes that one image needs at a time.
+    """Return an upper bound of the bytes that one image needs.
 
-    A convolution's input and output are there together, later its output and the
-    pooled quarter of it.
+    At the peak there are a convolution's input and output, or its output and the
+    pooled quarter of that.
     """
     return FLOAT * max(
         s.floats_out + max(s.floats_in, s.floats_out // 4) for s in convolutions

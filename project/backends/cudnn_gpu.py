@@ -1,4 +1,4 @@
-"""The network on the GPU, its convolutions by cuDNN."""
+"""The network on the GPU, with cuDNN's convolutions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from shapes import ConvShape
 
 from backends.cuda_gpu import CudaLayers, pieces
 
-WORKSPACE = 256 << 20  # bytes that cuDNN may use beside the arrays
+WORKSPACE = 256 << 20  # bytes that cuDNN may use besides the arrays
 
 
 class CudnnGpu(CudaLayers):
-    """Layers by our kernels, convolutions by the vendor's library; close it."""
+    """Convolutions by cuDNN, all other layers by our kernels; must be closed."""
 
     name = "cudnn"
 
@@ -25,13 +25,13 @@ class CudnnGpu(CudaLayers):
         self._opened = ExitStack()
 
     def close(self) -> None:
-        """Let the library go, while the device is still open."""
+        """Release the library; the device must still be open."""
         self._opened.close()
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Plan every convolution, for whole pieces and for what is left over."""
+        """Plan every convolution, for whole pieces and for the rest."""
         self.close()
-        # It is there before the images are counted that fit beside it.
+        # Allocate it first, so that the images are counted in what is left.
         workspace = self.device.empty((WORKSPACE,), "uint8")
         note = super().prepare(convolutions)
         self._cudnn = self._opened.enter_context(closing(Cudnn(workspace)))
@@ -41,5 +41,5 @@ class CudnnGpu(CudaLayers):
         return note
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
-        """Run the plan for these sizes."""
+        """Run the plan for this shape."""
         self._cudnn.convolve(y, x, weights)

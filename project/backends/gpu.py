@@ -1,4 +1,4 @@
-"""The network on the GPU with a kernel of ours, by what the user chooses."""
+"""Choose the backend that runs the network on the GPU with one of our kernels."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NAMES = ("cuda", "mxnet")
 
 @contextmanager
 def opened(name: str | None) -> Iterator[Callable[[Variant], Backend]]:
-    """Open the GPU; give what makes a backend of a variant.
+    """Open the GPU; yield a function from a variant to a backend.
 
-    ``cuda`` runs all layers on the GPU. ``mxnet`` runs them in MXNet on the CPU, with
-    the convolutions alone on the GPU.
+    ``cuda`` runs all layers on the GPU. ``mxnet`` runs the convolutions on the GPU and
+    all other layers in MXNet on the CPU.
     """
     if name == "mxnet":
         from backends.mxnet_cpu import MxnetCpu, operator

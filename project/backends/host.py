@@ -1,4 +1,4 @@
-"""The network on the CPU, by the best of what is installed."""
+"""Choose the best installed backend that runs the network on the CPU."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NAMES = ("mxnet", "numpy")
 
 
 def baseline(name: str | None) -> tuple[Backend, str]:
-    """Choose MXNet with its own convolution, else NumPy, and say why not MXNet."""
+    """Choose MXNet with its own convolution, else NumPy; return why not MXNet."""
     backend, missing = _mxnet(name, own=False)
-    return backend or NumpyCpu(), _said({"runs the network": missing})
+    return backend or NumpyCpu(), _note({"runs the network": missing})
 
 
 def ours(name: str | None) -> tuple[Backend, str]:
-    """Choose what runs our convolution: MXNet, else NumPy, and say what is missing."""
+    """Choose MXNet with our convolution, else NumPy; return what is missing."""
     backend, missing = _mxnet(name, own=True)
     if backend is not None:
         return backend, ""
@@ -30,14 +30,14 @@ def ours(name: str | None) -> tuple[Backend, str]:
         cpu_convolution.load()
     except CompilerError as error:
         convolution, compiler = reference.convolve, error
-    said = _said({"runs the network": missing, "convolves": compiler})
-    return NumpyCpu(convolution), said
+    note = _note({"runs the network": missing, "convolves": compiler})
+    return NumpyCpu(convolution), note
 
 
 def _mxnet(
     name: str | None, *, own: bool
 ) -> tuple[Backend | None, MissingError | None]:
-    """Choose MXNet unless the user names another, or it cannot be and need not."""
+    """Return MXNet's backend, or why it is missing; raise if the user named it."""
     if name == "numpy":
         return None, None
     try:
@@ -50,8 +50,8 @@ def _mxnet(
         return None, error
 
 
-def _said(instead: Mapping[str, MissingError | None]) -> str:
-    """Say what NumPy does, and what is missing for another to do it, each once."""
+def _note(instead: Mapping[str, MissingError | None]) -> str:
+    """Return what NumPy does in place of something missing, each reason once."""
     does: dict[str, list[str]] = {}
     for work, missing in instead.items():
         if missing is not None:

@@ -1,4 +1,4 @@
-"""A network layer after layer, each by an operation of the backend."""
+"""Run a network layer by layer, each by an operation of the backend."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from shapes import ConvShape
 
 
 class Shaped(Protocol):
-    """An array of any kind: in the host's memory, or in a device's."""
+    """An array in the host's memory or a device's."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Count the numbers along every axis."""
+        """Return the length of every axis."""
 
 
-Array = TypeVar("Array", bound=Shaped)  # the backend's own kind
+Array = TypeVar("Array", bound=Shaped)  # the backend's array type
 
 
 class Layerwise(ABC, Generic[Array]):
-    """The operations of a network; images come first in every array."""
+    """The operations of a network; the first axis of every array is the image."""
 
     name: str
-    batch: int  # how many images it takes at a time
+    batch: int  # the most images computed at a time
 
     def infer(self, network: Network, images: np.ndarray) -> Inference:
-        """Classify images of bytes, a piece at a time."""
+        """Classify images of bytes, N x size x size, in pieces of ``batch``."""
         count, size, _ = images.shape
         layers = pooled_first(network.model.layers)
         note = self.prepare(graph.convolutions(layers, count, size))
@@ -58,7 +58,7 @@ class Layerwise(ABC, Generic[Array]):
         return Inference(np.concatenate(pieces), tuple(times.values()), note)
 
     def _convolve(self, x: Array, weights: Array) -> tuple[Array, float]:
-        """Convolve, and time it as the course does: from zeros to the last sum."""
+        """Convolve and return the seconds, as the course times it: into zeros."""
         images, _, height, width = x.shape
         maps, _, kernel, _ = weights.shape
         y = self.zeros((images, maps, height - kernel + 1, width - kernel + 1))
@@ -69,50 +69,50 @@ class Layerwise(ABC, Generic[Array]):
         return y, perf_counter() - start
 
     def prepare(self, convolutions: Sequence[ConvShape]) -> str | None:
-        """Load what these convolutions need, and set how many images fit.
+        """Load what these convolutions need, and set ``batch``.
 
-        What the user should know of it is returned; mostly there is nothing.
+        Return a note for the user, or None.
         """
 
     @abstractmethod
     def put(self, array: np.ndarray) -> Array:
-        """Bring an array of the host to where the backend computes."""
+        """Copy an array from the host to the backend."""
 
     @abstractmethod
     def get(self, array: Array) -> np.ndarray:
-        """Bring an array back."""
+        """Copy an array from the backend to the host."""
 
     @abstractmethod
     def zeros(self, shape: tuple[int, ...]) -> Array:
-        """Make an array of zeros, written and not merely promised."""
+        """Allocate an array and write zeros, so that its memory is mapped."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Return when all that was asked for is done."""
+        """Wait for all started operations."""
 
     @abstractmethod
     def convolution(self, y: Array, x: Array, weights: Array) -> None:
-        """Write into ``y`` the convolution of ``x``; no padding, no bias."""
+        """Write the convolution of ``x`` to ``y``; no padding, no bias."""
 
     @abstractmethod
     def pooling(self, x: Array) -> Array:
-        """Take the largest of every 2 x 2 pixels; an odd last row or column is left."""
+        """Apply 2 x 2 max pooling; drop an odd last row or column."""
 
     @abstractmethod
     def tanh(self, x: Array) -> Array:
-        """Take the hyperbolic tangent of every number."""
+        """Apply the hyperbolic tangent."""
 
     @abstractmethod
     def dense(self, x: Array, weights: Array, bias: Array) -> Array:
-        """Flatten every image, multiply it by the weights' rows, add the bias."""
+        """Flatten every image, multiply it by the weights' rows, and add the bias."""
 
     @abstractmethod
     def softmax(self, x: Array) -> Array:
-        """Turn every image's scores into probabilities."""
+        """Apply softmax to every image's scores."""
 
 
 def pooled_first(layers: Iterable[Layer]) -> list[Layer]:
-    """Pool before a tanh: it never falls, so that gives the same for a quarter."""
+    """Move pooling before tanh: tanh is monotonic, so a quarter of it is enough."""
     chain: list[Layer] = []
     for layer in layers:
         if isinstance(layer, Pooling) and chain and isinstance(chain[-1], Tanh):

@@ -1,6 +1,6 @@
-"""The network in MXNet on the CPU, as the course ran it.
+"""Run the network in MXNet on the CPU, as the course did.
 
-Our convolution is MXNet's operator ``New`` there, in C++ on the CPU or on the GPU.
+Our own convolution is MXNet's operator ``New``, in C++ on the CPU or on the GPU.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ NdArray = Any  # mxnet.nd.NDArray
 Descriptions = list[tuple[str, tuple[int, ...]]]
 
 FLOAT = 4  # bytes
-DATA = "data"  # what the course's symbols call the images
-PIECE_BYTES = 32 << 20  # of the largest layer, which then is near the caches
+DATA = "data"  # the images' name in the course's symbols
+PIECE_BYTES = 32 << 20  # of the largest layer, about the size of the caches
 GPU_PIECE_BYTES = 128 << 20  # large enough to keep a GPU busy
 
 
 class MxnetCpu:
-    """MXNet's own module, with our operator ``New`` where the network asks for it."""
+    """MXNet's module, with our operator ``New`` where the network has it."""
 
     name = "mxnet"
 
@@ -54,11 +54,11 @@ class MxnetCpu:
         if own or variant:
             operator()
         if variant:
-            operator().open_gpu(libcuda)  # that there is none is said before all else
+            operator().open_gpu(libcuda)  # fail early if there is no GPU
         self._mxnet = loaded()
 
     def infer(self, network: Network, images: np.ndarray) -> Inference:
-        """Classify images of bytes, a piece at a time."""
+        """Classify images of bytes, N x size x size, in pieces."""
         count, size, _ = images.shape
         layers = network.model.layers
         largest = max(s.floats_out for s in graph.convolutions(layers, 1, size))
@@ -77,7 +77,7 @@ class MxnetCpu:
     def _ours(
         self, network: Network, batches: Sequence[int], size: int
     ) -> Iterator[OperatorLibrary | None]:
-        """Tell the operator where to compute, where the network has it."""
+        """Set where the operator computes; yield None if the network has none."""
         if network.model.own:
             ours = operator()
             ours.take_times()
@@ -94,14 +94,14 @@ class MxnetCpu:
                 ours.use_cpu(cores.COUNT)
         elif self.variant:
             raise UsageError(
-                f"model {network.model.name} has MXNet's convolutions, which "
-                f"{self.variant.name} does not replace"
+                f"model {network.model.name} has MXNet's own convolutions; variant "
+                f"{self.variant.name} cannot replace them"
             )
         else:
             yield None
 
     def _bound(self, network: Network, shape: tuple[int, ...]) -> Module:
-        """Make a module of the network, with its weights, for pieces of a shape."""
+        """Return a module of the network, with its weights, for pieces of a shape."""
         text = network.symbol or symbol.dumps(network.model.layers)
         with quiet():
             net = self._mxnet.symbol.load_json(text)
@@ -115,12 +115,12 @@ class MxnetCpu:
         return module
 
     def _forward(self, module: Module, piece: np.ndarray) -> np.ndarray:
-        """Give the probabilities of images, of which there may be fewer than bound."""
+        """Return the probabilities of at most as many images as are bound."""
         x = self._put(piece[:, np.newaxis])
         if x.shape != module.data_shapes[0].shape:
             with quiet():
                 module.reshape(*_described(module.label_names, x.shape))
-        # Only a score is made from labels, but the course's networks take some.
+        # Inference ignores labels, but the course's networks have them as an input.
         labels = [self._mxnet.nd.zeros(len(piece)) for _ in module.label_names]
         module.forward(self._mxnet.io.DataBatch([x], labels), is_train=False)
         (probabilities,) = module.get_outputs()
@@ -134,25 +134,25 @@ class MxnetCpu:
 def _described(
     labels: Sequence[str], shape: tuple[int, ...]
 ) -> tuple[Descriptions, Descriptions | None]:
-    """Say the shapes of images and labels as a module wants them."""
+    """Return the shapes of images and labels in the form that a module takes."""
     return [(DATA, shape)], [(name, shape[:1]) for name in labels] or None
 
 
 @cache
 def operator() -> OperatorLibrary:
-    """Build the operator and register it in MXNet, once in a process."""
-    # Before MXNet is there: its threads would have to stop for each new process.
+    """Build the operator and register it in MXNet, once for a process."""
+    # Build before MXNet is loaded: its threads would delay every fork.
     path = operator_library.build(mxnet_package.folder())
     register(path)
     return OperatorLibrary(path)
 
 
 def register(path: Path) -> None:
-    """Let MXNet load a library of operators, which it does once for each."""
+    """Load a library of operators into MXNet; raise MissingError."""
     base = loaded().base
     try:
-        # MXNet's own function for it makes all of MXNet's functions again after this:
-        # it takes longer than all else and only serves who calls them from Python.
+        # mxnet.library.load would also generate all of MXNet's Python functions
+        # again, which is slow and not needed here.
         base.check_call(base._LIB.MXLoadLib(os.fsencode(path), 0))
     except base.MXNetError as error:
         raise MissingError(f"MXNet does not load {path}: {_last_line(error)}") from None
@@ -160,7 +160,7 @@ def register(path: Path) -> None:
 
 @contextmanager
 def _faults(mxnet: ModuleType, ours: OperatorLibrary | None) -> Iterator[None]:
-    """Turn MXNet's errors into ours; what the operator said is why, where it did."""
+    """Convert MXNet's errors; the operator's own message takes precedence."""
     try:
         yield
     except mxnet.base.MXNetError as error:

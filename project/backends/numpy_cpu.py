@@ -1,4 +1,4 @@
-"""The network by NumPy, on all cores of the processor."""
+"""Run the network with NumPy, on all cores of the processor."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Convolution = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 class NumpyCpu(Layerwise[np.ndarray]):
-    """A backend whose arrays are NumPy's; its convolution may be another one."""
+    """A backend of NumPy's arrays, with an exchangeable convolution."""
 
     name = "numpy"
-    batch = 32 * cores.COUNT  # few enough that a layer's images stay in the cache
+    batch = 32 * cores.COUNT  # a layer's images fit in the cache
 
     def __init__(
         self,
@@ -28,28 +28,28 @@ class NumpyCpu(Layerwise[np.ndarray]):
         self._dtype = dtype
 
     def put(self, array: np.ndarray) -> np.ndarray:
-        """Give the array in the backend's precision."""
+        """Convert the array to the backend's precision."""
         return np.ascontiguousarray(array, self._dtype)
 
     def get(self, array: np.ndarray) -> np.ndarray:
-        """Give the array as it is."""
+        """Return the array unchanged."""
         return array
 
     def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Make an array of zeros whose memory is really there."""
+        """Allocate an array and write zeros, so that its memory is mapped."""
         array = np.empty(shape, self._dtype)
         array.fill(0)
         return array
 
     def wait(self) -> None:
-        """Return at once: nothing is left running."""
+        """Return at once: all operations are synchronous."""
 
     def convolution(self, y: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
-        """Convolve by NumPy, or by what the backend was given."""
+        """Call the backend's convolution."""
         self._convolution(y, x, weights)
 
     def pooling(self, x: np.ndarray) -> np.ndarray:
-        """Take the largest of two rows, then of two columns."""
+        """Take the maximum of two rows, then of two columns."""
         images, maps, rows, columns = x.shape
         pooled = np.empty((images, maps, rows // 2, columns // 2), x.dtype)
         x = x[:, :, : rows // 2 * 2, : columns // 2 * 2]
@@ -62,7 +62,7 @@ class NumpyCpu(Layerwise[np.ndarray]):
         return pooled
 
     def tanh(self, x: np.ndarray) -> np.ndarray:
-        """Take the hyperbolic tangent in place."""
+        """Apply the hyperbolic tangent in place."""
         cores.share(lambda part: np.tanh(x[part], out=x[part]), len(x))
         return x
 
@@ -79,8 +79,8 @@ class NumpyCpu(Layerwise[np.ndarray]):
         return y
 
     def softmax(self, x: np.ndarray) -> np.ndarray:
-        """Take the exponentials' shares of their sum."""
-        # Less the largest, so that no exponential is too large for the type.
+        """Apply softmax."""
+        # Subtract the maximum, so that no exponential overflows.
         exponentials = np.exp(x - x.max(axis=1, keepdims=True))
         shares: np.ndarray = exponentials / exponentials.sum(axis=1, keepdims=True)
         return shares

@@ -1,4 +1,4 @@
-"""The network on the GPU by PyTorch, whose convolutions are cuDNN's."""
+"""Run the network on the GPU with PyTorch, whose convolutions are cuDNN's."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from backends.layerwise import Layerwise
 
 
 class TorchGpu(Layerwise[Tensor]):
-    """A backend whose arrays are PyTorch's; use it in a ``with``."""
+    """A backend of PyTorch's tensors, to be used in a ``with`` statement."""
 
     name = "torch"
-    batch = 2500  # 0.7 GB at a time in the largest edition
+    batch = 2500  # 0.7 GB in the largest edition
 
     def __init__(self) -> None:
         try:
             torch.cuda.init()
         except (AssertionError, RuntimeError) as error:
-            raise NoGpuError(f"no GPU can be used: PyTorch: {_line(error)}") from None
+            raise NoGpuError(f"cannot use a GPU: PyTorch: {_line(error)}") from None
         self._inference = torch.inference_mode()
 
     def __enter__(self) -> Self:
@@ -42,7 +42,7 @@ class TorchGpu(Layerwise[Tensor]):
             raise GpuError(f"PyTorch: {_line(error)}") from None
 
     def put(self, array: np.ndarray) -> Tensor:
-        """Upload an array; bytes become floats there, a quarter of the way."""
+        """Upload an array; convert bytes to floats on the GPU, to transfer less."""
         return torch.tensor(array, device="cuda").float()
 
     def get(self, array: Tensor) -> np.ndarray:
@@ -59,7 +59,7 @@ class TorchGpu(Layerwise[Tensor]):
         torch.cuda.synchronize()
 
     def convolution(self, y: Tensor, x: Tensor, weights: Tensor) -> None:
-        """Convolve by cuDNN's first choice, never in TF32."""
+        """Convolve with cuDNN's default algorithm, never in TF32."""
         torch.cudnn_convolution(
             x,
             weights,
@@ -74,11 +74,11 @@ class TorchGpu(Layerwise[Tensor]):
         )
 
     def pooling(self, x: Tensor) -> Tensor:
-        """Take the largest of every 2 x 2 pixels."""
+        """Apply 2 x 2 max pooling."""
         return functional.max_pool2d(x, 2)
 
     def tanh(self, x: Tensor) -> Tensor:
-        """Take the hyperbolic tangent in place."""
+        """Apply the hyperbolic tangent in place."""
         return x.tanh_()
 
     def dense(self, x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
@@ -86,10 +86,10 @@ class TorchGpu(Layerwise[Tensor]):
         return functional.linear(x.flatten(1), weights, bias)
 
     def softmax(self, x: Tensor) -> Tensor:
-        """Take the exponentials' shares of their sum."""
+        """Apply softmax."""
         return x.softmax(dim=1)
 
 
 def _line(error: BaseException) -> str:
-    """Give an error's first line."""
+    """Return an error's first line."""
     return str(error).partition("\n")[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The network on the GPU with the vendor's convolution, by what is installed."""
+"""Choose the installed backend that runs the network with cuDNN's convolution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backends import Backend
 
 @contextmanager
 def cudnn() -> Iterator[Backend]:
-    """Open the GPU for cuDNN: by its own binding, or where only that is, by PyTorch."""
+    """Open the GPU for cuDNN: by its own binding, else by PyTorch."""
     if _installed("pycuda", "cudnn"):
         with _loading():
             from device import Device
@@ -28,8 +28,8 @@ def cudnn() -> Iterator[Backend]:
             yield backend
     else:
         raise NoGpuError(
-            "cuDNN cannot be used: neither pycuda with nvidia-cudnn-frontend is "
-            "installed nor torch; install either, or run this in the image `full`"
+            "cannot use cuDNN: install pycuda and nvidia-cudnn-frontend, or torch, "
+            "or run this in the image `full`"
         )
 
 
@@ -39,8 +39,8 @@ def _installed(*packages: str) -> bool:
 
 @contextmanager
 def _loading() -> Iterator[None]:
-    """Say in a sentence that what is installed does not load."""
+    """Convert errors of importing an installed package."""
     try:
         yield
     except (ImportError, OSError) as error:
-        raise NoGpuError(f"cuDNN cannot be used: {error}") from None
+        raise NoGpuError(f"cannot use cuDNN: {error}") from None

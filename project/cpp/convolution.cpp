@@ -1,14 +1,13 @@
-// The convolution of the project on the CPU: direct, its sums in vector registers.
+// The project's convolution on the CPU: direct, with sums in vector registers.
 //
-// The output's pixels of a map lie in one row of numbers, and a vector takes so many of
-// them that follow each other, across the ends of the picture's rows. For each weight of
-// a map there is then one load from the image; where a vector crosses the end of a row,
-// the lanes behind it come from a second load, K - 1 numbers further on. So no lane
-// computes what nobody asked for, nothing is padded, and no matrix of windows is written.
+// A vector holds consecutive output pixels of a map, across the ends of rows. For each
+// weight of a map there is one load from the image; if the vector crosses the end of a
+// row, the lanes after it come from a second load, K - 1 elements further on. So no lane
+// is idle, nothing is padded, and no matrix of windows is written.
 //
-// A block of sums, some maps by some vectors, stays in registers from the first weight
-// to the last. For each place in a window there are maps x vectors multiplications, and
-// only maps + vectors loads, or maps + 2 vectors where a row ends.
+// A block of sums, maps x vectors, stays in registers from the first weight to the last.
+// For each position in a window there are maps x vectors multiplications, and only
+// maps + vectors loads, or maps + 2 vectors at the end of a row.
 #include "convolution.h"
 
 #include <algorithm>
@@ -22,7 +21,7 @@
 
 namespace {
 
-// Numbers of a vector, and vectors of sums that leave registers for all else.
+// Elements of a vector, and vectors of sums that leave registers for everything else.
 #if defined(__AVX512F__)
 constexpr int LANES = 16, SUMS = 24;
 #elif defined(__AVX__)
@@ -37,11 +36,11 @@ constexpr int MOST_VECTORS = 8;
 typedef float Floats __attribute__((vector_size(4 * LANES)));
 typedef std::int32_t Ints __attribute__((vector_size(4 * LANES)));
 
-// The sizes of a convolution, and what follows from them.
+// The sizes of a convolution, and values derived from them.
 struct Layer {
     int maps, channels, height, width, kernel, rows, columns;
     std::size_t pixels; // of a map of the output
-    // Where each weight of a map lies over the image, from where its window begins.
+    // The offset of each weight's pixel from the first pixel of the window.
     std::vector<std::ptrdiff_t> places;
 
     Layer(int M, int C, int H, int W, int K)
@@ -60,24 +59,24 @@ struct Layer {
     std::size_t window(std::size_t pixel) const {
         return pixel / columns * width + pixel % columns;
     }
-    // How many pixels are left in the row of this one.
+    // The number of pixels left in this one's row.
     int left(std::size_t pixel) const { return columns - int(pixel % columns); }
 };
 
-// How a vector's pixels lie in the image.
+// The positions of a vector's pixels in the image.
 enum class Pixels { IN_A_ROW, IN_TWO_ROWS, ANYWHERE };
 
-// What is read at any place of the windows of a vector's pixels, one number a lane.
+// The loads for one position in the windows of a vector's pixels, one element per lane.
 template <Pixels LIE> class Windows {
     const float *first;
-    std::ptrdiff_t jump; // to where the lanes behind the row's end are loaded
+    std::ptrdiff_t jump; // offset of the load for the lanes after the row's end
     Ints behind;
 
   public:
     void set(const float *x, const Layer &layer, std::size_t pixel) {
         const int left = layer.left(pixel);
         first = x + layer.window(pixel);
-        // Only what a lane needs bounds a load: nothing outside the image is read.
+        // Load only what lanes need, so that nothing outside the image is read.
         jump = left < LANES ? layer.kernel - 1 : 0;
         Ints lanes{};
         for (int lane = 0; lane < LANES; lane++) {
@@ -115,7 +114,7 @@ template <> class Windows<Pixels::ANYWHERE> {
     }
 };
 
-// Compute some vectors of an image's output, from `pixel` on, of MAPS maps.
+// Compute VECTORS vectors of MAPS maps of an image's output, starting at `pixel`.
 template <int MAPS, int VECTORS, Pixels LIE>
 void block(float *y, const float *x, const float *k, const Layer &layer,
            std::size_t pixel) {
@@ -132,7 +131,7 @@ void block(float *y, const float *x, const float *k, const Layer &layer,
             sums[m][v] = Floats{};
         }
     }
-    // One loop over all weights: the end of a short one is what processors mispredict.
+    // One loop over all weights: processors mispredict the end of short nested loops.
     for (const std::ptrdiff_t place : layer.places) {
         Floats in[VECTORS];
 #pragma GCC unroll 16
@@ -160,8 +159,7 @@ void block(float *y, const float *x, const float *k, const Layer &layer,
     }
 }
 
-// Compute MAPS maps of an image. The last vector begins early where it would not fit:
-// it computes some pixels again.
+// Compute MAPS maps of an image. The last vector may overlap the one before it.
 template <int MAPS>
 void maps(float *y, const float *x, const float *k, const Layer &layer) {
     constexpr int VECTORS = std::min(SUMS / MAPS, MOST_VECTORS);
@@ -195,13 +193,13 @@ constexpr Maps MAPS[] = {maps<1>, maps<2>, maps<3>, maps<4>,  maps<5>,  maps<6>,
 };
 constexpr int MOST_MAPS = sizeof MAPS / sizeof *MAPS;
 
-// Some of the maps, and their weights in the order in which a block reads them.
+// A group of maps, and its weights in the order in which a block reads them.
 struct Group {
     int first, count;
     std::vector<float> weights;
 };
 
-// Share the maps out evenly to as few groups as there can be.
+// Divide the maps evenly into the fewest groups.
 std::vector<Group> groups(const float *k, const Layer &layer) {
     const std::size_t weights = layer.places.size();
     const int count = (layer.maps + MOST_MAPS - 1) / MOST_MAPS;
@@ -227,7 +225,7 @@ extern "C" void rai_convolve(float *y, const float *x, const float *k, int B, in
     const Layer layer(M, C, H, W, K);
     const std::vector<Group> every = groups(k, layer);
     std::atomic<int> next{0};
-    // One image at a time to whoever is free: cores are not equally fast.
+    // Threads take one image at a time, since cores are not equally fast.
     auto work = [&] {
         for (int b; (b = next++) < B;) {
             const float *image = x + b * layer.image();
@@ -240,12 +238,12 @@ extern "C" void rai_convolve(float *y, const float *x, const float *k, int B, in
     };
     std::vector<std::thread> others;
     try {
-        others.reserve(std::max(threads, 1)); // or one that runs could not be kept
+        others.reserve(std::max(threads, 1)); // so that emplace_back cannot fail after a start
         for (int t = 1; t < std::min(threads, B); t++) {
             others.emplace_back(work);
         }
     } catch (const std::exception &) {
-        // The system allows no more threads: those that there are do the work.
+        // The system allows no more threads; continue with those that were started.
     }
     work();
     for (std::thread &other : others) {

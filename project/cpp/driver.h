@@ -1,6 +1,6 @@
-// The functions of libcuda that are used here, in the signatures of CUDA's driver API
-// 12.0 (docs.nvidia.com/cuda/cuda-driver-api). A CUresult is an int, 0 where all is well;
-// a CUdeviceptr is 64 bits; contexts, modules and functions are pointers.
+// The functions of libcuda that are used here, with the signatures of CUDA's driver API
+// 12.0 (docs.nvidia.com/cuda/cuda-driver-api). A CUresult is an int, 0 for success; a
+// CUdeviceptr has 64 bits; contexts, modules and functions are pointers.
 #ifndef RAI_DRIVER_H
 #define RAI_DRIVER_H
 
@@ -18,7 +18,7 @@ struct Driver {
     // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR; CU_FUNC_ATTRIBUTE_NUM_REGS
     // and _MAX_DYNAMIC_SHARED_SIZE_BYTES.
     static constexpr int CAPABILITY[2] = {75, 76}, REGISTERS = 4, DYNAMIC_SHARED = 8;
-    // Bytes that a block gets without asking for more.
+    // Bytes of shared memory that need no opt-in.
     static constexpr unsigned int STATIC_SHARED = 48 << 10;
 
     int (*init)(unsigned int flags);
@@ -50,11 +50,11 @@ struct Driver {
     int (*error_name)(int error, const char **name);
     int (*error_text)(int error, const char **text);
 
-    // The library stays loaded until the process ends: NVIDIA's does not like to go.
+    // The library is never unloaded, which NVIDIA's does not support well.
     explicit Driver(const char *library) : handle_(dlopen(library, RTLD_NOW)) {
         if (!handle_) {
             const char *const why = dlerror();
-            throw std::runtime_error(std::string("NVIDIA's driver is missing here (") +
+            throw std::runtime_error(std::string("NVIDIA's driver is not installed (") +
                                      (why ? why : library) + ")");
         }
         find(init, "cuInit");
@@ -88,7 +88,7 @@ struct Driver {
     template <class Function> void find(Function &function, const char *name) {
         function = reinterpret_cast<Function>(dlsym(handle_, name));
         if (!function) {
-            throw std::runtime_error("NVIDIA's driver here is too old: it has no " +
+            throw std::runtime_error("NVIDIA's driver is too old: it has no " +
                                      std::string(name));
         }
     }

@@ -1,4 +1,4 @@
-// One call of the operator: where it computes, and how long that took.
+// A call of the operator: where it computes, and its time.
 #include "forward.h"
 
 #include "convolution.h"
@@ -16,7 +16,7 @@ std::mutex computing;
 
 namespace {
 
-std::mutex guard; // of what is kept for Python, which asks on a thread of its own
+std::mutex guard; // of what Python reads from another thread
 std::vector<double> times;
 std::string problem, asked;
 int threads = 1;

@@ -1,4 +1,4 @@
-// One call of the operator: where it computes, and how long that took.
+// A call of the operator: where it computes, and its time.
 #ifndef RAI_FORWARD_H
 #define RAI_FORWARD_H
 
@@ -17,34 +17,33 @@ struct Shape {
     std::string text() const;
 };
 
-// Held by whoever convolves, and by whoever changes where that is: MXNet calls on
-// threads of its own, the arrays on the GPU are there once, and a convolution on the
-// processor has all its threads.
+// Serialises convolutions and changes of where they run: MXNet calls from several
+// threads, there is one set of arrays on the GPU, and a convolution on the CPU uses all
+// cores.
 extern std::mutex computing;
 
-// Convolve x by k into y, all three contiguous and in the host's memory, by what was
-// chosen last. The time from a y of zeros to the last sum is kept for whoever asks.
-// Throws std::exception.
+// Write the convolution of x with k to y, all contiguous and in the host's memory, where
+// chosen last. Records the time, without clearing y. Throws std::exception.
 void forward(float *y, const float *x, const float *k, const Shape &shape);
 
-// Keep a sentence for rai_operator_problem.
+// Store an error message for rai_operator_problem.
 void say(const std::string &problem);
 
 } // namespace rai
 
-// What Python calls. What returns int gives 0, or -1 and a sentence in ..._problem.
+// The functions for Python. Those returning int return 0, or -1 and set ..._problem.
 extern "C" {
 
-// Compute on so many threads of the processor; what was on a GPU is freed.
+// Compute on the CPU with a number of threads; free everything on the GPU.
 void rai_operator_use_cpu(int threads);
 
-// Give the last sentence of what went wrong, and forget it; "" where nothing did.
+// Return and clear the last error message; "" if there is none.
 const char *rai_operator_problem();
 
-// Count the calls whose times are kept.
+// Return the number of recorded times.
 int rai_operator_calls();
 
-// Copy the first so many times in seconds, in the order of the calls, and forget them.
+// Copy the first recorded times, in seconds and in the order of calls, and clear them.
 void rai_operator_take_times(double *seconds, int count);
 }
 

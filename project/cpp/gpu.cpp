@@ -1,4 +1,4 @@
-// Convolutions on an NVIDIA GPU, through the driver's library and nothing else.
+// Convolutions on an NVIDIA GPU, through the driver's library only.
 #include "gpu.h"
 
 #include "driver.h"
@@ -13,10 +13,10 @@
 namespace rai {
 namespace {
 
-std::unique_ptr<Gpu> opened; // found, and perhaps in use
+std::unique_ptr<Gpu> opened; // the GPU found by rai_gpu_open
 bool started = false;
 
-// Turn an exception into the answer of a function that Python calls.
+// Convert an exception to the return value of a function for Python.
 template <class Work> int answer(Work work) {
     const std::lock_guard<std::mutex> alone(computing);
     try {
@@ -48,7 +48,7 @@ Gpu::Gpu(const char *library) : driver_(new Driver(library)) {
     check(driver_->init(0), "cuInit");
     check(driver_->device_count(&count), "cuDeviceGetCount");
     if (count == 0) {
-        throw std::runtime_error("CUDA's driver shows none");
+        throw std::runtime_error("CUDA's driver finds none");
     }
     check(driver_->device(&device_, 0), "cuDeviceGet");
 }
@@ -57,7 +57,7 @@ Gpu::~Gpu() {
     if (!context_) {
         return;
     }
-    // A fault may have broken the context, and then nothing in it can be freed.
+    // After an error of the GPU nothing in its context can be freed.
     if (driver_->push(context_) == 0) {
         for (const Buffer &buffer : buffers_) {
             if (buffer.address) {
@@ -123,7 +123,7 @@ void Gpu::plan(const Shape &shape, int module, const char *const *constants,
         int registers = 0;
         check(driver_->function(&function, code, launches[n].kernel),
               "cuModuleGetFunction");
-        // To ask loads it now, which CUDA else does in the first launch.
+        // This query loads the function now, which CUDA otherwise does at its first launch.
         check(driver_->function_attribute(&registers, Driver::REGISTERS, function),
               "cuFuncGetAttribute");
         if (launches[n].shared_bytes > Driver::STATIC_SHARED) {
@@ -160,7 +160,7 @@ double Gpu::convolve(float *y, const float *x, const float *k, const Shape &s) {
         make_room(buffers_[Launch::SCRATCH + n], plan.scratch[n]);
     }
     for (const Constant &constant : plan.constants) {
-        // The variable may have room for more, never for less: the plan was asked.
+        // The variable may be larger, but never smaller: the plan has checked it.
         check(driver_->copy(constant.address, weights, k_bytes), "cuMemcpyDtoD");
     }
     for (const Step &step : plan.steps) {

@@ -1,4 +1,4 @@
-// Convolutions on an NVIDIA GPU, through the driver's library and nothing else.
+// Convolutions on an NVIDIA GPU, through the driver's library only.
 #ifndef RAI_GPU_H
 #define RAI_GPU_H
 
@@ -14,10 +14,10 @@ namespace rai {
 
 struct Driver; // the functions of libcuda
 
-// A kernel over a grid of blocks: pointers come first, then whole numbers.
-// Python fills it in by the same layout.
+// A launch of a kernel, whose arguments are pointers, then ints. Python has the same
+// layout in operator_library.py.
 struct Launch {
-    enum Buffer { Y, X, K, SCRATCH }; // and from SCRATCH on a kernel's own arrays
+    enum Buffer { Y, X, K, SCRATCH }; // scratch arrays are numbered from SCRATCH
 
     const char *kernel;
     unsigned int grid[3], block[3], shared_bytes;
@@ -26,36 +26,35 @@ struct Launch {
     int numbers[16];
 };
 
-// The first GPU, for as long as the object lives.
+// The first GPU, open for the lifetime of the object.
 class Gpu {
   public:
-    // The GPU that computes, or null: the processor does.
+    // The GPU in use, or null for the CPU.
     static Gpu *chosen();
     static void choose(std::unique_ptr<Gpu> gpu);
 
-    // Open the driver's library by its name or path. Throws std::runtime_error, as
-    // every other function does.
+    // Open the driver's library by its name or path. Like all functions, throws
+    // std::runtime_error.
     explicit Gpu(const char *library);
     ~Gpu();
     Gpu(const Gpu &) = delete;
 
-    // Major and minor of what the GPU computes, and of the CUDA that its driver serves.
+    // Major and minor of the GPU's compute capability and of the driver's CUDA version.
     void facts(int *capability, int *cuda) const;
 
-    // Begin to use it.
+    // Start to use it.
     void start();
 
-    // Load machine code; the number names it later.
+    // Load machine code; returns its index.
     int load(const void *cubin);
 
-    // Plan the convolutions of a shape: which variables of the machine code are filled
-    // with the weights first, how many bytes its own arrays have, and which kernels are
-    // launched.
+    // Plan the convolutions of a shape: the constants to fill with the weights first, the
+    // bytes of scratch arrays, and the launches.
     void plan(const Shape &shape, int module, const char *const *constants,
               int constant_count, const std::size_t *scratch, int scratch_count,
               const Launch *launches, int launch_count);
 
-    // Convolve arrays of the host's memory; give the seconds from zeros to the last sum.
+    // Convolve arrays in the host's memory; returns the seconds without clearing y.
     double convolve(float *y, const float *x, const float *k, const Shape &shape);
 
   private:
@@ -83,8 +82,8 @@ class Gpu {
         std::vector<Step> steps;
     };
 
-    // Makes the GPU's context the thread's own, for as long as the object lives: MXNet
-    // calls on threads of its own, and others may use the GPU on ours.
+    // Makes the GPU's context current for the lifetime of the object: MXNet calls from its
+    // own threads, and other code may use the GPU on ours.
     class Inside {
       public:
         explicit Inside(const Gpu &gpu);
@@ -110,15 +109,15 @@ class Gpu {
 
 } // namespace rai
 
-// What Python calls. What returns int gives 0 or more, or -1 and a sentence in
+// The functions for Python. Those returning int return 0 or more, or -1 and set
 // rai_operator_problem.
 extern "C" {
 
-// Find a GPU by the driver's library; say its compute capability and the driver's CUDA,
-// major and minor each.
+// Open a GPU by the driver's library; set its compute capability and the driver's CUDA
+// version, each major and minor.
 int rai_gpu_open(const char *library, int *capability, int *cuda);
 
-// Let the operator compute on it from now on.
+// Compute on the GPU from now on.
 int rai_gpu_start();
 
 int rai_gpu_load(const void *cubin);

@@ -1,8 +1,7 @@
-// MXNet's operator `New`: the course's name for a convolution of one's own.
+// MXNet's operator `New`, the course's name for one's own convolution.
 //
-// An external operator library as of MXNet 1.7 to 1.9: MXNet finds what is registered
-// at the end of this file when it loads the library. Beside this file the library needs
-// MXNet's own lib_api.cc, from the installed package.
+// An external operator library for MXNet 1.7 to 1.9, which loads what is registered at
+// the end of this file. It is linked with lib_api.cc of the installed MXNet.
 #include "forward.h"
 
 #include <mxnet/lib_api.h>
@@ -19,7 +18,7 @@ using rai::Shape;
 using Attributes = std::unordered_map<std::string, std::string>;
 using Sizes = std::vector<unsigned int>;
 
-constexpr int UNKNOWN = -1; // a type that MXNet has not yet found out
+constexpr int UNKNOWN = -1; // a type that MXNet has not inferred yet
 constexpr int FIRST_VERSION = 10700;
 
 MXReturnValue refuse(const std::string &why) {
@@ -37,7 +36,7 @@ unsigned int number(const Attributes &attributes, const char *name) {
     return value;
 }
 
-// Read "(5, 5)"; 0 where it is none or not a square.
+// Parse "(5, 5)"; 0 if it is invalid or not square.
 unsigned int side(const Attributes &attributes) {
     const auto found = attributes.find("kernel");
     unsigned int rows = 0, columns = 0;
@@ -50,10 +49,10 @@ unsigned int side(const Attributes &attributes) {
 MXReturnValue parse_attributes(const Attributes &attributes, int *inputs,
                                int *outputs) {
     if (side(attributes) == 0) {
-        return refuse("operator New: `kernel` is no square, such as (5, 5)");
+        return refuse("operator New: `kernel` must be square, such as (5, 5)");
     }
     if (number(attributes, "num_filter") == 0) {
-        return refuse("operator New: `num_filter` is no positive number");
+        return refuse("operator New: `num_filter` must be positive");
     }
     *inputs = 2; // data and weight
     *outputs = 1;
@@ -80,7 +79,7 @@ MXReturnValue infer_shape(const Attributes &attributes, std::vector<Sizes> *in,
         return refuse("operator New: data must be images x channels x rows x columns");
     }
     if (x[2] < K || x[3] < K) {
-        return refuse("operator New: its weights are larger than the image");
+        return refuse("operator New: the weights are larger than the image");
     }
     const Sizes expected{M, x[1], K, K};
     Sizes &k = in->at(1);
@@ -107,10 +106,10 @@ MXReturnValue compute(const Attributes &, std::vector<MXTensor> *in,
     return MX_SUCCESS;
 }
 
-// MXNet binds a graph for training only where every operator has a backward.
+// MXNet requires a backward function of every operator to bind a graph for training.
 MXReturnValue refuse_backward(const Attributes &, std::vector<MXTensor> *,
                               std::vector<MXTensor> *, const OpResource &) {
-    return refuse("operator New: there is no gradient of it; train with Convolution");
+    return refuse("operator New: it has no gradient; train with Convolution");
 }
 
 } // namespace

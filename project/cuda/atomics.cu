@@ -1,9 +1,9 @@
 // atomics: split the input channels over blocks, which add their sums to y atomically.
 //
-// After restrict_unroll: more blocks than outputs need, so even a small batch fills the
-// GPU; y must be zero first, and each of C / CHANNELS blocks reads and writes all of it.
-// The order of additions, and with it the last bit, changes from run to run; and what is
-// under 1.2e-38 is lost, as atomic additions take it for zero.
+// After restrict_unroll: there are more blocks, so even a small batch fills the GPU. y must
+// be zeroed first, and is read and written C / CHANNELS times. The order of additions, and
+// so the last bit, varies between runs. Atomic additions flush subnormals (below 1.2e-38)
+// to zero.
 // thread t of block (i, m, z) -> pixel THREADS i + t of map m, of image z / parts, of
 // the CHANNELS channels from (z % parts) CHANNELS on
 // Per output: 2 C K K loads, C K K multiply-adds, C / CHANNELS atomic additions.

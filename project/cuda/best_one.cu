@@ -1,13 +1,13 @@
-// best_one: one input channel as a Toeplitz product; planes of 4 maps stored in one piece
+// best_one: one input channel as a Toeplitz product; planes of 4 maps stored in one copy
 //
-// After tensor_split: the image is an operand as it lies (toeplitz.cuh), so products are
-// free beside the bytes, and the rest is about those. Warps have roles: HOLDERS load
-// images and write them as halves into one of SLOTS; one has the copy engine store planes;
-// the others multiply, in TEAMS that take a group of 4 maps each into one of STAGES. All
-// blocks read at the same time: memory is slow to turn between reading and writing.
-// What halves cannot hold (infinities, NaN, the ends of fp32) is computed directly.
+// After tensor_split: the image in shared memory is an operand (toeplitz.cuh), so products
+// cost little, and memory bandwidth is the limit. Warps are specialised: HOLDERS load images
+// and store them as halves in one of SLOTS; one warp stores planes by bulk copies; the others
+// multiply, in TEAMS that compute a group of 4 maps each into one of STAGES. All blocks read
+// at the same time, because DRAM is slow at switching between reading and writing. What
+// halves cannot represent (infinities, NaN, the ends of fp32's range) is computed directly.
 // block j: part j % parts of the groups of maps, of every (grid / parts)-th image
-// Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K to K = 5).
+// Per output: 4 bytes written, 32 PRODUCTS PARTS / 4 multiply-adds (PARTS is K up to K = 5).
 
 #if !defined SHAPE_H || !defined SHAPE_W || !defined SHAPE_M || !defined SHAPE_K
 #error "SHAPE_H, SHAPE_W, SHAPE_M and SHAPE_K are set by project/best_one.py"
@@ -28,16 +28,16 @@
 namespace
 {
 
-constexpr int WARPS = THREADS / 32 - HOLDERS - 1;  // that multiply
+constexpr int WARPS = THREADS / 32 - HOLDERS - 1;  // multiplying warps
 constexpr int TEAM = WARPS / TEAMS;
-constexpr int PENDING = STAGES < 8 ? 0 : 2;  // stores under way before one waits for them
+constexpr int PENDING = STAGES < 8 ? 0 : 2;  // stores in flight before waiting
 static_assert(PENDING < STAGES && SLOTS > 0 && WARPS % TEAMS == 0);
-constexpr long long PATIENCE = 20000;        // clocks that a block waits for the others
+constexpr long long PATIENCE = 20000;        // cycles that a block waits for the others
 
-// Pixels that a holder loads at once, and how often for an image.
+// Pixels that a loading warp loads at once, and the number of these loads per image.
 constexpr int AT_ONCE = PIXELS % 4 == 0 && W % 2 == 0 ? 4 : 1;
 constexpr int EACH = over(PIXELS / AT_ONCE, HOLDERS * 32);
-constexpr bool WHOLE_PIECES = PLANE % 4 == 0 || M % 4 == 0;  // of 16 bytes, in y
+constexpr bool WHOLE_PIECES = PLANE % 4 == 0 || M % 4 == 0;  // y is in pieces of 16 bytes
 
 struct Shared {
     float *stages;    // STAGES x MAPS planes of the output
@@ -47,10 +47,10 @@ struct Shared {
     Number *weights;
     Barrier *converted, *released;  // of slots
     Barrier *filled, *stored;       // of stages
-    unsigned (*sizes)[HOLDERS];     // the largest in each slot, by warp
+    unsigned (*sizes)[HOLDERS];     // the largest value in each slot, by warp
 };
 
-// What a block does: groups of maps of every so many images.
+// The work of a block: groups of maps of every n-th image.
 struct Work {
     int block, blocks, images, first, groups;
 
@@ -63,7 +63,7 @@ __device__ void holders_wait()
     asm volatile("bar.sync 1, %0;" ::"n"(HOLDERS * 32) : "memory");
 }
 
-// Blocks wait for each other, but not for long: it is no error where one is not running.
+// Synchronise all blocks, with a time limit: not all blocks need be running.
 __device__ unsigned arrivals, departures;
 
 __device__ void meet()
@@ -160,7 +160,7 @@ __device__ void store(char *slot, const Pixels &p, int i, float scale)
 }
 #endif
 
-// Images in turn: find the largest number, then write halves scaled by that.
+// Load images in turn: find the largest value, then store scaled halves.
 __device__ void hold(const Shared &s, const Number *x, const Work &w)
 {
     const int thread = threadIdx.x - WARPS * 32, all = w.all();
@@ -203,7 +203,7 @@ __device__ void hold(const Shared &s, const Number *x, const Work &w)
         part();
 }
 
-// Planes of 4 maps in turn, from stages to y: by the copy engine where it can.
+// Store planes of 4 maps in turn, from stages to y, by bulk copies if they are aligned.
 constexpr int STORERS = WHOLE_PIECES ? 1 : 32;
 
 __device__ void store_planes(const Shared &s, float *y, const Work &w)
@@ -235,13 +235,13 @@ __device__ void store_planes(const Shared &s, float *y, const Work &w)
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// Say whether the scale of what images and weights of two ranges give is no normal number.
+// Whether the scale for an image's and a map's exponents is not a normal number.
 __device__ bool underflows(int shift, int exponent)
 {
     return !STORED_HALF && shift + shift_for(exponent) > 126;
 }
 
-// Sum directly what the products cannot hold; small products only after a scale of x.
+// Sum directly what products of halves cannot represent; scale x if products are small.
 __device__ void sum_directly(float *planes, const Number *image, const Number *k, int maps,
                              const int *exponents, int shift)
 {
@@ -259,7 +259,7 @@ __device__ void sum_directly(float *planes, const Number *image, const Number *k
     }
 }
 
-// Planes of 4 maps of an image: those of group g of the block.
+// Compute the planes of 4 maps of an image: group g of the block.
 __device__ void multiply_planes(const Shared &s, float *planes, int slot, int g,
                                 int first_tile, const Number *image, const Number *k,
                                 int maps)
@@ -299,7 +299,7 @@ __device__ void multiply_all(const Shared &s, const Number *x, const Number *k,
                              const Work &w)
 {
     const int warp = threadIdx.x / 32, team = warp / TEAM, all = w.all();
-    int item = 0, first_tile = warp % TEAM;  // tiles go round, so that no warp has more
+    int item = 0, first_tile = warp % TEAM;  // tiles rotate, so that warps have equal work
     for (int n = 0; n < all; n++) {
         const int slot = n % SLOTS;
         wait(&s.converted[slot], n / SLOTS % 2);

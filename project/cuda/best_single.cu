@@ -1,11 +1,11 @@
-// best_single: one product of halves on tensor cores, with every stage beside every other.
+// best_single: one product of halves on tensor cores, with all stages overlapped.
 //
-// After tensor_tf32 and tensor_half: no operand is ever assembled. An image lies in shared memory
-// as [pair of rows][column][4 channels of 2 rows], so that one 16-byte load is the operand of two
-// output rows at a tap, and halves of two such loads the one at the tap below; the weights are
-// shared too. Warps have one job each: bring in and convert the next image, multiply, or store the
-// last one as a whole. A power of two brings each image into the range of halves; what no scale
-// can bring there (Inf, NaN, sums beyond floats) is summed directly.
+// After tensor_tf32 and tensor_half: no operand is assembled. An image is in shared memory as
+// [pair of rows][column][4 channels of 2 rows], so that one 16-byte load is the operand of two
+// output rows at a tap, and halves of two such loads are that of the tap below; the weights are in
+// shared memory too. Warps are specialised: load and convert the next image, multiply, or store the
+// last one by a bulk copy. A power of two scales each image to the range of halves; images without
+// a suitable scale (Inf, NaN, sums beyond floats) are computed directly.
 // block b -> images b, b + gridDim.x, ...   warp -> 8 columns x 4 rows x all maps, and so on
 // Per output: 4 K ceil(K ceil(C / 4) / 4) * 4 multiply-adds of the tensor cores.
 
@@ -19,39 +19,39 @@
 
 #include "single.cuh"
 
-// The sum over channels and taps goes in units of 4 channels of one tap, and in steps of 4 units
-// along a row of taps; the last step may hold units without weight.
+// The sum over channels and taps is divided into units of 4 channels of one tap, and steps of 4
+// units along a row of taps; the last step is padded by units with zero weights.
 constexpr int STEPS = tiles(K * GROUPS, 4);
 constexpr int IDLE_UNITS = 4 * STEPS - K * GROUPS;
 
-// A tile is 8 columns x 4 rows; columns run on into the next group of rows.
+// A tile is 8 columns x 4 rows; columns continue in the next group of rows.
 constexpr int ROW_GROUPS = tiles(H_out, 4), TILES = tiles(ROW_GROUPS * W_out, 8);
-constexpr int PAIRS_READ = K / 2 + 2; // of rows, for a tile
+constexpr int PAIRS_READ = K / 2 + 2; // pairs of rows for a tile
 constexpr int UNITS = POSITIONS * GROUPS;
-constexpr int MAP_TILES = tiles(M, 8), SUMS = 4 * MAP_TILES; // of a thread, for two rows
+constexpr int MAP_TILES = tiles(M, 8), SUMS = 4 * MAP_TILES; // per thread, for two rows
 constexpr int TILES_ROUNDED = 4 * tiles(TILES, 4); // whole warpgroups
 static_assert(MAP_TILES <= 4, "more than 32 maps");
 
 // Two warpgroups multiply, seven warps convert, one stores.
 constexpr int WARPS = 16, MULTIPLIERS = 8, CONVERTERS = 7;
 constexpr int MULTIPLYING = 32 * MULTIPLIERS, CONVERTING = 32 * CONVERTERS;
-constexpr int AT_ONCE = 2; // units whose loads a thread waits for together
-constexpr int AHEAD = 2;   // images that are asked for before they are read
+constexpr int AT_ONCE = 2; // units that a thread loads at a time
+constexpr int AHEAD = 2;   // images prefetched before they are read
 
-// Shared memory, in bytes: two images out, two in, the weights. The weights come in through the
-// place of the images out.
+// Shared memory, in bytes: two output images, two input images, the weights, which are loaded
+// through the space of the output images.
 constexpr int OUT_BYTES = 4 * FLOATS_OUT, IN_BYTES = 16 * UNITS;
 constexpr int STEP_BYTES = 256 * MAP_TILES;
 constexpr int PACKED_BYTES = STEP_BYTES * K * STEPS;
 constexpr int IN_AT = larger(2 * OUT_BYTES, 128 * tiles(4 * WEIGHTS, 128));
 constexpr int PACKED_AT = 128 * tiles(IN_AT + 2 * IN_BYTES, 128);
 constexpr int SMALL_AT = PACKED_AT + PACKED_BYTES;
-static_assert(OUT_BYTES % 16 == 0, "an image out is not whole 16-byte pieces");
+static_assert(OUT_BYTES % 16 == 0, "the outputs of an image are not a multiple of 16 bytes");
 
 struct Small {
-    u64 filled[2], emptied[2];  // barriers of the images in
-    u64 computed[2], copied[2]; // barriers of the images out
-    int scale[2];               // exponent of what brings halves back, or DIRECT
+    u64 filled[2], emptied[2];  // barriers of the input images
+    u64 computed[2], copied[2]; // barriers of the output images
+    int scale[2];               // exponent that undoes the image's scale, or DIRECT
     u32 largest[2][16];         // of each converting warp; the last is the image's exponent
     u32 largest_weight[16];
 };
@@ -122,7 +122,7 @@ __device__ __forceinline__ void read(Unit &unit, const stored *image, int u)
     u = min(u, UNITS - 1);
     const int group = u / POSITIONS, position = u % POSITIONS, top = 2 * (position / W);
     const stored *first = image + group * 4 * H * W + position + top / 2 * W;
-    // Where the second row is beyond the image, only outputs that nobody stores see it.
+    // If the second row is beyond the image, only outputs that are not stored depend on it.
     const stored *second = H % 2 == 0 || top + 1 < H ? first + W : first;
 #pragma unroll
     for (int c = 0; c < 4; c++) {
@@ -140,7 +140,7 @@ __device__ __forceinline__ void convert(unsigned char *in, const Unit &unit, int
         *(uint4 *)(in + 16 * (u % POSITIONS * GROUPS + u / POSITIONS)) = q;
 }
 
-// Returns the size of the warp's largest half. Reads before it waits for room.
+// Returns the absolute value of the warp's largest half. Loads before waiting for the buffer.
 __device__ __forceinline__ u32 convert_image(unsigned char *in, const stored *image, float factor,
                                              int me, u64 *emptied, int parity)
 {
@@ -162,7 +162,7 @@ __device__ __forceinline__ u32 convert_image(unsigned char *in, const stored *im
 __device__ __forceinline__ void convert_images(unsigned char *shared, Small &small, const stored *x,
                                                int B, int me)
 {
-    int scale = 0; // exponent of the factor: the last image's serves the next, if it can
+    int scale = 0; // exponent of the factor, initially that of the last image
     for (int b = blockIdx.x, n = 0; b < B; b += gridDim.x, n++) {
         const int side = n & 1, parity = (n >> 1 & 1) ^ 1;
         const stored *image = x + (size_t)b * FLOATS_IN;
@@ -173,11 +173,11 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
 #if STORED_HALF
         int exponent = exponent_of(largest);
 #else
-        // Halves keep a float's 11 leading bits where the largest is in 2^-2 ... 2^15.
+        // Halves keep 11 bits of floats if the largest is in 2^-2 ... 2^15.
         int exponent = (int)(largest >> 10) - 15 - scale;
         if (largest < 13 << 10 || largest >= 30 << 10) {
             largest = largest_stored<CONVERTERS>(image, me);
-            sync(1, CONVERTING); // all have read what is written next
+            sync(1, CONVERTING); // all have read `largest`
             largest = largest_of_all<CONVERTERS>(small.largest[side], largest, me);
             exponent = exponent_of(largest);
             if (largest && largest < NOT_FINITE) {
@@ -198,8 +198,8 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
 
 // --- the warps that multiply -----------------------------------------------------------------
 
-// Brings the weights to where and as the products want them: for a row of taps and a step 2 x 8
-// products of 8 maps each, as 8 x 8 halves. Returns the exponents of their scale and their largest.
+// Converts the weights to the operands' layout: for a row of taps and a step, 2 x 8 products of 8
+// maps each, as 8 x 8 halves. Returns the exponents of their scale and their largest value.
 __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small, const stored *k)
 {
     const int me = threadIdx.x;
@@ -230,16 +230,16 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
     return make_int2(scale, largest < NOT_FINITE ? exponent : DIRECT);
 }
 
-struct Rows { // operands at one step: pairs of rows, or of a pair's second and the next's first
+struct Rows { // operands of a step: pairs of rows, or a pair's second row with the next's first
     uint4 of[PAIRS_READ];
 };
 
-struct Window { // where the pairs of rows of a thread begin
+struct Window { // addresses of a thread's pairs of rows
     u32 pair[PAIRS_READ];
 };
 
-// Rows beyond the image are those of outputs that nobody stores; units without weight must not
-// bring in Inf or NaN: both read what is there.
+// Rows beyond the image affect only outputs that are not stored, and units with zero weights must
+// not read Inf or NaN: both read valid data instead.
 __device__ __forceinline__ Window window_of(u32 in, int position)
 {
     const int here = min(position, ROW_GROUPS * W_out - 1), quarter = threadIdx.x % 4;
@@ -255,7 +255,7 @@ __device__ __forceinline__ Window window_of(u32 in, int position)
 __device__ __forceinline__ void read_rows(Rows &rows, const Window &window, int step)
 {
     const bool idle = step == STEPS - 1 && (int)threadIdx.x % 4 >= 4 - IDLE_UNITS;
-    // What an idle unit reads instead.
+    // The address that a padding unit reads.
     const int other = STEPS > 1 ? 0 : -16 * ((int)threadIdx.x % 4);
 #pragma unroll
     for (int i = 0; i < PAIRS_READ; i++) {
@@ -272,9 +272,9 @@ __device__ __forceinline__ void multiply_tile(float *out, u32 in, u64 weights, i
     const int quarter = threadIdx.x % 4, position = tile * 8 + threadIdx.x % 32 / 4;
     const Window window = window_of(in, position);
 
-    // A copy with xor goes through the pipe that the tensor cores leave alone, unlike a move.
+    // A copy by xor uses a different pipe than a move, which tensor cores do not need.
     const u32 zero = gridDim.y - 1;
-    // The loads of a step go on beside the products of the step before.
+    // The loads of a step overlap with the products of the step before.
     float upper[SUMS] = {}, lower[SUMS] = {};
     Rows even[2], odd[2];
     read_rows(even[0], window, 0);

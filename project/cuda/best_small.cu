@@ -1,15 +1,14 @@
-// best_small: few images, each cut into bands, in three products of halves on tensor cores.
+// best_small: few images, divided into bands, in three products of halves on tensor cores.
 //
-// With no more images than multiprocessors a kernel takes as long as what it waits for. So
-// where tensor_split has strips of images, here the output's rows of all images are dealt
-// out evenly, ROWS to a block, which asks for its pixels and the weights all at once.
-// Numbers become x = high + low of fp16, after a scale by a power of two for each map and
-// for what a band has of an image; high high is summed apart from high low + low high.
-// A unit of depth is 4 channels of one tap, so that a thread reads a fragment at the sum of
-// a pixel's address and a unit's. What halves cannot hold (infinities, NaN, sums near the
-// end of fp32) is computed directly.
+// With no more images than multiprocessors, latency is the limit. Therefore the output rows
+// of all images are divided evenly, ROWS per block, which issues the loads of its pixels and
+// weights all at once. Operands are scaled by a power of two for each map and for each image
+// of a band, and split, x = high + low in fp16; high high is summed separately from high low
+// + low high. A unit of depth is 4 channels of one tap, so that a thread reads a fragment at
+// the sum of a pixel's and a unit's address. What halves cannot represent (infinities, NaN,
+// sums near the end of fp32's range) is computed directly.
 // a warp of a block -> 16 TILES pixels of its band, all maps
-// Per output: C K K products, times 3, of which 2048 are one instruction.
+// Per output: 3 C K K products, 2048 per instruction.
 
 #include "mbarrier.cuh"
 #include <cuda_fp16.h>
@@ -32,13 +31,13 @@ constexpr int THREADS = 32 * WARPS;
 
 constexpr int over(int a, int b) { return (a + b - 1) / b; }
 
-constexpr int COLUMNS = over(M, 8);  // of 8 maps
-constexpr int QUADS = over(C, 4);    // of 4 channels
+constexpr int COLUMNS = over(M, 8);  // groups of 8 maps
+constexpr int QUADS = over(C, 4);    // groups of 4 channels
 constexpr int UNITS = QUADS * TAPS;
 constexpr int STEPS = over(UNITS, 4);
 
-// The images of a batch are one tall image, and so are their outputs but for the K - 1 rows
-// that each lacks; a band of the output may lie on several images.
+// The images of a batch are stacked to one tall image, and so are their outputs, each with
+// K - 1 rows fewer; a band of the output may belong to several images.
 constexpr int IMAGES = (ROWS + H_OUT - 2) / H_OUT + 1;
 constexpr int SLOTS = ROWS + (K - 1) * IMAGES;  // rows of input
 
@@ -47,7 +46,7 @@ constexpr int SLOTS = ROWS + (K - 1) * IMAGES;  // rows of input
 constexpr int PITCH = over(W - 8, 32) * 32 + 8;
 constexpr int PLANE = over(SLOTS * PITCH - 8, 32) * 32 + 8;
 
-// What a thread loads at once.
+// Elements that a thread loads at once.
 constexpr int PIXELS_EACH = over(SLOTS * W, THREADS);
 constexpr int MAPS_EACH = over(8 * COLUMNS, WARPS);
 constexpr int UNITS_EACH = over(UNITS, 32);
@@ -60,14 +59,14 @@ struct Shared {
     uint4 weights[(STEPS + 1) * COLUMNS * 32];
     float stage[WARPS][8][STAGE_PITCH];
     int offsets[(STEPS + 2) * 4];     // of a unit from its pixel, in bytes
-    float back_of_map[8 * COLUMNS];   // what undoes a map's scale
+    float back_of_map[8 * COLUMNS];   // the inverse of each map's scale
     unsigned map_size[WARPS];
     unsigned sizes[IMAGES][WARPS];
 };
 
 __device__ unsigned size_of(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-// Numbers up to this size become 2^14 to 2^15 at most.
+// Scales numbers up to this size to at most 2^14 ... 2^15.
 __device__ int shift_for(unsigned size) { return 141 - max((int)(size >> 23), 15); }
 __device__ float power_of_two(int n) { return __uint_as_float((n + 127) << 23); }
 
@@ -88,8 +87,8 @@ __device__ uint4 split(const float (&x)[4], float scale)
     return to;
 }
 
-// The place of a tap of 4 channels in the depth. Those of a step that four threads read
-// are four rows, four columns, or what is left: the first two read without conflicts.
+// The position of a tap of 4 channels in the depth. The four taps of a step are four rows,
+// four columns, or the rest: the first two are read without bank conflicts.
 __device__ int unit_of(int quad, int row, int column)
 {
     constexpr int FOURS = K / 4, WHOLE = 4 * FOURS, LEFT = K - WHOLE;
@@ -137,7 +136,7 @@ __device__ void load(unsigned (&a)[2][4], const unsigned (&from)[2], unsigned of
                      : "r"(from[i] + offset), "n"(STRIDE), "n"(2 * STRIDE), "n"(3 * STRIDE));
 }
 
-// A block's rows of output, from a row of an image on, and how many of input they need.
+// A block's output rows, their first row in an image, and the input rows that they need.
 struct Band {
     int image, row, rows, slots;
 
@@ -152,7 +151,7 @@ struct Band {
 
     __device__ int image_of(int pixel) const { return (row * W_OUT + pixel) / PLANE_OUT; }
 
-    // Where in y an output of the band lies, for the first map.
+    // The index in y of an output of the band, for the first map.
     __device__ size_t place(int pixel) const
     {
         const int of = image_of(pixel);
@@ -185,7 +184,7 @@ conv_best_small(float *y, const float *x, const float *k, int B)
     const int group = lane / 4, member = lane % 4;
     const Band band(B);
 
-    // Ask for everything.
+    // Issue all loads.
     float weights[MAPS_EACH][UNITS_EACH][4];
 #pragma unroll
     for (int j = 0; j < UNITS_EACH; j++) {
@@ -200,7 +199,7 @@ conv_best_small(float *y, const float *x, const float *k, int B)
                 weights[i][j][c] = is ? __ldg(from + (i * WARPS * C + c) * TAPS) : 0;
             }
     }
-    // A channel's rows follow each other, but for the other channels between two images.
+    // A channel's rows are contiguous within an image.
     const float *const image = x + (size_t)band.image * C * PLANE_IN + band.row * W;
     float pixels[PIXELS_EACH][QUADS][4];
     int image_of[PIXELS_EACH];
@@ -221,7 +220,7 @@ conv_best_small(float *y, const float *x, const float *k, int B)
                                       : 0;
     }
 
-    // A warp has whole maps, so their scales are its own.
+    // A warp converts whole maps, so it knows their scales.
     unsigned map_size = 0;
     int scale_of[MAPS_EACH];
 #pragma unroll
@@ -288,7 +287,7 @@ conv_best_small(float *y, const float *x, const float *k, int B)
     for (int j = 0; j < IMAGES; j++) {
         const unsigned size = __reduce_max_sync(~0u, lane < WARPS ? s.sizes[j][lane] : 0);
         scales[j] = shift_for(size);
-        // What stands for no number, or products of which the sum may overflow.
+        // Inf or NaN, or products whose sum may overflow.
         if (max(size, map_size) >= 0x7f800000u ||
             (size >> 23) + (map_size >> 23) >= 254 + 127 - 13)
             exotic |= 1u << j;
@@ -340,8 +339,8 @@ conv_best_small(float *y, const float *x, const float *k, int B)
         offset = load_word(unit + 16);
 #pragma unroll 1
         for (int step = 0; step < STEPS; step++) {
-            // What the next step needs is asked for as soon as there is room; behind the
-            // last step there are the first unit's pixels and weights of no use.
+            // Load the next step's operands as soon as registers are free; after the last
+            // step these are unused.
             weight += COLUMNS * 512;
             unit += 16;
             uint4 next[COLUMNS];
@@ -367,8 +366,8 @@ conv_best_small(float *y, const float *x, const float *k, int B)
                 b[j] = next[j];
         }
 
-        // Back to the scale of the numbers, the smaller power first lest sums overflow; then
-        // through shared memory, that a warp writes runs of a map.
+        // Undo the scale, the smaller power first to avoid overflow; then pass sums through
+        // shared memory, so that a warp's writes are coalesced.
         float back[2 * TILES];
 #pragma unroll
         for (int i = 0; i < 2 * TILES; i++) {

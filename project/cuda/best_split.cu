@@ -1,13 +1,13 @@
-// best_split: fp32 accuracy on Hopper's tensor cores, from operands split into fp16 halves
+// best_split: fp32's accuracy on Hopper's tensor cores, with operands split into two halves
 //
-// After tensor_split: wgmma instead of mma, and a ring of output rows. x = high + low and
-// k = high + low, both fp16 behind a power of two; high high + (high low + low high) in two
-// accumulators misses fp32's product by 2^-22.
+// After tensor_split: wgmma instead of mma, and a ring buffer of output rows. x = high + low and
+// k = high + low, both fp16 after scaling by a power of two; high high + (high low + low high) in
+// two accumulators has an error of 2^-22.
 // An input row of two images side by side is 64 rows of a product; its depth is (column of
-// the filter, channel); its columns are the maps of all K output rows that the input row
-// serves, so a row is read once for all of them.
-// warps 0-3, 4-7: the products of a pair of images each; 8-11: the rows of an image to fp16;
-// 12-15: the outputs of an image to y in bulk, and those of an exotic image anew
+// the filter, channel); its columns are the maps of all K output rows that depend on the input
+// row, so a row is read once for all of them.
+// warps 0-3, 4-7: multiply, for a pair of images each; 8-11: convert the rows of an image to fp16;
+// 12-15: store the outputs of an image by bulk copies, and compute an exotic image directly
 // Per output: 3 C K K products on tensor cores, 4 bytes out, 4 C H W / (M H_out W_out) in.
 
 #if !defined SHAPE_C || !defined SHAPE_M || !defined SHAPE_K || !defined SHAPE_H ||             \
@@ -27,15 +27,15 @@ namespace
 
 constexpr int C = SHAPE_C, M = SHAPE_M, K = SHAPE_K, H = SHAPE_H, W = SHAPE_W;
 constexpr int HO = H - K + 1, WO = W - K + 1, PLANE = HO * WO;
-// From a pixel of one image of a pair to the other's: even, and so far that those of an
-// image's outputs are the rows of two warps.
+// The distance between the pixels of a pair's two images: even, and large enough that an image's
+// outputs are the rows of two warps.
 constexpr int APART = W > 32 ? W + W % 2 : 32;
 static_assert(APART + WO <= 64 && W <= 33 && (M == 24 || M == 16) && (C <= 8 || C == 12),
               "refused");
 
-// A row in fp16: even pixels, then odd ones, so that every other pixel lies next to another.
+// A row in fp16: even pixels, then odd ones, so that every other pixel is contiguous.
 // Channels 0-7 of a pixel are a unit of 16 bytes; of 12 channels the other four share a unit
-// with those of the next pixel, so that no half of a product is wasted.
+// with those of the next pixel, so that no part of a product is wasted.
 constexpr int GROUPS = C > 8 ? 2 : 1;
 constexpr int EACH_BYTES = (32 + (K + 1) / 2) * 16;
 constexpr int ODD_BYTES = (EACH_BYTES + 63) / 128 * 128 + 64; // the other 16 banks
@@ -43,7 +43,7 @@ constexpr int GROUP_BYTES = 2 * ODD_BYTES + 32, HALF_BYTES = GROUPS * GROUP_BYTE
 constexpr int ROW_BYTES = 2 * HALF_BYTES; // high, low
 constexpr int UNITS = GROUPS == 1 ? K : K + (K + 1) / 2, STEPS = (UNITS + 1) / 2;
 
-// The first step is of columns 0 and 2, which four fragments side by side are, as loaded.
+// The first step is of columns 0 and 2, which one load of four fragments contains.
 __host__ __device__ constexpr int unit_group(int u) { return u >= K && GROUPS == 2; }
 __host__ __device__ constexpr int unit_column(int u)
 {
@@ -54,16 +54,16 @@ __host__ __device__ constexpr int unit_column(int u)
                            : u;
 }
 
-// Weights: a row of the ring of outputs sees the filter's rows in an order that turns with
-// the input row; twice round in memory, each order is a window.
+// Weights: the order in which rows of the output ring use the filter's rows rotates with the
+// input row; the weights are stored twice, so that each order is a contiguous window.
 constexpr int TURNS = 2 * K - 1, COLUMNS = TURNS * M, UNIT_BYTES = COLUMNS * 16;
 constexpr int WEIGHT_BYTES = 2 * STEPS * UNIT_BYTES; // of one half
 
-// Output rows in shared memory: per image and map a ring, whose places are those in y modulo a
-// sector (8 floats), so that half a ring at a time, of about five rows, goes to y in bulk.
+// Output rows in shared memory: a ring per image and map, with the same alignment to sectors (8
+// floats) as in y, so that half a ring at a time, about five rows, is stored by a bulk copy.
 constexpr int HALF_RING = 5 * WO / 8 * 8, RING = 2 * HALF_RING;
-// Of the maps 0, 1, 4, 5 that a warp writes at a time, two take odd banks and two even ones (if
-// an image of a map is of odd size); padding parts map 0 from 4 by the other 16.
+// To avoid bank conflicts among the maps 0, 1, 4, 5 that a warp writes at a time (if an image of a
+// map has an odd size), padding separates map 0 from 4 by 16 banks.
 constexpr int PAD = (48 - 4 * PLANE % 8) % 32;
 constexpr int IMAGE_FLOATS = M * RING + M / 4 * PAD, OUT_FLOATS = 2 * IMAGE_FLOATS; // of a pair
 __host__ __device__ constexpr int map_at(int m) { return m * RING + m / 4 * PAD; }
@@ -73,21 +73,21 @@ static_assert(REACH + 7 <= HALF_RING, "a row lies in two halves at most");
 
 constexpr int SLOT = M / 2; // registers of an output row
 
-// Scaled, the largest number of a sample of an image reaches 2^6, so that only an image with
-// others 2^9 times larger, or of which just zeros were seen, may have no place in fp16.
+// The scale brings the largest of a sample of an image to 2^6, so fp16 overflows only if others
+// are 2^9 times larger, or if the sample is all zeros.
 constexpr int IMAGE_TO = 6, WEIGHT_TO = 10;
 constexpr float LARGEST = 60000, SMALLEST = 8;
 
-// Shared memory, from its start
+// Layout of shared memory
 constexpr int AT_ROWS = 2 * WEIGHT_BYTES, AT_OUT = AT_ROWS + 2 * ROWS_IN * ROW_BYTES;
-// The weights pass through where outputs are to be, those of a map an odd number of floats
-// from the next one's, for the banks.
+// The weights are loaded through the outputs' space, with an odd stride between maps to avoid
+// bank conflicts.
 constexpr int OF_MAP = C * K * K, WEIGHTS = M * OF_MAP, MAP_ROOM = OF_MAP | 1;
 constexpr int ROOM = 2 * OUT_FLOATS > M * MAP_ROOM ? 2 * OUT_FLOATS : M * MAP_ROOM;
 constexpr int AT_BARRIERS = AT_OUT + (ROOM + 1) / 2 * 8;
 constexpr int BARRIERS = 2 * (2 * ROWS_IN + 4);
 constexpr int AT_NOTES = AT_BARRIERS + BARRIERS * 8;
-constexpr int MEMO = 8; // parts whose notes are kept
+constexpr int MEMO = 8; // parts whose ranges are kept
 
 struct Notes
 {
@@ -100,7 +100,7 @@ template <int ID, int THREADS> __device__ __forceinline__ void meet()
 {
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
-__device__ __forceinline__ void publish() // stores, to reads by tensor cores and in bulk
+__device__ __forceinline__ void publish() // make stores visible to tensor cores and bulk copies
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -138,7 +138,7 @@ __device__ __forceinline__ void publish() // stores, to reads by tensor cores an
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 
 template <int N> struct Product;
-// 64 x 16 by 16 x N: A from registers, whose operand numbers follow D's.
+// 64 x 16 by 16 x N: A is in registers, whose operand numbers follow D's.
 #define PRODUCT(n, A0, A1, A2, A3, A4)                                                             \
     template <> struct Product<n> {                                                                \
         static __device__ __forceinline__ void run(float *d, const unsigned *a, u64 b)             \
@@ -163,8 +163,8 @@ PRODUCT(64, 32, 33, 34, 35, 36)
 PRODUCT(80, 40, 41, 42, 43, 44)
 #endif
 
-// Unswizzled, K innermost: 8 rows of 16 bytes lie together, 128 bytes the way to the next 8
-// rows; UNIT_BYTES is the way to the other half of k16.
+// Not swizzled, K-major: core matrices of 8 rows x 16 bytes; the next 8 rows follow after 128
+// bytes, the other half of k16 after UNIT_BYTES.
 __device__ __forceinline__ u64 descriptor(unsigned address, int further)
 {
     return (u64)(128 >> 4) << 32 |
@@ -172,8 +172,8 @@ __device__ __forceinline__ u64 descriptor(unsigned address, int further)
 }
 
 // The fragments of A for all columns of the filter. A warp's rows of a product are pixels 0,
-// 2, .., 14, then 1, 3, .., 15 of its 16, so that the odd ones are the even ones a column
-// later: of 16 (8 pixels by 16 bytes), 12 are loaded.
+// 2, .., 14, then 1, 3, .., 15 of its 16, so that odd pixels are reused as the even ones of the
+// next column: of 16 fragments (8 pixels by 16 bytes), 12 are loaded.
 struct Fragments
 {
     unsigned eight[8], four[8]; // by column, of channels 0-7 and 8-11; four[0, 1] in eight[6, 7]
@@ -185,7 +185,7 @@ struct Fragments
                      : "r"(address)
                      : "memory");
     }
-    // Where this lane reads columns 0-3, and 4, 5 with the first two of channels 8-11.
+    // The addresses from which this lane reads columns 0-3, and 4, 5 with two of channels 8-11.
     static __device__ __forceinline__ unsigned lane_at()
     {
         const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
@@ -211,8 +211,8 @@ struct Fragments
             return eight[column];
         return K == 5 && column < 2 ? eight[6 + column] : four[column];
     }
-    // Those of a step. What was not loaded side by side is copied, by an OR with ZERO that
-    // the compiler cannot know to be a copy: it would copy again for each product.
+    // The fragments of a step. Those not in adjacent registers are copied by an OR with ZERO,
+    // which the compiler does not recognise as a copy: it would copy again for each product.
     __device__ __forceinline__ void take(unsigned *a, int step, unsigned zero) const
     {
 #pragma unroll
@@ -224,10 +224,10 @@ struct Fragments
     }
 };
 
-// A piece of work: some output rows of a pair of images.
+// A part of the work: some output rows of a pair of images.
 struct Part
 {
-    int pair, top, periods, rows, outputs; // input rows read, output rows that there are
+    int pair, top, periods, rows, outputs; // rows: input rows; outputs: output rows
 };
 struct Plan
 {
@@ -266,7 +266,7 @@ struct Place // in a ring
 
 __device__ __forceinline__ float power_of_two(int e) { return __int_as_float((e + 127) << 23); }
 
-// The power of two that takes a number to [2^to, 2^(to + 1)); the largest for zero.
+// The power of two that scales a number to [2^to, 2^(to + 1)); the largest for zero.
 __device__ __forceinline__ float scale_for(unsigned bits, int to)
 {
     return power_of_two(min(max(127 + to - (int)(bits >> 23), -126), 126));
@@ -291,22 +291,22 @@ __device__ __forceinline__ void zero(float &f)
 
 struct Math
 {
-    float one[K * SLOT], two[K * SLOT]; // high high; the rest
-    float done[SLOT];                   // an output row on its way out
+    float one[K * SLOT], two[K * SLOT]; // high high; the other products
+    float done[SLOT];                   // a complete output row
     unsigned low[STEPS][4];             // of the next input row
     unsigned weights, rows, full, empty, out_full, out_empty;
     unsigned lane_at, later_at, none; // of fragments; zero
     float *out;                       // the ring of this thread's image and first map
     int column;                       // of its first pixel
-    int next, taken, due; // floats: the next row in the ring; to the end of taken, filled halves
-    int left;             // input rows
+    int next, taken, due; // floats: the next row in the ring; the ends of free and of full halves
+    int left;             // input rows left
     float factor;
-    Place in, put, take; // the latter of halves of the ring
+    Place in, put, take; // put and take are of halves of the ring
     bool waiting;
 
-    // One input row into COUNT output rows from FIRST on; ROTATION is the row's number mod K.
-    // Its low halves are first, so that the high ones, and then the next row's low ones, are
-    // loaded while products are under way. The row is free as soon as it is in registers.
+    // Add an input row to COUNT output rows starting at FIRST; ROTATION is the row's number mod K.
+    // Low halves come first, so that the high ones, and then the next row's low ones, are
+    // loaded during the products. The row's buffer is released as soon as it is in registers.
     template <int ROTATION, int FIRST, int COUNT> __device__ __forceinline__ void row()
     {
         const unsigned b = weights + (K - 1 - ROTATION + FIRST) * M * 16, freed = empty + in.at * 8;
@@ -342,19 +342,19 @@ struct Math
         for (int s = 0; s < STEPS; s++)
             of_row.take(a[s], s, none);
     }
-    __device__ __forceinline__ void load_low() // and see that the row is there
+    __device__ __forceinline__ void load_low() // after waiting for the row
     {
         wait(full + in.at * 8, in.turn);
         load(low, HALF_BYTES);
     }
 
-    // An output row is complete: keep it, and make its room fresh.
+    // Copy a complete output row, and clear its accumulators.
     template <int INDEX> __device__ __forceinline__ void finish()
     {
 #pragma unroll
         for (int i = 0; i < SLOT; i++) {
             done[i] = (one[INDEX * SLOT + i] + two[INDEX * SLOT + i]) * factor;
-            // Here and now, lest the next products wait for what could have been done before.
+            // Force the copy here, so that the next products do not wait for it.
             asm volatile("" : "+f"(done[i]));
             zero(one[INDEX * SLOT + i]);
             zero(two[INDEX * SLOT + i]);
@@ -362,7 +362,7 @@ struct Math
         waiting = true;
     }
 
-    // Of COUNT output rows in progress the first is done: move the others down.
+    // The first of COUNT output rows in progress is complete: move the others down.
     template <int COUNT> __device__ __forceinline__ void shift()
     {
 #pragma unroll
@@ -377,7 +377,7 @@ struct Math
         }
     }
 
-    // A thread has maps 0 and 2, 8 and 10, .. from this one on.
+    // A thread has maps 0 and 2, 8 and 10, .. relative to this one.
     static __device__ __forceinline__ int first_map()
     {
         return threadIdx.x % 2 + threadIdx.x / 2 % 2 * 4;
@@ -423,7 +423,7 @@ struct Math
             head<I + 1>();
         }
     }
-    // All in one loop: of products after a loop the compiler makes copies of the registers.
+    // One loop for everything: the compiler copies registers for products after a loop.
     template <int I> __device__ __forceinline__ void body(const Part &part, int y)
     {
         if constexpr (I < K) {
@@ -449,7 +449,7 @@ struct Math
         waiting = false;
     }
 
-    __device__ __forceinline__ void run(const Part &part) // which leaves zeros as it found them
+    __device__ __forceinline__ void run(const Part &part) // starts and ends with zeroed sums
     {
         const int phase = part.top * WO & 7;
         next = put.at * HALF_RING + phase, taken = -phase, due = HALF_RING - phase;
@@ -466,15 +466,15 @@ struct Math
 
 // ---- rows of an image to fp16
 
-// In the order of |f|, and NaN above all.
+// Ordered by |f|, with NaN above all.
 __device__ __forceinline__ unsigned magnitude(float f) { return __float_as_uint(f) << 1 >> 1; }
 
-struct Reader // of the rows of all images that a warp converts
+struct Reader // reads the rows of all images that a warp converts
 {
     const float *x;
     Plan plan;
     int item, image, y, end;
-    const float *from; // null for an image that is not there
+    const float *from; // null for a missing image
 
     __device__ __forceinline__ void open()
     {
@@ -511,7 +511,7 @@ struct Reader // of the rows of all images that a warp converts
             open();
         }
     }
-    // The largest of numbers from all over an image.
+    // The largest of a sample of an image.
     __device__ __forceinline__ unsigned sample(int i)
     {
         const int lane = threadIdx.x % 32;
@@ -529,7 +529,7 @@ struct Reader // of the rows of all images that a warp converts
 
 __device__ __forceinline__ unsigned bits(__half2 pair) { return *(const unsigned *)&pair; }
 
-// Two numbers in fp16, and what is left of them.
+// Two numbers as fp16, and their remainders.
 __device__ __forceinline__ unsigned split(float a, float b, float scale, unsigned &low)
 {
     a *= scale;
@@ -540,7 +540,7 @@ __device__ __forceinline__ unsigned split(float a, float b, float scale, unsigne
     return bits(high);
 }
 
-// The larger of each half, in absolute value; NaN if one is.
+// The larger absolute value of each half; NaN propagates.
 __device__ __forceinline__ unsigned larger(unsigned a, unsigned b)
 {
     unsigned r;
@@ -577,7 +577,7 @@ __device__ __forceinline__ void convert_row(char *row, const float *v, float ext
         *(uint4 *)to = make_uint4(h[0], h[1], h[2], h[3]);
         *(uint4 *)(to + HALF_BYTES) = make_uint4(l[0], l[1], l[2], l[3]);
         if constexpr (GROUPS == 2) {
-            to = row + GROUP_BYTES + pixel * 8; // units from pixel 0 on, and from pixel 1 on
+            to = row + GROUP_BYTES + pixel * 8; // units starting at pixel 0, and at pixel 1
 #pragma unroll
             for (int odd = 0; odd < 2; odd++, to += ODD_BYTES - 8) {
                 *(uint2 *)to = make_uint2(h[4], h[5]);
@@ -617,7 +617,7 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
             wait(empty + put.at * 8, put.turn ^ 1);
             convert_row(rows + put.at * ROW_BYTES, v[i], extra[i], scale, r.image, most);
             if (++y == end) {
-                // As whole numbers, halves are in order, and NaN above all.
+                // Absolute values of halves are ordered as integers, with NaN above all.
                 const unsigned all = __reduce_max_sync(~0u, max(most & 0xffff, most >> 16));
                 if (lane == 0)
                     notes->most[group][memo][r.image] = __half2float(__ushort_as_half(all));
@@ -634,7 +634,7 @@ __device__ __forceinline__ void convert(Reader r, char *rows, unsigned full, uns
 
 // ---- outputs to y
 
-// Outputs of an image that has no place in fp16: Inf and NaN spread as in any sum.
+// Compute the outputs of an image directly if fp16 cannot represent it; Inf and NaN propagate.
 __device__ __forceinline__ void directly(float *y, const float *x, const float *k, int top,
                                          int rows)
 {
@@ -660,14 +660,14 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
 {
     const int lane = threadIdx.x % 32;
     const float back = inverse(weight_scale(notes));
-    Place get; // a half of the ring
+    Place get; // of halves of the ring
     int memo = 0;
     out += image * IMAGE_FLOATS;
     for (int item = blockIdx.x + group * gridDim.x; item < plan.items; item += plan.step) {
         const Part part = plan.part(item);
         const int b = 2 * part.pair + image, handed = part.rows - (K - 1);
         float *to = y + (size_t)b * M * PLANE + part.top * WO;
-        // Places from the first half's begin on; that of map 0's first output.
+        // Positions relative to the start of the first half; that of map 0's first output.
         const int first = part.top * WO & 7, length = part.outputs * WO;
         const int halves = (first + (handed - 1) * WO + REACH + HALF_RING - 1) / HALF_RING;
 #pragma unroll 1
@@ -689,7 +689,7 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
                             : "memory");
                 }
                 asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-                if (i == 0 || right >= first + length) // sectors that maps share
+                if (i == 0 || right >= first + length) // sectors shared by two maps
 #pragma unroll 1
                     for (int m = lane / 8; m < M; m += 4) {
                         const int begin = first + map_phase(m), end = begin + length;
@@ -709,7 +709,7 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
         const float factor = inverse(notes->scale[group][memo][image]) * back;
         bool exotic = notes->weight >= 0x7f800000 || factor == 0;
         for (int j = 0; j < 2; j++) {
-            const float most = notes->most[group][memo][j]; // Inf or NaN if it was too large
+            const float most = notes->most[group][memo][j]; // Inf or NaN if fp16 overflowed
             const float product =
                 most / notes->scale[group][memo][j] * __uint_as_float(notes->weight);
             exotic |= !(most <= LARGEST) || (most && most < SMALLEST) ||
@@ -727,7 +727,7 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
 
 // ---- weights
 
-// The map of a column of a product, as Math::hand_out wants them.
+// The map of a column of a product, in the order of Math::hand_out.
 __device__ __forceinline__ int column_map(int n)
 {
     return n / 8 * 8 + n % 2 * 2 + n / 2 % 2 + n / 4 % 2 * 4;
@@ -801,12 +801,12 @@ extern "C" __global__ void __launch_bounds__(512, 1)
                    out_empty = out_full + 8 * 2;
     const Plan plan(B, periods);
     const int first = blockIdx.x + group * gridDim.x;
-    float w[EACH]; // on its way while the rest is made ready
+    float w[EACH]; // loaded while the rest is initialised
     const int t = threadIdx.x - (role == 3) * 128;
     if (role != 2)
         load_weights(w, k, t);
     if (role < 2 && threadIdx.x % 128 == 0) {
-        // Each thread arrives for itself: what a warp's one would vouch for, racecheck knows not.
+        // Every thread arrives: racecheck does not understand one arrival for a whole warp.
         for (int i = 0; i < ROWS_IN; i++) {
             expect(full + 8 * i, 64);
             expect(empty + 8 * i, 128);
@@ -844,7 +844,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         if (math.left)
             math.load_low();
         for (int item = first; item < plan.items; item += plan.step) {
-            // Known with the first row, which is there.
+            // The scale is known, since the first row has been converted.
             math.factor = inverse(notes->scale[group][memo][second]) * back;
             memo = (memo + 1) % MEMO;
             math.run(plan.part(item));

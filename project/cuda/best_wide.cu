@@ -1,10 +1,10 @@
-// best_wide: one product of halves whose rows are maps and whose columns are pixels.
+// best_wide: one product of halves, with maps as rows and pixels as columns.
 //
-// After best_single: weights are the left operand and pixels the right one, both where they lie in
-// shared memory, so that no thread loads an operand. The product of 24 maps at both rows of a pair
-// by the pixels of 5 pairs is 168 columns wide, where those of best_single are 24 wide and cost
-// the tensor cores twice their share. Images come in by bulk copies of 4 channels. A warpgroup has
-// the tensor cores for itself while the others store their sums.
+// After best_single: weights are the left operand and pixels the right one, both in shared memory,
+// so that no thread loads an operand. The product of 24 maps at both rows of a pair by the pixels
+// of 5 pairs has 168 columns; those of best_single have 24, which use only half of the tensor
+// cores' rate. Images are loaded by bulk copies of 4 channels. Warpgroups take turns at the tensor
+// cores, while the others store their sums.
 // block b -> images b, b + gridDim.x, ...   warpgroup -> 5 pairs of rows x all maps
 // Per output: 64 / 48 * 168 / 145 * 16 ceil(K (K / 2 + 1) C / 8) multiply-adds of tensor cores.
 
@@ -19,23 +19,23 @@
 #include "mbarrier.cuh"
 #include "single.cuh"
 
-// A pair of rows out is made of PLACES pairs in, each K units of each 4 channels. A step of the
-// product is two units; the last one may have no weight.
+// A pair of output rows depends on PLACES input pairs, each K units for every 4 channels. A step
+// of the product is two units; the last one may have zero weights.
 constexpr int PLACES = K / 2 + 1, UNITS = GROUPS * PLACES * K, STEPS = tiles(UNITS, 2);
 
-// A band is 5 pairs out and a warpgroup's; its columns run on from pair to pair.
+// A band is 5 pairs of output rows, for one warpgroup; its columns continue from pair to pair.
 constexpr int BANDS = 3, BAND = tiles(H_out, 2) / BANDS, COLUMNS = 168, SUMS = COLUMNS / 2;
 static_assert(8 * tiles(BAND * W, 8) == COLUMNS && 2 * BAND * BANDS >= H_out, "other bands");
 static_assert(M == 24 && C % 4 == 0 && K % 2 == 1, "not served");
 
 constexpr int WARPS = 16, MULTIPLIERS = 4 * BANDS, CONVERTERS = 3;
 constexpr int MULTIPLYING = 32 * MULTIPLIERS, CONVERTING = 32 * CONVERTERS;
-constexpr int UNITS_EACH = tiles(POSITIONS, CONVERTING); // of a group, for a converting thread
-constexpr int AHEAD = 2; // images that are asked for before they are read
+constexpr int UNITS_EACH = tiles(POSITIONS, CONVERTING); // of a group, per converting thread
+constexpr int AHEAD = 2; // images prefetched before they are read
 
-// Shared memory, in bytes: an image and a third of them out, two images in, some groups of 4
-// channels as they come with the rest of their 16-byte pieces, the weights. Those come in through
-// the place of the images out.
+// Shared memory, in bytes: 4/3 output images, two input images, some groups of 4 channels as loaded
+// with the rest of their 16-byte pieces, and the weights, which are loaded through the space of the
+// output images.
 constexpr int THIRD_BYTES = 4 * 8 * PIXELS_OUT, THIRDS = 4;
 constexpr int GROUP_BYTES = 4 * H * W * (int)sizeof(stored), GROUPS_AHEAD = STORED_HALF ? 4 : 2;
 constexpr int PLACE_BYTES = 16 * tiles(GROUP_BYTES + 15, 16);
@@ -46,32 +46,32 @@ constexpr int PACKED_AT = 128 * tiles(COME_AT + GROUPS_AHEAD * PLACE_BYTES, 128)
 constexpr int SMALL_AT = PACKED_AT + 2 * STEPS * UNIT_BYTES;
 
 struct Range {       // of an image in shared memory
-    int scale;       // exponent of what brings halves back, or DIRECT
-    int exponent;    // of the largest number
+    int scale;       // exponent that undoes the image's scale, or DIRECT
+    int exponent;    // of the largest value
     u32 largest[15]; // of each converting warp
 };
 
 struct Small {
-    Barrier filled[2], emptied[2];            // of the images in
-    Barrier computed[THIRDS], copied[THIRDS]; // of the thirds of images out
-    Barrier come[GROUPS_AHEAD];               // of the groups as they come
-    Range range[2];                           // of the images in
+    Barrier filled[2], emptied[2];            // of the input images
+    Barrier computed[THIRDS], copied[THIRDS]; // of the thirds of output images
+    Barrier come[GROUPS_AHEAD];               // of the groups being loaded
+    Range range[2];                           // of the input images
     u32 largest_weight[16];
 };
-// A product reads 64 rows where 48 are, for nothing: with the last weights up to 512 bytes behind
-// them, which the launch has room for.
+// A product reads 64 rows, of which 48 are used: with the last weights up to 512 bytes beyond
+// them, which the launch allocates.
 static_assert(sizeof(Small) <= 512 && 2 * UNIT_BYTES + 512 == 64 * 32, "the last rows");
 
 // --- the warps that read and convert ---------------------------------------------------------
 
-// Whether all 16-byte pieces that hold a number of the image are whole within x.
+// Whether all 16-byte pieces that contain an element of the image are within x.
 __device__ __forceinline__ bool whole(const stored *x, int b, int B)
 {
     const u64 from = (u64)x, to = (u64)(x + (size_t)B * FLOATS_IN);
     return (b > 0 || from % 16 == 0) && (b + 1 < B || to % 16 == 0);
 }
 
-struct Turn { // a group of 4 channels among those that come, and the place where it does
+struct Turn { // the index and buffer of a group of 4 channels being loaded
     int b, group, place, phase;
 };
 
@@ -83,7 +83,7 @@ __device__ __forceinline__ void next_place(Turn &turn)
     }
 }
 
-// Asks for the next group, whose place is free.
+// Start loading the next group to its buffer, which is free.
 __device__ __forceinline__ void ask(Turn &turn, unsigned char *shared, Small &small,
                                     const stored *x, int B)
 {
@@ -115,7 +115,7 @@ __device__ __forceinline__ void convert_group(unsigned char *in, const stored *g
     for (int i = 0; i < UNITS_EACH; i++) {
         const int position = min(me + i * CONVERTING, POSITIONS - 1), pair = position / W;
         const stored *first = group + position + pair * W;
-        // Where the second row is beyond the image, only outputs that nobody stores see it.
+        // If the second row is beyond the image, only outputs that are not stored depend on it.
         const int next = H % 2 == 0 || 2 * pair + 1 < H ? W : 0;
 #pragma unroll
         for (int c = 0; c < 4; c++) {
@@ -131,7 +131,7 @@ __device__ __forceinline__ void convert_group(unsigned char *in, const stored *g
     }
 }
 
-// Returns the size of the warp's largest half.
+// Returns the absolute value of the warp's largest half.
 __device__ __forceinline__ u32 convert_as_it_comes(unsigned char *shared, Small &small,
                                                    unsigned char *in, const stored *image,
                                                    float factor, int me, Turn &come, Turn &asked,
@@ -154,7 +154,7 @@ __device__ __forceinline__ u32 convert_as_it_comes(unsigned char *shared, Small 
     return largest_of_warp(largest);
 }
 
-// The same from global memory, for the rare image that is not whole or is converted again.
+// The same from global memory, for an image with incomplete pieces or one that is converted again.
 __device__ __noinline__ u32 convert_image(unsigned char *in, const stored *image, float factor,
                                           int me)
 {
@@ -165,8 +165,8 @@ __device__ __noinline__ u32 convert_image(unsigned char *in, const stored *image
     return largest_of_warp(largest);
 }
 
-// Notes the range of a converted image by its largest half; converts it again where that does not
-// fit, by a scale that serves the next image too.
+// Stores the range of a converted image by its largest half; if that does not fit, converts it
+// again, with a scale that is kept for the next image.
 __device__ __forceinline__ void settle(Range &range, u32 largest, int &scale, unsigned char *in,
                                        const stored *image, int me)
 {
@@ -174,11 +174,11 @@ __device__ __forceinline__ void settle(Range &range, u32 largest, int &scale, un
 #if STORED_HALF
     int exponent = exponent_of(largest);
 #else
-    // Halves keep a float's 11 leading bits where the largest is in 2^-2 ... 2^15.
+    // Halves keep 11 bits of floats if the largest is in 2^-2 ... 2^15.
     int exponent = (int)(largest >> 10) - 15 - scale;
     if (largest < 13 << 10 || largest >= 30 << 10) {
         largest = largest_stored<CONVERTERS>(image, me);
-        sync(1, CONVERTING); // all have read what is written next
+        sync(1, CONVERTING); // all have read `largest`
         largest = largest_of_all<CONVERTERS>(range.largest, largest, me);
         exponent = exponent_of(largest);
         if (largest && largest < NOT_FINITE) {
@@ -201,7 +201,7 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
         for (int i = 0; i < GROUPS_AHEAD; i++)
             ask(asked, shared, small, x, B);
     __syncwarp();
-    int scale = 0; // exponent of the factor: the last image's serves the next, if it can
+    int scale = 0; // exponent of the factor, initially that of the last image
     for (int b = blockIdx.x, n = 0; b < B; b += gridDim.x, n++) {
         const int side = n & 1;
         const stored *image = x + (size_t)b * FLOATS_IN;
@@ -221,12 +221,12 @@ __device__ __forceinline__ void convert_images(unsigned char *shared, Small &sma
 
 // --- the warps that multiply -----------------------------------------------------------------
 
-// The map and the row of its pair that a row of the product is: a warp has a third of the maps.
+// The map and the row of its pair for a row of the product: a warp has a third of the maps.
 __device__ __forceinline__ int map_of(int row) { return row / 16 * 8 + row % 8; }
 __device__ __forceinline__ int second_of(int row) { return row / 8 % 2; }
 
-// Brings the weights to where and as the products want them: for each unit 6 x 8 rows of halves.
-// Returns the exponents of their scale and their largest.
+// Converts the weights to the operand's layout: for each unit 6 x 8 rows of halves. Returns the
+// exponents of their scale and their largest value.
 __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small, const stored *k)
 {
     const int me = threadIdx.x;
@@ -255,8 +255,8 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
     return make_int2(scale, largest < NOT_FINITE ? exponent : DIRECT);
 }
 
-// Whether no scale brings sums back into the range of floats; weights: the exponents of their
-// scale and their largest.
+// Whether no scale brings sums to the range of floats; weights: the exponents of their scale and
+// their largest value.
 __device__ __forceinline__ bool beyond(const Range &range, int2 weights)
 {
     const int scale = range.scale - weights.x;
@@ -278,7 +278,7 @@ __device__ __forceinline__ void multiply(float (&s)[SUMS], u64 a, u64 b, int add
         : "l"(a), "l"(b), "r"(add));
 }
 
-// Where a unit of the band's first pixel lies, in units.
+// The offset of a unit of the band's first pixel, in units.
 __host__ __device__ constexpr int unit_at(int unit)
 {
     return unit / (PLACES * K) * POSITIONS + unit / K % PLACES * W + unit % K;
@@ -297,7 +297,7 @@ __device__ __forceinline__ void multiply_band(float (&sums)[SUMS], u64 weights, 
     commit();
 }
 
-// Waits until what was in the place of a block's next third has been read.
+// Waits until the buffer of the block's next third has been stored.
 __device__ __forceinline__ void wait_for_place(Small &small, int third)
 {
     wait(&small.copied[third % THIRDS], third / THIRDS & 1 ^ 1);
@@ -311,7 +311,7 @@ __device__ __forceinline__ void store_if(bool wanted, u32 to, float v) // withou
                  : "memory");
 }
 
-// to: where the thread's first sum lies; even: whether the band's last pair has a second row.
+// to: the address of the thread's first sum; even: whether the band's last pair has a second row.
 __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], u32 to, bool even,
                                            float factor)
 {
@@ -319,7 +319,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], u32 to, bo
 #pragma unroll
     for (int i = 0; i < SUMS; i++) {
         const int first = i / 4 * 8 + i % 2, second = i / 2 % 2, pair = first / W;
-        // A thread's column is up to 6 from the first: beyond the output, or of the next pair.
+        // A thread's columns extend up to 6 beyond the first: past the output, or to the next pair.
         const bool inside = first % W + 6 < W_out;
         const bool next = !inside && first + quarter >= (pair + 1) * W;
         const int column = first + quarter - (pair + next) * W;
@@ -327,7 +327,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], u32 to, bo
         const bool last = second && H_out % 2 && pair + next + 1 == BAND;
         const u32 place = to + 4 * (first + (pair + next) * (2 * W_out - W) + second * W_out);
         store_if(there && (!last || even), place,
-                 STORED_HALF ? sums[i] : sums[i] * factor); // halves are not scaled
+                 STORED_HALF ? sums[i] : sums[i] * factor); // stored halves are not scaled
     }
 }
 
@@ -337,7 +337,7 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
     const int band = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const bool stores = 16 * warp < 2 * M;
     const int2 exponents = load_weights(shared, small, k);
-    // Operands' descriptors: 128 bytes to the next 8 rows or columns, so many to the other unit.
+    // Operands' descriptors: 128 bytes to the next 8 rows or columns, UNIT_BYTES to the other unit.
     const u64 by_8 = (u64)(128 / 16) << 32;
     const u64 weights = (u64)(shared_address(shared + PACKED_AT) >> 4) |
                         (u64)(UNIT_BYTES / 16) << 16 | by_8;
@@ -348,7 +348,7 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
         const float factor = power(direct ? 0 : small.range[side].scale - exponents.x);
         const u32 in = shared_address(shared + IN_AT + side * IN_BYTES);
         float sums[SUMS];
-        // Bands take turns at the tensor cores.
+        // Warpgroups take turns at the tensor cores.
         if (n || band)
             sync(3 + band, 256);
         if (!direct)
@@ -358,7 +358,7 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
         finish<0>();
 #pragma unroll
         for (int i = 0; i < SUMS; i++)
-            asm volatile("" : "+f"(sums[i])::"memory"); // nothing is done with sums before
+            asm volatile("" : "+f"(sums[i])::"memory"); // prevents earlier use of the sums
         if (lane == 0)
             arrive(&small.emptied[side]);
         const int third = n * (M / 8) + warp;
@@ -392,7 +392,7 @@ __device__ __forceinline__ void multiply_images(unsigned char *shared, Small &sm
 __device__ __forceinline__ void store_images(unsigned char *shared, Small &small, float *y,
                                              const stored *x, int B)
 {
-    for (int i = 1; i < AHEAD; i++) // the first comes by itself
+    for (int i = 1; i < AHEAD; i++) // the first is loaded directly
         ask_for(x, blockIdx.x + i * gridDim.x, B);
     int third = 0;
     for (int b = blockIdx.x; b < B; b += gridDim.x) {

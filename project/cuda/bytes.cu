@@ -1,4 +1,4 @@
-// bytes: the pixels of the images, uploaded as bytes, become floats.
+// bytes: convert the images' pixels from bytes to floats.
 //
 // thread t of block (n, b) -> y[b][n * THREADS + t]
 // Per output: one byte read, four written.

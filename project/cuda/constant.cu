@@ -1,7 +1,7 @@
-// constant: the weights in constant memory, whose cache serves a whole warp at once.
+// constant: the weights in constant memory, whose cache broadcasts to a whole warp.
 //
 // After tiled: all threads of a block read the same weight at the same time. The weights
-// are copied into `weights` before each launch; 64 KiB hold WEIGHTS of them, no more.
+// are copied to `weights` before each launch; 64 KiB hold at most WEIGHTS of them.
 // thread (tx, ty) of block (m, tile, b) -> y[b][m][h][w], h and w inside the tile
 // Per output: as tiled, without a load from global memory per weight.
 

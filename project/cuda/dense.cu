@@ -1,7 +1,7 @@
-// dense: y = x weights^T + bias, a matrix product by tiles in shared memory and registers.
+// dense: y = x weights^T + bias, a tiled matrix product in shared memory and registers.
 //
-// A block of 16 x 16 threads computes ROWS images x COLUMNS outputs. It walks along the
-// inputs DEPTH at a time; what comes next is already on its way into registers.
+// A block of 16 x 16 threads computes ROWS images x COLUMNS outputs, over DEPTH inputs at
+// a time; those of the next step are loaded to registers meanwhile.
 // thread (tx, ty) -> images ty + 16 i, outputs tx + 16 j of the block's tile
 // Per multiply-add: (1 / ROWS + 1 / COLUMNS) floats from global memory.
 
@@ -11,10 +11,10 @@
 
 constexpr int SIDE = 16;
 constexpr int THREADS = SIDE * SIDE;
-constexpr int PAD = 2;  // with it, a warp that stores a tile meets every bank once
+constexpr int PAD = 2;  // avoids bank conflicts when a warp stores a tile
 static_assert(DEPTH == SIDE && ROWS % SIDE == 0 && COLUMNS % SIDE == 0);
 
-// Fetch this thread's share of rows [first, first + N) at inputs [from, from + DEPTH).
+// Load this thread's share of rows [first, first + N) at inputs [from, from + DEPTH).
 template <int N>
 __device__ void fetch(float (&held)[N / SIDE], const float *__restrict__ matrix,
                       int first, int rows, int from, int inputs)

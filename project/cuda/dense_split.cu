@@ -1,13 +1,13 @@
-// dense_split: y = x weights^T on tensor cores, each factor split into two halves
+// dense_split: y = x weights^T on tensor cores, with operands split into two halves
 //
-// A number is the sum of two of half precision behind a power of two; three of the four products
-// of such sums matter. Two warpgroups multiply 64 images each by 160 outputs: their x comes from
-// shared memory through registers, where it is split; the weights, split and laid out before,
-// lie in shared memory as wgmma reads them. A third warpgroup copies both there.
-// All inputs of a tile of images, tile after tile, are one line of work that is cut evenly among
-// the blocks; what a block has of a tile is written apart, to be added in a fixed order.
-// Per multiply-add: three of half precision. A chain of products ends after CHAIN pieces in a
-// sum in registers: the tensor cores' own sums are cut, not rounded.
+// A scaled operand is the sum of two halves; three of the four products of these are computed. Two
+// warpgroups multiply 64 images each by 160 outputs: x is read from shared memory to registers and
+// split there; the weights, split and packed by the host, are in shared memory in wgmma's layout. A
+// third warpgroup copies both to shared memory.
+// The chunks of inputs of all tiles of images are divided evenly among the blocks; the partial sums
+// of a tile are stored separately, to be added in a fixed order.
+// Per multiply-add: three of half precision. After CHAIN chunks, sums are added to others in
+// registers, since tensor cores truncate their sums.
 
 #if !defined(STAGES) || !defined(OUTPUTS) || !defined(DEPTH) || !defined(CHAIN)
 #error "STAGES, OUTPUTS, DEPTH and CHAIN are set by project/forward.py"
@@ -25,11 +25,11 @@ constexpr int HALF_BYTES = OUTPUTS * DEPTH * 2, WEIGHT_BYTES = 2 * HALF_BYTES;
 constexpr int STAGE_BYTES = X_BYTES + WEIGHT_BYTES;
 constexpr int STEPS = DEPTH / 16;
 constexpr int WARPGROUP = 128, CONSUMERS = 2, THREADS = (CONSUMERS + 1) * WARPGROUP;
-constexpr int UNITS = DEPTH / 4;  // of 16 bytes, which a thread copies
+constexpr int UNITS = DEPTH / 4;  // units of 16 bytes, which a thread copies
 constexpr int STRIDE = WARPGROUP / UNITS, LINES = TILE / STRIDE;
 static_assert(OUTPUTS == 160 && DEPTH == 32 && CHAIN % 2 == 0);
 
-// Copy weights, and arrive with as many bytes.
+// Copy weights; the barrier expects their bytes.
 __device__ void copy(unsigned to, const void *from, unsigned bytes, unsigned barrier)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
@@ -52,7 +52,7 @@ __device__ void arrive_after_copies(unsigned barrier)
                  : "memory");
 }
 
-// Say where 16 inputs' weights lie: bricks of 8 outputs x 16 bytes, the outputs first.
+// wgmma's descriptor of 16 inputs' weights: core matrices of 8 outputs x 16 bytes.
 __device__ unsigned long long described(unsigned address)
 {
     constexpr unsigned long long along_depth = OUTPUTS * 16 / 16, along_outputs = 128 / 16;
@@ -114,7 +114,7 @@ struct Line {  // a block's share of the work
     }
 };
 
-// Units 0 to 3 and 4 to 7 of odd images change places: so two neighbours meet all banks.
+// Units 0 to 3 and 4 to 7 of odd images are swapped, to avoid bank conflicts.
 __device__ int placed(int unit, int image)
 {
     return 16 * (unit ^ image % 2 * 4);
@@ -151,17 +151,17 @@ struct Multiplier {
     Line line;
     const unsigned char *memory;  // the stages
     float *parts;
-    int block, each;  // pieces of a block
-    int row, t;       // the thread's first image of the tile, its place among four
+    int block, each;  // chunks per block
+    int row, t;       // the thread's first image of the tile, its index among four
     float up, down;
     float sums[80], chain[80];
 
-    // Wait for piece n, and split this thread's numbers of it.
+    // Wait for chunk n, and split this thread's elements of it.
     __device__ void take(Split &a, int n, int chunk)
     {
         wait(line.filled(n), n / STAGES & 1);
         const unsigned char *from = memory + n % STAGES * STAGE_BYTES + row * PITCH;
-        // Behind the last input there is something else, or nothing.
+        // Memory beyond the last input is undefined.
         const int left = chunk + 1 < line.chunks ? DEPTH : line.inputs - chunk * DEPTH - 4 * t;
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
@@ -176,7 +176,7 @@ struct Multiplier {
             }
     }
 
-    // Begin to multiply piece n: a chain of its own, or `add` to the one that is there.
+    // Start the products of chunk n; `add` to the current sums or start new ones.
     __device__ void begin(const Split &a, int n, int add)
     {
         const unsigned w = line.stage(n) + X_BYTES;
@@ -204,8 +204,8 @@ struct Multiplier {
             arrive(line.freed(n));
     }
 
-    // Multiply COUNT pieces from n on, of which the first is in `a`; leave there what follows.
-    // While a piece is multiplied, the next one is split.
+    // Multiply COUNT chunks starting at n, the first of which is in `a`; leave the next one there.
+    // While a chunk is multiplied, the next one is split.
     template <int COUNT> __device__ void run(Split &a, Split &b, int n)
     {
         begin(a, n, 0);

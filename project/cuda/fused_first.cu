@@ -1,11 +1,11 @@
-// fused_first: convolution of byte images, 2 x 2 pooling and tanh in one, on tensor cores
+// fused_first: convolution of byte images, 2 x 2 max pooling and tanh, on tensor cores
 //
-// tanh never falls, so the largest of four is taken first, and a quarter of the tanh is left.
-// A product's 16 rows of weights are 4 maps x 4 columns: those of one map, shifted. Its columns
-// are 8 places of four output columns, its depth the pixels that a place sees; pixels of one
-// row lower give a window's other row. So all four of a window come to one thread.
+// tanh is monotonic, so pooling comes first, and only a quarter of tanh is computed. A
+// product's 16 rows of weights are 4 maps x 4 columns, shifted copies of one map. Its columns
+// are 8 places of four output columns each, its depth the pixels that a place needs; the pixels
+// of the next row give a window's other row. So one thread has all four sums of a window.
 // Bytes are exact in half precision; weights are split into two halves: two products.
-// warp -> 4 maps, and every so many-th 8 * AT_ONCE places of image blockIdx.x, + gridDim.x, ...
+// warp -> 4 maps of 8 * AT_ONCE places at a time of image blockIdx.x, + gridDim.x, ...
 // Per output: 4 bytes written, whole images in one bulk copy; pixels are read once.
 
 #if !defined(SHAPE_H) || !defined(SHAPE_W) || !defined(SHAPE_M) || !defined(SHAPE_K)
@@ -25,13 +25,13 @@ constexpr int FOURS = (COLUMNS + 1) / 2;  // places of four output columns in a 
 constexpr int PLACES = ROWS * FOURS;
 constexpr int GROUPS = (SHAPE_M + 3) / 4;
 constexpr int THREADS = 32 * GROUPS * WARPS_PER_GROUP;
-constexpr int PAIRS = (SHAPE_K + 3) / 2;  // of pixels in a row that a place sees
+constexpr int PAIRS = (SHAPE_K + 3) / 2;  // pairs of pixels in a row that a place needs
 constexpr int DEPTH = SHAPE_K * PAIRS;
 constexpr int STEPS = (DEPTH + 7) / 8;
-constexpr bool HALF_STEP = DEPTH % 8 > 0 && DEPTH % 8 <= 4;  // the last one is
+constexpr bool HALF_STEP = DEPTH % 8 > 0 && DEPTH % 8 <= 4;  // the last step is half
 constexpr int PIXELS = SHAPE_H * SHAPE_W, WORDS = (PIXELS + 3) / 4;
 constexpr int HELD = (WORDS + THREADS - 1) / THREADS;
-constexpr int IMAGE = 2 * ((PIXELS + 16 + 15) / 16 * 16);  // bytes; behind are zeros, read too
+constexpr int IMAGE = 2 * ((PIXELS + 16 + 15) / 16 * 16);  // bytes, with zeros at the end
 constexpr int TURNS = (PLACES + 8 * AT_ONCE - 1) / (8 * AT_ONCE);
 constexpr int LISTED = 8 * AT_ONCE * TURNS;
 constexpr int MAP = ROWS * COLUMNS, OUTPUTS = SHAPE_M * MAP;
@@ -39,7 +39,7 @@ constexpr unsigned NONE = 0xFFFF;
 static_assert(MAP < NONE && PIXELS % 4 == 0 && OUTPUTS % 4 == 0);
 static_assert(SHAPE_K % 2 == 1 && SHAPE_W % 2 == 0);
 
-// Right to 2e-7 of the largest, and near zero to two last bits: there a polynomial.
+// tanh with an absolute error of 2e-7; near zero a polynomial with an error of two ulp.
 __device__ float hyperbolic_tangent(float sum, float down)
 {
     const float x = sum * down, s = x * x;
@@ -78,7 +78,7 @@ __device__ void multiply_half(float (&d)[4], const unsigned (&a)[4], const unsig
         : "r"(a[0]), "r"(a[1]), "r"(b[0]));
 }
 
-// The power of two that brings the largest weight just under 2^15.
+// The power of two that scales the largest weight to just below 2^15.
 __device__ int exponent_of(const float *k)
 {
     __shared__ float largest[THREADS / 32];
@@ -95,7 +95,7 @@ __device__ int exponent_of(const float *k)
     return max(-126, min(126, 14 + 127 - (__float_as_int(most) >> 23)));
 }
 
-// Say of each place where its pixels begin, in bytes, and where its two outputs in a map are.
+// Tabulate each place's first pixel, in bytes, and its two outputs in a map.
 __device__ void list_places(int *sources, unsigned *targets)
 {
     for (int place = threadIdx.x; place < LISTED; place += THREADS) {
@@ -107,11 +107,11 @@ __device__ void list_places(int *sources, unsigned *targets)
     }
 }
 
-struct Weights {  // of a thread: rows g and g + 8 are two neighbours' outputs
+struct Weights {  // a thread's: rows g and g + 8 are of neighbouring outputs
     unsigned high[STEPS][4], low[STEPS][4];
-    int at[STEPS][2];  // where the pixels are that they meet, in bytes
+    int at[STEPS][2];  // offsets of their pixels, in bytes
 
-    // The weight at a pair of pixels, its first or second one, for an output `right` of the place.
+    // The weight of a pair's first or second pixel, for output column `right` of the place.
     static __device__ float weight(const float *k, int map, int right, int pair, int second)
     {
         const int row = pair / PAIRS, column = pair % PAIRS * 2 + second - right;
@@ -139,7 +139,7 @@ struct Weights {  // of a thread: rows g and g + 8 are two neighbours' outputs
             }
     }
 
-    // Add step s of 8 places, whose pixels are at `seen`, to an output row's sums.
+    // Add step s of 8 places, with pixels at `seen`, to an output row's sums.
     __device__ void add(float (&sums)[4], int s, const char *seen) const
     {
         const bool half = HALF_STEP && s == STEPS - 1;
@@ -156,7 +156,7 @@ struct Weights {  // of a thread: rows g and g + 8 are two neighbours' outputs
     }
 };
 
-struct Pixels {  // a thread's share of an image on its way
+struct Pixels {  // a thread's share of an image being loaded
     unsigned held[HELD];
 
     __device__ void fetch(const unsigned char *x, int image, int images)
@@ -168,7 +168,7 @@ struct Pixels {  // a thread's share of an image on its way
                 held[i] = words[word];
     }
 
-    // As halves: a byte under 0x64 is 1024 more than the byte.
+    // Convert to halves: 0x6400 + byte is the half 1024 + byte.
     __device__ void store(char *to) const
     {
         const __half2 base = __half2half2(__ushort_as_half(0x6400));
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     fused_first(float *__restrict__ y, const unsigned char *__restrict__ x,
                 const float *__restrict__ k, int images)
 {
-    extern __shared__ __align__(128) float pooled[];  // of two images, then their pixels
+    extern __shared__ __align__(128) float pooled[];  // of two images, followed by their pixels
     __shared__ int sources[LISTED];
     __shared__ __align__(8) unsigned targets[LISTED];
     char *const image = reinterpret_cast<char *>(pooled + 2 * OUTPUTS);
@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     Weights weights;
     weights.split(k, map, g % 2 * 2, t, power_of_two(exponent));
     unsigned mine = shared_address(pooled + map * MAP);
-    asm("" : "+r"(mine));  // else it is computed again for every store
+    asm("" : "+r"(mine));  // otherwise the compiler computes it again for every store
     const unsigned limit = map < SHAPE_M ? NONE : 0, which = g % 2 ? 0x4432 : 0x4410;
 
     Pixels next;
@@ -247,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 }
             }
         }
-        // The other buffer has left before anyone writes there again.
+        // Wait until the other buffer is stored before it is written again.
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         if (threadIdx.x == 0)
             asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");

@@ -1,9 +1,9 @@
-// fused_last: the parts of the hidden numbers added, bias, tanh, the last sums and softmax
+// fused_last: add the hidden layer's partial sums and bias, tanh, the last layer and softmax
 //
-// warp -> images warp, + warps, ...; a lane has every 32nd hidden number and its weights.
-// Parts are added in the order of the inputs. The largest score is taken off the scores, so
-// that no exponential overflows.
-// Per image: its parts read once, CLASSES floats written.
+// warp -> images warp, + warps, ...; a lane has every 32nd hidden output and its weights.
+// Partial sums are added in a fixed order. The largest score is subtracted, so that no
+// exponential overflows.
+// Per image: its partial sums are read once, CLASSES floats are written.
 
 #if !defined(HIDDEN) || !defined(PITCH) || !defined(CLASSES)
 #error "HIDDEN, PITCH and CLASSES are set by project/forward.py"
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(256)
         const long long from = (long long)(n / tile) * chunks;
         const int count = (int)((from + chunks - 1) / pieces_of - from / pieces_of) + 1;
         float hidden[EACH] = {};
-        // Few images have many parts; several are on their way at a time.
+        // Few images have many partial sums, of which several are loaded at a time.
 #pragma unroll 8
         for (int part = 0; part < count; part++) {
             const float *row = parts + ((size_t)part * images + n) * PITCH;

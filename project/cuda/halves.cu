@@ -1,4 +1,4 @@
-// halves: numbers become half precision, as the class of convolutions reads them.
+// halves: convert floats to half precision, for convolutions of class half.
 //
 // thread t of block (n, b) -> y[b][n * THREADS + t]
 // Per output: four bytes read, two written.

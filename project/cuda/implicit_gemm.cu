@@ -1,8 +1,9 @@
-// implicit_gemm: multiply by the unrolled matrix without ever storing it.
+// implicit_gemm: multiply by the unrolled matrix without storing it.
 //
-// After register_gemm: element (d, n) of the matrix is x[start of n + offset of d], so
-// it is read there; neighbours read neighbours, and the first-level cache serves the
-// K K fold repetition. The weights of CHANNELS channels are staged at a time. All sizes are known when compiling: offsets become constants.
+// After register_gemm: element (d, n) of the matrix is x[start of n + offset of d], so it
+// is read from x. Loads are coalesced, and the repeated reads hit the L1 cache. The weights
+// of CHANNELS channels are in shared memory at a time. All sizes, and so offsets, are
+// constants.
 // thread t of block (i, j) -> maps MAPS j + 0.. of pixels THREADS (PIXELS i + 0..) + t
 // Per output: C K K (1 / MAPS + 1 / PIXELS) loads, C K K multiply-adds; no scratch.
 
@@ -16,7 +17,7 @@
 
 constexpr int M = SHAPE_M, C = SHAPE_C, H = SHAPE_H, W = SHAPE_W, K = SHAPE_K;
 constexpr int W_OUT = W - K + 1, OUT = (H - K + 1) * W_OUT;
-constexpr int PADDED = (MAPS + 3) / 4 * 4;  // four weights are one load
+constexpr int PADDED = (MAPS + 3) / 4 * 4;  // four weights per load
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv_implicit_gemm(float *__restrict__ y, const float *__restrict__ x,

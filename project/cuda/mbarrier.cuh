@@ -1,5 +1,5 @@
-// Barriers in shared memory that a thread waits for by their phase, for kernels whose warps
-// have roles (PTX ISA, mbarrier); a barrier is named by a pointer or by its shared address.
+// mbarriers in shared memory (PTX ISA, mbarrier), for kernels with specialised warps; a
+// barrier is passed as a pointer or as its shared address.
 
 using Barrier = unsigned long long;
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ void expect(unsigned barrier, int arrivals)
                  : "memory");
 }
 
-// Who arrives lets those who wait see what it wrote before; no other thread's work.
+// An arrival releases only the arriving thread's own writes.
 __device__ __forceinline__ void arrive(unsigned barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -32,7 +32,7 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned phase)
                  : "memory");
 }
 
-// After expect, before another thread arrives.
+// Call it after expect, before another thread arrives.
 __device__ __forceinline__ void expected()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -1,8 +1,8 @@
-// naive: one thread per output pixel, straight from the formula.
+// naive: one thread per output pixel, directly by the formula.
 //
-// First step of the ladder. A block computes TILE x TILE pixels of one map of one image.
+// The first step of the ladder. A block computes TILE x TILE pixels of a map of an image.
 // thread (tx, ty) of block (m, tile, b) -> y[b][m][h][w], h and w inside the tile
-// Per output: 2 C K K loads from global memory (caches serve most), C K K multiply-adds.
+// Per output: 2 C K K loads from global memory (most hit caches), C K K multiply-adds.
 
 #ifndef TILE
 #error "TILE is set by project/ladder.py"

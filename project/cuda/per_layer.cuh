@@ -1,12 +1,12 @@
-// Copies into shared memory that go on while a block computes, for the kernels per_layer.
+// Asynchronous copies to shared memory, for the kernels per_layer.
 
-// Copy 1, 2 or 4 floats; aligned to as many.
+// Copy 1, 2 or 4 floats, aligned to their size.
 template <int FLOATS>
 __device__ __forceinline__ void copy(float *to, const float *from)
 {
 #if __CUDA_ARCH__ >= 800
     const unsigned there = (unsigned)__cvta_generic_to_shared(to);
-    if (FLOATS == 4)  // past the first cache, where weights shall stay
+    if (FLOATS == 4)  // bypass the L1 cache, to keep weights there
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(there), "l"(from)
                      : "memory");
     else

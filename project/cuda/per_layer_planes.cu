@@ -1,9 +1,9 @@
-// per_layer_planes: direct, and bound by the bytes of y: whole planes are stored at once.
+// per_layer_planes: a direct convolution, bound by writing y: stores whole planes at once.
 //
 // After register_gemm: a thread keeps MAPS maps of WIDE pixels of a row in registers, so
-// that WIDE + K - 1 loads serve MAPS WIDE K multiply-adds; their other factor is uniform,
-// an operand from constant memory. Planes lie a fraction of a sector apart, so a block
-// stages all of MAPS planes (or bands of ROWS rows) and stores them in one piece.
+// that WIDE + K - 1 loads are used for MAPS WIDE K multiply-adds, whose weights are uniform
+// operands from constant memory. Planes are not aligned to sectors, so a block collects MAPS
+// planes (or bands of ROWS rows) in shared memory and stores them in one copy.
 // thread t of a block -> pixels WIDE (t % STRIPS) + 0.. of row t / STRIPS, MAPS maps
 // Per output: C K (1 + (K - 1) / WIDE) / MAPS loads, C K K multiply-adds.
 
@@ -22,14 +22,14 @@ constexpr int H_OUT = H - K + 1, W_OUT = W - K + 1;
 constexpr int STRIPS = (W_OUT + WIDE - 1) / WIDE, ITEMS = ROWS * STRIPS;
 constexpr int THREADS = (ITEMS + 31) / 32 * 32;
 constexpr int BANDS = (H_OUT + ROWS - 1) / ROWS, HEIGHT = ROWS + K - 1;
-constexpr bool EVEN = BANDS * ROWS == H_OUT;  // all bands are as high
+constexpr bool EVEN = BANDS * ROWS == H_OUT;  // all bands have ROWS rows
 constexpr int PATCH = HEIGHT * W, PLANE = ROWS * W_OUT;
 constexpr bool TWOS = EVEN && H * W % 2 == 0 && ROWS * W % 2 == 0 && PATCH % 2 == 0;
 constexpr bool FOURS = EVEN && H * W % 4 == 0 && ROWS * W % 4 == 0 && PATCH % 4 == 0;
 constexpr int FLOATS = FOURS ? 4 : TWOS ? 2 : 1;
 constexpr int TILE = (PATCH + WIDE + K + 3) / 4 * 4;
 constexpr int GROUPS = (M + MAPS - 1) / MAPS, LAST = M - (GROUPS - 1) * MAPS;
-// Stores in bulk are of 16 bytes and multiples.
+// The size of bulk stores is a multiple of 16 bytes.
 [[maybe_unused]] constexpr bool BULK =
     BANDS == 1 ? MAPS * PLANE % 4 == 0 && LAST * PLANE % 4 == 0
                : EVEN && PLANE % 4 == 0 && H_OUT * W_OUT % 4 == 0;
@@ -37,7 +37,7 @@ constexpr bool PAIRS = WIDE % 2 == 0;
 
 __constant__ float weights[GROUPS * MAPS * C * K * K];
 
-// Copy a channel's rows that a task, which is a band of an image, reaches into.
+// Copy the rows of a channel that a task, a band of an image, needs.
 __device__ __forceinline__ void fetch(float *tile, const float *x, int task, int c)
 {
     const int b = task / BANDS, top = task % BANDS * ROWS;
@@ -48,7 +48,7 @@ __device__ __forceinline__ void fetch(float *tile, const float *x, int task, int
         copy<FLOATS>(tile + FLOATS * i, from + FLOATS * i);
 }
 
-// Add what a channel gives. The weights are those of maps from `first` on.
+// Add a channel's products. The weights are those of maps starting at `first`.
 __device__ __forceinline__ void add(float (&sums)[MAPS][WIDE], const float *from, int first,
                                     int c)
 {
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             float sums[MAPS][WIDE] = {};
 #pragma unroll 1
             for (int c = 0; c < C; c++) {
-                if (C > 1 || first == 0) {  // a single channel stays for all maps
+                if (C > 1 || first == 0) {  // a single channel is loaded once for all maps
                     copied();
                     __syncthreads();
                     const bool last = C == 1 || (c + 1 == C && first + MAPS >= M);

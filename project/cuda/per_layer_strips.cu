@@ -1,11 +1,11 @@
-// per_layer_strips: eight products where a row's strip took twenty, and each exact enough.
+// per_layer_strips: eight multiplications for a strip of a row instead of twenty.
 //
-// After register_gemm: rows are cut in strips of WIDTH outputs. Toom and Cook's scheme
-// takes a strip's eight pixels to eight points (0, 1, -1, 2, -2, 1/2, -1/2, infinity);
-// there a row of weights is one factor a point, and sums over channels and rows of
-// weights are taken before the way back. Weights are lifted to the points in double.
+// After register_gemm: rows are divided into strips of WIDTH outputs. The Toom-Cook method
+// (Winograd) transforms a strip's eight pixels to eight points (0, 1, -1, 2, -2, 1/2, -1/2,
+// infinity), at which a row of weights is one factor per point. Sums over channels and rows
+// of weights are transformed back once. Weights are transformed in double precision.
 // lane of a warp -> a point of one of four strips: ROWS rows of four maps in registers
-// Per output: C K 8 / WIDTH multiply-adds, a fifteenth as many accesses of shared memory.
+// Per output: C K 8 / WIDTH multiply-adds, and 1/15 as many accesses to shared memory.
 
 #if !defined(ROWS) || !defined(GROUPS) || !defined(CHANNELS) || !defined(BLOCKS)
 #error "ROWS, GROUPS, CHANNELS and BLOCKS are set by project/per_layer.py"
@@ -30,7 +30,7 @@ constexpr int HEIGHT = ROWS + K - 1, STEPS = C / CHANNELS;
 constexpr int PATCH = HEIGHT * W, CHUNK = CHANNELS * PATCH;
 constexpr bool WHOLE = ROWS == H_OUT;                     // no bands of rows
 constexpr int FLOATS = WHOLE && CHUNK % 4 == 0 ? 4 : WHOLE && CHUNK % 2 == 0 ? 2 : 1;
-// Strides of shared memory keep a warp's accesses in different banks.
+// The strides avoid bank conflicts within a warp.
 constexpr int RAW = (IMAGES * CHUNK + POINTS + 3) / 4 * 4;
 constexpr int COLUMN = 4 * ((HEIGHT + 3) / 4 | 1), LIFTED = UNITS * POINTS * COLUMN;
 constexpr int LANE = 20, SUMS = 32 * LANE + 32;           // of four rows of a warp
@@ -39,7 +39,7 @@ static_assert(C % CHANNELS == 0 && STEPS > 1, "two steps are on their way");
 
 __device__ float4 lifted_weights[C * PACKED];
 
-// Lift a map's row of weights: [channel][four maps][row][point], maps in swapped pairs.
+// Transform a map's row of weights: [channel][four maps][row][point], maps in swapped pairs.
 extern "C" __global__ void conv_per_layer_strips_pack(const float *__restrict__ k)
 {
     const double point[POINTS] = {0, 1, -1, 2, -2, .5, -.5, 0};
@@ -64,7 +64,7 @@ extern "C" __global__ void conv_per_layer_strips_pack(const float *__restrict__ 
     ((float *)lifted_weights)[i] = sum;
 }
 
-// Copy CHANNELS channels from c on of the images that a task's strips are of.
+// Copy CHANNELS channels starting at c of the images of a task's strips.
 __device__ __forceinline__ void fetch(float *raw, const float *x, int task, int B, int top,
                                       int c)
 {
@@ -91,7 +91,7 @@ __device__ __forceinline__ void fetch(float *raw, const float *x, int task, int 
     }
 }
 
-// Take every row of a task's strips to the points: [channel][strip][point][row].
+// Transform every row of a task's strips to the points: [channel][strip][point][row].
 __device__ __forceinline__ void lift(float *lifted, const float *raw, int task)
 {
     const int begin = task * UNITS % STRIPS;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void lift(float *lifted, const float *raw, int task)
         for (int d = 0; d < CHANNELS; d++, from += PATCH, to += LIFTED) {
             float x[POINTS];
 #pragma unroll
-            for (int i = 0; i < POINTS; i++)  // the last strip reaches beyond the row
+            for (int i = 0; i < POINTS; i++)  // the last strip extends beyond the row
                 x[i] = (STRIPS - 1) * WIDTH + i < W || strip < STRIPS - 1 ? from[i] : 0;
             to[0 * COLUMN] = (x[6] - x[0]) + 5.25f * (x[2] - x[4]);
             to[7 * COLUMN] = (x[7] - x[1]) + 5.25f * (x[3] - x[5]);
@@ -126,7 +126,7 @@ __device__ __forceinline__ void lift(float *lifted, const float *raw, int task)
     }
 }
 
-// Bring the points of a strip's row back: WIDTH outputs, and their size.
+// Transform the points of a strip's row back: WIDTH outputs, and their size.
 __device__ __forceinline__ float lower(float (&out)[WIDTH], const float (&at)[POINTS])
 {
     const float sum1 = at[1] + at[2], sum2 = at[3] + at[4], sum3 = at[5] + at[6];
@@ -145,7 +145,7 @@ __device__ __forceinline__ float lower(float (&out)[WIDTH], const float (&at)[PO
     return all;
 }
 
-// Whether neither an input nor a step on the way was infinite or NaN.
+// Whether no input or intermediate value was infinite or NaN.
 __device__ __forceinline__ bool exact(float size)
 {
     return size <= 1e37f && size >= -1e37f;
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const float4 *column = (const float4 *)(lifted + lane * COLUMN);
     const float4 *at_points = lifted_weights + map / MAPS * K * POINTS + lane % POINTS;
 
-    // A warp's own place to turn from points to outputs: its sums, then its outputs.
+    // A warp's space for the inverse transformation: its sums, then its outputs.
     float *turn = lifted + 2 * CHANNELS * LIFTED + warp * (SUMS + 4 * PLANE);
     float *sums_at = turn + lane * LANE + (lane / 8 + 1) / 2 * 16, *stage = turn + SUMS;
     const int unit = lane / 8, row = lane / 2 % 4, two = lane % 2 * 2;
@@ -200,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int step = 0; step < STEPS; step++) {
             copied();
             __syncthreads();
-            // The step after the next is fetched, the next lifted, this one multiplied.
+            // Load the step after the next, transform the next, multiply this one.
             const int second = step + 1 < STEPS ? task : task + gridDim.x;
             const int third = step + 2 < STEPS ? task : task + gridDim.x;
             if (third < tasks)
@@ -226,9 +226,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                             const int r = four + i - u;
                             if (r < 0 || r >= ROWS)
                                 continue;
-                            // A sum and its weight in registers of different parity are
-                            // read at once: four sums are stored as one, and pairs of
-                            // weights are swapped.
+                            // Registers of different parity can be read in one cycle, so
+                            // pairs of weights are swapped relative to their sums.
                             sums[r][0] += in[i] * weights[u].y;
                             sums[r][1] += in[i] * weights[u].x;
                             sums[r][2] += in[i] * weights[u].w;
@@ -278,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                         stage[m * PLANE + i * STRIDE + lane % LINE];
             }
         }
-        // Infinity, NaN and what is near may come from a neighbour or a factor: afresh.
+        // Infinity or NaN may come from a neighbouring pixel or a factor: compute directly.
         if (__any_sync(~0u, odd)) {
             __syncwarp();
 #pragma unroll 1

@@ -1,7 +1,7 @@
-// pooling: the largest of every 2 x 2 pixels; an odd last row or column is left out.
+// pooling: 2 x 2 max pooling; an odd last row or column is dropped.
 //
 // thread t of block (n, b) -> the pixel n * THREADS + t of all pooled maps of image b
-// Per output: four floats read, one written. A NaN among the four stays one.
+// Per output: four floats read, one written. NaN propagates.
 
 #ifndef THREADS
 #error "THREADS is set by project/layers.py"

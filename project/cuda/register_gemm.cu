@@ -1,8 +1,8 @@
-// register_gemm: each thread keeps the sums of many maps and several pixels in registers.
+// register_gemm: each thread holds the sums of many maps and several pixels in registers.
 //
-// After unroll_gemm: a weight from shared memory serves PIXELS multiply-adds, and an
-// element of the matrix, which one thread alone needs now, serves MAPS: it goes straight
-// to a register. Few maps are all in one thread; more are shared out over blocks.
+// After unroll_gemm: a weight from shared memory is used for PIXELS multiply-adds, and an
+// element of the matrix for MAPS. Only one thread needs that element, so it is loaded to a
+// register. More than MAPS maps are divided among blocks.
 // thread t of block (i, j) -> maps MAPS j + 0.. of pixels THREADS (PIXELS i + 0..) + t
 // Per output: C K K (1 / MAPS + 1 / PIXELS) loads, C K K multiply-adds.
 
@@ -12,7 +12,7 @@
 
 #include "unroll.cuh"
 
-constexpr int PADDED = (MAPS + 3) / 4 * 4;  // four weights are one load
+constexpr int PADDED = (MAPS + 3) / 4 * 4;  // four weights per load
 constexpr int DEPTH = 64;                   // rows of the matrix between two barriers
 
 extern "C" __global__ void conv_register_gemm_unroll(float *__restrict__ matrix,

@@ -1,7 +1,7 @@
 // restrict_unroll: promise the compiler no aliasing, and unroll the loops over K x K.
 //
-// After naive: K is known when compiling, so the window's loops become straight code
-// with constant offsets; __restrict__ lets loads pass stores and go by the read-only path.
+// After naive: K is a constant, so the window's loops are unrolled and offsets are
+// constants; __restrict__ allows reordering of loads and stores, and read-only loads.
 // thread (tx, ty) of block (m, tile, b) -> y[b][m][h][w], h and w inside the tile
 // Per output: the same loads and multiply-adds, a fraction of the address arithmetic.
 

@@ -1,5 +1,5 @@
-// What best_single and best_wide share: images and weights as halves in shared memory, 4 channels
-// of 2 rows side by side, brought into the range of halves by a power of two each.
+// Common code of best_single and best_wide: images and weights as halves in shared memory, with 4
+// channels of 2 rows adjacent, each scaled to the range of halves by a power of two.
 
 typedef unsigned u32;
 typedef unsigned long long u64;
@@ -31,7 +31,7 @@ __device__ __forceinline__ void sync(int name, int threads)
     asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
-// What follows by bulk copy or product sees what was written before.
+// Make earlier writes visible to later bulk copies and tensor cores.
 __device__ __forceinline__ void publish()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -69,7 +69,7 @@ __device__ __forceinline__ float power(int e) // 2^e, for -149 <= e <= 127
     return __uint_as_float(e < -126 ? 1u << (e + 149) : (u32)(e + 127) << 23);
 }
 
-// The size of a number as bits that order sizes, and the exponent of that size.
+// The absolute value of a number as ordered bits, and its exponent.
 #if STORED_HALF
 __device__ __forceinline__ float value(stored v)
 {
@@ -91,7 +91,7 @@ struct Unit { // 4 channels of 2 rows at one column
     stored v[8];
 };
 
-// The unit's halves as an operand: channels 0, 1 of either row, then channels 2, 3.
+// The unit's halves as an operand: channels 0 and 1 of both rows, then channels 2 and 3.
 __device__ __forceinline__ uint4 halves(const Unit &unit, float factor, u32 &largest)
 {
     const stored *v = unit.v;
@@ -115,7 +115,7 @@ __device__ __forceinline__ u32 largest_of_warp(u32 pairs)
     return __reduce_max_sync(~0u, max(pairs & 0xffffu, pairs >> 16));
 }
 
-// Shares the largest of all WARPS converting warps.
+// The largest value of all WARPS converting warps.
 template <int WARPS> __device__ __forceinline__ u32 largest_of_all(u32 *largest, u32 mine, int me)
 {
     if (me % 32 == 0)
@@ -126,7 +126,7 @@ template <int WARPS> __device__ __forceinline__ u32 largest_of_all(u32 *largest,
     return mine;
 }
 
-// The largest of what one of WARPS warps sees of an image in memory.
+// The largest value of one of WARPS warps' share of an image in memory.
 template <int WARPS> __device__ __forceinline__ u32 largest_stored(const stored *image, int me)
 {
     u32 largest = 0;
@@ -136,14 +136,14 @@ template <int WARPS> __device__ __forceinline__ u32 largest_stored(const stored 
     return __reduce_max_sync(~0u, largest);
 }
 
-// Brings the weights into shared memory as they are stored; returns their largest. WARPS take part.
+// Load the weights to shared memory unconverted with WARPS warps; returns the largest.
 template <int WARPS, int EACH = tiles(WEIGHTS, 32 * WARPS)>
 __device__ __forceinline__ u32 load_plain(stored *plain, u32 *largest_weight, const stored *k)
 {
     constexpr int THREADS = 32 * WARPS;
     const int me = threadIdx.x;
     u32 largest = 0;
-    stored mine[EACH]; // all on their way before the first is used
+    stored mine[EACH]; // all loads are issued before the first use
 #pragma unroll
     for (int i = 0; i < WEIGHTS; i += THREADS)
         mine[i / THREADS] = i + me < WEIGHTS ? __ldg(k + i + me) : stored(0);
@@ -162,7 +162,7 @@ __device__ __forceinline__ u32 load_plain(stored *plain, u32 *largest_weight, co
     return largest;
 }
 
-// Asks for an image to be brought nearer, as far as whole 16-byte pieces go.
+// Prefetch the whole 16-byte pieces of an image to the L2 cache.
 __device__ __forceinline__ void ask_for(const stored *x, int b, int B)
 {
     const u64 from = (u64)(x + (size_t)b * FLOATS_IN), first = (from + 15) & ~15ull;
@@ -172,9 +172,9 @@ __device__ __forceinline__ void ask_for(const stored *x, int b, int B)
                      : "memory");
 }
 
-constexpr int DIRECT = 1 << 20; // an exponent that stands for "sum this image directly"
+constexpr int DIRECT = 1 << 20; // an exponent that means "compute this image directly"
 
-// The i-th output of an image by the formula, as what no scale can serve must be.
+// The i-th output of an image directly by the formula, if no scale is suitable.
 __device__ __forceinline__ float direct_sum(const stored *x, const stored *k, int i)
 {
     const int m = i / PIXELS_OUT, h = i % PIXELS_OUT / W_out, w = i % W_out;

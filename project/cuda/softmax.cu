@@ -1,7 +1,7 @@
-// softmax: every image's scores become probabilities, in place.
+// softmax: convert every image's scores to probabilities in place.
 //
-// thread t of block n -> all scores of image n * THREADS + t, of which there are ten
-// Per output: one exponential. The largest score is taken off, so that none overflows.
+// thread t of block n -> all scores (ten) of image n * THREADS + t
+// Per output: one exponential. The largest score is subtracted, so that none overflows.
 
 #ifndef THREADS
 #error "THREADS is set by project/layers.py"

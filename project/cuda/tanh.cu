@@ -1,7 +1,7 @@
-// tanh: the hyperbolic tangent of every number, in place.
+// tanh: apply the hyperbolic tangent in place.
 //
 // thread t of block (n, b) -> y[b][n * THREADS + t]
-// Per output: one float read and written; tanhf is exact to one or two last bits.
+// Per output: one float read and written; the error of tanhf is one or two ulp.
 
 #ifndef THREADS
 #error "THREADS is set by project/layers.py"

@@ -1,23 +1,23 @@
-// An implicit GEMM by mma.sync, for tensor_tf32, tensor_half and tensor_split.
+// An implicit GEMM with mma.sync, for tensor_tf32, tensor_half and tensor_split.
 //
 // A block computes one strip, ROWS output rows of MAPS maps, of every gridDim.z-th image.
-// The strip's input lies in shared memory as words, each a pixel of UNIT channels; the
-// matrix of the GEMM is never made: its element at output pixel n and depth d is the word
-// start(n) + offset(d). A warp multiplies 16 TILES pixels by all maps, 8 words deep at a
-// time. The sums go through shared memory, so that y is written in long runs. Where not
-// all channels fit at once they go in chunks of UNITS words.
+// The strip's input is in shared memory as words, each a pixel of UNIT channels. The matrix
+// of the GEMM is implicit: its element at output pixel n and depth d is the word start(n) +
+// offset(d). A warp multiplies 16 TILES pixels by all maps, 8 words deep at a time. Sums
+// pass through shared memory, so that writes to y are coalesced. If not all channels fit in
+// shared memory, they are computed in chunks of UNITS words.
 //
-// A class of accuracy says what a word is (Input, UNIT, pack), how it is multiplied
-// (PARTS, take, Sum, multiply, total; SPAN, a multiple of 8, is how deep its Sum may
-// go before it is added to others) and which words it cannot serve (exotic: Inf, NaN
-// and what rounds to them): a strip with one of those is computed directly.
+// An accuracy class defines a word (Input, UNIT, pack), its multiplication (PARTS, take,
+// Sum, multiply, total; SPAN, a multiple of 8, is the depth after which Sum is added to the
+// others), and unsupported words (exotic: Inf, NaN and what rounds to them). A strip with
+// an exotic word is computed directly.
 
 constexpr int M = SHAPE_M, C = SHAPE_C, H = SHAPE_H, W = SHAPE_W, K = SHAPE_K;
 constexpr int H_OUT = H - K + 1, W_OUT = W - K + 1, TAPS = K * K;
 constexpr int THREADS = 32 * WARPS;
 constexpr int MAPS = 8 * COLUMNS;
 
-// Sizes of what a block stages. The strides keep a warp's accesses in different banks.
+// Sizes in shared memory. The strides avoid bank conflicts within a warp.
 constexpr int DEPTH = (UNITS * TAPS + 7) / 8 * 8;
 constexpr int PLANE = (ROWS + K - 1) * W;
 constexpr int DEPTH_STRIDE = MAPS % 16 ? MAPS : MAPS + 8;          // 8 or 24 mod 32
@@ -46,7 +46,7 @@ class Strip {
             offsets[d] = d / TAPS * PLANE + d % TAPS / K * W + d % K;
     }
 
-    // Stage a chunk's weights as [depth][map], zeros behind them; tell of exotic ones.
+    // Load a chunk's weights as [depth][map], padded by zeros; report exotic ones.
     __device__ bool stage_weights(const Input *k, int unit, int depth)
     {
         bool exotic = false;
@@ -64,7 +64,7 @@ class Strip {
         return exotic;
     }
 
-    // Stage the strip of a chunk's channels; tell of exotic pixels.
+    // Load the strip of a chunk's channels; report exotic pixels.
     __device__ bool stage_pixels(const Input *image, int unit, int units)
     {
         bool exotic = false;
@@ -80,7 +80,7 @@ class Strip {
         return exotic;
     }
 
-    // Multiply what is staged in [begin, end); write the sums, or add to what is there.
+    // Multiply depths [begin, end); store the sums, or add to the stored ones.
     __device__ void multiply(int begin, int end, bool first)
     {
         const int group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
@@ -94,7 +94,7 @@ class Strip {
             }
             typename Class::Sum acc[TILES][COLUMNS] = {};
             for (int d = begin + member; d < end + member; d += 8) {
-                // Behind the last word, weights are zero; any word there is will do.
+                // Weights after the last word are zero, so any word can be read.
                 const int near = offsets[min(d, end - 1)];
                 const int far = offsets[min(d + 4, end - 1)];
                 unsigned b[COLUMNS][2][Class::PARTS];
@@ -127,7 +127,7 @@ class Strip {
         }
     }
 
-    // Write the sums, a warp a map, each time 128 bytes on a boundary of as many.
+    // Write the sums, one warp per map, in aligned pieces of 128 bytes.
     __device__ void store(float *y) const
     {
         for (int m = threadIdx.x / 32; m < maps; m += WARPS) {
@@ -139,7 +139,7 @@ class Strip {
         }
     }
 
-    // Compute the strip by the formula, as what the class cannot serve must be.
+    // Compute the strip directly by the formula, for exotic words.
     __device__ void compute_directly(float *y, const Input *image, const Input *k) const
     {
         for (int i = threadIdx.x; i < maps * pixels; i += THREADS) {
@@ -169,7 +169,7 @@ __device__ void convolve(float *y, const typename Class::Input *x,
         bool exotic = false;
         for (int unit = 0; unit < ALL; unit += UNITS) {
             const int units = min(UNITS, ALL - unit), depth = units * TAPS;
-            if (UNITS < ALL || b == blockIdx.z)  // else the weights are there
+            if (UNITS < ALL || b == blockIdx.z)  // otherwise the weights are loaded already
                 exotic_weights |= strip.stage_weights(k, unit, depth);
             exotic |= strip.stage_pixels(image, unit, units);
             exotic = __syncthreads_or(exotic || exotic_weights);

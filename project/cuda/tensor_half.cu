@@ -1,10 +1,10 @@
 // tensor_half: the implicit GEMM on tensor cores, for x and k stored as halves.
 //
-// After tensor_tf32: the same mantissa in half the bytes, and 16 deep in one mma.sync. A
-// word holds the same pixel of two channels, so the taps of any window lie on words.
+// After tensor_tf32: the same mantissa in half the bytes, and one mma.sync has a depth of
+// 16. A word holds the same pixel of two channels, so every tap of a window is a word.
 // a warp of a block -> 16 TILES pixels of a strip, 8 COLUMNS maps: tensor.cuh
-// Per output: C K K / 16 words from shared memory at 24 maps, as many multiply-adds as
-// the padding leaves: an odd channel is multiplied with zeros, conv1's only one too.
+// Per output: C K K / 16 words from shared memory at 24 maps. Multiply-adds include the
+// padding: an odd channel, such as conv1's only one, is paired with zeros.
 
 #if !defined(WARPS) || !defined(TILES) || !defined(COLUMNS) || !defined(ROWS) || \
     !defined(UNITS)
@@ -26,7 +26,7 @@ struct Half {
         float of[4];
     };
 
-    // Two channels, `stride` apart; where there is one left only, with zero.
+    // Two channels, `stride` apart; the last odd one is paired with zero.
     static __device__ unsigned pack(const __half *value, int stride, int left)
     {
         const unsigned low = __half_as_ushort(*value);

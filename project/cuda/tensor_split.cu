@@ -1,9 +1,9 @@
-// tensor_split: fp32's accuracy on tensor cores, by operands in two parts of tf32 each.
+// tensor_split: fp32's accuracy on tensor cores, with operands split into two tf32 parts.
 //
-// After tensor_tf32: a = high + low to 23 bits, so a b is high high + high low + low high;
-// what is left out is smaller than a float's last bit. Tensor cores add less exactly than
-// the rest of the GPU: the two small products have sums of their own, and the large one's
-// are added up outside after every SPAN products.
+// After tensor_tf32: a = high + low to 23 bits, so a b is about high high + high low + low
+// high; the omitted low low is smaller than a float's last bit. Tensor cores add less
+// exactly than FMA units: the small products have separate sums, and the sum of the large
+// one is added to another outside after every SPAN products.
 // a warp of a block -> 16 TILES pixels of a strip, 8 COLUMNS maps: tensor.cuh
 // Per output: the loads of tensor_tf32, three times its multiply-adds.
 
@@ -31,14 +31,13 @@ struct Split {
         return __float_as_uint(*value);
     }
 
-    // Whether the high part is Inf or NaN, of which the low part would make NaN.
+    // Whether the high part is Inf or NaN, so that the low part would be NaN.
     static __device__ bool exotic(unsigned word)
     {
         return ((word & 0x7fffffff) + 0x1000) >= 0x7f800000;
     }
 
-    // Round to tf32, to nearest; what is left is exact, and the tensor cores cut it off
-    // behind its eleventh bit.
+    // Round to nearest tf32; the remainder is exact, and tensor cores truncate it to 11 bits.
     static __device__ void take(unsigned word, unsigned (&parts)[2])
     {
         parts[0] = (word + 0x1000) & 0xffffe000;

@@ -1,10 +1,10 @@
 // tensor_tf32: the implicit GEMM on tensor cores, with operands rounded to tf32.
 //
-// After implicit_gemm: one mma.sync multiplies 16 pixels by 8 maps, 8 deep. The operands
-// keep 11 bits of a float's 24, and its whole range; the sums are float.
+// After implicit_gemm: one mma.sync multiplies 16 pixels by 8 maps at a depth of 8.
+// Operands keep 11 of a float's 24 bits and its whole range; sums are floats.
 // a warp of a block -> 16 TILES pixels of a strip, 8 COLUMNS maps: tensor.cuh
-// Per output: C K K / 8 words from shared memory at 24 maps, as many multiply-adds as
-// the padding to 8 maps and a depth of 8 leaves: 4 / 3 and 32 / 25 times conv1's.
+// Per output: C K K / 8 words from shared memory at 24 maps. Multiply-adds include padding
+// to 8 maps and a depth of 8, a factor of 4 / 3 and 32 / 25 for conv1.
 
 #if !defined(WARPS) || !defined(TILES) || !defined(COLUMNS) || !defined(ROWS) || \
     !defined(UNITS)

@@ -1,7 +1,7 @@
-// tiled: a block stages its input tile, with the halo around it, in shared memory.
+// tiled: a block loads its input tile, with its halo, to shared memory.
 //
-// After naive: neighbours read the same pixels, so the block fetches each pixel once per
-// channel and all its threads read it there. The tile with halo is TILE + K - 1 wide.
+// After naive: neighbouring threads read the same pixels, so the block loads each pixel
+// once per channel. The tile with its halo is TILE + K - 1 wide.
 // thread (tx, ty) of block (m, tile, b) -> y[b][m][h][w], h and w inside the tile
 // Per output: C (1 + (K - 1) / TILE)^2 pixels from global memory instead of C K K.
 

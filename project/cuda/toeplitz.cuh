@@ -1,10 +1,10 @@
-// One input channel as a Toeplitz product on tensor cores: sizes, operands, one tile.
+// Convolution of one input channel as a Toeplitz product on tensor cores.
 //
 // A product is 16 x 16 by 16 x 8. Its 16 rows are 4 maps x 4 horizontal shifts, its 8
-// columns are pixels at a distance of 4, so the image itself is the other operand: 8
-// pixels of one of its rows are 8 values of depth, and no window is copied. Numbers of
-// fp32 are split into halves, x = high + low behind a power of two; PRODUCTS is 3 (high
-// high, high low, low high) or 1. With STORED_HALF they are halves already.
+// columns are pixels at a distance of 4. So the other operand is the image itself: 8 pixels
+// of a row are 8 values of depth, and no window is copied. fp32 operands are scaled by a
+// power of two and split into halves, x = high + low; PRODUCTS is 3 (high high, high low,
+// low high) or 1. With STORED_HALF they are halves in memory.
 
 #include <cuda_fp16.h>
 
@@ -26,22 +26,22 @@ constexpr int PIXELS = H * W, PLANE = H_OUT * W_OUT;
 constexpr int MAPS = 4, SHIFTS = 4, GROUPS = over(M, MAPS);
 constexpr int PRECISIONS = PRODUCTS == 1 ? 1 : 2;
 
-// Depth, in parts of 8 values of which a step takes two. A row of the window gives one,
-// its pixels 0 to 7. What it has beyond, EXTRA pairs, is gathered from four rows at a time.
+// The depth in parts of 8 values, two per step. A row of the window is one part, its pixels
+// 0 to 7. Its other pixels, EXTRA pairs, are gathered from four rows at a time.
 constexpr int EXTRA = larger(0, over(K + SHIFTS - 1, 2) - 4);
 constexpr int QUADS = over(K, 4);
 constexpr int PARTS = K + EXTRA * QUADS;
 constexpr int STEPS = over(PARTS, 2);
 
-// An anchor is 4 pixels of an output row. A unit is an anchor ROWS rows deep; a tile is 8
-// units, down whose rows a warp slides, so that it loads each pair of pixels once.
+// An anchor is 4 pixels of an output row, a unit is an anchor in ROWS rows, and a tile is 8
+// units. A warp computes a tile row after row, and loads each pair of pixels once.
 constexpr int ANCHORS = over(W_OUT, SHIFTS);
 constexpr int BANDS = over(H_OUT, ROWS);
 constexpr int UNITS = ANCHORS * BANDS;
 constexpr int TILES = over(UNITS, 8);
 
 // An image in shared memory: rows of PITCH pairs of pixels, high halves before low ones,
-// and zeros behind for what is read there.
+// followed by zeros, since reads extend beyond the end.
 constexpr int PITCH = over(W, 2);
 constexpr int PAIR = 4 * PRECISIONS;
 constexpr int DEEP = BANDS * ROWS + K - 1 + (EXTRA ? QUADS * 4 - K : 0);
@@ -64,8 +64,8 @@ __device__ void multiply(float (&sum)[4], const uint4 &a, unsigned b0)
         : "r"(a.x), "r"(a.y), "r"(b0));
 }
 
-// The size of a number as a whole number that orders alike, and its biased exponent: 255
-// for what is not finite. Halves are multiplied as they are, so theirs does not matter.
+// The absolute value of a number as ordered bits, and its biased exponent: 255 if it is not
+// finite. Halves are not scaled, so their exponent is not used.
 #if STORED_HALF
 __device__ unsigned size_of(Number x) { return __half_as_ushort(x) & 0x7fffu; }
 __device__ int exponent_of(unsigned size) { return size < 0x7c00u ? 127 : 255; }
@@ -74,7 +74,7 @@ __device__ unsigned size_of(Number x) { return __float_as_uint(x) & 0x7fffffffu;
 __device__ int exponent_of(unsigned size) { return size >> 23; }
 #endif
 
-// Numbers of biased exponent e become 2^14 to 2^15; only subnormal ones stay smaller.
+// Scales numbers of biased exponent e to 2^14 ... 2^15; subnormal ones stay smaller.
 __device__ int shift_for(int e) { return STORED_HALF ? 0 : 141 - max(e, 14); }
 __device__ float power_of_two(int n) { return __uint_as_float((n + 127) << 23); }
 
@@ -103,7 +103,7 @@ __device__ Pair split(float a, float b, float scale)
 }
 #endif
 
-// What meets part p of the window in lane t: two weights, for outputs at a shift.
+// The two weights of lane t for part p of the window, for outputs at a shift.
 __device__ Pair weights_at(const Number *k, int shift, int p, int t, float scale)
 {
     const int row = p < K ? p : (p - K) % QUADS * 4 + t;
@@ -117,7 +117,7 @@ __device__ Pair weights_at(const Number *k, int shift, int p, int t, float scale
 }
 
 // Pack groups of 4 maps as operands, [group][step][precision][lane], with the exponent of
-// each map's largest weight, -1 where all are zeros. Rows g and g + 8 of the product are
+// each map's largest weight, -1 if all are zero. Rows g and g + 8 of the product are
 // neighbouring shifts of a map, so that a lane's sums are neighbours in the output.
 __device__ void pack_weights(uint4 *operands, int *exponents, const Number *k, int groups)
 {
@@ -188,7 +188,7 @@ struct Window {
     }
 };
 
-// Where one of a lane's two columns goes: two neighbours in each of ROWS rows.
+// The outputs of one of a lane's two columns: two neighbours in each of ROWS rows.
 struct Target {
     float *at;
     int rows, width;
@@ -230,7 +230,7 @@ __device__ void multiply_tile(float *planes, const char *image,
 
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        float sum[4] = {}, rest[4] = {};  // of the larger products, and of the others
+        float sum[4] = {}, rest[4] = {};  // of high high, and of the other products
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             const int p = 2 * s, q = p + 1;

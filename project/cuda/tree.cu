@@ -1,11 +1,11 @@
-// tree: split the input channels over a block's threads, and add up by a tree.
+// tree: split the input channels over a block's threads; sum with a tree reduction.
 //
-// After restrict_unroll: `lanes` threads share an output; lane l sums channels l,
-// l + lanes, ... The partial sums meet in shared memory, where half of the lanes that
-// are left add the other half, log2(lanes) times.
+// After restrict_unroll: `lanes` threads compute one output; lane l sums channels l,
+// l + lanes, ... The partial sums are reduced in shared memory in log2(lanes) steps, each
+// of which adds one half to the other.
 // threads (t, 0..lanes) of block (i, m, b) -> pixel PIXELS i + t of y[b][m]
-// Per output: 2 C K K loads and C K K multiply-adds, in C / lanes the time if there are
-// threads to spare; lanes stores and loads in shared memory, log2(lanes) barriers.
+// Per output: 2 C K K loads and C K K multiply-adds, by `lanes` threads in parallel; `lanes`
+// stores and loads in shared memory, log2(lanes) barriers.
 
 #if !defined(PIXELS) || !defined(SHAPE_K)
 #error "PIXELS and SHAPE_K are set by project/ladder.py"

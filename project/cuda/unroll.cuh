@@ -1,7 +1,7 @@
-// The input of some images unrolled to a matrix, for unroll_gemm and register_gemm.
+// Unroll the input of some images to a matrix, for unroll_gemm and register_gemm.
 //
-// Column n is an output pixel, counted through the images from `first` on; row
-// (c K + p) K + q is the pixel of x that the weight (p, q) of channel c meets there.
+// Column n is an output pixel, numbered across the images starting at `first`; row
+// (c K + p) K + q is the pixel of x that is multiplied with weight (p, q) of channel c.
 
 // Write K elements of column n: those of row p of the window in channel c.
 __device__ void unroll(float *__restrict__ matrix, const float *__restrict__ x, int n,

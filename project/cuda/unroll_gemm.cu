@@ -1,11 +1,11 @@
 // unroll_gemm: unroll the input to a matrix, then multiply matrices by tiles.
 //
-// After tiled: all of a convolution's sums become one product y = k matrix, of which a
-// block stages two tiles at a time; images go in chunks, whose matrix is a scratch buffer.
+// After tiled: the convolution is the matrix product y = k matrix; a block loads a tile of
+// each operand at a time. Images are computed in chunks, whose matrix is a scratch array.
 // unroll: thread n of block row r -> K elements of column n (see unroll.cuh)
 // multiply: thread (tx, ty) of block (i, j) -> map TILE j + ty of pixel TILE i + tx
-// Per output: 2 C K K / TILE loads, C K K multiply-adds from shared memory; and the
-// matrix, K K times the input, is written once and read M / TILE times.
+// Per output: 2 C K K / TILE loads, C K K multiply-adds from shared memory. The matrix,
+// K K times the input's size, is written once and read M / TILE times.
 
 #if !defined(TILE) || !defined(THREADS)
 #error "TILE and THREADS are set by project/ladder.py"

@@ -1,8 +1,8 @@
-// ceilings: how many multiply-adds a GPU can do when nothing else keeps it waiting
+// ceilings: measure a GPU's peak rate of fp32 multiply-adds
 //
-// Each thread has CHAINS sums that do not depend on each other; none leaves its
-// registers. The sums are stored only if they are what they cannot be, so that the
-// compiler keeps them. Cost: 2 x CHAINS flops a step and thread, no memory.
+// Each thread has CHAINS independent sums in registers. They are stored only under a
+// condition that is never true, so that the compiler cannot remove them.
+// Cost: 2 x CHAINS flops per step and thread, no memory.
 
 #ifndef CHAINS
 #error "CHAINS is set by project/bench_gpu.py"

@@ -6,20 +6,20 @@ import os
 
 import typer
 
-from runner.cli import settings
+from runner.cli import common
 
 
-def doctor(as_json: settings.JsonFlag = False) -> None:
+def doctor(as_json: common.JsonFlag = False) -> None:
     """Say what this machine can do for a run."""
     from runner import doctor as findings
-    from runner import record, report
-    from runner.model import Reason
-    from runner.term.tables import blocks
+    from runner import report
+    from runner.core import Reason, record
+    from runner.terminal.tables import blocks
 
-    config = settings.load()
-    found = findings.examine(config.home, config.data_dir, dict(os.environ))
+    settings = common.settings()
+    found = findings.examine(settings.home, settings.data_dir, dict(os.environ))
     if as_json:
-        settings.print_json(record.plain(found))
+        common.print_json(record.plain(found))
     else:
         rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
         heads = ("what", "state", "finding", "what to do")

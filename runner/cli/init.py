@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.project import NAMES
-from runner.cli.settings import JsonFlag, print_json
+from runner.cli.common import JsonFlag, print_json
+from runner.session.project import NAMES
 
 STARTER = """\
 rai:
@@ -31,7 +31,7 @@ def init(
     as_json: JsonFlag = False,
 ) -> None:
     """Write a small rai_build.yml to start from."""
-    from runner.errors import UsageError
+    from runner.core.errors import UsageError
 
     for name in NAMES:
         if (path / name).exists():
@@ -40,7 +40,8 @@ def init(
         raise UsageError(f"{path} is no folder")
     file = path / NAMES[0]
     try:
-        file.write_text(STARTER)
+        with file.open("x") as new:  # never through a link that leads elsewhere
+            new.write(STARTER)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     if as_json:

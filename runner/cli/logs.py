@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import settings
+from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.paths import RunPaths
-    from runner.tail import Tail
+    from runner.store.paths import RunPaths
+    from runner.store.tail import Tail
 
 POLL_S = 0.2
 
 
 def logs(
-    run: settings.RunArgument,
+    run: common.RunArgument,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until the run ends.")
     ] = False,
-    as_json: settings.JsonFlag = False,
+    as_json: common.JsonFlag = False,
 ) -> None:
     """Print what a run's commands wrote.
 
     What they wrote to stdout goes to stdout, and to stderr to stderr. With --json
     the run's events are printed, one JSON line each.
     """
-    from runner.tail import Tail
+    from runner.store.tail import Tail
 
-    paths = settings.find(settings.home(), run)
+    paths = common.found(run)
     _print(Tail(paths), paths, follow=follow, as_json=as_json)
 
 
 def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
-    from runner import runs
-    from runner.model import Stream
-    from runner.term.face import Sink
+    from runner.core import Stream
+    from runner.store import runs
+    from runner.terminal.console import Sink
 
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:

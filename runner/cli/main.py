@@ -14,8 +14,8 @@ import typer
 from typer.main import get_command
 
 from runner.cli import words
-from runner.errors import RaiError, UsageError
-from runner.model import Reason
+from runner.core import Reason
+from runner.core.errors import RaiError, UsageError
 
 READER_LEFT = 141
 """What a shell reports for a program that SIGPIPE ended."""
@@ -143,7 +143,7 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
 
 
 def _report(error: RaiError) -> None:
-    from runner.term.problems import problems
+    from runner.terminal.problems import problems
 
     problems(error.problems)
     if error.reason is not Reason.USAGE:  # what to do about a word is in its report

@@ -8,34 +8,32 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import settings
+import runner
+from runner.cli import common
 
 
 def parse(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="A log; - for stdin.")],
-    as_json: settings.JsonFlag = False,
+    as_json: common.JsonFlag = False,
 ) -> None:
     """Print the figures that a program's output holds.
 
-    It knows the lines of the course's programs, those of GNU time, and the tables
-    of nvprof, nsys and ncu. Of these it shows the rows that together take over
-    90 % of the time, and sums up the rest; --json has them all.
+    It knows the lines of the course's programs, those of GNU time, the error counts of
+    memory checkers, and the tables of nvprof, nsys and ncu. Of these it shows the rows
+    that together take over 90 % of the time, and sums up the rest; --json has them all.
     """
-    from runner import record, report
-    from runner.errors import UsageError
-    from runner.logs import Scanner
-    from runner.term.tables import blocks
+    from runner import report
+    from runner.core import record
+    from runner.core.errors import UsageError
+    from runner.terminal.tables import blocks
 
-    scanner = Scanner()
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
-            while data := source.read(1 << 20):
-                scanner.feed(data)
+            found = runner.parse(source)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
-    found = scanner.findings()
     if as_json:
-        settings.print_json(record.plain(found))
+        common.print_json(record.plain(found))
     elif shown := report.figures(found):
         blocks(shown)
     else:

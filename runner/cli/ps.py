@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runner.cli import listing, settings
+from runner.cli import common, listing
 
 
-def ps(as_json: settings.JsonFlag = False) -> None:
+def ps(as_json: common.JsonFlag = False) -> None:
     """List the runs that are under way."""
     listing.show(active=True, limit=None, as_json=as_json)

@@ -7,30 +7,31 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import settings
+from runner.cli import common
 
 
 def pull(
-    run: settings.RunArgument,
+    run: common.RunArgument,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The new folder; build-RUN if not given."),
     ] = None,
-    as_json: settings.JsonFlag = False,
+    as_json: common.JsonFlag = False,
 ) -> None:
     """Unpack a run's build folder here."""
-    from runner import pack, record
-    from runner.errors import UsageError
-    from runner.model import Limits
+    from runner import archive
+    from runner.core import Limits, record
+    from runner.core.errors import UsageError
+    from runner.store.home import record_of
 
-    paths = settings.find(settings.home(), run)
+    paths = common.found(run)
     if not paths.build.exists():
         raise UsageError(f"run {paths.id} brought no build folder back")
     into = (output or Path(f"build-{paths.id}")).absolute()
-    limits = settings.record_of(paths).limits or Limits()
-    done = pack.unpack(paths.build, into, pack.build_caps(limits), root="build")
+    limits = record_of(paths).limits or Limits()
+    done = archive.unpack(paths.build, into, archive.build_caps(limits), root="build")
     if as_json:
-        settings.print_json({"folder": str(into), **record.plain(done)})
+        common.print_json({"folder": str(into), **record.plain(done)})
         return
     print(into)
     for name in done.left_out:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import settings
+from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.config import Config
-    from runner.model import JobRequest, RunRecord
-    from runner.paths import RunPaths
-    from runner.term.face import Face
+    from runner.session import Run
+    from runner.terminal.console import Console
 
 
 def run(
@@ -61,104 +57,70 @@ def run(
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
-    from runner import engines
-
     if dry_run:
-        from runner.cli import sending
+        from runner.cli.dry_run import show
 
-        sending.show(path, as_json)
+        show(path, as_json)
         return
-    config = settings.load(
-        engine=engine, profile=profile, progress=progress, gpu_wait=wait
-    )
+    from runner import session
+    from runner.core import record
+    from runner.terminal.console import Console, Mode
+
+    asked = session.Options(engine, profile, progress, gpus, wait, keep_going)
     if output is not None:
         _refuse_output(output)
-    with engines.looking_around(config.engine):
-        from runner import record
-        from runner.cli import asked
-        from runner.term.face import Face, Mode
-        from runner.term.problems import problems
-
-        request, warnings = asked.request(path, config, keep_going, gpus)
-    face = Face(Mode(config.progress), aside=as_json)
-    if face.mode is not Mode.QUIET:
-        problems(warnings)
+    prepared = session.prepare(path, asked)
+    console = Console(Mode(prepared.settings.progress), aside=as_json)
+    if console.mode is not Mode.QUIET:
+        common.warn(prepared.warnings)
     if queue:
-        face.line(f"Warning: there are no queues here; {queue} is ignored.", "yellow")
-    done, paths = _carry_out(request, config, face)
+        console.line(
+            f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
+        )
+    started = session.start(prepared)
+    _show(started, console)
+    done = started.record
     if as_json:
-        settings.print_json(record.plain(done))
-    if output is not None and paths.build.exists():
-        _bring_back(paths, done, output, face)
+        common.print_json(record.plain(done))
+    if output is not None and started.paths.build.exists():
+        _bring_back(started, output, console)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
 def _refuse_output(output: Path) -> None:
     """Refuse a folder that cannot be made, before anything runs."""
-    from runner import pack
-    from runner.errors import UsageError
+    from runner import archive
+    from runner.core.errors import UsageError
 
-    if pack.taken(output):
+    if archive.taken(output):
         raise UsageError(
             f"--output {output} exists; name a new folder, or an empty one"
         )
-    pack.folder_beside(output.absolute()).rmdir()
+    archive.folder_beside(output.absolute()).rmdir()
 
 
-def _carry_out(
-    request: JobRequest, config: Config, face: Face
-) -> tuple[RunRecord, RunPaths]:
-    """Run it, show it, list it; give its record."""
-    from dataclasses import replace
-
-    from runner import data, engines, events, job, runs
-    from runner.cancel import Cancel
+def _show(started: Run, console: Console) -> None:
+    """Carry the run out while it is shown; signals end it cleanly."""
     from runner.cli import interrupt
-    from runner.paths import Home
-    from runner.term.sayings import ending
+    from runner.core.cancel import Cancel
 
-    ci = bool(os.environ.get("CI"))
-    choice = engines.choose(config.engine, request.spec, ci=ci)
-    request = replace(request, why=choice.why)
-    place = Home(config.home)
-    lost = runs.sweep(place)
-    paths = runs.create(place)
-    places = data.DataPlaces(config.data_dir, request.project, place.data)
     cancel = Cancel()
-    began = time.monotonic()
-    told = job.run(
-        request, choice.engines, paths, places, cancel, download=config.download
-    )
-    with settings.opened(place) as known:
-        known.put(*lost)
-        try:
-            with interrupt.heeded(cancel, face), closing(told):
-                for event in told:
-                    face.show(event)
-                    if isinstance(event, events.Created):
-                        known.put(settings.record_of(paths))
-                    elif isinstance(event, events.Finished):
-                        took_s = time.monotonic() - began
-                        whole = face.mode == "quiet"
-                        said = ending(paths.id, event, took_s, whole=whole)
-                        for text, colour in said:
-                            face.line(text, colour)
-        except KeyboardInterrupt:
-            left = f"Run {paths.id} was left at once: rai show {paths.id}"
-            face.line(left, "red")
-            raise
-        finally:
-            if (done := runs.read(paths)) is not None:
-                known.put(done)
-    return settings.record_of(paths), paths
+    try:
+        with interrupt.heeded(cancel, console), closing(started.events(cancel)) as told:
+            for event in told:
+                console.show(event)
+    except KeyboardInterrupt:
+        left = f"Run {started.id} was left at once: rai show {started.id}"
+        console.line(left, "red")
+        raise
 
 
-def _bring_back(paths: RunPaths, record: RunRecord, output: Path, face: Face) -> None:
-    from runner import pack
-    from runner.model import Limits
+def _bring_back(done: Run, output: Path, console: Console) -> None:
+    from runner import archive
+    from runner.core import Limits
 
-    caps = pack.build_caps(record.limits or Limits())
-    came = pack.unpack(paths.build, output.absolute(), caps, root="build")
-    face.line(f"The build folder is in {output}.", "green")
+    caps = archive.build_caps(done.record.limits or Limits())
+    came = archive.unpack(done.paths.build, output.absolute(), caps, root="build")
+    console.line(f"The build folder is in {output}.", "green")
     for name in came.left_out:
-        face.line(f"Warning: left out of it: {name}", "yellow")
+        console.line(f"Warning: left out of it: {name}", "yellow")

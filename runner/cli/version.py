@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 from runner import __version__
-from runner.cli.settings import JsonFlag, print_json
+from runner.cli.common import JsonFlag, print_json
 
 
 def version(as_json: JsonFlag = False) -> None:

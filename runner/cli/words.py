@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from runner.model.noun import noun
+from msgspec import Struct
 
 OWN = frozenset({"--help", "-h", "--version", "--install-completion"})
 OWN_PREFIXES = ("--show-completion",)
 
 
-@noun
-class Option:
+class Option(Struct, frozen=True):
     """One option of a command: all its spellings, and whether a value follows."""
 
     name: str

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runner import engines, machine, nvidia
+from runner import engines, machine
+from runner.core import GIB, BuildSpec, GpuSituation
+from runner.core.errors import EngineError
 from runner.doctor import gpus
 from runner.doctor.finding import Finding, Health
-from runner.engines import Engine
-from runner.engines.gpu import this_machine
-from runner.errors import EngineError
-from runner.model import GIB, BuildSpec, GpuSituation
+from runner.engines.base import Engine
+from runner.gpu import nvidia
+from runner.gpu.watch import this_machine
 
 __all__ = ["Finding", "Health", "can_run", "examine"]
 

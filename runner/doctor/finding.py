@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from runner.model.noun import noun
+from msgspec import Struct
 
 
 class Health(StrEnum):
@@ -15,8 +15,7 @@ class Health(StrEnum):
     MISSING = "missing"
 
 
-@noun
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing about this machine, and what to do about it."""
 
     subject: str

@@ -6,9 +6,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from runner import report
+from runner.core import (
+    GIB,
+    Gpu,
+    GpuSituation,
+    GpuState,
+    HostGpus,
+)
 from runner.doctor.finding import Finding, Health
-from runner.gpus import ways
-from runner.model import GIB, Gpu, GpuSituation, GpuState, HostGpus
+from runner.gpu import access
 
 
 def findings(
@@ -69,7 +75,7 @@ def _files(host: HostGpus) -> Finding:
     nodes = " ".join((*own, *host.nodes)) or "no device files"
     names = (f"{' '.join(found)} in {place}" for place, found in places.items())
     text = "; ".join((nodes, *names))
-    lacking = ways.lacking(host)
+    lacking = access.lacking(host)
     if lacking:
         what, _, advice = lacking.partition(": ")
         return Finding("GPU files", Health.MISSING, f"{what}; {text}", advice)

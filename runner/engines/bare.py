@@ -14,19 +14,9 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from runner import commands, process
-from runner.cancel import Cancel
-from runner.engines import launch, source
-from runner.engines.disk import DiskWatch
-from runner.engines.environment import environment
-from runner.engines.folders import Folders, made, reap
-from runner.engines.gpu import visible
-from runner.engines.imageless import Imageless
-from runner.engines.local.host import TIME, host
-from runner.engines.local.tools import provide, redirected
-from runner.engines.sequence import in_order
-from runner.events import BuildFolder, CommandFinished, Event, Starting, Usage
-from runner.model import (
+from runner import commandline, process
+from runner.archive import source
+from runner.core import (
     BuildSpec,
     Command,
     EngineFacts,
@@ -35,6 +25,23 @@ from runner.model import (
     Step,
     Workspace,
 )
+from runner.core.cancel import Cancel
+from runner.core.events import (
+    BuildFolder,
+    CommandFinished,
+    Event,
+    Starting,
+    Usage,
+)
+from runner.engines import launch
+from runner.engines.disk import DiskWatch
+from runner.engines.environment import environment
+from runner.engines.folders import Folders, made, reap
+from runner.engines.imageless import Imageless
+from runner.engines.local.host import TIME, host
+from runner.engines.local.tools import provide, redirected
+from runner.engines.sequence import in_order
+from runner.gpu.watch import visible
 
 UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
 MARK = "RAI_MARK"
@@ -144,7 +151,7 @@ class _Run:
         invocation = step.invocation
         if self._needs_time:
             invocation = redirected(invocation, str(self._folders.tools))
-        words = commands.argv(invocation, self._bash)
+        words = commandline.argv(invocation, self._bash)
         return launch.limited(words, self._work.limits)
 
     def _names(self) -> dict[str, str]:

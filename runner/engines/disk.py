@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from runner.engines import source
-from runner.model import Reason
+from runner.archive import source
+from runner.core import Reason
 
 EVERY_S = 2.0
 SHARE = 20

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runner.engines import source
-from runner.model.noun import noun
+from msgspec import Struct
+
+from runner.archive import source
 
 PREFIX = "rai-"
 
 
-@noun
-class Folders:
+class Folders(Struct, frozen=True):
     """Where what lies; the root's name is the run's own on this machine."""
 
     root: Path

@@ -1,8 +1,9 @@
 """A stand-in for GNU time, where a machine has none at /usr/bin/time.
 
 A program of its own, started as ``python -I -S gnu_time.py [options] COMMAND...``: it
-imports nothing of rai. Its options, formats, messages and exit codes are GNU time's.
-The maximum resident size is never less than this program's own, some 8 MB.
+imports nothing of rai. It knows ``-p``, ``-v``, ``-f``, ``-o`` and ``-a``; its formats,
+messages and exit codes are GNU time's. The maximum resident size is never less than
+this program's own, some 8 MB.
 """
 
 # ruff: noqa: PTH123
@@ -20,57 +21,43 @@ DEFAULT = (
     "%Iinputs+%Ooutputs (%Fmajor+%Rminor)pagefaults %Wswaps"
 )
 PORTABLE = "real %e\nuser %U\nsys %S"
-VERBOSE = "\n".join(
-    "\t" + line
-    for line in (
-        'Command being timed: "%C"',
-        "User time (seconds): %U",
-        "System time (seconds): %S",
-        "Percent of CPU this job got: %P",
-        "Elapsed (wall clock) time (h:mm:ss or m:ss): %E",
-        "Average shared text size (kbytes): %X",
-        "Average unshared data size (kbytes): %D",
-        "Average stack size (kbytes): %p",
-        "Average total size (kbytes): %K",
-        "Maximum resident set size (kbytes): %M",
-        "Average resident set size (kbytes): %t",
-        "Major (requiring I/O) page faults: %F",
-        "Minor (reclaiming a frame) page faults: %R",
-        "Voluntary context switches: %w",
-        "Involuntary context switches: %c",
-        "Swaps: %W",
-        "File system inputs: %I",
-        "File system outputs: %O",
-        "Socket messages sent: %s",
-        "Socket messages received: %r",
-        "Signals delivered: %k",
-        "Page size (bytes): %Z",
-        "Exit status: %x",
-    )
-)
-SHORT = "af:o:pqvVh"
-LONG = [
-    "append",
-    "format=",
-    "output=",
-    "portability",
-    "quiet",
-    "verbose",
-    "version",
-    "help",
-]
-USAGE = "Usage: time [-apqvV] [-f format] [-o file] command [arg...]"
+VERBOSE = """\
+Command being timed: "%C"
+User time (seconds): %U
+System time (seconds): %S
+Percent of CPU this job got: %P
+Elapsed (wall clock) time (h:mm:ss or m:ss): %E
+Average shared text size (kbytes): %X
+Average unshared data size (kbytes): %D
+Average stack size (kbytes): %p
+Average total size (kbytes): %K
+Maximum resident set size (kbytes): %M
+Average resident set size (kbytes): %t
+Major (requiring I/O) page faults: %F
+Minor (reclaiming a frame) page faults: %R
+Voluntary context switches: %w
+Involuntary context switches: %c
+Swaps: %W
+File system inputs: %I
+File system outputs: %O
+Socket messages sent: %s
+Socket messages received: %r
+Signals delivered: %k
+Page size (bytes): %Z
+Exit status: %x"""
+LONG = ["append", "format=", "output=", "portability", "verbose"]
+USAGE = "Usage: time [-apv] [-f format] [-o file] command [arg...]"
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 CANCELLED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 
 
 def seconds(value: float) -> str:
-    """Give seconds with hundredths, cut off rather than rounded."""
+    """Return seconds with hundredths, cut off rather than rounded."""
     return f"{int(value * 100 + 1e-6) / 100:.2f}"
 
 
 def elapsed(value: float) -> str:
-    """Give a time of the clock: ``m:ss.cc``, from an hour on ``h:mm:ss``."""
+    """Return a time of the clock: ``m:ss.cc``, from an hour on ``h:mm:ss``."""
     whole = int(value)
     if whole >= 3600:
         return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
@@ -78,7 +65,7 @@ def elapsed(value: float) -> str:
 
 
 def percent(cpu_s: float, wall_s: float) -> str:
-    """Give the share of the time in which a processor was at work."""
+    """Return the share of the time in which a processor was at work."""
     wall_ms = int(wall_s * 1000)
     return f"{int(cpu_s * 1000) * 100 // wall_ms}%" if wall_ms else "?%"
 
@@ -86,7 +73,7 @@ def percent(cpu_s: float, wall_s: float) -> str:
 def figures(
     command: list[str], wall_s: float, usage: resource.struct_rusage, status: int
 ) -> dict[str, str]:
-    """Give the text of every letter that a format may ask for."""
+    """Return the text of every letter that a format may ask for."""
     cpu_s = usage.ru_utime + usage.ru_stime
     return {
         "%": "%",
@@ -115,7 +102,7 @@ def figures(
 
 
 def fill_in(text: str, values: dict[str, str]) -> str:
-    """Put the figures into a format."""
+    """Fill the figures into a format."""
     filled = ""
     letters = iter(text)
     for letter in letters:
@@ -131,7 +118,7 @@ def fill_in(text: str, values: dict[str, str]) -> str:
 
 
 def start(command: list[str]) -> int:
-    """Start the command; give its process id."""
+    """Start the command; return its process id."""
     child = os.fork()
     if child:
         return child
@@ -146,7 +133,7 @@ def start(command: list[str]) -> int:
 
 
 def ending(status: int) -> str:
-    """Say how a command ended that did not end well."""
+    """Return the line about a command that failed; empty for another."""
     if os.WIFSIGNALED(status):
         return f"Command terminated by signal {os.WTERMSIG(status)}\n"
     if os.WEXITSTATUS(status):
@@ -154,65 +141,45 @@ def ending(status: int) -> str:
     return ""
 
 
-def options(words: list[str]) -> tuple[str, str | None, str, bool, list[str]]:
-    """Read the options; give the format, the file, its mode, quiet, the command."""
-    text, file, mode, quiet = os.environ.get("TIME", DEFAULT), None, "w", False
-    found, command = getopt.getopt(words, SHORT, LONG)
+def options(words: list[str]) -> tuple[str, str, str, list[str]]:
+    """Read the options; return the format, the file, its mode and the command."""
+    text, file, mode = DEFAULT, "", "w"
+    found, command = getopt.getopt(words, "af:o:pv", LONG)
     for name, value in found:
-        if name in ("-f", "--format"):
-            text = value
-        elif name in ("-p", "--portability"):
-            text = PORTABLE
-        elif name in ("-v", "--verbose"):
-            text = VERBOSE
-        elif name in ("-o", "--output"):
-            file = value
-        elif name in ("-a", "--append"):
-            mode = "a"
-        elif name in ("-q", "--quiet"):
-            quiet = True
-        elif name in ("-V", "--version"):
-            tell("time (rai's stand-in for GNU time)")
-        else:
-            tell(USAGE)
-    return text, file, mode, quiet, command
+        match name:
+            case "-f" | "--format":
+                text = value
+            case "-p" | "--portability":
+                text = PORTABLE
+            case "-v" | "--verbose":
+                text = "\t" + VERBOSE.replace("\n", "\n\t")
+            case "-o" | "--output":
+                file = value
+            case _:
+                mode = "a"
+    if not command:
+        raise getopt.GetoptError("missing program to run")
+    return text, file, mode, command
 
 
 def main(words: list[str]) -> int:
-    """Run a command, say what it used, and give its exit code."""
+    """Run a command, write what it used, and return its exit code."""
     try:
-        text, file, mode, quiet, command = options(words)
-    except getopt.GetoptError as error:
-        return refuse(str(error))
-    if not command:
-        return refuse("missing program to run")
-    try:
+        text, file, mode, command = options(words)
         out = open(file, mode) if file else sys.stderr  # noqa: SIM115 - ends with it
-    except OSError as error:
-        return refuse(f"cannot open {file}: {error.strerror}")
+    except (getopt.GetoptError, OSError) as error:
+        sys.stderr.write(f"time: {error}\n{USAGE}\n")
+        return CANCELLED
     began = time.monotonic()
     child = start(command)
     for number in (signal.SIGINT, signal.SIGQUIT):  # meant for the command
         signal.signal(number, signal.SIG_IGN)
     _, status, usage = os.wait4(child, 0)
     wall_s = time.monotonic() - began
-    out.write("" if quiet else ending(status))
-    out.write(fill_in(text, figures(command, wall_s, usage, status)))
+    out.write(ending(status) + fill_in(text, figures(command, wall_s, usage, status)))
     out.flush()
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
-
-
-def tell(text: str) -> None:
-    """Answer a question about this program, and end."""
-    sys.stdout.write(text + "\n")
-    sys.exit(0)
-
-
-def refuse(message: str) -> int:
-    """Say what is wrong with the words that were given."""
-    sys.stderr.write(f"time: {message}\n{USAGE}\n")
-    return CANCELLED
 
 
 if __name__ == "__main__":

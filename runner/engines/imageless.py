@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from runner.cancel import Cancel
-from runner.engines.gpu import OnThisMachine, Watch
-from runner.events import Event
-from runner.model import (
+from runner.core import (
     BuildSpec,
     Gpu,
     GpuGrant,
@@ -17,6 +14,9 @@ from runner.model import (
     ImageFacts,
     ImagePlan,
 )
+from runner.core.cancel import Cancel
+from runner.core.events import Event
+from runner.gpu.watch import OnThisMachine, Watch
 
 
 class Imageless(OnThisMachine):
@@ -37,14 +37,13 @@ class Imageless(OnThisMachine):
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Give this machine's GPUs, which commands reach by their device files."""
-        from runner import nvidia
-        from runner.gpus import ways
+        from runner.gpu import access, nvidia
 
-        return ways.local(self.machine, nvidia.states(self.machine.gpus))
+        return access.local(self.machine, nvidia.states(self.machine.gpus))
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a GPU for all runs of this machine."""
-        from runner import nvidia
+        from runner.gpu import nvidia
 
         return nvidia.hold(gpu, run_id)
 
@@ -52,7 +51,7 @@ class Imageless(OnThisMachine):
         """Begin to look at the GPUs that a run was given, if any."""
         if grant is None:
             return Watch()
-        from runner import nvidia
+        from runner.gpu import nvidia
 
         watch = Watch(grant, nvidia.states)
         watch.begin()

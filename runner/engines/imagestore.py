@@ -1,4 +1,4 @@
-"""Engines that keep images: what the commands about images ask of them."""
+"""Engines that keep images, for the commands about images."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from runner.engines import Engine, make
-from runner.errors import EngineError
-from runner.image.stock import Kept, Removal
-from runner.model import BuildSpec, BuiltImage, Origin, Problem, Reason
-from runner.model.noun import noun
+from msgspec import Struct
+
+from runner.core import (
+    BuildSpec,
+    BuiltImage,
+    Origin,
+    Problem,
+    Reason,
+)
+from runner.core.errors import EngineError
+from runner.engines import make
+from runner.engines.base import Engine
+from runner.images.inventory import Kept
 
 KEEPING = "docker"
-"""The engine that keeps images; "auto" means it here."""
+"""The engine that keeps images, which "auto" means here."""
 
 
-@noun
-class Removed:
-    """What stayed against the wish, and the bytes that came free (None: not told)."""
+class Removed(Struct, frozen=True):
+    """The images that the engine kept, and the bytes freed (None: not known)."""
 
     kept: tuple[Kept, ...]
     freed_bytes: int | None
@@ -28,24 +35,24 @@ class ImageStore(Engine, Protocol):
     """An engine with images of its own."""
 
     def origin(self, project: Path) -> Origin:
-        """Mark a project's folder as its images are marked."""
+        """Identify a project's folder as the labels of its images do."""
         ...
 
     def image_bytes(self, reference: str) -> int:
-        """Say how large an image is, with all that it shares."""
+        """Return an image's size, shared layers included."""
         ...
 
     def built_images(self) -> tuple[BuiltImage, ...]:
         """List what rai built."""
         ...
 
-    def remove_images(self, removals: Sequence[Removal]) -> Removed:
+    def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
         """Remove images by their names."""
         ...
 
 
 def store(wanted: str, spec: BuildSpec) -> ImageStore:
-    """Give the engine that keeps images; EngineError (no_engine) where none serves."""
+    """Return the engine that keeps images; raise EngineError if it cannot serve."""
     if wanted not in ("auto", KEEPING):
         text = f"the {wanted} engine has no images"
         hint = f"they are the {KEEPING} engine's: RAI_ENGINE={KEEPING}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runner.model import Limits
+from runner.core import Limits
 
 BLOCK_BYTES = 512
 

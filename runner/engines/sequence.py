@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 
-from runner.cancel import Cancel
-from runner.events import (
+from runner.core import Reason, Step, Workspace
+from runner.core.cancel import Cancel
+from runner.core.events import (
     CommandFinished,
     CommandSkipped,
     CommandStarted,
     Event,
 )
-from runner.model import Reason, Step, Workspace
 
 Execute = Callable[[Step, float], Generator[Event, None, CommandFinished]]
 """Runs one step for at most the given seconds; returns how it ended."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import figures
 from runner.report.names import fitted, shortened
+from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import listing, of, result
 from runner.report.words import (
@@ -38,6 +39,7 @@ __all__ = [
     "of",
     "one_line",
     "outcome",
+    "plan",
     "processes",
     "profile",
     "result",

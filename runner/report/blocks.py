@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from runner.model.noun import noun
+from msgspec import Struct
 
 
-@noun
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Named values, one a line."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-@noun
-class Table:
+class Table(Struct, frozen=True):
     """Rows under heads; ``right`` says which columns hold numbers.
 
     ``names`` says which hold names of functions, which a terminal may shorten.

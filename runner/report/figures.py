@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
-from runner.model import Findings, Inference, TimeUsage
+from runner.core import Findings, Inference, TimeUsage
 from runner.report.blocks import Block, Table
 from runner.report.profiles import profile
 from runner.report.words import outcome, size
 
 
 def figures(found: Findings) -> list[Block]:
-    """Give what was found in a program's output: figures, and faults of a GPU."""
+    """Return what was found in a program's output: figures, and faults of a GPU."""
     return [*printed(found), *map(profile, found.profiles), *faults(found)]
 
 
 def printed(found: Findings) -> list[Block]:
-    """Give what the networks printed, and the time that was measured."""
+    """Return what networks, time and memory checkers printed."""
     blocks: list[Block] = []
     if found.inferences:
-        rows = tuple(_inference(i) for i in found.inferences)
-        heads = ("model", "op times", "sum", "result")
-        blocks.append(Table("Inferences", heads, rows, frozenset({1, 2})))
+        blocks.append(_inferences(found.inferences))
     if found.time_usage:
         rows = tuple(_usage(u) for u in found.time_usage)
         heads = ("user", "system", "elapsed", "peak memory")
         blocks.append(Table("Time", heads, rows, frozenset({0, 1, 2, 3})))
+    if found.memory_errors:
+        counts = tuple((str(errors),) for errors in found.memory_errors)
+        blocks.append(Table("Memory checks", ("errors",), counts, frozenset({0})))
     return blocks
 
 
 def faults(found: Findings) -> list[Block]:
-    """Give what was told of faults of a GPU."""
+    """Return the faults of a GPU that were reported."""
     rows = tuple((f.kind.words, f.line) for f in found.gpu_faults)
     return [Table("GPU faults", ("what", "as it was printed"), rows)] if rows else []
 
 
-def _inference(inference: Inference) -> tuple[str, ...]:
-    times = inference.op_times_s
-    return (
-        inference.model or "",
-        " + ".join(f"{t:.6f}" for t in times),
-        f"{sum(times):.6f} s" if times else "",
-        outcome(inference),
+def _inferences(found: tuple[Inference, ...]) -> Table:
+    """Return the table of inferences, with layer times where any has them."""
+    layers = any(one.layer_times_s for one in found)
+    heads = ("model", "op times", "sum", *(("layer times",) if layers else ()))
+    rows = tuple(
+        (
+            one.model or "",
+            _sum(one.op_times_s),
+            f"{sum(one.op_times_s):.6f} s" if one.op_times_s else "",
+            *((_sum(one.layer_times_s),) if layers else ()),
+            outcome(one),
+        )
+        for one in found
     )
+    numbers = frozenset(range(1, len(heads)))
+    return Table("Inferences", (*heads, "result"), rows, numbers)
+
+
+def _sum(times: tuple[float, ...]) -> str:
+    return " + ".join(f"{time:.6f}" for time in times)
 
 
 def _usage(usage: TimeUsage) -> tuple[str, ...]:

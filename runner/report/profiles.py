@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from runner.model import (
+from runner.core import (
     CommandRecord,
     ProfileFile,
     ProfileRow,

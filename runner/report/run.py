@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from runner.model import CommandRecord, GpuUse, Outcome, RunRecord
+from runner.core import (
+    CommandRecord,
+    GpuUse,
+    Outcome,
+    RunRecord,
+)
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
 from runner.report.words import ago, condition, outcome, processes, seconds, size
+
+CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
+"""What is said of a project's files beside its commit."""
 
 
 def of(record: RunRecord) -> list[Block]:
@@ -63,12 +71,11 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
         rows.append(("", verdict.message))
         rows.append(
-            ("advice", "" if verdict.served and verdict.ran else _advice(record))
+            ("advice", "" if verdict.served and verdict.ran else verdict.advice)
         )
     rows.append(("project", record.project))
     if record.git:
-        changed = ", with changes" if record.git.dirty else ""
-        rows.append(("commit", f"{record.git.commit[:12]}{changed}"))
+        rows.append(("commit", record.git.commit[:12] + CHANGED[record.git.dirty]))
     if record.engine:
         how = f"{record.engine.name} {record.engine.version}, {record.engine.how}"
         rows.append(("engine", how.strip(", ")))
@@ -109,14 +116,8 @@ def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
     return rows
 
 
-def _advice(record: RunRecord) -> str:
-    return record.verdict.reason.advice if record.verdict else ""
-
-
 def _command(command: CommandRecord) -> tuple[str, ...]:
     how = command.outcome.value
-    if command.outcome is Outcome.FAILED and command.exit_code is None:
-        how = "unfinished"
     if command.reason:
         how = command.reason.value
     elif command.oom_killed:

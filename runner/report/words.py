@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.model import (
+from runner.core import (
     Command,
     GpuProcess,
     GpuState,

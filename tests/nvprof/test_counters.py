@@ -27,9 +27,9 @@ def test_the_driver_may_want_an_administrator(params, status, may):
 
 
 def test_why_there_are_none_is_one_sentence():
-    assert counters.why_not("/usr/bin/ncu", may=True) is None
-    assert "not found" in counters.why_not(None, may=True)
-    assert "ERR_NVGPUCTRPERM" in counters.why_not("/usr/bin/ncu", may=False)
+    assert counters.unavailable("/usr/bin/ncu", may=True) is None
+    assert "not found" in counters.unavailable(None, may=True)
+    assert "ERR_NVGPUCTRPERM" in counters.unavailable("/usr/bin/ncu", may=False)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,13 @@ def test_ncus_command_line_says_the_same(line, words):
         ("--kernels forward --kernels scale", []),
         ("--kernels 1::forward:", ["contexts and streams"]),
         ("--kernels :7:forward:1", ["contexts and streams"]),
-        ("--kernels ::forward:[2-4]", ["the invocations"]),
-        ("--kernels ::forward:0", ["the invocations"]),
-        ("--kernels ::forward:1 --kernels scale", ["the invocations"]),
-        ("--kernels 1::: --kernels scale", ["contexts and streams", "no name"]),
+        ("--kernels ::forward:[2-4]", ["invocations of --kernels"]),
+        ("--kernels ::forward:0", ["invocations of --kernels"]),
+        ("--kernels ::forward:1 --kernels scale", ["invocations of --kernels"]),
+        (
+            "--kernels 1::: --kernels scale",
+            ["contexts and streams", "one filter has none"],
+        ),
     ],
 )
 def test_parts_of_filters_that_ncu_is_not_given_are_told(filters, parts):

@@ -71,7 +71,7 @@ def test_without_the_process_in_its_name_no_file_is_lost(nvprof, tmp_path):
     files = sorted(path.name for path in tmp_path.glob("t*") if path.is_file())
     assert files[0] == "t"
     pid = re.fullmatch(r"t\.(\d+)", files[1])[1]
-    assert f'=={pid}== Warning: "t" is taken' in done.stderr
+    assert f'=={pid}== Warning: "t" exists already' in done.stderr
     assert 'Use "%p"' in done.stderr
 
 
@@ -79,8 +79,8 @@ def test_a_crash_leaves_its_output(nvprof, tmp_path):
     done = nvprof("-o", "t", *CUDA, "cut", "kill", "SIGSEGV")
     assert done.returncode == -signal.SIGSEGV
     assert counts(tmp_path / "t") == (3, 4)
-    assert "ended by signal 11" in done.stderr
-    assert "orderly end" in nvprof("-i", "t").stderr
+    assert "killed by SIGSEGV (11)" in done.stderr
+    assert "did not exit normally" in nvprof("-i", "t").stderr
 
 
 @pytest.mark.parametrize("name", ["%1", "-"])
@@ -159,7 +159,7 @@ def test_a_fifo_and_a_link_to_one_are_no_outputs(nvprof, tmp_path):
     for name in ("fifo", "link"):
         done = nvprof("-f", "-o", name, *CUDA, "say", "ran")
         assert (done.returncode, done.stdout) == (1, "")
-        assert f'cannot write "{name}": it is no regular file' in done.stderr
+        assert f'cannot write "{name}": it is not a regular file' in done.stderr
     assert (tmp_path / "fifo").is_fifo()
 
 
@@ -189,7 +189,7 @@ def test_with_a_file_to_read_an_output_is_ignored_and_said_to_be(nvprof, tmp_pat
     nvprof("-o", "t", *CUDA, "cuda")
     done = nvprof("-i", "t", "-o", "u")
     assert done.returncode == 0
-    assert "Warning: -o is ignored with -i" in done.stderr
+    assert "Warning: Ignoring -o: -i only prints" in done.stderr
     assert " GPU activities:   70.66%" in done.stderr
     assert not (tmp_path / "u").exists()
 
@@ -211,11 +211,14 @@ def recorded(tmp_path_factory):
         ("UPDATE nvprof SET value = 'many' WHERE key = 'dropped'", "dropped"),
         ("ALTER TABLE nvprof RENAME COLUMN value TO other", "no such column: value"),
         ("ALTER TABLE kernel RENAME COLUMN registers TO other", "kernel.registers"),
-        ("UPDATE kernel SET device = NULL", "table kernel has an odd value"),
-        ("UPDATE memcpy SET start = 'soon'", "table memcpy has an odd value"),
-        ("UPDATE api SET thread = 1.5", "table api has an odd value"),
-        ("UPDATE device SET name = NULL", "table device has an odd value"),
-        ("UPDATE name SET text = x'00ff'", "table name has an odd value"),
+        ("UPDATE kernel SET device = NULL", "table kernel has a value of a wrong type"),
+        (
+            "UPDATE memcpy SET start = 'soon'",
+            "table memcpy has a value of a wrong type",
+        ),
+        ("UPDATE api SET thread = 1.5", "table api has a value of a wrong type"),
+        ("UPDATE device SET name = NULL", "table device has a value of a wrong type"),
+        ("UPDATE name SET text = x'00ff'", "table name has a value of a wrong type"),
         ("DROP TABLE memset", "no such table: memset"),
     ],
 )

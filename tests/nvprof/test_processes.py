@@ -60,11 +60,11 @@ def test_an_orderly_end_needs_no_words():
 @pytest.mark.parametrize(
     ("pid", "later", "status", "alive", "said"),
     [
-        (10, [], -11, True, "signal 11 (SIGSEGV)"),
-        (10, [], -64, False, "ended by signal 64"),
-        (10, [], 0, True, "without CUDA's orderly end"),
-        (11, [], 0, True, "still runs"),
-        (11, [], -15, False, "without CUDA's orderly end"),
+        (10, [], -11, True, "killed by SIGSEGV (11)"),
+        (10, [], -64, False, "killed by SIGRTMAX (64)"),
+        (10, [], 0, True, "did not exit normally"),
+        (11, [], 0, True, "still running"),
+        (11, [], -15, False, "did not exit normally"),
         (10, [10], 0, True, "another program"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nvprof import session
-from nvprof.session import Ended, Folder, Started, Warned, environment, said
+from nvprof.session import Ended, Folder, Started, Warned, environment, parse_events
 
 HERE = Path("/session")
 
@@ -28,14 +28,14 @@ HERE = Path("/session")
     ],
 )
 def test_whole_lines_are_read_and_others_wait(text, events, rest):
-    assert said(text, HERE) == (events, rest)
+    assert parse_events(text, HERE) == (events, rest)
 
 
 @given(st.binary(max_size=80), st.integers(0, 80))
 def test_how_lines_arrive_changes_nothing(text, cut):
-    first, rest = said(text[:cut], HERE)
-    second, left = said(rest + text[cut:], HERE)
-    assert (first + second, left) == said(text, HERE)
+    first, rest = parse_events(text[:cut], HERE)
+    second, left = parse_events(rest + text[cut:], HERE)
+    assert (first + second, left) == parse_events(text, HERE)
 
 
 def test_the_library_is_told_what_to_record():

@@ -291,10 +291,10 @@ def test_every_event_of_perfetto_has_its_track_and_arrows_meet(base, tmp_path):
 @pytest.mark.parametrize(
     ("tables", "whose"),
     [
-        (["StringTable", "CUPTI_ACTIVITY_KIND_RUNTIME"], "NVIDIA's own nvprof"),
-        (["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"], "NVIDIA's own nvprof"),
+        (["StringTable", "CUPTI_ACTIVITY_KIND_RUNTIME"], "NVIDIA's nvprof"),
+        (["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"], "NVIDIA's nvprof"),
         (["StringIds", "CUPTI_ACTIVITY_KIND_KERNEL"], "Nsight Systems"),
-        (["anything"], "not one of nvprof's"),
+        (["anything"], "nvprof did not write"),
     ],
 )
 def test_another_programs_tables_are_told_whose_they_are(tmp_path, tables, whose):
@@ -304,7 +304,7 @@ def test_another_programs_tables_are_told_whose_they_are(tmp_path, tables, whose
         base.execute(f"CREATE TABLE {name} (x)")
     base.commit()
     base.close()
-    with pytest.raises(store.NotOurs, match=whose):
+    with pytest.raises(store.WrongFile, match=whose):
         store.Store(path)
 
 
@@ -313,14 +313,14 @@ def test_another_programs_tables_are_told_whose_they_are(tmp_path, tables, whose
     [
         (b"NVR\0 report", "Nsight Compute"),
         (b"NVPROF01 and more", "raw recording"),
-        (b"", "no file that nvprof wrote"),
+        (b"", "was not written by nvprof"),
         (b"SQLite format 3\0" + b"\1" * 4096, "damaged"),
     ],
 )
 def test_another_file_is_told_what_it_is(tmp_path, data, what):
     path = tmp_path / "t"
     path.write_bytes(data)
-    with pytest.raises(store.NotOurs, match=what):
+    with pytest.raises(store.WrongFile, match=what):
         store.Store(path)
 
 
@@ -329,7 +329,7 @@ def test_a_later_format_is_not_read(path):
     base.execute("UPDATE nvprof SET value = 2 WHERE key = 'format'")
     base.commit()
     base.close()
-    with pytest.raises(store.NotOurs, match="another version"):
+    with pytest.raises(store.WrongFile, match="another version"):
         store.Store(path)
 
 

@@ -41,7 +41,7 @@ def by_threads(variant, shape, prepare, compute):
 
 def by_columns(variant, shape, prepare, compute):
     """Check chunks of images, whose pixels are the columns of a matrix."""
-    told = variant.told(shape)
+    told = variant.parameters(shape)
     pixels = shape.H_out * shape.W_out
     if variant.name == "unroll_gemm":
         maps = columns_of_a_block = told["TILE"]
@@ -93,13 +93,13 @@ def by_parts(variant, shape, prepare, compute):
     runs, maps, parts = launch.grid
     assert covers(runs, launch.block[0], shape.H_out * shape.W_out)
     assert maps == shape.M
-    assert parts <= shape.B * tiles(shape.C, variant.told(shape)["CHANNELS"])
+    assert parts <= shape.B * tiles(shape.C, variant.parameters(shape)["CHANNELS"])
 
 
 def by_strips(variant, shape, prepare, compute):
     """Check strips of rows, for every group of maps, in the least shared memory."""
     (launch,) = compute
-    told = variant.told(shape)
+    told = variant.parameters(shape)
     strips, groups, images = launch.grid
     assert not prepare
     assert covers(strips, told["ROWS"], shape.H_out)

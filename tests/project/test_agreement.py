@@ -47,10 +47,10 @@ def compared(*words, **environ):
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (["--images", "0"], 2, "`0` is no data size; expected one whole number from"),
-        (["--images=-5"], 2, "`-5` is no data size"),
-        (["--rounds", "0"], 2, "`0` is no count; expected a whole number from 1 on"),
-        (["--edition", "2020sp"], 2, "there is no edition `2020sp`"),
+        (["--images", "0"], 2, "invalid data size `0`; expected a whole number from"),
+        (["--images=-5"], 2, "invalid data size `-5`"),
+        (["--rounds", "0"], 2, "invalid count `0`; expected a whole number above 0"),
+        (["--edition", "2020sp"], 2, "unknown edition `2020sp`"),
         (["--model", "none"], 1, "no model was compared"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_backend_that_is_named_and_cannot_run_is_no_agreement():
     )
 
     assert done.returncode == 3
-    assert "no GPU can be used" in done.stderr
+    assert "cannot use a GPU" in done.stderr
 
 
 @pytest.mark.data

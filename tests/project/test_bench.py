@@ -22,7 +22,7 @@ from errors import GpuError, ProjectError, UsageError
 from kernels import VARIANTS
 from measurement import FMA, FULL, HALF, QUICK, SPLIT, Rates, Rule
 from shapes import ConvShape
-from trials import Asked, Trial
+from trials import Selection, Trial
 from variants import Launch, Variant
 
 CONV2 = ConvShape(10_000, 24, 12, 33, 33, 5)
@@ -112,9 +112,9 @@ def test_the_first_the_middle_and_the_last_images_are_checked():
     ("error", "missing", "why"),
     [
         (1e-6, 0, None),
-        (1.1e-6, 0, "the error is 1.1e-06, over 1e-06"),
-        (float("nan"), 0, "some numbers are not finite"),
-        (1e-9, 3, "3 numbers are not written, or not finite"),
+        (1.1e-6, 0, "the error is 1.1e-06, more than 1e-06"),
+        (float("nan"), 0, "some elements are not finite"),
+        (1e-9, 3, "3 elements are not written, or not finite"),
     ],
 )
 def test_a_result_is_right_or_it_is_said_why_not(error, missing, why):
@@ -128,7 +128,7 @@ def test_an_error_is_relative_to_the_whole_and_nan_is_none():
 
 
 def test_the_whole_programme_has_every_variant_size_and_edition():
-    chosen = trials.programme(Asked())
+    chosen = trials.programme(Selection())
 
     main = [t for t in chosen if t.layer.edition == "2019fa" and t.images == 10_000]
     assert [t.layer.name for t in main] == ["conv1", "conv2"]
@@ -151,9 +151,11 @@ def test_an_editions_layers_are_each_measured_once():
 
 
 def test_the_command_line_narrows_the_programme():
-    asked = Asked(["naive", "tiled"], layer="conv2", images=[7, 9], edition="2018fa")
+    selection = Selection(
+        ["naive", "tiled"], layer="conv2", images=[7, 9], edition="2018fa"
+    )
 
-    found = trials.programme(asked)
+    found = trials.programme(selection)
 
     assert [t.images for t in found] == [7, 9]
     assert {t.layer.name for t in found} == {"conv2"}
@@ -162,12 +164,14 @@ def test_the_command_line_narrows_the_programme():
 
 
 def test_what_is_unknown_is_refused():
-    with pytest.raises(UsageError, match="no variant `x`"):
-        trials.programme(Asked(["x"]))
-    with pytest.raises(UsageError, match="no class `fp8`; there are fp32, tf32, half"):
-        trials.programme(Asked(accuracy="fp8"))
-    with pytest.raises(UsageError, match="no edition `2020`"):
-        trials.programme(Asked(edition="2020"))
+    with pytest.raises(UsageError, match="unknown variant `x`"):
+        trials.programme(Selection(["x"]))
+    with pytest.raises(
+        UsageError, match="unknown class `fp8`; choose from fp32, tf32, half"
+    ):
+        trials.programme(Selection(accuracy="fp8"))
+    with pytest.raises(UsageError, match="unknown edition `2020`"):
+        trials.programme(Selection(edition="2020"))
 
 
 def plan(shape, params):
@@ -182,21 +186,21 @@ def test_a_sweep_tries_every_combination_also_over_what_a_shape_would_tune():
         sweep={"A": (8, 16), "B": (2, 3)},
     )
 
-    tried = [v.told(CONV2) for v in trials.swept(variant)]
+    tried = [v.parameters(CONV2) for v in trials.swept(variant)]
 
     assert tried == [
         {"A": a, "B": b, "C": 9} for a, b in itertools.product((8, 16), (2, 3))
     ]
     assert next(trials.swept(variant)).launches(CONV2)[0].block == (8, 1, 1)
-    assert variant.told(CONV2) == {"A": 1, "B": 5, "C": 9}
+    assert variant.parameters(CONV2) == {"A": 1, "B": 5, "C": 9}
 
 
 def test_a_sweep_is_of_what_names_values():
     plain = Variant("plain", "", plan, params={"A": 1})
     assert len(trials.to_try([plain, replace(plain, sweep={"A": (1, 2)})])) == 2
-    with pytest.raises(UsageError, match="name no values to try"):
+    with pytest.raises(UsageError, match="have no parameters to sweep"):
         trials.to_try([plain])
-    (trial, _) = trials.programme(Asked(["unroll_gemm"], sweep=True))
+    (trial, _) = trials.programme(Selection(["unroll_gemm"], sweep=True))
     assert trial.swept and len(trial.variants) > 1
 
 
@@ -231,7 +235,7 @@ class Lab(Watch):
     def part(self, variant):
         self.variant = variant.name
         if variant.name == "refuses":
-            raise UsageError("refuses does not serve this: too odd")
+            raise UsageError("refuses does not support this: too odd")
         return variant
 
     def ours(self, part):
@@ -308,9 +312,9 @@ def test_what_is_wrong_refuses_or_does_not_compile_has_a_row_without_a_time():
 
     assert [row["ok"] for row in rows] == [False] * 4 + [True]
     assert [row["why"] for row in rows[:4]] == [
-        "the error is 5.0e-01, over 1e-06",
-        "9 numbers are not written, or not finite",
-        "refuses does not serve this: too odd",
+        "the error is 5.0e-01, more than 1e-06",
+        "9 elements are not written, or not finite",
+        "refuses does not support this: too odd",
         "a.cu: error",
     ]
     assert not any("median_ms" in row for row in rows[:4])
@@ -322,7 +326,7 @@ def test_what_is_wrong_refuses_or_does_not_compile_has_a_row_without_a_time():
 def test_what_is_wrong_after_its_times_were_taken_has_none():
     (row,) = rows_of(Lab(ours=[1.0], peers=()), "racing")
     assert not row["ok"] and "median_ms" not in row
-    assert row["why"] == "the error is 5.0e-01, over 1e-06"
+    assert row["why"] == "the error is 5.0e-01, more than 1e-06"
 
 
 def test_where_memory_is_too_small_the_next_ones_are_tried_and_a_fault_ends_it():

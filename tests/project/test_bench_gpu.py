@@ -56,7 +56,7 @@ def test_an_image_that_is_left_out_is_seen_wherever_it_is(lab):
     last, map_ = rows(lab, leaving_out(B=69), leaving_out(M=11))
     assert not last["ok"] and not map_["ok"]
     one = LAYER.shape.floats_out
-    assert last["why"] == f"{one} numbers are not written, or not finite"
+    assert last["why"] == f"{one} elements are not written, or not finite"
     assert "median_ms" not in last
 
 
@@ -77,7 +77,7 @@ def _fewer_columns(shape, params):
 def test_without_pytorch_what_is_missing_is_counted_all_the_same(lab):
     lab.torch = None
     (row,) = rows(lab, leaving_out(B=69))
-    assert row["why"].startswith(f"{LAYER.shape.floats_out} numbers")
+    assert row["why"].startswith(f"{LAYER.shape.floats_out} elements")
     (row,) = rows(lab, NAIVE)
     assert row["ok"] and row["peer"] is None
 

@@ -137,7 +137,7 @@ def test_every_size_that_an_edition_needs_is_compiled():
 
 
 def test_a_name_that_no_kernels_have_is_refused_with_those_there_are():
-    with pytest.raises(ProjectError, match=r"there are bytes, halves, .*, constant"):
+    with pytest.raises(ProjectError, match=r"choose from bytes, halves, .*, constant"):
         list(table.wanted(["naive", "nothing"]))
 
 

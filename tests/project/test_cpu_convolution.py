@@ -189,7 +189,7 @@ def test_an_output_that_cannot_be_written_in_place_is_refused(y):
 def test_sizes_that_do_not_fit_are_refused():
     y = np.empty((2, 3, 4, 5), np.float32)
 
-    with pytest.raises(ValueError, match="no convolution of"):
+    with pytest.raises(ValueError, match=r"a convolution of .* is not"):
         cpu_convolution.convolve(y, numbers(1, 2, 1, 6, 6), numbers(2, 3, 1, 3, 3))
 
 
@@ -198,7 +198,7 @@ def test_without_a_compiler_it_is_said_so(tmp_path, monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     cpu_convolution.load.cache_clear()
 
-    with pytest.raises(CompilerError, match="no C\\+\\+ compiler here"):
+    with pytest.raises(CompilerError, match="no C\\+\\+ compiler found"):
         cpu_convolution.convolve(
             np.empty((2, 3, 4, 4), np.float32),
             numbers(1, 2, 1, 6, 6),

@@ -117,7 +117,7 @@ def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(copy):
         text=True,
         check=False,
     )
-    assert "there are naive, two_rows, " in refused.stderr
+    assert "choose from naive, two_rows, " in refused.stderr
 
 
 @pytest.mark.gpu

@@ -60,7 +60,9 @@ def test_the_environment_names_another_edition(monkeypatch):
 
 
 def test_an_unknown_edition_or_model_is_answered_with_the_known_ones():
-    with pytest.raises(UsageError, match="no edition `2020sp`; there are 2017fa, 2018"):
+    with pytest.raises(
+        UsageError, match="unknown edition `2020sp`; choose one of 2017fa"
+    ):
         editions.edition("2020sp")
     with pytest.raises(UsageError, match="no model `ece409`; it has baseline, ece408"):
         editions.DEFAULT.model("ece409")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
 
-from runner import logs
+from runner import findings
 from tests import outside
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
@@ -48,7 +48,7 @@ def test_without_pycuda_or_a_driver_a_script_is_one_sentence_and_no_gpu(name, tm
     assert done.returncode == NoGpuError.exit_code
     assert done.stdout == ""
     assert re.fullmatch(
-        rf"{name}: no GPU can be used: (NVIDIA's driver|Python's package).*\n",
+        rf"{name}: cannot use a GPU: (NVIDIA's driver|the Python package).*\n",
         done.stderr,
     )
 
@@ -86,11 +86,11 @@ def test_a_fault_of_the_gpu_ends_a_script_with_its_sentence_and_code(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--variant", "fast"], "there is no variant `fast`; there are naive, "),
+        (["--variant", "fast"], "unknown variant `fast`; choose from naive, "),
         (["--variant"], "argument --variant: expected one argument"),
-        (["10", "--variant="], "there is no variant ``; there are naive, "),
+        (["10", "--variant="], "unknown variant ``; choose from naive, "),
         (["10", "--varant", "tiled"], "unrecognized arguments: --varant"),
-        (["ten", "--variant", "tiled"], "`ten` is no data size"),
+        (["ten", "--variant", "tiled"], "invalid data size `ten`"),
     ],
 )
 def test_milestone_4_1_refuses_a_wrong_command_line_before_it_needs_a_gpu(
@@ -110,7 +110,7 @@ def test_a_milestones_script_is_at_most_thirty_lines(name):
 
 
 def test_the_line_that_names_a_variant_leaves_each_inference_its_own_figures():
-    (first, second) = logs.find(
+    (first, second) = findings.find(
         b"New Inference\nVariant: tiled\nOp Time: 0.1\nOp Time: 0.2\n"
         b"Correctness: 0.8 Model: ece408\n"
         b"New Inference\nVariant: constant\nOp Time: 0.3\nOp Time: 0.4\n"
@@ -137,7 +137,7 @@ def test_each_variants_figures_are_read_back_as_an_inference(name, variants):
     assert done.returncode == 0
     said = re.findall(r"^Variant: (\w+)$", done.stdout, re.MULTILINE)
     assert said == [variant for variant in variants if variant]
-    inferences = logs.find(done.stdout.encode()).inferences
+    inferences = findings.find(done.stdout.encode()).inferences
     assert len(inferences) == len(variants)
     assert all(one.agreement == 1.0 for one in inferences)
     assert all(len(one.op_times_s) == 2 for one in inferences)
@@ -171,4 +171,4 @@ def test_a_script_that_sees_no_gpu_says_so():
 
     assert done.returncode == NoGpuError.exit_code
     assert done.stdout == ""
-    assert re.fullmatch(r"m3\.1\.py: no GPU can be used: .*\n", done.stderr)
+    assert re.fullmatch(r"m3\.1\.py: cannot use a GPU: .*\n", done.stderr)

@@ -76,16 +76,16 @@ def test_a_refusal_says_what_is_too_large():
     constant = VARIANTS["constant"]
 
     assert naive.refusal(ConvShape(65_536, 1, 1, 9, 9, 3)) == (
-        "a grid of (1, 1, 65536) blocks is over (2147483647, 65535, 65535)"
+        "a grid of (1, 1, 65536) blocks exceeds (2147483647, 65535, 65535)"
     )
     assert tiled.refusal(ConvShape(1, 1, 1, 400, 400, 230)) == (
-        "a block needs 240100 bytes of shared memory; it gets 232448"
+        "a block needs 240100 bytes of shared memory; the limit is 232448"
     )
     assert constant.refusal(ConvShape(1, 41, 16, 9, 9, 5)) == (
         "16400 weights exceed the 16384 of constant memory"
     )
     assert naive.refusal(ConvShape(1, 1, 1, 9, 4, 5)) == (
-        "5 x 5 weights do not fit the image"
+        "5 x 5 weights are larger than the image"
     )
 
 
@@ -93,13 +93,13 @@ def test_a_rung_refuses_weights_and_images_of_which_no_piece_fits_a_block():
     implicit, tensor = VARIANTS["implicit_gemm"], VARIANTS["tensor_tf32"]
 
     assert implicit.refusal(ConvShape(1, 24, 1, 20, 20, 19)) == (
-        "8664 weights of a channel exceed the 8192 of a block"
+        "8664 weights of a channel exceed a block's 8192"
     )
     assert tensor.refusal(ConvShape(1, 1, 1, 11, 4000, 11)) == (
-        "a row of output needs 308708 bytes of shared memory, over 101376"
+        "a row needs 308708 bytes of shared memory; the limit is 101376"
     )
     assert tensor.refusal(ConvShape(1, 1, 1, 9, 9, 3), "sm_75") == (
-        "it needs sm_80 or newer, and this GPU is sm_75"
+        "it needs sm_80 or newer; this GPU is sm_75"
     )
 
 
@@ -173,6 +173,7 @@ def test_the_best_serve_each_layer_of_each_edition_within_a_gpus_limits(accuracy
             check_limits(launch)
 
 
+@settings(deadline=None)
 @given(shape=ODD)
 def test_the_best_serve_any_shape_by_what_keeps_to_the_limits(shape):
     for accuracy in kernels.BEST:
@@ -190,7 +191,7 @@ def test_the_parts_of_a_best_kernel_cover_all_rows_and_maps_once(shape, images):
     shape = replace(shape, B=images)
     if not best_small.SMALL.refusal(shape):
         (launch,) = best_small.SMALL.launches(shape)
-        rows = best_small.SMALL.told(shape)["ROWS"]
+        rows = best_small.SMALL.parameters(shape)["ROWS"]
         assert covers(launch.grid[0], rows, shape.B * shape.H_out)
     if not best_split.SPLIT.refusal(shape):
         (launch,) = best_split.SPLIT.launches(shape)
@@ -214,7 +215,7 @@ def test_a_band_of_few_images_lies_on_few():
     shape = ConvShape(10_000, 8, 4, 5, 5, 5)
 
     assert best_small.SMALL.refusal(shape) == (
-        "a block's rows would lie on 76 images, over 8"
+        "a block's rows span 76 images, more than 8"
     )
 
 
@@ -237,9 +238,9 @@ def test_a_ladder_knows_each_step_before_what_builds_on_it():
     second = Variant("second", "another", ladder.plan_naive, after="first")
 
     assert list(variants.ladder(first, second)) == ["first", "second"]
-    with pytest.raises(ValueError, match="second is out of order"):
+    with pytest.raises(ValueError, match="second: duplicate, or before"):
         variants.ladder(second, first)
-    with pytest.raises(ValueError, match="first is out of order"):
+    with pytest.raises(ValueError, match="first: duplicate, or before"):
         variants.ladder(first, first)
 
 
@@ -249,7 +250,7 @@ def test_variants_are_chosen_by_name_and_without_names_the_rungs_after_the_first
     assert chosen == ["tiled", "naive"]
     taught = [rung.name for rung in ladder.RUNGS]
     assert [variant.name for variant in kernels.select([])] == taught[1:]
-    with pytest.raises(UsageError, match="no variant `fast`; there are naive, "):
+    with pytest.raises(UsageError, match="unknown variant `fast`; choose from naive, "):
         kernels.select(["tiled", "fast"])
 
 
@@ -298,7 +299,7 @@ def test_sizes_are_read_off_arrays_that_fit_together_only():
         ((2, 4, 5, 6), (2, 3, 7, 8), (4, 2, 3, 3)),
         ((2, 4, 5, 6), (2, 3, 7, 8), (4, 3, 3, 2)),
     ]:
-        with pytest.raises(ValueError, match="no convolution of"):
+        with pytest.raises(ValueError, match=r"a convolution of .* is not"):
             between(y, x, k)
 
 

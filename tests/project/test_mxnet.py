@@ -151,7 +151,7 @@ def test_a_network_can_follow_another_in_one_process():
 
 @pytest.mark.mxnet
 def test_without_a_gpu_a_kernel_is_refused_in_a_sentence(tmp_path):
-    with pytest.raises(NoGpuError, match="NVIDIA's driver is missing here"):
+    with pytest.raises(NoGpuError, match="NVIDIA's driver is not installed"):
         MxnetCpu(VARIANTS["naive"], libcuda=str(tmp_path / "libcuda.so.1"))
 
 
@@ -273,32 +273,33 @@ def test_a_package_that_does_not_load_is_missing(tmp_path):
             NOT_INSTALLED,
             (3, 13),
             "2.4.6",
-            "MXNet runs on Python 3.11 and 3.12, not on 3.13",
+            "MXNet needs Python 3.11 or 3.12; this is 3.13",
         ),
         (
             AttributeError("`np.PZERO` was removed in the NumPy 2.0 release."),
             (3, 11),
             "2.4.6",
-            f"MXNet needs NumPy 1.x, and this is 2.4.6; {INSTALL}",
+            f"MXNet needs NumPy 1.x; this is 2.4.6; {INSTALL}",
         ),
         (
             ModuleNotFoundError("No module named 'distutils'", name="distutils"),
             (3, 12),
             "1.26.4",
-            "MXNet needs the package setuptools on Python 3.12; install it",
+            "MXNet needs the package setuptools on Python 3.12: install it",
         ),
         (
             ModuleNotFoundError("No module named 'requests'", name="requests"),
             (3, 11),
             "1.26.4",
-            "MXNet does not load: Python's package requests is missing; install it",
+            "MXNet does not load: the Python package requests is not installed",
         ),
         (
             OSError("libquadmath.so.0: cannot open shared object file"),
             (3, 11),
             "1.23.5",
             "MXNet does not load: libquadmath.so.0: cannot open shared object file; "
-            "install Debian's packages libgomp1 and libquadmath0, or their like",
+            "install Debian's packages libgomp1 and libquadmath0 or your "
+            "distribution's equivalent",
         ),
         (
             AttributeError("module 'numpy' has no attribute 'x'"),
@@ -309,7 +310,7 @@ def test_a_package_that_does_not_load_is_missing(tmp_path):
     ],
 )
 def test_why_mxnet_does_not_load_is_said_with_what_to_do(error, python, numpy, why):
-    assert mxnet_package.why_not(error, python, numpy) == why
+    assert mxnet_package.problem(error, python, numpy) == why
 
 
 @pytest.mark.parametrize(

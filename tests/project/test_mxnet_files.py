@@ -115,7 +115,7 @@ def test_what_mxnet_saves_of_sparse_arrays_is_refused_as_such(mx, tmp_path, kind
     path = tmp_path / "sparse.params"
     mx.nd.save(str(path), {"w": mx.nd.ones((2, 3)).tostype(kind)})
 
-    with pytest.raises(ProjectError, match=f"{kind} arrays are not read"):
+    with pytest.raises(ProjectError, match=f"{kind} arrays are not supported"):
         params.read(path)
 
 

@@ -1,5 +1,6 @@
 """The forward pass."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import checkpoints
@@ -118,7 +119,7 @@ def test_weights_that_do_not_fit_are_refused_all_at_once():
 def test_a_folder_of_models_that_is_not_there_is_not_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv("RAI_MODELS_DIR", str(tmp_path / "absent"))
 
-    with pytest.raises(ProjectError, match=r"RAI_MODELS_DIR is .*absent, which is"):
+    with pytest.raises(ProjectError, match=r"RAI_MODELS_DIR: .*absent is not a folder"):
         checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("ece408"))
 
 
@@ -190,12 +191,30 @@ def test_the_latest_epoch_of_the_given_weights_is_read(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("folder", ["..", ".", "/"])
+def test_the_advice_for_missing_weights_names_a_script_that_is_there(
+    folder, monkeypatch
+):
+    monkeypatch.chdir(checkpoints.MODELS.parent)
+    monkeypatch.chdir(folder)
+    unknown = replace(editions.DEFAULT, name="2026fa")
+
+    with pytest.raises(ProjectError, match="no stored weights") as refused:
+        checkpoints.load(unknown, unknown.model("ece408"))
+
+    _, command, _ = str(refused.value).split("`")
+    program, script, *options = command.split()
+    assert program == "python"
+    assert Path(script).samefile(checkpoints.MODELS.parent / "train.py")
+    assert options == ["--edition", "2026fa", "--model", "ece408"]
+
+
 def test_a_symbol_file_that_is_no_text_is_a_sentence(tmp_path, monkeypatch):
     path = tmp_path / "2019fa-odd-symbol.json"
     path.write_bytes(b"\xff\xfe{")
     monkeypatch.setenv("RAI_MODELS_DIR", str(tmp_path))
 
-    with pytest.raises(ProjectError, match=f"{path}: damaged: .*utf-8"):
+    with pytest.raises(ProjectError, match=f"{path}: not valid UTF-8: .*utf-8"):
         checkpoints.find(editions.DEFAULT, "odd")
 
 
@@ -203,5 +222,7 @@ def test_weights_that_are_no_numbers_are_refused():
     weights = small_weights()
     weights["new1_weight"][0] = np.nan
 
-    with pytest.raises(ProjectError, match="infinities or NaN in new1_weight; train"):
+    with pytest.raises(
+        ProjectError, match="new1_weight contain infinities or NaN; train"
+    ):
         network.assemble(SMALL, SMALL_MODEL, weights)

@@ -1,4 +1,4 @@
-"""RESULTS.md, the README's block and the plot, made of the benchmark's rows."""
+"""RESULTS.md, the block of docs/kernels.md and the plot, made of the benchmark's rows."""
 
 import itertools
 from xml.etree import ElementTree
@@ -137,8 +137,8 @@ def test_a_wrong_variant_stays_with_its_reason_and_a_missing_one_without():
 def test_a_slower_step_is_named():
     rows = [*both("naive", (1, 1)), *both("tiled", (2, 2))]
     assert results.slower(goals.results(rows), LADDER) == (
-        "* `tiled` is slower than `naive`, which it builds on: "
-        "4.000 ms after 2.000 ms.\n"
+        "* `tiled` is slower than `naive`, its predecessor: "
+        "4.000 ms instead of 2.000 ms.\n"
     )
     assert results.slower(goals.results(both("tiled")), LADDER) == ""
 
@@ -249,7 +249,7 @@ def forward(eager=9.0, compiled=8.5, name="ours", **more):
         {"name": "PyTorch, compiled", **timed(compiled)},
     ]
     found[0] |= more
-    (made,) = bench.against(found)
+    (made,) = bench.with_peers(found)
     base = row(what="forward", layer=None)
     return {key: base[key] for key in base if key not in {"peer", "shape"}} | made
 
@@ -315,7 +315,7 @@ def test_a_scripts_whole_time_is_a_goal():
     failed = script(1.0, last="")
     assert "median_ms" not in failed
     assert verdict("final.py 10000", [failed]) == "not measured"
-    assert "Correctness" in bench.line(script(5.0)) and "fails" in bench.line(failed)
+    assert "Correctness" in bench.line(script(5.0)) and "failed" in bench.line(failed)
 
 
 def test_a_page_says_where_the_rows_come_from():

@@ -124,8 +124,8 @@ def test_without_a_compiler_numpy_takes_over_and_says_why_once(script, tmp_path)
 
     assert done.returncode == 0
     assert done.stderr == (
-        "m2.1.py: NumPy runs the network and convolves: there is no C++ compiler here "
-        "(g++, c++, clang++); install one, or name it in CXX\n"
+        "m2.1.py: NumPy runs the network and convolves: no C++ compiler found "
+        "(g++, c++, clang++); install one, or set CXX\n"
     )
 
 
@@ -138,11 +138,11 @@ def test_with_a_compiler_that_fails_each_librarys_failure_is_said(script, tmp_pa
         "m2.1.py", "1", data="/nowhere", PYTHONPATH=found, PATH=str(tmp_path), CXX=""
     )
 
-    failed = f"is not built: {tmp_path}/c++ ended with status 4"
+    failed = f"{tmp_path}/c++ exited with status 4"
     assert done.returncode == 0
     assert done.stderr == (
-        f"m2.1.py: NumPy runs the network: New {failed}; "
-        f"NumPy convolves: convolution {failed}\n"
+        f"m2.1.py: NumPy runs the network: cannot build New: {failed}; "
+        f"NumPy convolves: cannot build convolution: {failed}\n"
     )
 
 
@@ -162,15 +162,15 @@ def test_a_data_size_that_is_none_is_a_usage_error_in_one_sentence(name, script)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        f"{name}: `10001` is no data size; expected one whole number from 1 to 10000\n"
+        f"{name}: invalid data size `10001`; expected a whole number from 1 to 10000\n"
     )
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--epochs", "0"], "`0` is no count; expected a whole number from 1 on"),
-        (["--edition", "2020sp"], "there is no edition `2020sp`"),
+        (["--epochs", "0"], "invalid count `0`; expected a whole number above 0"),
+        (["--edition", "2020sp"], "unknown edition `2020sp`"),
         (["--model", "none"], "edition 2019fa has no model `none`"),
     ],
 )
@@ -211,7 +211,7 @@ def test_damaged_images_end_the_script_and_are_not_replaced(script, tmp_path):
 
     assert done.returncode == 1
     assert done.stdout == "Loading fashion-mnist data...\n"
-    assert re.fullmatch(f"m2.1.py: .*{name}: not IDX of bytes.*\n", done.stderr)
+    assert re.fullmatch(f"m2.1.py: .*{name}: not an IDX file of bytes.*\n", done.stderr)
 
 
 def test_more_images_than_the_set_has_are_a_usage_error(script, tmp_path):
@@ -224,7 +224,9 @@ def test_more_images_than_the_set_has_are_a_usage_error(script, tmp_path):
     done = script("m2.1.py", "6", data=tmp_path)
 
     assert done.returncode == 2
-    assert done.stderr == "m2.1.py: 6 images asked for; the set has 5\n"
+    assert (
+        done.stderr == "m2.1.py: data size 6 is too large: the test set has 5 images\n"
+    )
 
 
 def test_the_scripts_share_images_over_all_cores_and_not_blas_too(src):

@@ -63,7 +63,9 @@ def test_labels_of_other_images_or_weights_are_an_error(copied, stale):
     kept = json.loads(path.read_text())
     path.write_text(json.dumps(kept | {stale: "0" * 64}))
 
-    with pytest.raises(ProjectError, match=f"made of other {stale}; make it again by"):
+    with pytest.raises(
+        ProjectError, match=f"made from other {stale}; make it again with"
+    ):
         synthetic.labels(copied)
 
 
@@ -71,10 +73,10 @@ def test_labels_that_are_missing_or_no_json_are_an_error(copied, monkeypatch):
     monkeypatch.setattr(checkpoints, "MODELS", copied.path.parent)
     path = copied.path.with_suffix(".synthetic.json")
     path.write_text("{")
-    with pytest.raises(ProjectError, match=r"json: .* make it again by"):
+    with pytest.raises(ProjectError, match=r"json: .* make it again with"):
         synthetic.labels(copied)
     path.unlink()
-    with pytest.raises(ProjectError, match="is missing; make it again by"):
+    with pytest.raises(ProjectError, match="is missing; make it with"):
         synthetic.labels(copied)
 
 

@@ -55,8 +55,8 @@ def test_without_a_library_milestone_1_2_is_one_sentence_and_no_gpu(bare):
     assert done.returncode == NoGpuError.exit_code
     assert done.stdout == ""
     assert done.stderr == (
-        "m1.2.py: cuDNN cannot be used: neither pycuda with nvidia-cudnn-frontend is "
-        "installed nor torch; install either, or run this in the image `full`\n"
+        "m1.2.py: cannot use cuDNN: install pycuda and nvidia-cudnn-frontend, or "
+        "torch, or run this in the image `full`\n"
     )
 
 
@@ -68,7 +68,7 @@ def test_a_library_that_does_not_load_is_said_in_its_own_words(bare, tmp_path):
     done = bare("10")
 
     assert done.returncode == NoGpuError.exit_code
-    assert done.stderr == f"m1.2.py: cuDNN cannot be used: {why}\n"
+    assert done.stderr == f"m1.2.py: cannot use cuDNN: {why}\n"
 
 
 @pytest.fixture

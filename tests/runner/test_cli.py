@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runner import events
+from runner.core import events
 
 pytestmark = pytest.mark.programs
 
@@ -134,17 +136,18 @@ def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
 
 
 def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
-    from runner import runs
-    from runner.cli import settings
-    from runner.model import Reason, State, Verdict
+    from runner.cli import common
+    from runner.core import Reason, State, Verdict
+    from runner.store import runs
+    from runner.store.home import opened
     from tests.runner.test_record import CREATED
 
-    place = settings.home()
+    place = common.home()
     paths = place.run(CREATED.run_id)
     paths.root.mkdir(parents=True)
     with runs.Recorder(paths) as recorder:
         recorder.keep(CREATED)
-        with settings.opened(place) as known:
+        with opened(place) as known:
             known.put(recorder.record)
         recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
 
@@ -153,17 +156,79 @@ def test_a_run_whose_end_the_index_missed_is_no_longer_under_way(tmp_path):
     assert listed["state"] == State.DONE
 
 
+@pytest.fixture
+def three_runs(home: Path) -> list[Path]:
+    """Return the folders of three runs that ended, newest first."""
+    from runner.cli import common
+    from runner.core import Reason, Verdict
+    from runner.store import runs
+    from tests.runner.test_record import CREATED
+
+    place = common.home()
+    made = []
+    for name in ("aa1", "aa2", "ab3"):
+        paths = place.run(name)
+        paths.root.mkdir(parents=True)
+        with runs.Recorder(paths) as recorder:
+            recorder.keep(replace(CREATED, run_id=name))
+            recorder.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
+        made.insert(0, paths.root)
+    assert listed("history") == ["ab3", "aa2", "aa1"]
+    return made
+
+
+def listed(*words: str) -> list[str]:
+    return [run["id"] for run in json.loads(rai(*words, "--json").stdout)]
+
+
+def test_a_run_whose_folder_was_removed_by_hand_is_forgotten(three_runs):
+    newest, _, oldest = three_runs
+    shutil.rmtree(newest)
+
+    assert listed("history", "-n", "1") == ["aa2"]
+    assert json.loads(rai("show", "latest", "--json").stdout)["id"] == "aa2"
+    assert "no run 'ab3'" in rai("logs", "ab3").stderr
+    shutil.rmtree(oldest)
+    assert json.loads(rai("show", "aa", "--json").stdout)["id"] == "aa2"
+
+
+def test_a_run_whose_folder_was_emptied_by_hand_is_not_listed(three_runs):
+    for file in three_runs[0].iterdir():
+        file.unlink()
+
+    assert listed("history", "-n", "1") == ["aa2"]
+
+
+def test_a_run_whose_folder_was_copied_back_or_renamed_is_found_by_its_name(
+    three_runs, tmp_path
+):
+    newest, second, _ = three_runs
+    shutil.move(newest, tmp_path / "away")
+    assert listed("history", "-n", "1") == ["aa2"]
+    shutil.move(tmp_path / "away", newest)
+    second.rename(second.with_name("renamed"))
+
+    assert listed("history") == ["ab3", "renamed", "aa1"]
+    assert json.loads(rai("show", "ren", "--json").stdout)["id"] == "renamed"
+    assert json.loads(rai("show", "aa", "--json").stdout)["id"] == "aa1"
+    assert rai("logs", "latest").returncode == 0
+
+
 @pytest.mark.local
 def test_a_run_that_was_killed_is_listed_as_lost(project):
     text = "commands: {build: [\"sh -c 'echo started; sleep 60'\"]}\n"
     (project / "rai_build.yml").write_text(text)
     child = under_way(project)
+    (active,) = json.loads(rai("ps", "--json").stdout)
+    shown = json.loads(rai("show", "latest", "--json").stdout)
     child.kill()
     child.communicate()
 
     (listed,) = json.loads(rai("history", "--json").stdout)
 
     assert (listed["state"], listed["exit_code"]) == ("lost", 10)
+    outcomes = [run["commands"][0]["outcome"] for run in (active, shown, listed)]
+    assert outcomes == ["running", "running", "unfinished"]
 
 
 @pytest.mark.parametrize(
@@ -212,9 +277,9 @@ def test_validate_tells_all_problems_with_their_places_and_ends_with_two(project
 
 
 def test_validate_shows_the_plan_and_needs_no_docker(project):
-    environ = {**os.environ, "DOCKER_HOST": "unix:///nowhere", "PATH": "/nowhere"}
+    (project / "Dockerfile").touch()
 
-    done = rai("validate", "-p", project, "--json", env=environ)
+    done = rai("validate", "-p", project, "--json", env={**os.environ, **NO_ENGINE})
 
     assert done.returncode == 0
     plan = json.loads(done.stdout)
@@ -222,7 +287,62 @@ def test_validate_shows_the_plan_and_needs_no_docker(project):
     assert plan["commands"][0]["invocation"]["script"] is None
 
 
+NO_ENGINE = {"DOCKER_HOST": "unix:///nowhere", "PATH": "/nowhere", "CI": "true"}
+NEITHER = "the build file names no image and the project has no Dockerfile"
+
+
+@pytest.mark.parametrize(
+    ("commands", "said"),
+    [
+        ("{build: [ls]}", NEITHER),
+        ("{build_image: {dockerfile: a/b}, build: [ls]}", "`a/b` does not exist"),
+    ],
+)
+def test_validate_refuses_a_project_that_there_is_no_image_for(commands, said, project):
+    (project / "rai_build.yml").write_text(f"commands: {commands}\n")
+
+    done = rai("validate", "-p", project, env={**os.environ, **NO_ENGINE})
+    told = rai("validate", "-p", project, "--json", env={**os.environ, **NO_ENGINE})
+
+    assert (done.returncode, told.returncode) == (3, 3)
+    assert said in done.stderr.replace("\n", " ")
+    assert json.loads(told.stdout)["ok"] is False
+    assert said in json.loads(told.stdout)["problems"][-1]["message"]
+
+
+@pytest.mark.parametrize("engine", ["local", "bare"])
+def test_validate_only_warns_where_the_engine_takes_no_image(engine, project):
+    (project / "rai_build.yml").write_text("commands: {build: [ls]}\n")
+    named = {**os.environ, **NO_ENGINE, "RAI_ENGINE": engine}
+
+    by_option = rai("validate", "-p", project, "--engine", engine)
+    by_setting = rai("validate", "-p", project, env=named)
+
+    for done in (by_option, by_setting):
+        assert done.returncode == 0
+        assert f"warning: {NEITHER}" in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.local
+def test_validate_takes_the_engine_that_a_run_would_take(project):
+    environ = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}
+
+    assert rai("validate", "-p", project, env=environ).returncode == 0
+    assert rai("run", "-p", project, env=environ).returncode == 0
+
+
+@pytest.mark.docker
+def test_with_docker_a_project_that_there_is_no_image_for_is_refused_unpacked(project):
+    checked, done = rai("validate", "-p", project), rai("run", "-p", project)
+
+    assert (checked.returncode, done.returncode) == (3, 3)
+    (run,) = json.loads(rai("history", "--json").stdout)
+    assert NEITHER in run["verdict"]["message"]
+    assert run["archive_bytes"] == 0
+
+
 def test_validate_says_which_commands_need_a_gpu(project):
+    (project / "Dockerfile").touch()
     build = "commands: {build: [a, {run: b, needs: gpu}]}\n"
     (project / "rai_build.yml").write_text(f"resources: {{gpu: {{count: 1}}}}\n{build}")
 
@@ -234,6 +354,7 @@ def test_validate_says_which_commands_need_a_gpu(project):
 
 def test_both_names_of_the_build_file_count(project):
     (project / "rai_build.yml").rename(project / "rai-build.yml")
+    (project / "Dockerfile").touch()
 
     assert rai("validate", "-p", project).returncode == 0
 
@@ -249,6 +370,44 @@ def test_a_dry_run_lists_what_would_be_sent_and_runs_nothing(project):
     assert "main.c" in done.stdout
     assert ".raiignore:1" in done.stdout
     assert json.loads(rai("history", "--json").stdout) == []
+
+
+def test_a_build_file_that_a_link_has_elsewhere_is_not_read(project, tmp_path):
+    (tmp_path / "other.yml").write_text("secret: words\n")
+    file = project / "rai_build.yml"
+    file.unlink()
+    file.symlink_to("../other.yml")
+
+    outside = rai("validate", "-p", project)
+    file.unlink()
+    (project / "real.yml").write_text("commands: {build: [ls]}\nrai: {image: gcc}\n")
+    file.symlink_to("real.yml")
+    inside = rai("validate", "-p", project)
+
+    assert outside.returncode == 2
+    assert "a link leads out of the folder" in outside.stderr
+    assert "secret" not in outside.stdout + outside.stderr
+    assert inside.returncode == 0, inside.stderr
+
+
+def test_a_build_file_of_gigabytes_is_not_read_into_memory(project):
+    with (project / "rai_build.yml").open("ab") as file:
+        file.truncate(64 << 30)
+
+    done = rai("validate", "-p", project)
+
+    assert done.returncode == 2
+    assert "rai_build.yml cannot be read: it is larger than" in done.stderr
+
+
+def test_a_starter_file_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/rai_build.yml").symlink_to("../elsewhere")
+
+    done = rai("init", "-p", tmp_path / "project")
+
+    assert done.returncode == 2
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_starter_file_is_valid_and_nothing_is_overwritten(tmp_path):
@@ -297,6 +456,28 @@ def test_without_an_engine_the_status_is_eleven_and_the_reason_told(project):
     assert done.returncode == 11
     assert "/nowhere/docker.sock" in done.stderr
     assert "rai doctor" in done.stderr
+
+
+def test_the_bare_engine_is_told_with_all_that_stood_against_the_others(
+    project, tmp_path
+):
+    (project / "rai_build.yml").write_text("commands: {build: [echo hello]}\n")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "bash", "echo"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock", "PATH": str(programs)}
+
+    done = rai("run", "-p", project, env={**os.environ, **nowhere, "CI": ""})
+
+    assert done.stdout == "hello\n"
+    why = (
+        " Why: docker: no Docker Engine listens at unix:///nowhere/docker.sock"
+        " (DOCKER_HOST): there is no such socket; local: no sandbox works on this"
+        " machine (bubblewrap: not installed; unshare: not installed)."
+        " Not enforced here: "
+    )
+    assert why in done.stderr.splitlines()[0]
 
 
 def test_a_gpu_that_is_asked_for_and_not_there_ends_with_eleven(project):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner import commands
-from runner.errors import SpecError
-from runner.model import Place, Reason, Severity
+from runner import commandline
+from runner.core import Place, Reason, Severity
+from runner.core.errors import SpecError
 
 BASH = shutil.which("bash")
 
@@ -108,16 +108,16 @@ SCRIPTS = [
 
 @pytest.mark.parametrize(("line", "argv"), DIRECT)
 def test_a_line_that_needs_no_shell_is_execd_as_its_words(line, argv):
-    invocation = commands.plan(line)
+    invocation = commandline.plan(line)
 
     assert not invocation.shell
-    assert tuple(argv) == invocation.argv == commands.argv(invocation, bash=True)
+    assert tuple(argv) == invocation.argv == commandline.argv(invocation, bash=True)
     assert invocation.why == "no shell needed"
 
 
 @pytest.mark.parametrize(("line", "why"), SHELL)
 def test_a_line_that_needs_a_shell_says_what_in_it_does(line, why):
-    invocation = commands.plan(line)
+    invocation = commandline.plan(line)
 
     assert invocation.shell
     assert f"bash: {why}" == invocation.why
@@ -125,15 +125,15 @@ def test_a_line_that_needs_a_shell_says_what_in_it_does(line, why):
 
 @pytest.mark.parametrize(("line", "script"), SCRIPTS)
 def test_what_is_quoted_stays_literal_in_a_shell(line, script):
-    assert script == commands.plan(line).script
+    assert script == commandline.plan(line).script
 
 
 def test_a_script_runs_under_bash_with_pipefail_or_else_under_sh():
-    invocation = commands.plan("make | tee log")
+    invocation = commandline.plan("make | tee log")
 
     bash = ("bash", "-o", "pipefail", "-c", "make | tee log")
-    assert bash == commands.argv(invocation, bash=True)
-    assert commands.argv(invocation, bash=False) == ("sh", "-c", "make | tee log")
+    assert bash == commandline.argv(invocation, bash=True)
+    assert commandline.argv(invocation, bash=False) == ("sh", "-c", "make | tee log")
 
 
 @pytest.mark.parametrize(
@@ -142,19 +142,19 @@ def test_a_script_runs_under_bash_with_pipefail_or_else_under_sh():
 def test_a_quote_that_is_not_closed_is_an_error_with_its_place(line):
     place = Place("rai_build.yml", 12, 7)
 
-    (problem,) = commands.problems(line, place)
+    (problem,) = commandline.problems(line, place)
 
     assert problem.severity is Severity.ERROR
     assert problem.place == place
     assert "never closed" in problem.message
     with pytest.raises(SpecError) as caught:
-        commands.plan(line)
+        commandline.plan(line)
     assert caught.value.reason is Reason.BAD_SPEC
 
 
 @pytest.mark.parametrize("line", ["", "  ", '""', "'' x", "a\0b"])
 def test_a_line_without_a_program_to_start_is_an_error(line):
-    (problem,) = commands.problems(line)
+    (problem,) = commandline.problems(line)
 
     assert problem.severity is Severity.ERROR
 
@@ -176,7 +176,7 @@ def test_a_line_without_a_program_to_start_is_an_error(line):
     ],
 )
 def test_what_is_probably_not_meant_gets_a_warning(line, said):
-    (problem,) = commands.problems(line)
+    (problem,) = commandline.problems(line)
 
     assert problem.severity is Severity.WARNING
     assert said in problem.message
@@ -198,7 +198,7 @@ def test_what_is_probably_not_meant_gets_a_warning(line, said):
     ],
 )
 def test_an_ordinary_line_gets_no_warning(line):
-    assert commands.problems(line) == []
+    assert commandline.problems(line) == []
 
 
 words = st.lists(
@@ -215,9 +215,9 @@ def test_without_a_shell_the_words_are_those_of_a_posix_split(line):
         expected = shlex.split(line)
     except ValueError:
         return
-    if commands.problems(line) and not expected:
+    if commandline.problems(line) and not expected:
         return
-    invocation = commands.plan(line)
+    invocation = commandline.plan(line)
     if not invocation.shell:
         assert tuple(expected) == invocation.argv
 
@@ -225,10 +225,10 @@ def test_without_a_shell_the_words_are_those_of_a_posix_split(line):
 @settings(max_examples=60)
 @given(st.text(max_size=60))
 def test_any_text_is_planned_or_refused_and_never_breaks(line):
-    errors = [p for p in commands.problems(line) if p.severity is Severity.ERROR]
+    errors = [p for p in commandline.problems(line) if p.severity is Severity.ERROR]
     if not errors:
-        invocation = commands.plan(line)
-        assert all(commands.argv(invocation, bash=True)[:1])
+        invocation = commandline.plan(line)
+        assert all(commandline.argv(invocation, bash=True)[:1])
 
 
 @settings(max_examples=60)
@@ -238,7 +238,7 @@ def test_any_text_is_planned_or_refused_and_never_breaks(line):
 def test_quoting_any_words_gives_them_back(texts):
     if texts[0]:
         line = shlex.join(["x", *texts])
-        assert ("x", *texts) == commands.plan(line).argv
+        assert ("x", *texts) == commandline.plan(line).argv
 
 
 OUTPUTS = [
@@ -277,7 +277,7 @@ OUTPUTS = [
 @pytest.mark.skipif(BASH is None, reason="there is no bash here")
 @pytest.mark.parametrize(("line", "stdout"), OUTPUTS)
 def test_bash_does_what_the_line_says(line, stdout):
-    argv = commands.argv(commands.plan(line), bash=True)
+    argv = commandline.argv(commandline.plan(line), bash=True)
 
     done = subprocess.run(argv, capture_output=True, text=True, timeout=10)
 
@@ -287,7 +287,7 @@ def test_bash_does_what_the_line_says(line, stdout):
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash here")
 def test_a_pipe_fails_where_any_part_of_it_does():
-    argv = commands.argv(commands.plan("false | cat"), bash=True)
+    argv = commandline.argv(commandline.plan("false | cat"), bash=True)
 
     assert subprocess.run(argv, timeout=10).returncode == 1
 

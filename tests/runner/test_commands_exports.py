@@ -1,4 +1,4 @@
-"""The files that a command line has a profiler write, found by its words."""
+"""The files that profilers left in the build folder, and whose they are."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.commands.exports import claimed, exporting
-from runner.model import ProfileFile
+from runner.commandline.exports import claimed, exporting
+from runner.core import ProfileFile
 
-NAMES = (
-    *("t.nvprof", "t.nvprof.31", "t.nvprof.31.1", "t-31.nvprof", "t-a-node7.nvprof"),
-    *("t100.nvprof", "t1000.nvprof", "out/t.nvprof", "t.txt", "x y", "a.o", "m"),
-    *("report1.nsys-rep", "report1.sqlite", "report.txt", "a.ncu-rep"),
-    *("timeline.qdrep", "timeline.nsys-rep"),
-)
-FILES = {name: size for size, name in enumerate(NAMES)}
-REPORT = ["report1.nsys-rep", "report1.sqlite"]
-TIMELINE = ["timeline.qdrep", "timeline.nsys-rep"]
+NVPROF = ("t.nvprof", "t.nvprof.31", "out/t.nvprof.31.1", "t.nvvp", "t.prof")
+NSYS = ("report1.nsys-rep", "report1.qdrep", "report1.sqlite")
+NCU = ("a.ncu-rep", "a.nsight-cuprof-report")
+OTHERS = ("t.txt", "x y", "a.o", "m", "report.csv", "t.31", ".nvprof", "a.nvprof/b")
+FILES = {name: size for size, name in enumerate((*NVPROF, *NSYS, *NCU, *OTHERS))}
 
 
 def found(line: str) -> list[str]:
@@ -27,45 +23,16 @@ def found(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "paths"),
     [
-        ("nvprof -o t.nvprof python m3.1.py", [*NAMES[:3]]),
-        ("nvprof -f -o ./t.txt python m3.1.py 100", ["t.txt"]),
-        ("nvprof -fo t.txt ./m", ["t.txt"]),
-        ("nvprof -ot.txt ./m", ["t.txt"]),
-        ("nvprof -sfo t.txt ./m", ["t.txt"]),
-        ("nvprof -sfot.txt ./m", ["t.txt"]),
-        ("nvprof -sfo=t.txt ./m", ["t.txt"]),
-        ("nvprof -fs -o t.txt ./m", ["t.txt"]),
-        ("nvprof -fu ms -o t.txt ./m", ["t.txt"]),
-        ("nvprof -ums -o t.txt ./m", ["t.txt"]),
-        ("nvprof -o m ./m3", ["m"]),
-        ("nvprof -o 'x y' -f ./m", ["x y"]),
-        ("nsys profile -tcuda -o timeline ./m", TIMELINE),
-        ("nvprof --export-profile=t.txt ./m", ["t.txt"]),
-        ("nvprof --cpu-profiling on --export-profile t.txt -- ./m", ["t.txt"]),
-        ('nvprof --kernels "::forward:2" --analysis-metrics -o t.txt ./m', ["t.txt"]),
-        ("nvprof -u ms --csv -o t-%p.nvprof ./m", ["t-31.nvprof"]),
-        ("nvprof -o t-%q{KIND}-%h.nvprof ./m", ["t-a-node7.nvprof"]),
-        ("/usr/bin/time -f %e nvprof -o t.txt ./m", ["t.txt"]),
-        ("nvprof -o t.txt /usr/bin/time ./m", ["t.txt"]),
-        ("nice -n20 env A=1 /usr/local/cuda/bin/nvprof -o t.txt ./m", ["t.txt"]),
-        ("nvprof -o 'x y' ./m", ["x y"]),
-        ("nvprof -o /build/out/t.nvprof ./m", ["out/t.nvprof"]),
-        ("cd /src && nvprof -o /build/t.txt ./m", ["t.txt"]),
-        ("mkdir -p out; cd out && nvprof -o t.nvprof ./m", ["out/t.nvprof"]),
-        ("nvprof -o $RAI_BUILD_DIR/t.txt ./m > log 2>&1", ["t.txt"]),
-        ('/bin/bash -c "cd out; nvprof -o t.nvprof ./m"', ["out/t.nvprof"]),
-        ("bash -lc 'sh -c \"nvprof -o t.txt ./m\"'", ["t.txt"]),
-        ("nvprof > log -o t.txt ./m", ["t.txt"]),
-        ("for n in 1 2; do nvprof -o t$n.nvprof ./m $n; done", [*NAMES[:7]]),
-        ("make\nnvprof -o t-$(hostname).txt ./m\nnvprof -o t.txt ./m", ["t.txt"]),
-        ("nsys profile --stats=true ./m3", REPORT),
-        ("nsys profile -t cuda -o timeline ./m", TIMELINE),
-        ("nsys profile --force-overwrite true -o timeline.qdrep ./m", TIMELINE),
-        ("ncu --set full -f -o a ./m", ["a.ncu-rep"]),
-        ("ncu --export a.ncu-rep ./m", ["a.ncu-rep"]),
+        ("nvprof -o t.nvprof python m3.1.py", [*NVPROF, "a.ncu-rep"]),
+        ("/usr/local/cuda/bin/nvprof -fo t.nvprof ./m", [*NVPROF, "a.ncu-rep"]),
+        ('bash -c "cd out; nvprof -o t-%p.nvprof ./m"', [*NVPROF, "a.ncu-rep"]),
+        ("/usr/bin/time nsys profile -o $NAME ./m", [*NSYS]),
+        ("nsys  profile --stats=true ./m", [*NSYS]),
+        ("ncu --set full -f -o a ./m", [*NCU]),
+        ("nv-nsight-cu-cli -o a ./m", [*NCU]),
     ],
 )
-def test_a_lines_profiles_are_found_in_the_build_folder(line, paths):
+def test_a_profilers_files_are_known_by_their_suffixes(line, paths):
     assert found(line) == paths
     assert exporting(line)
 
@@ -73,39 +40,40 @@ def test_a_lines_profiles_are_found_in_the_build_folder(line, paths):
 @pytest.mark.parametrize(
     "line",
     [
-        "nvprof ./m -o t.txt",
-        "nvprof python train.py --o t.txt",
-        "nvprof g++ -c a.cpp -o a.o",
-        "nvprof -- ./m -o t.txt",
-        "nvprof -o ../t.txt ./m",
-        "nvprof -o /src/t.txt ./m",
-        "cd /src && nvprof -o t.txt ./m",
-        "nvprof -o $NAME ./m",
-        "nvprof -o %p ./m",
-        "nvprof -o m%p ./m",
-        "nvprof -o $HOME/m ./m",
-        "nvprof -sfu o t.txt ./m",
-        "nvprof -o",
-        "nvprof -i t.txt",
-        "nsys stats -o timeline report1.nsys-rep",
-        "nsys",
-        "ncu ./m",
-        "gcc -o m m.c",
-        "bash nvprof.sh -o t.txt",
-        "bash -c",
-        "bash -c 'echo \"'",
-        "cd",
+        "make",
+        "python nvprof.py",
+        "./ncu-like -o a",
+        "nsys stats report1.nsys-rep",
+        "nvprof -i t.nvprof",
+        "ncu --import a.ncu-rep --page raw",
     ],
 )
-def test_no_other_file_is_taken_for_a_profile(line):
+def test_a_command_that_starts_no_profiler_has_no_profiles(line):
     assert found(line) == []
+    assert not exporting(line)
 
 
-def test_a_file_is_the_profile_of_the_last_that_names_it():
-    lines = [(3, "nvprof -o t.txt ./m"), (1, "nvprof -o t.txt -f ./m"), (2, "make")]
+def test_a_file_belongs_to_the_last_command_that_names_it():
+    lines = [
+        (3, "nvprof -o t.nvprof ./m"),
+        (1, "nvprof -o /build/t.nvprof -f ./m"),
+        (2, "nvprof -o other.nvprof ./m"),
+        (4, "nsys profile -o t ./m"),
+    ]
 
-    assert claimed(lines, FILES) == {
-        1: (ProfileFile("nvprof", "t.txt", FILES["t.txt"]),)
+    assert claimed(lines, {"t.nvprof": 7, "t.nvprof.31": 8}) == {
+        1: (
+            ProfileFile("nvprof", "t.nvprof", 7),
+            ProfileFile("nvprof", "t.nvprof.31", 8),
+        )
+    }
+
+
+def test_a_file_that_no_command_names_belongs_to_the_last_that_starts_its_profiler():
+    lines = [(0, "nvprof -o t.nvprof ./m"), (1, "ncu -o $A ./m"), (2, "ncu -o $B ./m")]
+
+    assert claimed(lines, {"run-7.ncu-rep": 1}) == {
+        2: (ProfileFile("ncu", "run-7.ncu-rep", 1),)
     }
 
 

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from runner import config, engines
-from runner.errors import ConfigError
-from runner.model import GIB, Limits, Profile, Severity
+from runner import engines
+from runner.core import (
+    GIB,
+    Limits,
+    Profile,
+    Severity,
+)
+from runner.core.errors import ConfigError
+from runner.store import settings
 
 
 def written(folder: Path, text: str, name: str = "config.yml") -> Path:
@@ -19,7 +25,7 @@ def written(folder: Path, text: str, name: str = "config.yml") -> Path:
 
 
 def test_without_files_variables_and_flags_the_defaults_hold(tmp_path):
-    found, warnings = config.load({}, [tmp_path / "absent.yml"], {})
+    found, warnings = settings.load({}, [tmp_path / "absent.yml"], {})
     assert (found.engine, found.profile, found.progress) == ("auto", None, "auto")
     assert found.download and found.data_dir is None and found.home.is_absolute()
     assert warnings == []
@@ -33,7 +39,7 @@ def test_a_flag_goes_over_a_variable_over_the_users_file_over_the_machines(tmp_p
     user = written(
         tmp_path / "user", "engine: local\nprogress: tty\nprofile: compatible\n"
     )
-    found, _ = config.load(
+    found, _ = settings.load(
         {"RAI_ENGINE": "docker", "RAI_PROGRESS": "auto"},
         [machine, user],
         {"progress": "plain", "engine": None},
@@ -45,7 +51,7 @@ def test_a_flag_goes_over_a_variable_over_the_users_file_over_the_machines(tmp_p
 
 
 def test_every_variable_is_read(tmp_path):
-    found, _ = config.load(
+    found, _ = settings.load(
         {
             "RAI_ENGINE": "local",
             "RAI_PROFILE": "strict",
@@ -57,7 +63,7 @@ def test_every_variable_is_read(tmp_path):
         [],
         {},
     )
-    assert found == config.Config(
+    assert found == settings.Settings(
         home=tmp_path,
         engine="local",
         profile=Profile.STRICT,
@@ -68,7 +74,7 @@ def test_every_variable_is_read(tmp_path):
 
 
 def test_an_empty_variable_counts_as_none(tmp_path):
-    found, _ = config.load({"RAI_ENGINE": "", "RAI_HOME": " "}, [], {})
+    found, _ = settings.load({"RAI_ENGINE": "", "RAI_HOME": " "}, [], {})
     assert found.engine == "auto" and found.home.name == "rai"
 
 
@@ -78,17 +84,17 @@ def test_paths_are_relative_to_the_file_that_says_them_else_to_the_folder(
     file = written(tmp_path / "etc", "data_dir: sets\nhome: ~/rai\n")
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.chdir(tmp_path)
-    found, _ = config.load({}, [file], {})
+    found, _ = settings.load({}, [file], {})
     assert found.data_dir == tmp_path / "etc" / "sets"
     assert found.home == Path("/home/someone/rai")
-    found, _ = config.load({"RAI_HOME": "here"}, [], {})
+    found, _ = settings.load({"RAI_HOME": "here"}, [], {})
     assert found.home == tmp_path / "here"
 
 
 def test_all_problems_come_at_once_each_with_its_place_or_variable(tmp_path):
     file = written(tmp_path, "engine: podman\nprofile: much\ndownload: perhaps\n")
     with pytest.raises(ConfigError) as caught:
-        config.load({"RAI_PROGRESS": "loud"}, [file], {"profile": "lax"})
+        settings.load({"RAI_PROGRESS": "loud"}, [file], {"profile": "lax"})
     shown = str(caught.value)
     for part in (
         f"{file}:1:9: engine is ",
@@ -103,7 +109,7 @@ def test_all_problems_come_at_once_each_with_its_place_or_variable(tmp_path):
 
 def test_an_unknown_key_is_a_warning_with_a_suggestion(tmp_path):
     file = written(tmp_path, "engnie: local\n")
-    found, (warning,) = config.load({}, [file], {})
+    found, (warning,) = settings.load({}, [file], {})
     assert found.engine == "auto"
     assert warning.severity is Severity.WARNING
     assert "engnie" in str(warning) and "`engine`" in str(warning)
@@ -123,35 +129,35 @@ def test_a_settings_file_that_is_no_mapping_is_an_error_with_its_place(
 ):
     file = written(tmp_path, text)
     with pytest.raises(ConfigError, match=said):
-        config.load({}, [file], {})
+        settings.load({}, [file], {})
 
 
 def test_an_empty_settings_file_sets_nothing(tmp_path):
-    found, _ = config.load({}, [written(tmp_path, "# nothing yet\n")], {})
+    found, _ = settings.load({}, [written(tmp_path, "# nothing yet\n")], {})
     assert found.engine == "auto"
 
 
 def test_a_settings_file_that_cannot_be_read_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
-        config.load({}, [tmp_path], {})
+        settings.load({}, [tmp_path], {})
 
 
 def test_every_engine_can_be_asked_for_in_the_settings():
-    for name in config.ENGINES[1:]:
+    for name in settings.ENGINES[1:]:
         assert engines.make(name).name == name
 
 
 def test_the_users_file_lies_in_the_users_configuration_folder(home):
-    machine, user = config.config_files()
+    machine, user = settings.settings_files()
     assert machine == Path("/etc/rai/config.yml")
     assert user == home / "config" / "rai" / "config.yml"
 
 
 def test_without_a_policy_everything_is_allowed(tmp_path):
-    rules, _ = config.policy([tmp_path / "policy.yml"])
+    rules, _ = settings.policy([tmp_path / "policy.yml"])
     asked = Limits(time_s=1e9, memory_bytes=1 << 50, network=True)
-    assert config.over(asked, Profile.COMPATIBLE, rules) == []
-    assert config.fit(asked, rules) == asked
+    assert settings.over(asked, Profile.COMPATIBLE, rules) == []
+    assert settings.fit(asked, rules) == asked
 
 
 def test_going_over_a_ceiling_names_the_ceiling_and_the_line_that_sets_it(tmp_path):
@@ -160,9 +166,9 @@ def test_going_over_a_ceiling_names_the_ceiling_and_the_line_that_sets_it(tmp_pa
         "limits:\n  time: 30m\n  memory: 4GiB\n  network: false\nprofile: strict\n",
         "policy.yml",
     )
-    rules, _ = config.policy([file])
+    rules, _ = settings.policy([file])
     asked = Limits(time_s=7200, memory_bytes=6 * GIB, network=True)
-    assert [str(p) for p in config.over(asked, Profile.COMPATIBLE, rules)] == [
+    assert [str(p) for p in settings.over(asked, Profile.COMPATIBLE, rules)] == [
         "resources.limits.time is 7,200 s, and at most 1,800 s is allowed by "
         f"{file}:2:9",
         "resources.limits.memory is 6,144 MiB, and at most 4,096 MiB is allowed by "
@@ -175,18 +181,18 @@ def test_going_over_a_ceiling_names_the_ceiling_and_the_line_that_sets_it(tmp_pa
 
 def test_a_default_over_a_ceiling_is_lowered_because_nobody_asked_for_it(tmp_path):
     file = written(tmp_path, "limits: {memory: 4GiB, pids: 1000}\n")
-    rules, _ = config.policy([file])
-    fitted = config.fit(Limits(), rules)
+    rules, _ = settings.policy([file])
+    fitted = settings.fit(Limits(), rules)
     assert fitted == Limits(memory_bytes=4 * GIB)
-    assert config.over(fitted, Profile.STRICT, rules) == []
+    assert settings.over(fitted, Profile.STRICT, rules) == []
     asked = Limits(memory_bytes=6 * GIB)
-    assert config.fit(asked, rules) == asked
+    assert settings.fit(asked, rules) == asked
 
 
 def test_of_several_policies_the_lowest_ceiling_counts(tmp_path):
     one = written(tmp_path / "a", "limits: {pids: 100, time: 1h}\n")
     two = written(tmp_path / "b", "limits: {pids: 50, time: 2h}\nprofile: compatible\n")
-    rules, _ = config.policy([one, two])
+    rules, _ = settings.policy([one, two])
     assert rules.ceilings["pids"].most == 50
     assert rules.ceilings["pids"].place.file == str(two)
     assert rules.ceilings["time_s"].most == 3600
@@ -196,4 +202,4 @@ def test_of_several_policies_the_lowest_ceiling_counts(tmp_path):
 def test_a_policy_with_a_mistake_is_refused_rather_than_passed_over(tmp_path):
     file = written(tmp_path, "limits: {memory: lots}\n")
     with pytest.raises(ConfigError, match="memory"):
-        config.policy([file])
+        settings.policy([file])

@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from runner import data
-from runner.data import DataPlaces
-from runner.events import DataMissing, DataReady, Event, Progress, Warned
-from runner.model import DataMount, DataResource
+from runner.archive import datafiles
+from runner.archive.datafiles import DataPlaces
+from runner.core import DataMount, DataResource
+from runner.core.events import (
+    DataMissing,
+    DataReady,
+    Event,
+    Progress,
+    Warned,
+)
 from tests import outside
 
 CONTENT = b"ten thousand pictures" * 100_000
@@ -30,7 +36,7 @@ def resource(url: str = NOWHERE, md5: str | None = MD5, name: str = "images.gz")
 def resolved(
     places: DataPlaces, *resources: DataResource, download: bool = True
 ) -> tuple[list[Event], tuple[DataMount, ...]]:
-    steps = data.resolve(resources, places, download=download)
+    steps = datafiles.resolve(resources, places, download=download)
     seen: list[Event] = []
     while True:
         try:
@@ -147,6 +153,79 @@ def test_a_file_without_a_checksum_is_taken_by_its_name_with_a_warning(
     assert isinstance(warned, Warned) and "unchecked" in warned.text
     assert isinstance(ready, DataReady)
     assert mount.files[0].md5 == hashlib.md5(b"whatever").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("data/images.gz", "/outside/images.gz"),
+        ("data/images.gz", "../../outside/images.gz"),
+        ("data/images.gz", "inner"),
+        ("data/images.gz", "images.gz"),
+        ("data", "../outside"),
+        ("data/fashion-mnist", "/outside"),
+    ],
+)
+@pytest.mark.parametrize("md5", [MD5, None])
+def test_a_link_of_the_project_leads_to_no_file_outside(
+    name, target, md5, places, tmp_path
+):
+    put(tmp_path / "outside/images.gz")
+    link = places.project / name
+    link.parent.mkdir(parents=True)
+    (places.project / "data").mkdir(exist_ok=True)
+    (places.project / "data/inner").symlink_to("../../outside/images.gz")
+    if name == "data":
+        (places.project / "data/inner").unlink()
+        (places.project / "data").rmdir()
+    absolute = target.startswith("/")
+    link.symlink_to(f"{tmp_path}{target}" if absolute else target)
+
+    events, mounts = resolved(places, resource(md5=md5), download=False)
+
+    assert mounts == ()
+    assert isinstance(events[-1], DataMissing)
+    if target != "images.gz":  # a link to itself is no file at all
+        (warned, _) = events
+        assert isinstance(warned, Warned)
+        assert "leads out" in warned.text and "RAI_DATA_DIR" in warned.text
+
+
+def test_a_link_of_the_project_that_stays_inside_is_followed(places):
+    put(places.project / "sets/1/images.gz")
+    data = places.project / "data"
+    data.mkdir()
+    (data / "newest").symlink_to("../sets/./1/")
+    (data / "images.gz").symlink_to("newest/images.gz")
+
+    _, (mount,) = resolved(places, resource(), download=False)
+
+    (file,) = mount.files
+    assert (file.md5, file.within) == (MD5, places.project)
+
+
+@pytest.mark.parametrize("where", ["sets", "cache"])
+def test_links_in_the_users_own_folders_lead_where_they_lead(where, places, tmp_path):
+    outside = put(tmp_path / "outside/images.gz")
+    link = tmp_path / where / ("" if where == "sets" else MD5) / "images.gz"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+
+    _, (mount,) = resolved(places, resource(), download=False)
+
+    assert mount.files[0].within is None
+
+
+def test_a_data_folder_that_the_user_names_may_be_the_projects(places):
+    outside = put(places.project.parent / "outside/images.gz")
+    data = places.project / "data"
+    data.mkdir(parents=True)
+    (data / "images.gz").symlink_to(outside)
+    named = DataPlaces(data, places.project, places.cache)
+
+    _, mounts = resolved(named, resource(), download=False)
+
+    assert mounts
 
 
 def test_files_of_one_directory_become_one_mount_in_the_order_asked_for(

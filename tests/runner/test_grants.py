@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
-from runner import events as ev
-from runner.cancel import Cancel
-from runner.model import (
+from runner.core import (
     Gpu,
     GpuSituation,
     GpuState,
@@ -18,7 +15,9 @@ from runner.model import (
     State,
     WayTried,
 )
-from tests.runner.fake import FakeEngine, Says
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.engines.fake import FakeEngine, Says
 from tests.runner.test_job import carry_out, project
 
 __all__ = ["project"]

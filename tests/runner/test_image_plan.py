@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
-from runner import image
-from runner.errors import ImageError, SpecError
-from runner.image import dockerfile
-from runner.model import (
+from runner import images
+from runner.core import (
     BuildImage,
     BuildSpec,
     ImageAction,
@@ -18,6 +15,8 @@ from runner.model import (
     Push,
     Reason,
 )
+from runner.core.errors import ImageError, SpecError
+from runner.images import dockerfile
 
 PLACE = Place("rai_build.yml", 9, 3)
 TEXT = "ARG BASE=debian:bookworm-slim\nFROM ${BASE} AS cpu\nRUN x\nFROM cpu AS gpu\n"
@@ -50,10 +49,10 @@ def facts(*tags, dockerfile=TEXT, **changes):
     ],
 )
 def test_a_named_image_is_pulled_only_where_the_engine_lacks_it(name, tags, action):
-    plan = image.plan(named(name), facts(*tags))
+    plan = images.plan(named(name), facts(*tags))
 
     assert action is plan.action
-    assert plan.reference == image.normalise(name)
+    assert plan.reference == images.normalise(name)
     assert plan.build is None
 
 
@@ -71,13 +70,13 @@ def test_a_named_image_is_pulled_only_where_the_engine_lacks_it(name, tags, acti
     ],
 )
 def test_a_name_is_written_as_engines_list_it(tag, full):
-    assert full == image.normalise(tag)
+    assert full == images.normalise(tag)
 
 
 def test_an_image_is_built_once_and_reused_while_nothing_changes():
     spec = built()
-    first = image.plan(spec, facts())
-    again = image.plan(spec, facts(first.reference))
+    first = images.plan(spec, facts())
+    again = images.plan(spec, facts(first.reference))
 
     assert ImageAction.BUILD is first.action
     assert first.reference == f"rai-build:{first.key[:20]}"
@@ -89,17 +88,17 @@ CHANGES = {
     "the Dockerfile": (built(), facts(dockerfile=TEXT + "RUN y\n")),
     "an argument": (built(args=(("A", "1"),)), facts()),
     "the target": (built(target="cpu"), facts()),
-    "the platform": (built(), dataclasses.replace(facts(), platform="linux/arm64")),
-    "a file": (built(), dataclasses.replace(facts(), context_sha256="decaf")),
+    "the platform": (built(), replace(facts(), platform="linux/arm64")),
+    "a file": (built(), replace(facts(), context_sha256="decaf")),
     "the base": (built(), facts("debian:bookworm-slim")),
 }
 
 
 @pytest.mark.parametrize(("spec", "changed"), CHANGES.values(), ids=CHANGES)
 def test_a_change_of_anything_that_goes_into_it_builds_it_anew(spec, changed):
-    old = image.plan(built(), facts())
+    old = images.plan(built(), facts())
     present = {**changed.present, old.reference: "sha256:old"}
-    new = image.plan(spec, dataclasses.replace(changed, present=present))
+    new = images.plan(spec, replace(changed, present=present))
 
     assert ImageAction.BUILD is new.action
     assert new.key != old.key
@@ -108,30 +107,30 @@ def test_a_change_of_anything_that_goes_into_it_builds_it_anew(spec, changed):
 def test_a_base_that_an_argument_chooses_counts_and_another_image_does_not():
     spec = built(args=(("BASE", "mine"),))
 
-    keys = {image.plan(spec, facts(*tags)).key for tags in ((), ("mine:latest",))}
-    other = image.plan(spec, facts("debian:bookworm-slim")).key
+    keys = {images.plan(spec, facts(*tags)).key for tags in ((), ("mine:latest",))}
+    other = images.plan(spec, facts("debian:bookworm-slim")).key
 
     assert len(keys) == 2
     assert other in keys
 
 
 def test_no_cache_builds_although_nothing_changed():
-    first = image.plan(built(no_cache=True), facts())
-    again = image.plan(built(no_cache=True), facts(first.reference))
+    first = images.plan(built(no_cache=True), facts())
+    again = images.plan(built(no_cache=True), facts(first.reference))
 
     assert ImageAction.BUILD is again.action
     assert again.why == "no_cache asks for a build"
 
 
 def test_its_name_is_one_more_tag_and_the_run_starts_from_the_key():
-    plan = image.plan(built(image_name="someone/project"), facts())
+    plan = images.plan(built(image_name="someone/project"), facts())
 
     assert plan.tags == ("someone/project:latest",)
     assert plan.reference.startswith("rai-build:")
 
 
 def test_without_a_name_the_projects_dockerfile_is_built():
-    plan = image.plan(BuildSpec("rai_build.yml"), facts())
+    plan = images.plan(BuildSpec("rai_build.yml"), facts())
 
     assert ImageAction.BUILD is plan.action
     assert plan.build == BuildImage()
@@ -139,7 +138,7 @@ def test_without_a_name_the_projects_dockerfile_is_built():
 
 def test_without_a_name_and_a_dockerfile_there_is_no_image():
     with pytest.raises(ImageError) as caught:
-        image.plan(BuildSpec("rai_build.yml"), facts(dockerfile=None))
+        images.plan(BuildSpec("rai_build.yml"), facts(dockerfile=None))
 
     assert caught.value.reason is Reason.IMAGE_NOT_FOUND
     assert "names no image" in str(caught.value)
@@ -148,7 +147,7 @@ def test_without_a_name_and_a_dockerfile_there_is_no_image():
 
 def test_a_dockerfile_that_is_not_there_is_an_error_at_build_image():
     with pytest.raises(ImageError) as caught:
-        image.plan(built(dockerfile="docker/x"), facts(dockerfile=None))
+        images.plan(built(dockerfile="docker/x"), facts(dockerfile=None))
 
     assert caught.value.reason is Reason.BUILD_FAILED
     assert str(caught.value).startswith(f"{PLACE}: the Dockerfile `docker/x` does not")
@@ -156,12 +155,12 @@ def test_a_dockerfile_that_is_not_there_is_an_error_at_build_image():
 
 @pytest.mark.parametrize("target", ["cpu", "GPU", "0", None])
 def test_a_stage_is_found_by_name_or_number(target):
-    assert ImageAction.BUILD is image.plan(built(target=target), facts()).action
+    assert ImageAction.BUILD is images.plan(built(target=target), facts()).action
 
 
 def test_an_unknown_stage_is_an_error_that_lists_the_stages():
     with pytest.raises(ImageError) as caught:
-        image.plan(built(target="full"), facts())
+        images.plan(built(target="full"), facts())
 
     assert "has no stage `full`; its stages are: `cpu`, `gpu`" in str(caught.value)
 
@@ -171,15 +170,15 @@ def test_an_unknown_stage_is_an_error_that_lists_the_stages():
 )
 def test_names_that_rai_keeps_for_itself_are_refused(name):
     with pytest.raises(SpecError) as caught:
-        image.plan(built(image_name=name), None)
+        images.plan(built(image_name=name), None)
 
     assert "keeps for itself" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["Upper/case", "a b", "-x", "a:", "x/", "ümlaut"])
 def test_names_that_docker_would_refuse_are_refused_before_the_build(name):
-    assert image.problems(built(image_name=name))
-    assert image.problems(built(push=Push(name)))
+    assert images.problems(built(image_name=name))
+    assert images.problems(built(push=Push(name)))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +191,7 @@ def test_names_that_docker_would_refuse_are_refused_before_the_build(name):
     ],
 )
 def test_ordinary_names_are_accepted(name):
-    assert image.problems(built(image_name=name, push=Push(name))) == []
+    assert images.problems(built(image_name=name, push=Push(name))) == []
 
 
 @pytest.mark.parametrize(
@@ -204,7 +203,7 @@ def test_ordinary_names_are_accepted(name):
     ],
 )
 def test_without_an_engine_the_plan_says_what_would_happen(spec, action, said):
-    plan = image.plan(spec, None)
+    plan = images.plan(spec, None)
 
     assert action is plan.action
     assert said in plan.why

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import index
-from runner.errors import RaiError
-from runner.model import (
+from runner.core import (
     CommandRecord,
     EngineFacts,
     Findings,
@@ -24,6 +22,8 @@ from runner.model import (
     State,
     Verdict,
 )
+from runner.core.errors import RaiError
+from runner.store import index
 
 
 def record(run_id: str, created_at: float = 1.0, **more: object) -> RunRecord:
@@ -171,6 +171,23 @@ def test_a_damaged_index_is_made_again_from_the_records(path, damage):
         assert runs.find("") == ["a"]
 
 
+def test_a_sync_follows_the_folders_and_leaves_alone_what_another_process_put(path):
+    folders = {"b": record("b", 2), "new": record("new", 3), "starting": None}
+
+    with index.open_index(path, nothing) as runs, index.Index(path) as other:
+
+        def read(name: str) -> RunRecord | None:
+            other.put(record("new", 3, state=State.RUNNING))
+            return folders[name]
+
+        runs.put(record("a", 1), record("b", 2))
+        runs.sync(lambda: set(folders), read)
+
+        assert runs.find("") == ["new", "b"]
+        assert [e.id for e in runs.list_runs(active=True)] == ["new", "b"]
+        assert runs.list_runs(limit=1)[0].state is State.RUNNING
+
+
 def test_an_index_that_cannot_be_opened_is_an_error_with_its_path(path):
     path.mkdir(parents=True)
     with pytest.raises(RaiError, match=r"index\.sqlite"):
@@ -196,8 +213,8 @@ def test_several_processes_write_at_once_and_nothing_is_lost(path):
 
 
 def test_importing_the_index_imports_nothing_heavy():
-    heavy = "{'yaml', 'docker', 'zstandard', 'numpy', 'rich', 'typer', 'msgspec'}"
-    code = f"import sys, runner.index; sys.exit(str({heavy} & set(sys.modules)))"
+    heavy = "{'yaml', 'docker', 'zstandard', 'numpy', 'rich', 'typer'}"
+    code = f"import sys, runner.store.index; sys.exit(str({heavy} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from runner import data, events, job, record, runs, spec
-from runner.cancel import Cancel
-from runner.model import JobRequest, Outcome, ProfileFile, Reason, RunRecord, State
-from runner.paths import Home
-from tests.runner.fake import FakeEngine, Says
+from runner import buildfile, job
+from runner.archive import FolderProject, datafiles
+from runner.core import (
+    JobRequest,
+    Outcome,
+    ProfileFile,
+    Reason,
+    RunRecord,
+    State,
+    events,
+    record,
+)
+from runner.core.cancel import Cancel
+from runner.engines.fake import FakeEngine, Says
+from runner.store import runs
+from runner.store.paths import Home
 
 SPEC = """\
 rai: {version: 0.2}
@@ -44,13 +56,15 @@ def carry_out(
 ) -> tuple[RunRecord, list[events.Event], Home]:
     home = Home(project.parent / "home")
     text = text or SPEC % str(forgiving).lower()
-    parsed, _ = spec.parse(text, "rai_build.yml")
+    parsed, _ = buildfile.parse(text, "rai_build.yml")
     request = JobRequest(project, parsed, text, parsed.profile, keep_going, gpu_wait_s)
     paths = runs.create(home)
-    places = data.DataPlaces(None, project, home.data)
+    places = datafiles.DataPlaces(None, project, home.data)
     cancel = cancel or Cancel()
     told = []
-    for event in job.run(request, engines, paths, places, cancel, download=False):
+    for event in job.run(
+        request, FolderProject(project), engines, paths, places, cancel, download=False
+    ):
         told.append(event)
         heard(event)
     found = runs.read(paths)
@@ -95,6 +109,7 @@ def test_the_first_failure_stops_the_run_and_the_rest_is_recorded_as_skipped(pro
     assert found.verdict is not None
     assert found.verdict.reason is Reason.COMMAND_FAILED
     assert found.verdict.message == "`first` exited 3"
+    assert "--keep-going" in found.verdict.advice
     assert found.build_bytes
 
 
@@ -106,6 +121,36 @@ def test_keep_going_runs_the_rest_and_still_tells_the_failure(project):
     assert engine.ran == ["first", "second", "third"]
     assert found.verdict is not None
     assert found.verdict.reason.exit_code == 1
+    assert "--keep-going" not in found.verdict.advice
+
+
+def test_the_last_command_leaves_no_rest_to_run(project):
+    found, _, _ = carry_out(project, FakeEngine({"third": Says(exit_code=1)}))
+
+    assert found.verdict is not None
+    assert "--keep-going" not in found.verdict.advice
+
+
+def test_many_failures_are_counted_and_the_first_numbered(project):
+    names = [f"echo {'x' * 80} {n}" for n in range(1, 41)]
+    text = json.dumps({"commands": {"build": names}})
+    ends = {2: Says(exit_code=1), 7: Says(exit_code=2)}
+    two = FakeEngine({names[n - 1]: says for n, says in ends.items()})
+    slow = Says(exit_code=143, reason=Reason.TIME_LIMIT)
+    late = FakeEngine({**two.script, names[8]: slow})
+    many = FakeEngine({name: Says(exit_code=n) for n, name in enumerate(names)})
+
+    messages = []
+    for engine in (two, late, many):
+        found, _, _ = carry_out(project, engine, keep_going=True, text=text)
+        assert found.verdict is not None
+        messages.append(found.verdict.message)
+
+    assert messages[0] == "2 of 40 commands failed: 2 (exit 1), 7 (exit 2)"
+    assert messages[1].startswith(f"`{names[8]}` took the run past its limit")
+    assert messages[1].endswith(f"; {messages[0]}")
+    assert messages[2].startswith("39 of 40 commands failed: 2 (exit 1), 3 (exit 2)")
+    assert messages[2].endswith(", 11 (exit 10) and 29 more")
 
 
 def test_a_command_that_may_fail_fails_nothing(project):
@@ -165,6 +210,31 @@ def test_without_another_engine_a_missing_image_ends_the_run_with_three(project)
 
     assert found.verdict is not None
     assert found.verdict.reason.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "text", [SPEC % "false", "commands: {build_image: {dockerfile: d}, build: [x]}\n"]
+)
+def test_a_project_without_an_image_and_a_dockerfile_is_refused_unpacked(text, project):
+    first = FakeEngine(name="docker", images=True, dockerfile=None)
+    second = FakeEngine(name="local")
+
+    found, told, home = carry_out(project, first, second, text=text)
+
+    assert found.verdict is not None
+    assert found.verdict.reason.exit_code == 3
+    assert "Dockerfile" in found.verdict.message
+    assert not any(isinstance(event, events.Packing) for event in told)
+    assert not home.run(found.id).source.exists()
+    assert second.ran == []
+
+
+def test_an_engine_without_images_needs_no_dockerfile(project):
+    engine = FakeEngine(dockerfile=None)
+
+    carry_out(project, engine)
+
+    assert engine.ran == ["first", "second", "third"]
 
 
 def test_a_run_that_ends_before_its_commands_tells_them_as_skipped(project):

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from runner import record, report
-from runner.model import GpuFaultKind, Reason
-from tests.runner.fake import FakeEngine, Says
+from runner import report
+from runner.core import GpuFaultKind, Reason, record
+from runner.engines.fake import FakeEngine, Says
 from tests.runner.test_grants import HERE, spec
 from tests.runner.test_job import carry_out, project
 

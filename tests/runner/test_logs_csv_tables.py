@@ -2,8 +2,8 @@
 
 import pytest
 
-from runner.logs import find
-from runner.model import Findings, ProfileRow, ProfileTable
+from runner.core import Findings, ProfileRow, ProfileTable
+from runner.findings import find
 
 TYPED = """\
 ==305== NVPROF is profiling process 305, command: python m1.2.py

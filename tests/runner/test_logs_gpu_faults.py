@@ -6,10 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.logs import combined, find, gpu_faults
-from runner.logs.gpu_faults import LONGEST_LINE, fault
-from runner.logs.traces import Traces, bones
-from runner.model import Findings, GpuFault, GpuFaultKind, Reason
+from runner.core import (
+    Findings,
+    GpuFault,
+    GpuFaultKind,
+    Reason,
+)
+from runner.findings import combined, find, gpu_faults
+from runner.findings.gpu_faults import LONGEST_LINE, fault
+from runner.findings.prefilter import Prefilter, rare
 
 KIND = GpuFaultKind
 
@@ -243,6 +248,6 @@ WORDS = ("user", "ime:", "CUDA", "of memory", "EvalM", "(%)", "e", "real 1")
 def test_traces_find_a_word_exactly_where_it_stands(pieces):
     block = "".join(pieces).encode()
     for word in WORDS:
-        within = Traces([word]).within(block, bones(block))
+        within = Prefilter([word]).matches(block, rare(block))
 
         assert within == (word.encode() in block)

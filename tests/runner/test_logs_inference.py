@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from runner.logs import find, op_time_sum
-from runner.model import Findings, Inference
+from runner.core import Findings, Inference
+from runner.findings import find, op_time_sum
 
 RUN_2019 = """\
 Loading fashion-mnist data... done
@@ -44,6 +44,7 @@ def inferences(text: str) -> tuple[Inference, ...]:
         ("Op Time: 1.6e+06 ms", Inference((1600.0,))),
         ("   Op Time: 0.5   ", Inference((0.5,))),
         ("Layer 1 OpTime: 4.882009 ms", Inference((0.004882009,))),
+        ("Layer Time: 90405.3 ms", Inference(layer_times_s=(90.4053,))),
         ("Correctness: 0.8562", Inference(correctness=0.8562)),
         ("Correctness: 1.0 Model: baseline", Inference((), 1.0, "baseline")),
         ("Correctness: 0 Model: mine", Inference((), 0.0, "mine")),
@@ -83,7 +84,11 @@ def test_each_printed_form_is_read(line, found):
         "Op Times: 11 s",
         "NoOp Time: 3",
         "op time: 3",
-        "Layer Time: 90405.3 ms",
+        "Layer Time: 90405.3 ms or so",
+        "Op Time: 0.5 Op Time: about 0.6",
+        "Op Time: 0.5 then Op Time: 0.6",
+        "echo Op Time: 0.5 Op Time: 0.6",
+        "Op Time: Layer Time: 0.5 ms",
         "Layer 1 LayerTime: 63.512461 ms",
         "Layer 1 GPUTime: 4.862905 ms",
         "OP 1: 11.170585",
@@ -123,6 +128,45 @@ def test_what_only_resembles_a_figure_is_none(line):
 def test_new_inference_may_stand_before_or_after_the_loading_lines(text, found):
     assert inferences(text) == (found,)
     assert inferences(text * 3) == (found,) * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Op Time: 0.021169 Op Time: 0.068800 Correctness: 0.7653 Model: ece408",
+        "New Inference Op Time: 0.021169\tOp Time: 0.068800\n"
+        "Correctness: 0.7653 Model: ece408",
+        "New Inference Op Time: 0.021169 Op Time: 0.068800\n\n"
+        "Correctness: 0.7653 Batch Size: 10000 Model: ece408",
+        "Op Time: 21.169 ms Op Time: 68.8 ms Correctness: 0.7653 Model: ece408",
+    ],
+)
+def test_several_figures_on_one_line_are_all_read(text):
+    assert inferences(text) == (ONE_OF_2019,)
+
+
+def test_a_line_may_hold_several_inferences():
+    line = "New Inference Op Time: 0.021169 Op Time: 0.068800 "
+    end = "Correctness: 0.7653 Model: ece408 "
+
+    assert inferences((line + end) * 2) == (ONE_OF_2019,) * 2
+
+
+@pytest.mark.parametrize("gap", ["\n", " "])
+def test_layer_times_stand_beside_op_times(gap):
+    lines = ["Conv-GPU==", "Layer Time: 90405.3 ms", "Op Time: 89759.2 ms"]
+    lines += ["Conv-GPU==", "Layer Time: 1700.62 ms", "Op Time: 1283.42 ms"]
+    lines += ["", "Test Accuracy: 0.8714"]
+
+    assert inferences(gap.join(lines)) == (
+        Inference(
+            (89.7592, 1.28342), accuracy=0.8714, layer_times_s=(90.4053, 1.70062)
+        ),
+    )
+
+
+def test_a_long_gap_within_a_line_is_no_matter():
+    assert find(" " * 900 + "Op Time: 0.5" + " " * 30_000 + "x") == Findings()
 
 
 def test_a_program_that_died_leaves_its_op_times_without_a_correctness():
@@ -169,7 +213,11 @@ def test_mini_dnns_table_of_timings_belongs_to_the_accuracy_above_it():
         "Layer 2 OpTime: 16.544541 ms\n"
     )
 
-    assert inferences(text) == (Inference((0.004882009, 0.016544541), accuracy=0.886),)
+    assert inferences(text) == (
+        Inference(
+            (0.004882009, 0.016544541), accuracy=0.886, layer_times_s=(0.063512461,)
+        ),
+    )
 
 
 def test_a_second_table_of_timings_belongs_to_another_run():

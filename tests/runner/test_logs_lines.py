@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.logs import LINE_LIMIT, lines
+from runner.findings import LINE_LIMIT, lines
 
 PIECES = st.sampled_from(
     (

@@ -1,9 +1,9 @@
-"""Nsight Compute's launches, in the layouts of its versions and as logs cut them."""
+"""Nsight Compute's launches, in the layouts of its versions, also wrapped."""
 
 import pytest
 
-from runner.logs import find
-from runner.model import Findings, ProfileRow, ProfileTable
+from runner.core import Findings, ProfileRow, ProfileTable
+from runner.findings import find
 
 NOW = """\
 ==PROF== Connected to process 411 (/build/m3)
@@ -114,23 +114,6 @@ def rounded(found: Findings) -> tuple[ProfileTable, ...]:
 )
 def test_every_versions_launches_are_put_together_by_kernel(text):
     assert rounded(find(text)) == (TABLE,)
-
-
-@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("text", [NOW, DATED], ids=["now", "dated"])
-def test_a_cut_anywhere_changes_no_figure(text, step):
-    start = text.index("[411]")
-
-    def cut(place: int) -> str:
-        return f"{text[:place].rstrip()}\n{text[place:].lstrip()}"
-
-    changed = [
-        place
-        for place in range(start, len(text), step)
-        if rounded(find(cut(place))) != (TABLE,)
-    ]
-
-    assert [text[place - 20 : place] for place in changed] == []
 
 
 def test_a_name_that_a_terminal_has_wrapped_is_whole_again():

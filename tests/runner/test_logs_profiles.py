@@ -2,8 +2,8 @@
 
 import pytest
 
-from runner.logs import find
-from runner.model import Findings, ProfileRow, ProfileTable
+from runner.core import Findings, ProfileRow, ProfileTable
+from runner.findings import find
 
 TYPED = """\
 ==305== NVPROF is profiling process 305, command: python m1.2.py
@@ -205,6 +205,16 @@ def test_columns_may_be_parted_by_single_spaces_or_tabs(text):
         assert profiles(narrow) == NVPROF
 
 
+@pytest.mark.parametrize("name", ["cuda StreamCreateWithFlags", "cudaStream Create"])
+def test_a_broken_name_does_not_make_an_api_table_one_of_the_gpu(name):
+    header = "Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+    table = header + UNTYPED.rpartition(header)[2]
+
+    (found,) = profiles(table.replace("cudaStreamCreateWithFlags", name))
+
+    assert (found.section, found.rows[0].name) == ("API calls", name)
+
+
 def test_two_profiles_in_a_row_stay_apart():
     assert profiles(TYPED + TYPED) == NVPROF * 2
 
@@ -239,20 +249,51 @@ def test_rows_whose_halves_a_document_has_shuffled_are_paired_by_their_figures()
     assert profiles(text) == NVPROF[:1]
 
 
-@pytest.mark.parametrize("cut", [3, 12, 22, 30, 45, 60, 75, 79])
-def test_a_row_cut_in_the_middle_is_mended(cut):
-    row = "                   20.00%  4.0000ms         1  4.0000ms  4.0000ms  4.0000ms  void some_kernel<float>(float*, int)"  # noqa: E501
+@pytest.mark.parametrize("cut", [30, 45, 60, 75])
+def test_a_row_cut_between_its_columns_is_not_made_up(cut):
+    row = "                   20.00%  4.0000ms         1  4.0000ms  4.0000ms  4.0000ms  some_kernel<float>(float*, int)"  # noqa: E501
+    text = TYPED.replace("void some_kernel", "some_kernel")
     halves = f"{row[:cut].rstrip()}\n{row[cut:].lstrip()}"
 
-    assert profiles(TYPED.replace(row, halves)) == NVPROF
+    first, second = profiles(text.replace(row, halves))
+
+    assert [r.name for r in first.rows] in (
+        [COPY.name],
+        [COPY.name, "some_kernel<float>(float*, int)"],
+    )
+    assert second == NVPROF[1]
 
 
-def test_digits_that_end_a_name_do_not_become_a_percentage():
-    text = UNTYPED.replace("[CUDA memcpy HtoD]", "sgemm_32\n2")
-    (first, *_), _ = (table.rows for table in profiles(text))
+NEXT = " 20.00%  4.0000ms  1  4.0000ms  4.0000ms  4.0000ms  f(int)"
 
-    assert first.name == "sgemm_322"
-    assert first.percent == 80.0
+
+@pytest.mark.parametrize(
+    ("name", "unreadable", "kept"),
+    [
+        ("sgemm<int, ", "9.0000ms  1  9.0000ms  9.0000ms  9.0000ms  g(int)", None),
+        ("volta_sgemm<", "32x328.2%\t28.514ms\t1\t28.514ms\tg(int)", None),
+        ("void volta_sgemm_", "32x328.2%\t28.514ms\tg(int)", None),
+        ("f(int", "Flags2.48520s 22 112.96ms g", None),
+        ("void g", "9.0ms 1 9.0ms 9.0ms 9.0ms h<float,\nint>(float)", None),
+        ("cudaFreeFlags2.48520s 22 112.96ms g", "", "cudaFreeFlags"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_no_part_of_the_name_above(name, unreadable, kept):
+    text = (
+        "==1== Profiling result:\nTime(%) Time Calls Avg Min Max Name\n"
+        f" 80.00%  16.000ms  20  800.00us  1.1200us  15.000ms  {name}\n"
+        f"{unreadable}\n{NEXT}\n"
+    )
+    (table,) = profiles(text)
+
+    assert [row.name for row in table.rows] == [kept or name.strip(), "f(int)"]
+    assert [row.percent for row in table.rows] == [80.0, 20.0]
+
+
+def test_a_row_of_nsys_that_cannot_be_read_is_no_part_of_the_name_above():
+    text = NSYS_2020.replace("cudaMalloc\n", "f(int,\n 30,000 2 15000.0 10000 g\n")
+
+    assert [row.name for row in profiles(text)[0].rows] == ["f(int,", "cudaMemcpy"]
 
 
 def test_a_table_cut_short_keeps_its_whole_rows():
@@ -290,6 +331,14 @@ def test_what_is_no_profilers_table_is_none(text):
 @pytest.mark.parametrize("text", [NSYS_2020, NSYS_2021, NSYS_2024, NSYS_PROFILE])
 def test_nsys_of_every_year_says_the_same(text):
     assert profiles(text) == NSYS
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n", "```\n\n```\n"])
+def test_a_table_of_nsys_goes_on_over_a_blank_line(gap):
+    lines = NSYS_2024.splitlines(keepends=True)
+    split = "".join(gap + line if "cudaMemcpy" in line else line for line in lines)
+
+    assert profiles(split) == NSYS
 
 
 def test_nsys_names_the_systems_calls_as_their_own_section():
@@ -338,14 +387,6 @@ def test_other_units_of_time_are_read_from_the_header():
     text = NSYS_2024.replace("(ns)", "(us)")
 
     assert profiles(text)[1].rows[0].total_s == 0.00336
-
-
-@pytest.mark.parametrize("cut", [4, 6, 12, 24, 33, 52])
-def test_a_row_of_nsys_cut_in_the_middle_is_mended(cut):
-    row = "   25.0       10000      1      10000.0     10000      10000  cudaMemcpy"
-    halves = f"{row[:cut].rstrip()}\n{row[cut:].lstrip()}"
-
-    assert profiles(NSYS_2020.replace(row, halves)) == NSYS
 
 
 def test_a_table_in_one_unit_holds_it_below_its_header():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runner.logs import elapsed, find, seconds
-from runner.model import Findings, TimeUsage
+from runner.core import Findings, TimeUsage
+from runner.findings import elapsed, find, seconds
 
 TAIL = "0inputs+2624outputs (0major+27189minor)pagefaults 0swaps"
 

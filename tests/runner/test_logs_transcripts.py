@@ -4,8 +4,14 @@ import re
 
 import pytest
 
-from runner.logs import find
-from runner.model import Findings, Inference, ProfileRow, ProfileTable, TimeUsage
+from runner.core import (
+    Findings,
+    Inference,
+    ProfileRow,
+    ProfileTable,
+    TimeUsage,
+)
+from runner.findings import find
 from tests import outside
 
 FOLDER = outside.path("transcripts")
@@ -35,7 +41,11 @@ INFERENCES = {
         Inference((11.848820, 78.762176), 0.7653, "ece408"),
         Inference((11.857139, 76.192041), 0.7653, "ece408"),
     ),
-    "08.txt": (Inference((89.7592, 1.28342), accuracy=0.8714),),
+    "08.txt": (
+        Inference(
+            (89.7592, 1.28342), accuracy=0.8714, layer_times_s=(90.4053, 1.70062)
+        ),
+    ),
     "09.txt": (Inference((0.558571,), 0.8562),),
     "10.txt": (),
     "report-11.txt": (

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from runner import process
-from runner.cancel import Cancel
-from runner.errors import EngineError
-from runner.events import Output, Tick
-from runner.model import Reason, Stream
+from runner.core import Reason, Stream
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Output, Tick
 
 
 def stream(line: str, **options) -> Generator[Output | Tick, None, process.Ended]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import quantities
+from runner.core import quantities
 
 
 @pytest.mark.parametrize(

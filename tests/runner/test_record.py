@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import pytest
 
-from runner import events as ev
-from runner import record
-from runner.model import (
+from runner.core import (
     STEPS,
     EngineFacts,
     Findings,
@@ -22,8 +21,14 @@ from runner.model import (
     State,
     Stream,
     Verdict,
+    record,
     step,
 )
+from runner.core import events as ev
+from tests.conftest import ROOT
+
+RUN_OF_0_1 = ROOT / "tests/data/run"
+"""Every kind of event, and the record they make, as version 0.1 wrote them."""
 
 CREATED = ev.Created(
     "0a1b2c",
@@ -97,8 +102,29 @@ def test_a_record_comes_back_from_its_json():
     assert record.from_json(record.to_json(found)) == found
 
 
-def test_every_kind_of_event_can_be_read_back_by_its_name():
-    assert {kind.__name__ for kind in get_args(ev.Event)} == set(ev._TYPES)
+def kept_in(old: object, new: object) -> bool:
+    """Tell whether all that an old file said is in a new one, in the same order."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        named = [key for key in new if key in old]
+        return named == list(old) and all(kept_in(old[k], new[k]) for k in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(kept_in, old, new))
+    return old == new
+
+
+def test_the_files_of_version_0_1_are_read_and_written_with_all_they_said():
+    lines = (RUN_OF_0_1 / "events.jsonl").read_bytes().splitlines(keepends=True)
+    stamped = [ev.from_line(line) for line in lines]
+    kept = set(get_args(ev.Event)) - set(ev.TRANSIENT)
+    assert {type(event) for _, event in stamped} == kept
+    for line, (at, event) in zip(lines, stamped, strict=True):
+        assert kept_in(json.loads(line), json.loads(ev.to_line(event, at)))
+
+    found = record.fold(stamped)
+    assert found is not None
+    saved = (RUN_OF_0_1 / "record.json").read_bytes()
+    assert kept_in(json.loads(saved), json.loads(record.to_json(found)))
+    assert record.from_json(saved) == found
 
 
 @pytest.mark.parametrize("line", [b"{}", b"[]", b'{"at": 1, "event": "Nothing"}', b"x"])
@@ -117,6 +143,18 @@ def test_a_story_that_breaks_off_is_lost_and_never_done(length):
     assert gone.state is State.LOST
     assert gone.verdict is not None
     assert gone.verdict.reason.exit_code == 10
+
+
+def test_a_command_is_running_until_its_end_and_unfinished_where_that_never_came():
+    begun = record.fold(told(STORY[:7]))
+    assert begun is not None
+    left = ev.Finished(Verdict(True, False, None, Reason.CANCELLED))
+    stopped = record.fold(told([*STORY[:7], left]))
+    assert stopped is not None
+    gone = record.lost(begun, 200.0)
+
+    outcomes = [found.commands[0].outcome for found in (begun, stopped, gone)]
+    assert outcomes == ["running", "unfinished", "unfinished"]
 
 
 def test_a_synthetic_result_is_marked_and_is_no_accuracy():

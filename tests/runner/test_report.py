@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runner import report
-from runner.model import (
+from runner.core import (
     CommandRecord,
     Findings,
+    GitState,
     Outcome,
     ProfileFile,
     ProfileRow,
@@ -175,3 +175,15 @@ def test_a_table_is_fitted_by_its_names_alone():
     assert row == ("12345678", "MapPlanLargeKernel<mshadow::s...>(...)")
     assert report.fitted(replace(shown, names=frozenset()), 48).rows == shown.rows
     assert len(report.fitted(shown, 5).rows[0][1]) <= 16
+
+
+@pytest.mark.parametrize(
+    ("dirty", "said"),
+    [(True, ", with changes"), (False, ""), (None, ", changes unknown")],
+)
+def test_a_commit_says_whether_the_files_differed_from_it(dirty, said):
+    record = RunRecord("1", "p", "f", 0.0, git=GitState("c0ffee", "main", dirty))
+    (pairs,) = report.of(record)
+
+    assert isinstance(pairs, report.Pairs)
+    assert ("commit", f"c0ffee{said}") in pairs.rows

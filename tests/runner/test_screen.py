@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.screen import TerminalFilter
+from runner.core.screen import TerminalFilter
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from runner import commands, spec
-from runner.errors import SpecError
-from runner.model import (
+from runner import buildfile, commandline
+from runner.core import (
     GIB,
     MIB,
     BuildImage,
@@ -25,6 +24,7 @@ from runner.model import (
     Push,
     Severity,
 )
+from runner.core.errors import SpecError
 from tests import outside
 
 HEAD = "rai: {version: 0.2, image: gcc}\n"
@@ -32,7 +32,7 @@ MAKE = "commands: {build: [make]}\n"
 
 
 def read(text) -> tuple[BuildSpec, list[str]]:
-    found, warnings = spec.parse(text, "f.yml")
+    found, warnings = buildfile.parse(text, "f.yml")
     assert all(w.severity is Severity.WARNING for w in warnings)
     return found, [str(w) for w in warnings]
 
@@ -45,7 +45,7 @@ def clean(text) -> BuildSpec:
 
 def wrong(text) -> list[str]:
     with pytest.raises(SpecError) as caught:
-        spec.parse(text, "f.yml")
+        buildfile.parse(text, "f.yml")
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -141,7 +141,7 @@ def test_what_is_left_out_has_its_defaults():
     found = clean(MAKE)
 
     assert found.commands[0].text == "make"
-    bare = dataclasses.replace(found, commands=())
+    bare = replace(found, commands=())
     assert bare == BuildSpec("f.yml")
 
 
@@ -483,7 +483,7 @@ ODD = [
     (f"rai: {{imgae: gcc}}\n{MAKE}", "in rai; did you mean `image`?"),
     (f"rai:\n{MAKE}", "1:5: warning: rai is empty"),
     (f"rai: {{image: }}\n{MAKE}", "rai.image is empty"),
-    (f"rai: {{image: Gcc}}\n{MAKE}", "no name of an image"),
+    (f"rai: {{image: Gcc}}\n{MAKE}", "not a valid image name"),
     ("commands: {build: [cd x]}\n", "what `cd` changes in its shell"),
     ("commands: {build: ['echo “x”']}\n", "is no quote"),
     ("commands: {build: [{run: x, needs: gpu}]}\n", "resources.gpu asks for none"),
@@ -571,22 +571,22 @@ def test_credentials_are_never_read_shown_or_kept():
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_text_to_keep_has_its_credentials_masked(end):
-    kept = spec.redacted(SECRET.replace("\n", end))
+    kept = buildfile.redacted(SECRET.replace("\n", end))
 
     masked = SECRET.replace('"me@host"', "***").replace("hunter2", "***")
     assert kept == masked.replace("\n", end)
 
 
 def test_a_text_without_credentials_is_kept_as_it_is():
-    assert spec.redacted(HEAD + MAKE) == HEAD + MAKE
+    assert buildfile.redacted(HEAD + MAKE) == HEAD + MAKE
 
 
 def test_bytes_that_are_no_text_are_an_error_with_their_place():
     with pytest.raises(SpecError) as caught:
-        spec.decode(b"commands:\n  - echo \x93hi\x94\n", "f.yml")
+        buildfile.decode(b"commands:\n  - echo \x93hi\x94\n", "f.yml")
 
     assert str(caught.value).startswith("f.yml:2:10: the byte 0x93 is not UTF-8")
-    assert spec.decode("é".encode("utf-8-sig"), "f.yml") == "é"
+    assert buildfile.decode("é".encode("utf-8-sig"), "f.yml") == "é"
 
 
 def test_a_named_image_runs_compatibly_and_a_built_one_strictly():
@@ -613,7 +613,7 @@ values = st.recursive(
 def test_any_file_is_read_or_refused_with_places(parts):
     text = "".join(f"{key}: {value}\n" for key, value in parts.items())
     try:
-        _, problems = spec.parse(text, "f.yml")
+        _, problems = buildfile.parse(text, "f.yml")
     except SpecError as error:
         problems = list(error.problems)
         assert any(p.severity is Severity.ERROR for p in problems)
@@ -633,7 +633,9 @@ def index() -> list[tuple[str, int, str]]:
 
 
 def real_file(name) -> tuple[BuildSpec, list[str]]:
-    found, warnings = spec.parse(spec.decode((REAL / name).read_bytes(), name), name)
+    found, warnings = buildfile.parse(
+        buildfile.decode((REAL / name).read_bytes(), name), name
+    )
     return found, [str(warning) for warning in warnings]
 
 
@@ -649,7 +651,7 @@ def test_a_real_file_ends_as_its_index_says(name, code, says):
     else:
         assert code == 0
         assert found.commands or found.build_image
-        assert all(commands.plan(line) for line in texts(found))
+        assert all(commandline.plan(line) for line in texts(found))
     said = says.partition(":")[2].strip()
     assert said in "".join(problems)
     assert bool(problems) == bool(says) or "gpus" in problems[0]
@@ -666,7 +668,7 @@ def test_a_real_file_ends_as_its_index_says(name, code, says):
 )
 def test_the_commands_of_real_files_are_all_there_and_need_no_shell(name, count):
     found, _ = real_file(name)
-    plans = [commands.plan(line) for line in texts(found)]
+    plans = [commandline.plan(line) for line in texts(found)]
 
     assert len(plans) == count
     assert not any(plan.shell for plan in plans)
@@ -709,13 +711,13 @@ def test_the_commands_of_real_files_are_all_there_and_need_no_shell(name, count)
 def test_the_words_of_real_commands_are_those_of_the_original(name, number, argv):
     found, _ = real_file(name)
 
-    assert commands.plan(texts(found)[number - 1]).argv[: len(argv)] == argv
+    assert commandline.plan(texts(found)[number - 1]).argv[: len(argv)] == argv
 
 
 @real
 def test_a_folded_command_reaches_its_shell_as_one_script():
     found, _ = real_file("035.yml")
-    shell, flag, script = commands.plan(found.commands[0].text).argv
+    shell, flag, script = commandline.plan(found.commands[0].text).argv
 
     assert (shell, flag) == ("/bin/sh", "-c")
     assert script.startswith(" cp -r /src . && cd ./src && nvcc -std=c++14")
@@ -743,7 +745,7 @@ def test_the_rest_of_a_real_file_is_as_it_says():
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "rai_build.md").read_text()
 
 
-@pytest.mark.parametrize("key", spec.dotted())
+@pytest.mark.parametrize("key", buildfile.dotted())
 def test_the_documentation_has_a_row_for_every_key(key):
     assert f"\n| `{key}` |" in DOCUMENT
 
@@ -752,7 +754,7 @@ def test_the_documentation_has_no_row_for_a_key_that_does_not_exist():
     table = DOCUMENT.partition("## Every key")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)
 
-    assert sorted(rows) == sorted(spec.dotted())
+    assert sorted(rows) == sorted(buildfile.dotted())
 
 
 @pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner import events as ev
 from runner import report
-from runner.model import (
+from runner.core import (
     EngineFacts,
     Gpu,
     GpuProcess,
@@ -21,8 +20,9 @@ from runner.model import (
     Stream,
     Verdict,
 )
-from runner.term.face import Face, Mode
-from runner.term.sayings import ending, lines
+from runner.core import events as ev
+from runner.terminal.console import Console, Mode
+from runner.terminal.messages import ending, lines
 
 FACTS = EngineFacts("local", "0.8", "bubblewrap 0.8", True, ("memory", "pids"))
 IMAGE = ImageUsed("rai-build:abc", "sha256:1", ImageAction.BUILD, "nothing like it")
@@ -76,10 +76,10 @@ def test_a_gpu_is_told_once_with_its_state_and_whoever_else_computes_on_it():
 
 
 def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
-    face = Face(Mode.PLAIN)
+    console = Console(Mode.PLAIN)
     for event in STORY:
-        face.show(event)
-    face.close()
+        console.show(event)
+    console.close()
 
     out, err = capfd.readouterr()
     assert out == "Op Time: 0.1\n"
@@ -87,10 +87,10 @@ def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
 
 
 def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
-    face = Face(Mode.QUIET)
+    console = Console(Mode.QUIET)
     for event in STORY:
-        face.show(event)
-    face.close()
+        console.show(event)
+    console.close()
 
     out, err = capfd.readouterr()
     assert out == "Op Time: 0.1\n"
@@ -101,16 +101,16 @@ def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
 
 
 def test_aside_leaves_stdout_to_the_record(capfd):
-    face = Face(Mode.QUIET, aside=True)
-    face.show(ev.Output(0, Stream.STDOUT, b"text\n"))
+    console = Console(Mode.QUIET, aside=True)
+    console.show(ev.Output(0, Stream.STDOUT, b"text\n"))
 
     assert capfd.readouterr() == ("", "text\n")
 
 
 def test_a_line_of_rai_never_joins_an_unfinished_line_of_the_program(capfd):
-    face = Face(Mode.PLAIN)
-    face.show(ev.Output(0, Stream.STDERR, b"no newline"))
-    face.show(ev.CommandFinished(0, 1, 0.5))
+    console = Console(Mode.PLAIN)
+    console.show(ev.Output(0, Stream.STDERR, b"no newline"))
+    console.show(ev.CommandFinished(0, 1, 0.5))
 
     _, err = capfd.readouterr()
     assert err.startswith("no newline\n✱ `` ended")

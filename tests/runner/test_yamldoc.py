@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.model import Severity
-from runner.yamldoc import (
+from runner.core import Severity
+from runner.yamlfile import (
     Fields,
     Mapping,
     Problems,
@@ -188,6 +188,29 @@ def test_aliases_that_grow_without_bound_are_refused():
 
     assert node is None
     assert "more than 20000 values" in problems[0]
+
+
+def test_a_file_of_brackets_alone_is_refused_before_it_is_too_deep_to_read():
+    node, problems = tree("[" * 100_000 + "]" * 100_000)
+
+    assert node is None
+    assert problems == ["f.yml:1:22: this is nested more than 20 levels deep"]
+
+
+def test_an_anchor_that_is_used_again_names_the_latest_value():
+    node, problems = tree("a: &x 1\nb: *x\nc: &x 2\nd: *x\n")
+
+    assert problems == []
+    assert plain(node) == {"a": "1", "b": "1", "c": "2", "d": "2"}
+
+
+@pytest.mark.parametrize("tag", ["!", "!foo"])
+def test_a_tag_that_changes_a_value_is_a_warning(tag):
+    _, problems = tree(f"- {tag} grep x y\n")
+
+    (problem,) = problems
+    assert problem.startswith("f.yml:1:3: warning: ")
+    assert "read as a tag of YAML, and left out; put the whole value" in problem
 
 
 def test_a_large_file_is_refused_unread():

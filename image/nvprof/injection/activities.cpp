@@ -13,7 +13,7 @@
 namespace activities {
 namespace {
 
-// As CUDA 12.0 has them; later ones only add members at the end.
+// The types of CUDA 12.0; later versions only add members at the end.
 using KernelActivity = CUpti_ActivityKernel9;
 using MemcpyActivity = CUpti_ActivityMemcpy5;
 using PeerActivity = CUpti_ActivityMemcpyPtoP4;
@@ -28,18 +28,18 @@ constexpr CUpti_ActivityKind KINDS[] = {
 };
 
 constexpr size_t BUFFER = 1 << 20;
-constexpr int MOST_BUFFERS = 64;  // beyond, CUPTI drops activities, and counts them
+constexpr int MOST_BUFFERS = 64;  // with more pending, CUPTI drops and counts activities
 
 Recording *recording;
 bool demangled;
 std::atomic<bool> left;
 
-// Buffers that CUPTI has given back; they are never freed.
+// Buffers that CUPTI has returned, for reuse; they are never freed.
 std::mutex lock;
 std::vector<uint8_t *> free_buffers;
 int buffers;
 
-// The names of kernels as they are written down, by the text that CUPTI gives.
+// IDs of kernels' names, by the text from CUPTI.
 std::unordered_map<std::string, uint32_t> kernels;
 
 uint32_t kernel_name(const char *mangled)
@@ -49,7 +49,7 @@ uint32_t kernel_name(const char *mangled)
     const auto known = kernels.find(mangled);
     if (known != kernels.end())
         return known->second;
-    // Only C++ mangles: the demangler would make `float` of a kernel whose name is `f`.
+    // Only C++ names are mangled: the demangler would turn a C kernel `f` into `float`.
     char *text = nullptr;
     if (demangled && strncmp(mangled, "_Z", 2) == 0)
         text = abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr);
@@ -86,7 +86,7 @@ const char *copy_text(int kind)
     }
 }
 
-// Whether an activity has its times; one that was cut short by a fault has none.
+// Whether an activity has times; one that was interrupted by an error has none.
 template <typename Activity> bool timed(const Activity &a) { return a.start && a.end >= a.start; }
 
 template <typename Activity, typename Fill>
@@ -191,8 +191,8 @@ void CUPTIAPI completed(CUcontext context, uint32_t stream, uint8_t *buffer, siz
 {
     if (left)
         return;
-    // One at a time: the flush at an interval and CUPTI's own thread may both deliver. And not for
-    // ever: a signal's handler that ends the program may have interrupted who holds the lock.
+    // The flusher and CUPTI's own thread may both deliver buffers. The wait is limited, since a
+    // signal handler that exits may have interrupted the holder of the lock.
     static std::timed_mutex taking;
     const std::unique_lock<std::timed_mutex> one(taking, Recording::PATIENCE);
     if (!one)

@@ -1,21 +1,21 @@
-// What the GPU did: CUPTI's activity records, taken out of its buffers.
+// GPU activities: reads CUPTI's activity records from its buffers.
 #pragma once
 
 #include "recording.h"
 
 namespace activities {
 
-// Have CUPTI deliver to a recording. Null, or what CUPTI refused.
+// Let CUPTI deliver activities to a recording. Returns null, or CUPTI's error.
 const char *deliver_to(Recording &recording, bool demangle);
 
-// Begin to record what is launched from now on, or stop.
+// Start or stop recording. enable() returns null, or CUPTI's error.
 const char *enable();
 void disable();
 
-// Take what is complete, without a stop of the GPU; `all`: also what waits in the last buffers.
+// Record completed activities without synchronising the GPU; `all`: those in partial buffers too.
 void flush(bool all);
 
-// Touch nothing any more, in a fork that shares the recording's memory with its parent.
+// Stop all writing in a forked child, which shares the recording's memory with its parent.
 void leave();
 
 }  // namespace activities

@@ -11,7 +11,7 @@
 namespace calls {
 namespace {
 
-constexpr size_t MOST = 2048;  // functions of a domain
+constexpr size_t MOST = 2048;  // functions per domain
 constexpr uint32_t UNNAMED = UINT32_MAX;
 
 Recording *recording;
@@ -19,7 +19,7 @@ Hooks hooks;
 std::atomic<bool> recorded, left;
 CUpti_SubscriberHandle subscriber;
 
-// The numbers of the functions' names, found once; and what a call of each may mean.
+// The IDs of the functions' names, cached, and the kind of each function.
 enum Meaning : uint8_t { PLAIN, WAITS, STARTS, STOPS, OURS };
 struct Function {
     std::atomic<uint32_t> name{UNNAMED};
@@ -28,7 +28,7 @@ struct Function {
 };
 Function functions[2][MOST];
 
-// The outermost call of this thread; those inside it are the runtime's own affair.
+// The outermost call of this thread; nested calls are internal to the runtime.
 thread_local struct {
     int depth;
     uint64_t start;
@@ -39,7 +39,7 @@ bool ends(std::string_view text, std::string_view end)
     return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// `cuMemcpyHtoD_v2_ptds`, `cudaLaunchKernel_ptsz_v7000`: without what tells versions apart.
+// The name without suffixes of versions: `cuMemcpyHtoD_v2_ptds`, `cudaLaunchKernel_ptsz_v7000`.
 std::string_view plain(std::string_view name)
 {
     const auto without_stream = [](std::string_view text) {
@@ -56,14 +56,14 @@ std::string_view plain(std::string_view name)
 
 Meaning meaning_of(std::string_view name)
 {
-    // CUPTI asks for the name of every kernel that is launched.
+    // CUPTI calls it for every launched kernel.
     if (name == "cuKernelGetName")
         return OURS;
     if (ends(name, "ProfilerStart"))
         return STARTS;
     if (ends(name, "ProfilerStop"))
         return STOPS;
-    // Of the copies, those that wait: cudaMemcpy, cuMemcpyDtoH.
+    // Copies that wait: cudaMemcpy, cuMemcpyDtoH.
     const bool copies = name.find("Memcpy") != name.npos && !ends(name, "Async");
     return ends(name, "Synchronize") || copies ? WAITS : PLAIN;
 }

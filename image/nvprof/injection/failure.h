@@ -2,7 +2,7 @@
 
 #include <cupti.h>
 
-// What CUPTI says of a result; null for a success.
+// CUPTI's text for an error; null for success.
 inline const char *failure(CUptiResult result)
 {
     if (result == CUPTI_SUCCESS)

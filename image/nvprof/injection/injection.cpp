@@ -1,6 +1,6 @@
-// The library that the driver loads into every program that uses CUDA, as the environment's
-// CUDA_INJECTION64_PATH asks it to (CUPTI's manual, "CUPTI_INJECTION"). It records what the GPU
-// does and what the program calls into a file of the session's folder, for `nvprof` to show.
+// The library that the driver loads into every program that uses CUDA, by the environment variable
+// CUDA_INJECTION64_PATH (see "injection" in CUPTI's documentation). It records GPU activities and
+// API calls to a file in the session's folder, which `nvprof` reads.
 
 #include <cupti.h>
 #include <dlfcn.h>
@@ -23,15 +23,15 @@
 
 namespace {
 
-// Activities wait in CUPTI's buffers; what is there when a program is killed is lost.
+// The interval of flushing CUPTI's buffers, whose activities are lost when a program is killed.
 constexpr long INTERVAL_MS = 100;
-// After a wait for the GPU they are taken at once, since a fork of Python's ends without exit
-// handlers; but so seldom that it costs the program at most one part in this many.
+// Buffers are also flushed after synchronising calls, since processes of Python's multiprocessing
+// exit without exit handlers. This takes at most 1/PARTS of the time.
 constexpr uint64_t PARTS = 20;
-// How long a program that dies waits for them.
+// How long a program that is killed by a signal waits for the flush.
 constexpr long LAST_WORDS_S = 2;
 
-// Never destroyed: threads and exit handlers of the program call CUDA to the very end.
+// Never destroyed: threads and exit handlers of the program may still call CUDA.
 Settings &settings = *new Settings;
 Recording &recording = *new Recording;
 
@@ -40,7 +40,7 @@ std::atomic<bool> ended;
 pthread_t flusher;
 sem_t flush_asked, flush_done;
 std::atomic<bool> flush_all;
-std::atomic<uint64_t> next_flush;  // not before, by now()
+std::atomic<uint64_t> next_flush;  // the earliest time, of now()
 
 constexpr int FATAL[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGINT, SIGHUP};
 struct sigaction before[NSIG];
@@ -62,7 +62,7 @@ uint64_t now()
     return (uint64_t)t.tv_sec * 1'000'000'000 + t.tv_nsec;
 }
 
-// One line to the program that waits at the other end of the FIFO, if it still does.
+// Send a line to `nvprof` through the FIFO, if it still reads.
 void tell(const char *what, const char *text)
 {
     const int fd = open((settings.session + "/events").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -76,7 +76,7 @@ void tell(const char *what, const char *text)
     close(fd);
 }
 
-// The driver is in this process, but it need not be where the linker looks for names.
+// The driver is loaded, but its symbols may not be global.
 uint32_t driver_version()
 {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -102,7 +102,7 @@ void *flush_now_and_then(void *)
     }
 }
 
-// What runs here may have been interrupted anywhere: the other thread does the work.
+// Flush in the other thread: this one may have been interrupted anywhere.
 void on_fatal_signal(int number, siginfo_t *, void *)
 {
     static std::atomic<bool> first{true};
@@ -114,7 +114,7 @@ void on_fatal_signal(int number, siginfo_t *, void *)
         while (sem_timedwait(&flush_done, &until) != 0 && errno == EINTR)
             ;
     }
-    // Once more, as if we had not been here; it is delivered when this function returns.
+    // Restore the handler and raise again; the signal is delivered when this function returns.
     sigaction(number, &before[number], nullptr);
     raise(number);
     errno = error;
@@ -128,7 +128,7 @@ void watch_for_signals()
     sigemptyset(&ours.sa_mask);
     for (const int number : FATAL) {
         sigaction(number, nullptr, &before[number]);
-        // A program that has a plan of its own is left to it.
+        // Keep the program's own handlers.
         if (!(before[number].sa_flags & SA_SIGINFO) && before[number].sa_handler == SIG_DFL)
             sigaction(number, &ours, nullptr);
     }
@@ -140,7 +140,7 @@ void begin_flusher()
     sem_init(&flush_done, 0, 0);
     sigset_t all, kept;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &kept);  // the program's signals are for its threads
+    pthread_sigmask(SIG_SETMASK, &all, &kept);  // leave signals to the program's threads
     pthread_create(&flusher, nullptr, flush_now_and_then, nullptr);
     pthread_sigmask(SIG_SETMASK, &kept, nullptr);
 }
@@ -183,7 +183,7 @@ void end()
     tell("end", "");
 }
 
-// A fork of a program that uses CUDA cannot use it, nor has it our thread.
+// A forked child cannot use CUDA and does not have the flusher thread.
 void in_child()
 {
     ended = true;
@@ -201,7 +201,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection()
     uint64_t base = 0;
     cuptiGetTimestamp(&base);
     if (!recording.open(settings.session, settings.trace, base)) {
-        tell("warn", "no room to record in the session's folder");
+        tell("warn", "cannot record: no space in the session's folder");
         return 1;
     }
     const char *why = activities::deliver_to(recording, settings.demangle);

@@ -15,10 +15,10 @@
 namespace {
 
 constexpr size_t MIB = 1 << 20;
-constexpr size_t CHUNK = 4 * MIB;             // the file grows by
-constexpr size_t ADDRESSES = (size_t)1 << 40; // only named, so that records never move
-constexpr size_t LONGEST = MIB;               // of a text that is written down
-constexpr size_t FEW_ADDRESSES = 256 * MIB;   // where a limit forbids more
+constexpr size_t CHUNK = 4 * MIB;             // growth of the file
+constexpr size_t ADDRESSES = (size_t)1 << 40; // reserved, so that records never move
+constexpr size_t LONGEST = MIB;               // longer texts are truncated
+constexpr size_t FEW_ADDRESSES = 256 * MIB;   // the least, if a limit forbids more
 
 size_t rounded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -29,7 +29,7 @@ uint64_t unix_ns()
     return (uint64_t)now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-// The arguments of this process, each ended by a NUL; cut at an argument.
+// The NUL-terminated arguments of this process, truncated after an argument.
 size_t command_line(char *to, size_t room)
 {
     const int fd = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -92,16 +92,16 @@ bool Recording::open(const std::string &folder, bool trace, uint64_t base)
     return true;
 }
 
-// Blocks of the file are allotted before they are mapped: a full disk is then an error here,
-// and no signal at the first write.
+// Allocate blocks before mapping them, so that a full disk is an error here and not a signal at
+// the first write.
 bool Recording::grow()
 {
-    rlimit most;  // going beyond it is a signal
+    rlimit most;  // exceeding it raises SIGXFSZ
     if (getrlimit(RLIMIT_FSIZE, &most) == 0 && mapped_ + CHUNK > most.rlim_cur)
         return false;
     if (mapped_ + CHUNK > reserved_)
         return false;
-    // Of a program that outlives its profiler the file is gone.
+    // If the program outlives nvprof, the file has been removed.
     const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -113,7 +113,7 @@ bool Recording::grow()
     if (!grown)
         return false;
     mapped_ += CHUNK;
-    // Of a trace, what is written is not looked at again, but for the header.
+    // Records of a trace are not read again, so only the header stays mapped.
     if (trace_ && mapped_ > 3 * CHUNK)
         munmap(base_ + mapped_ - 3 * CHUNK, CHUNK);
     return true;
@@ -136,7 +136,7 @@ char *Recording::put(records::Kind kind, const void *record, size_t size, const 
         memcpy(to + size, text, length);
     *(records::Lead *)to = {kind, (uint32_t)bytes};
     at_ += bytes;
-    // Who reads after a crash sees whole records only.
+    // Commit last, so that a reader after a crash sees only complete records.
     __atomic_store_n(&header_->committed, at_ - sizeof *header_, __ATOMIC_RELEASE);
     return to;
 }
@@ -213,8 +213,8 @@ void Recording::end()
         return;
     header_->ended = 1;
     header_ = nullptr;
-    // What is mapped beyond the end stays mapped: nobody touches it, since put() gives up. A file
-    // that cannot be cut, or is gone, is read no further than to what was committed.
+    // Memory beyond the end stays mapped, but put() does not write any more. If truncating fails,
+    // or the file was removed, a reader still stops at `committed`.
     if (truncate(path_.c_str(), at_) != 0 && errno != ENOENT)
         perror("nvprof");
 }

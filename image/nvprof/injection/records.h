@@ -1,8 +1,8 @@
-// The file that the library writes for one process, and the program `nvprof` reads
-// (nvprof/stream.py has the same layouts). It is mapped memory, so what was recorded before a
-// process is killed is there; all numbers are little-endian, every record a multiple of 8 bytes.
+// The format of a process's recording, which the library writes and the program `nvprof` reads
+// (nvprof/stream.py has the same layouts). The file is mapped memory, so it survives a killed
+// process. Numbers are little-endian, and the size of every record is a multiple of 8 bytes.
 //
-//   Header, then Header::committed bytes of records, each led by its kind and its size.
+//   Header, then Header::committed bytes of records, each starting with its kind and size.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ struct Header {
     uint32_t pid;
     uint32_t parent;
     uint32_t trace;       // 0: totals only, 1: every activity
-    uint32_t ended;       // 1 when the process came to its orderly end
+    uint32_t ended;       // 1 when the process has exited normally
     uint64_t committed;   // bytes of records
-    uint64_t dropped;     // activities that CUPTI had no room for
-    uint64_t lost;        // activities that the disk had no room for
-    uint64_t started_ns;  // since 1970, at the moment `base`
+    uint64_t dropped;     // activities lost for lack of CUPTI's buffers
+    uint64_t lost;        // activities lost for lack of disk space
+    uint64_t started_ns;  // Unix time at `base`
     uint64_t base;        // CUPTI's clock, in ns, when recording began
     uint32_t driver;      // cuDriverGetVersion, 13000 for 13.0
     uint32_t cupti;       // cuptiGetVersion
-    char command[HEADER_BYTES - 72];  // the arguments, each ended by a NUL, cut at an argument
+    char command[HEADER_BYTES - 72];  // NUL-terminated arguments, truncated after an argument
 };
 static_assert(sizeof(Header) == HEADER_BYTES);
 
@@ -36,14 +36,14 @@ struct Lead {
     uint32_t bytes;  // of the whole record
 };
 
-// A text, before the first record that names it: `length` bytes of UTF-8 follow.
+// A text, written before its first use: `length` bytes of UTF-8 follow.
 struct Name {
     Lead lead;
     uint32_t id;  // 0, 1, 2, ...
     uint32_t length;
 };
 
-// One row of the summary, kept up to date in place.
+// A row of the summary, updated in place.
 enum Section : uint32_t { GPU = 0, CALLS = 1 };
 struct Total {
     Lead lead;
@@ -62,7 +62,7 @@ struct Kernel {
     uint64_t start, end;  // CUPTI's clock
     uint32_t device, context, stream, correlation;
     uint32_t grid[3], block[3];
-    uint32_t registers;       // a thread
+    uint32_t registers;       // per thread
     uint32_t static_shared;   // bytes
     uint32_t dynamic_shared;  // bytes
     uint32_t name;

@@ -1,4 +1,4 @@
-// What the program `nvprof` asks of the library, by the environment.
+// The library's settings, which the program `nvprof` sets in the environment.
 #pragma once
 
 #include <cstdlib>
@@ -6,9 +6,9 @@
 #include <string>
 
 struct Settings {
-    std::string session;     // the folder for what is recorded; empty: not asked to record
-    bool trace = false;      // every activity, or totals only
-    bool from_start = true;  // or from cudaProfilerStart on
+    std::string session;     // the folder for recordings; empty: do not record
+    bool trace = false;      // record every activity, not only totals
+    bool from_start = true;  // do not wait for cudaProfilerStart
     bool demangle = true;
 
     static Settings of_environment()

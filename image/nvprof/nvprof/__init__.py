@@ -1,4 +1,4 @@
-"""`nvprof` for CUDA 12 and 13: NVIDIA's old command, layouts and all, on CUPTI."""
+"""`nvprof` for CUDA 12 and 13: NVIDIA's former profiler, reimplemented on CUPTI."""
 
 from __future__ import annotations
 

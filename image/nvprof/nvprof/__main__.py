@@ -1,4 +1,4 @@
-"""Let `python -m nvprof` and `python -I FOLDER/nvprof` both start the program."""
+"""Start the program, for `python -m nvprof` and `python -I FOLDER/nvprof`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 if not __package__:
-    # Python was given this folder itself; the package is found from the one above.
+    # Python was given this folder itself, so the package is in its parent.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from nvprof.program import main

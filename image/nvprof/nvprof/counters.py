@@ -1,4 +1,4 @@
-"""Counters by ncu: whether it can, and its command line out of nvprof's options."""
+"""Measure counters with ncu: whether it can, and its command line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ METRICS: dict[str, str] = {
     "sm_efficiency": "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed",
     "warp_execution_efficiency": ("smsp__thread_inst_executed_per_inst_executed.ratio"),
 }
-"""nvprof's metrics, and ncu's that measure the same."""
+"""nvprof's metrics, and ncu's equivalents."""
 
 EVENTS: dict[str, str] = {
     "active_cycles": "sm__cycles_active.sum",
@@ -62,20 +62,20 @@ EVENTS: dict[str, str] = {
     "thread_inst_executed": "smsp__thread_inst_executed.sum",
     "warps_launched": "smsp__warps_launched.sum",
 }
-"""nvprof's events, and ncu's metrics that count the same."""
+"""nvprof's events, and ncu's equivalent metrics."""
 
 NO_LIST = (
-    "metrics and events are listed by ncu (Nsight Compute), which is not found;"
+    "listing metrics and events needs ncu (Nsight Compute), which was not found;"
     " nothing was run"
 )
-"""What is said to --query-metrics where there is no ncu."""
+"""The error of --query-metrics without ncu."""
 
 ADMIN = 21
-"""The capability's number (CAP_SYS_ADMIN) that the driver asks for."""
+"""The number of the capability CAP_SYS_ADMIN, which the driver requires."""
 
 
 def allowed(params: str, status: str) -> bool:
-    """Tell whether the driver gives counters to this process.
+    """Return whether the driver allows this process to read counters.
 
     `params` is /proc/driver/nvidia/params, `status` is /proc/self/status.
     """
@@ -87,21 +87,21 @@ def allowed(params: str, status: str) -> bool:
     return False
 
 
-def why_not(ncu: str | None, may: bool) -> str | None:
-    """Say in a sentence why counters cannot be had; None where they can."""
-    asked = "Metrics, events and analysis metrics need ncu (Nsight Compute)"
+def unavailable(ncu: str | None, may: bool) -> str | None:
+    """Return why counters cannot be measured; None if they can."""
+    needs = "Metrics, events and analysis metrics need ncu (Nsight Compute)"
     if ncu is None:
-        return f"{asked}, which is not found; the timeline is profiled without them."
+        return f"{needs}, which was not found; profiling the timeline only."
     if not may:
         return (
-            f"{asked} and the driver's leave, which only an administrator has here"
-            " (ERR_NVGPUCTRPERM); the timeline is profiled without them."
+            f"{needs} and permission to read counters, which the driver restricts to"
+            " administrators here (ERR_NVGPUCTRPERM); profiling the timeline only."
         )
     return None
 
 
 def measured(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give ncu's metrics for nvprof's metrics and events, and those that it has not."""
+    """Return ncu's metrics for nvprof's metrics and events, and unknown names."""
     found: dict[str, None] = {}
     unknown: list[str] = []
     for given, table in ((options.metrics, METRICS), (options.events, EVENTS)):
@@ -116,7 +116,7 @@ def measured(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def command(ncu: str, options: Options) -> tuple[str, ...]:
-    """Write the command line that measures the application."""
+    """Return ncu's command line for measuring the application."""
     words = [ncu, "--target-processes", "all"]
     words += _kernels(options.kernels)
     if options.devices is not None:
@@ -138,35 +138,35 @@ def command(ncu: str, options: Options) -> tuple[str, ...]:
 
 
 def left_out(filters: Sequence[KernelFilter]) -> list[str]:
-    """Say which parts of filters `command` does not hand on."""
-    told = []
+    """Return warnings of the parts of filters that `command` cannot pass on."""
+    warnings = []
     if any(each.context or each.stream for each in filters):
-        told.append(
-            "ncu is given no contexts and streams: those parts of --kernels are left"
-            " out, and kernels of all of them are measured."
+        warnings.append(
+            "Ignoring contexts and streams of --kernels: ncu measures kernels of all"
+            " contexts and streams."
         )
     named = [each for each in filters if each.kernel]
     if named and len(named) != len(filters):
-        told.append(
-            "ncu takes one pattern: as a filter of --kernels has no name, kernels of"
-            " every name are measured."
+        warnings.append(
+            "Ignoring kernel names of --kernels, since one filter has none and ncu"
+            " supports only one pattern: measuring all kernels."
         )
     turns = [each.invocation for each in filters if each.invocation]
     if turns and not (len(filters) == 1 and _turn(turns[0])):
-        told.append(
-            "ncu takes one launch of one filter: the invocations of --kernels are left"
-            " out, and all launches are measured."
+        warnings.append(
+            "Ignoring invocations of --kernels, since ncu supports only one launch of"
+            " one filter: measuring all launches."
         )
-    return told
+    return warnings
 
 
 def _turn(invocation: str) -> int:
-    """Give the one launch that is asked for; nought where it is not one."""
+    """Return the number of the invocation, or 0 if it is not a single one."""
     return int(invocation) if invocation.isdigit() else 0
 
 
 def _kernels(filters: Sequence[KernelFilter]) -> list[str]:
-    """Choose kernels; ncu counts all launches that its one pattern finds."""
+    """Return ncu's options that select kernels."""
     patterns = [each.kernel for each in filters if each.kernel]
     words: list[str] = []
     if patterns and len(patterns) == len(filters):

@@ -1,7 +1,7 @@
-"""`--kernels`: which kernels are shown, stored and measured.
+"""Filters of `--kernels`, which select the kernels to show, store and measure.
 
-A filter is a regular expression for the kernel's name, or nvprof's path
-`[context]:[stream]:[kernel]:[invocation]`, each part empty for any.
+A filter is a regular expression for the kernel's name, or nvprof's
+`[context]:[stream]:[kernel]:[invocation]`, in which an empty part matches all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LAST = re.compile(rf"(.*[^:]|):({_NUMERIC})\Z")
 
 
 class KernelFilter(NamedTuple):
-    """One `--kernels`; an empty part takes all."""
+    """A filter; an empty part matches all."""
 
     context: str
     stream: str
@@ -26,10 +26,10 @@ class KernelFilter(NamedTuple):
 
 
 def parse(text: str) -> KernelFilter:
-    """Read a filter; `re.error` is raised for a regular expression that is none.
+    """Parse a filter; raise `re.error` for an invalid regular expression.
 
-    The first two parts must be numbers or patterns of such, for only then can
-    `ns::kernel` be told from a path.
+    The first two parts must be numbers or patterns of numbers, so that `ns::kernel`
+    is not split.
     """
     path = _PATH.match(text)
     if path is None:
@@ -52,7 +52,7 @@ def _number(pattern: str, value: int) -> bool:
 
 
 def named(pattern: str, name: str) -> bool:
-    """Tell whether a pattern finds a kernel: in its own name, or with `::`, in all."""
+    """Return whether a pattern matches a kernel's name; with `::`, its full name."""
     if not pattern or pattern == name:
         return True
     whole = "::" in pattern or "<" in pattern
@@ -66,7 +66,7 @@ def takes(
     stream: int,
     invocation: int,
 ) -> bool:
-    """Tell whether any filter takes this launch; no filter takes all."""
+    """Return whether any filter matches a launch; without filters, all match."""
     return not filters or any(
         _number(each.context, context)
         and _number(each.stream, stream)

@@ -1,4 +1,4 @@
-"""Lay the summary out as nvprof did, for people and as comma-separated values."""
+"""Format the summary as nvprof did, as a table or comma-separated values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Table = tuple[str, Sequence[Row]]
 
 
 def text(tables: Sequence[Table], unit: str = "auto") -> Iterator[str]:
-    """Write tables under one head."""
+    """Yield the lines of tables with one header."""
     if not any(rows for _, rows in tables):
         return
     yield HEAD
@@ -53,7 +53,7 @@ def _line(label: str, row: Row, one: tuple[str, str] | None) -> str:
 
 
 def csv(tables: Sequence[Table], unit: str = "auto") -> Iterator[str]:
-    """Write tables as comma-separated values under one head and its row of units."""
+    """Yield the lines of tables as comma-separated values, with a row of units."""
     if not any(rows for _, rows in tables):
         return
     total, each = fixed(tables, "col" if unit == "auto" else unit) or ("ns", "ns")
@@ -73,7 +73,7 @@ def csv(tables: Sequence[Table], unit: str = "auto") -> Iterator[str]:
 
 
 def fixed(tables: Sequence[Table], unit: str) -> tuple[str, str] | None:
-    """Give the units of Time, and of Avg, Min and Max; None for each value its own."""
+    """Return the units of Time and of Avg, Min and Max; None for a unit per value."""
     if unit == "auto":
         return None
     if unit != "col":
@@ -86,5 +86,5 @@ def fixed(tables: Sequence[Table], unit: str) -> tuple[str, str] | None:
 
 
 def quoted(name: str) -> str:
-    """Write a text as one value between commas."""
+    """Quote a text as a comma-separated value."""
     return '"' + name.replace('"', '""') + '"'

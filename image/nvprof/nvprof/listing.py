@@ -1,4 +1,4 @@
-"""Read the lines of a trace out of a store, in the order of their start."""
+"""Read the lines of a trace from a store, in the order of their start."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ LEVELS = {
 
 
 def gpu(store: Store, devices: frozenset[int] | None) -> Iterator[Activity]:
-    """Give what the GPUs did."""
+    """Yield the GPU activities."""
     query = f"SELECT * FROM ({GPU}){_on(devices)} ORDER BY start"
     return map(_activity, store.select(query))
 
 
 def api(store: Store, level: str) -> Iterator[Activity]:
-    """Give the API calls."""
+    """Yield the API calls."""
     return map(_activity, store.select(f"{CALLS}{LEVELS[level]} ORDER BY start"))
 
 
 def both(
     store: Store, devices: frozenset[int] | None, level: str
 ) -> Iterator[Activity]:
-    """Give what the GPUs did and the API calls among one another."""
+    """Yield GPU activities and API calls together."""
     where = LEVELS[level]
     query = f"SELECT * FROM ({GPU}){_on(devices)} UNION ALL {CALLS}{where}"
     return map(_activity, store.select(f"{query} ORDER BY start"))
@@ -91,7 +91,7 @@ def _activity(row: tuple[Any, ...]) -> Activity:
 
 
 def extent(store: Store, tables: tuple[str, ...]) -> Extent:
-    """Give what these tables have at most."""
+    """Return the greatest values of these tables."""
     starts, durations, bytes_ = [0], [0], [0]
     for table in tables:
         query = f"SELECT max(start), max(end - start) FROM {table}"

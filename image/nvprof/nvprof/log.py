@@ -1,4 +1,4 @@
-"""Where nvprof's lines go: stderr, stdout, a file, or a file of each process."""
+"""Write nvprof's output to stderr, stdout, a file, or a file for each process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nvprof import places
 
 
 class Log:
-    """Lines in nvprof's form: `==PID== ...` of a process, `======== ...` of the run."""
+    """Writes nvprof's lines: `==PID== ...` of a process, `======== ...` of the run."""
 
     def __init__(
         self, name: str | None, environ: Mapping[str, str], host: str, quiet: bool
@@ -28,7 +28,7 @@ class Log:
             self._check(name)
 
     def _check(self, name: str) -> None:
-        """See that it can be written before anything runs."""
+        """Raise OSError now if the file cannot be written later."""
         if not places.of_each_process(name):
             self._file(name, 0)
             return
@@ -49,7 +49,7 @@ class Log:
         return self._opened(places.expanded(name, self._environ, self._host, pid))
 
     def _own(self, file: TextIO | None) -> TextIO:
-        """Give a stream of this process; one that was closed takes nothing."""
+        """Return a standard stream of this process, or /dev/null if it is closed."""
         return self._opened(os.devnull) if file is None else file
 
     def _opened(self, path: str) -> TextIO:
@@ -67,7 +67,7 @@ class Log:
         name = self._name or places.STDERR[0]
         if pid is None and places.of_each_process(name):
             name = places.STDERR[0]
-        # Neither a reader that went away nor a full disk changes how the program ends.
+        # Neither a closed pipe nor a full disk changes the exit status.
         try:
             file = self._file(name, pid or 0)
             for line in lines:
@@ -79,11 +79,11 @@ class Log:
             self.failure = f"cannot write the log: {error.strerror}"
 
     def lines(self, lines: Iterable[str], pid: int | None = None) -> None:
-        """Write lines as they come."""
+        """Write lines."""
         self._write(lines, pid)
 
     def of(self, pid: int | None, text: str) -> None:
-        """Write one line of a process, or of the run."""
+        """Write one line with the prefix of a process or of the run."""
         lead = "========" if pid is None else f"=={pid}=="
         self._write([f"{lead} {text}"], pid)
 
@@ -96,6 +96,6 @@ class Log:
         self.of(None, f"Error: {text}")
 
     def close(self) -> None:
-        """Close the files; what could not be written has been noticed before."""
+        """Close the files; errors of writing are in `failure`."""
         with contextlib.suppress(OSError):
             self._stack.close()

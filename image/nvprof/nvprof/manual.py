@@ -1,4 +1,4 @@
-"""Every option that nvprof had, what it takes, and what becomes of it here."""
+"""All options of nvprof, their values and help."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SWITCH = ("on", "off")
 
 
 class Option(NamedTuple):
-    """One option: how it is spelled, what it takes, and what is said of it."""
+    """An option's name, value and help, or why it has no effect."""
 
     name: str
     takes: str = ""
@@ -26,83 +26,81 @@ def served(
     short: str = "",
     allowed: tuple[str, ...] = (),
 ) -> Option:
-    """Describe an option that does here what it did."""
+    """Return an option that is supported."""
     return Option(name, takes, help, short, allowed)
 
 
 def accepted(
     name: str, why: str, takes: str = "", idle: tuple[str, ...] = (), short: str = ""
 ) -> Option:
-    """Describe an option that is taken and does nothing, with the sentence why.
+    """Return an option that is accepted without effect, and the reason.
 
-    With a value in `idle` it asks for nothing, and nothing is said.
+    There is no warning for a value in `idle`, which requests nothing.
     """
     return Option(name, takes, "", short, idle=idle, why=why)
 
 
-_CPU = "the CPU is not sampled; `perf record` or `py-spy` do that"
-_BUFFER = "the buffers grow as they must"
+_CPU = "the CPU is not sampled; use `perf record` or `py-spy`"
+_BUFFER = "buffers grow as needed"
 _OPENACC = "OpenACC and OpenMP are not recorded"
-_NAMES = "ranges and names of NVTX are not recorded"
-_COUNTERS = "counters are measured by ncu, which has its own way"
-_TOPOLOGY = "`nvidia-smi topo -m` shows it"
-_CHILDREN = "only what is started below nvprof is profiled"
-_MEMORY = "memory is not watched; copies and sets are in the tables"
-_SYSTEM = "clocks and power are not recorded; `nvidia-smi dmon` shows them"
+_NAMES = "NVTX ranges and names are not recorded"
+_COUNTERS = "counters are measured by ncu, which has its own options"
+_TOPOLOGY = "use `nvidia-smi topo -m`"
+_CHILDREN = "only processes started by nvprof are profiled"
+_MEMORY = "allocations are not recorded, only copies and sets"
+_SYSTEM = "clocks and power are not recorded; use `nvidia-smi dmon`"
 
 OPTIONS: tuple[Option, ...] = (
     served("export-profile", "FILE", "write an SQLite file; see %p, %h below", "o"),
-    served("output-profile", "FILE", "the same, as it was first called"),
-    served("force-overwrite", "", "overwrite files that exist", "f"),
-    served("import-profile", "FILE", "print what a file of -o has in it", "i"),
+    served("output-profile", "FILE", "the same as --export-profile"),
+    served("force-overwrite", "", "overwrite existing files", "f"),
+    served("import-profile", "FILE", "print the contents of a file written by -o", "i"),
     served("export-trace", "FILE", "write a trace for ui.perfetto.dev"),
-    served("log-file", "FILE", "print there; %1 or - is stdout, %2 is stderr"),
+    served("log-file", "FILE", "write output to FILE; %1 or - is stdout, %2 stderr"),
     served("csv", "", "print comma-separated values"),
     served(
         "normalized-time-unit",
         "UNIT",
-        "s, ms, us, ns, col (one a column), auto (one a value)",
+        "s, ms, us, ns, col (per column), auto (per value)",
         "u",
         ("s", "ms", "us", "ns", "col", "auto"),
     ),
-    served("print-summary", "", "print the tables, with -o or a trace too", "s"),
-    served("print-summary-per-gpu", "", "print a table of each GPU"),
-    served("print-gpu-summary", "", "print the table of GPU activities only"),
-    served("print-api-summary", "", "print the table of API calls only"),
-    served("print-gpu-trace", "", "print each kernel, copy and set in its order"),
-    served("print-api-trace", "", "print each API call in its order"),
+    served("print-summary", "", "print the summary even with -o or a trace", "s"),
+    served("print-summary-per-gpu", "", "print a summary of each GPU"),
+    served("print-gpu-summary", "", "print only the summary of GPU activities"),
+    served("print-api-summary", "", "print only the summary of API calls"),
+    served("print-gpu-trace", "", "print every kernel, copy and set in order"),
+    served("print-api-trace", "", "print every API call in order"),
     served("trace", "WHAT", "profile gpu, api, or gpu,api"),
     served(
         "profile-api-trace",
         "WHAT",
-        "show calls of the none, runtime, driver or all",
+        "show API calls of: none, runtime, driver or all",
         "",
         ("none", "runtime", "driver", "all"),
     ),
-    served("profile-child-processes", "", "show every process that used CUDA"),
+    served("profile-child-processes", "", "show every process that uses CUDA"),
     served(
         "profile-from-start",
         "on|off",
-        "off: only from cudaProfilerStart to cudaProfilerStop",
+        "off: only between cudaProfilerStart and cudaProfilerStop",
         "",
         SWITCH,
     ),
-    served("kernels", "FILTER", "only kernels that match; may be repeated"),
+    served("kernels", "FILTER", "only kernels that match; repeatable"),
     served("devices", "IDS", "only these GPUs: all, or 0,1"),
-    served("metrics", "NAMES", "measure by ncu, where it is there", "m"),
-    served("events", "NAMES", "measure by ncu, where it is there", "e"),
-    served("analysis-metrics", "", "measure ncu's full set, where it is there"),
+    served("metrics", "NAMES", "measure metrics with ncu, if installed", "m"),
+    served("events", "NAMES", "measure events with ncu, if installed", "e"),
+    served("analysis-metrics", "", "measure ncu's full set, if installed"),
     served("query-metrics", "", "list ncu's metrics"),
     served("query-events", "", "list ncu's metrics"),
-    served(
-        "demangling", "on|off", "off: leave names as the linker has them", "", SWITCH
-    ),
-    served("timeout", "SECONDS", "end the application so long after CUDA starts", "t"),
-    served("options", "FILE", "read more options from a file"),
+    served("demangling", "on|off", "off: print mangled C++ names", "", SWITCH),
+    served("timeout", "SECONDS", "end the application SECONDS after CUDA starts", "t"),
+    served("options", "FILE", "read more options from FILE"),
     served("quiet", "", "print nothing"),
     served("version", "", "print the version", "V"),
-    served("help", "", "print this", "h"),
-    Option("profile-from-start-off"),  # how CUDA 5 spelled it
+    served("help", "", "print this help", "h"),
+    Option("profile-from-start-off"),  # the name in CUDA 5
     accepted("aggregate-mode", _COUNTERS, "on|off", ("on",)),
     accepted("aggregate-mode-off", _COUNTERS),
     accepted("annotate-mpi", _NAMES, "MPI", ("off",)),
@@ -110,16 +108,18 @@ OPTIONS: tuple[Option, ...] = (
     accepted("concurrent-kernels-off", "kernels are not serialized"),
     accepted("continuous-sampling-interval", _COUNTERS, "MS"),
     accepted(
-        "cpu-thread-tracing", "threads' calls are not recorded", "on|off", ("off",)
+        "cpu-thread-tracing", "pthread calls are not recorded", "on|off", ("off",)
     ),
-    accepted("dependency-analysis", "it was the Visual Profiler's"),
-    accepted("print-dependency-analysis-trace", "it was the Visual Profiler's"),
+    accepted("dependency-analysis", "it is a feature of the Visual Profiler"),
+    accepted(
+        "print-dependency-analysis-trace", "it is a feature of the Visual Profiler"
+    ),
     accepted("device-buffer-size", _BUFFER, "MB"),
     accepted("device-cdp-buffer-size", _BUFFER, "MB"),
     accepted("profiling-semaphore-pool-size", _BUFFER, "COUNT"),
     accepted("event-collection-mode", _COUNTERS, "MODE", ("kernel",)),
     accepted(
-        "kernel-latency-timestamps", "CUPTI slows launches by it", "on|off", ("off",)
+        "kernel-latency-timestamps", "it would slow down launches", "on|off", ("off",)
     ),
     accepted("replay-mode", _COUNTERS, "MODE"),
     accepted("skip-kernel-replay-save-restore", _COUNTERS, "on|off", ("off",)),
@@ -161,7 +161,7 @@ SHORT["?"] = LONG["help"]
 
 
 def usage() -> str:
-    """Write what `--help` prints."""
+    """Return the text of `--help`."""
     lines = ["Usage: nvprof [options] [application] [application-arguments]", ""]
     for option in OPTIONS:
         if not option.help:
@@ -170,7 +170,7 @@ def usage() -> str:
         spelled = f"  {short}--{option.name} {option.takes}".rstrip()
         gap = " " if len(spelled) < 38 else f"\n{'':38} "
         lines.append(f"{spelled:38}{gap}{option.help}")
-    lines += ["", "Accepted, for they were nvprof's, and without effect:"]
+    lines += ["", "Accepted for compatibility, without effect:"]
     row = " "
     for option in OPTIONS:
         if option.why:
@@ -181,9 +181,9 @@ def usage() -> str:
     lines += [
         row,
         "",
-        "A filter is part of a kernel's name, or the path",
+        "FILTER is a regular expression that matches part of a kernel's name, or",
         '[context]:[stream]:[kernel]:[invocation], e.g. "::forward:2".',
-        "In names of files %p is the process, %h the host, %q{NAME} the variable NAME,",
-        "and %% a percent sign. Options end at the application, or at --.",
+        "In file names %p is the process ID, %h the host name, %q{NAME} the variable",
+        "NAME, and %% a percent sign. Options end at the application, or at --.",
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Spell demangled names as nvprof did: `float const *`, `<int=8>`, `f(void)`."""
+"""Format demangled names as nvprof did: `float const *`, `<int=8>`, `f(void)`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ SUFFIXES = {
     "ll": "long long",
     "ull": "unsigned long long",
 }
-"""What the demangler writes behind a whole number, and the type it stands for."""
+"""The demangler's suffixes of integers, and their types."""
 
 _WHOLE = re.compile(r"(-?\d+)(u?l{0,2})\Z")
 _CAST = re.compile(r"\((.+)\)(-?\d+)\Z")
 _OPERATORS = ("operator", "operator<", "operator>", "operator-")
-"""What stands before an angle that opens and closes nothing."""
+"""Prefixes of angle brackets that are not template brackets."""
 _SPACED = re.compile(r"\b(const|volatile)(?=[*&])")
 
 
 def nvprof(name: str) -> str:
-    """Spell a name that `__cxa_demangle` gave; what is no C++ name stays as it is."""
+    """Return a name of `__cxa_demangle` in nvprof's format; leave other names."""
     if name.startswith("[") or not ("(" in name or "<" in name):
         return name
     text = _values(name.replace("> >", ">>").replace("> >", ">>"))
@@ -33,7 +33,7 @@ def nvprof(name: str) -> str:
 
 
 def function(name: str) -> str:
-    """Give a kernel's own name: no result, no namespaces, no arguments of any sort."""
+    """Return a kernel's name without result, namespaces and arguments."""
     depth = 0
     kept: list[str] = []
     flat = name.replace("(anonymous namespace)", "")
@@ -51,7 +51,7 @@ def function(name: str) -> str:
 
 
 def _values(text: str) -> str:
-    """Give each template argument that is a value the name of its type."""
+    """Prefix template arguments that are values with their types."""
     parts: list[str] = []
     opened: list[str] = []
     start = 0

@@ -1,4 +1,4 @@
-"""Read nvprof's command line."""
+"""Parse nvprof's command line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nvprof.manual import LONG, SHORT, Option
 
 
 class OptionError(Exception):
-    """The command line is not nvprof's; the text says what and where."""
+    """The command line is invalid."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """The parsed command line."""
 
     application: tuple[str, ...] = ()
     output: str | None = None
@@ -54,22 +54,22 @@ class Options:
 
     @property
     def traces(self) -> bool:
-        """Tell whether a trace is to be printed."""
+        """Return whether to print a trace."""
         return self.gpu_trace or self.api_trace
 
     @property
     def records(self) -> bool:
-        """Tell whether every activity is needed, not only totals."""
+        """Return whether to record every activity, not only totals."""
         return bool(self.output or self.export_trace or self.traces or self.kernels)
 
     @property
     def counts(self) -> bool:
-        """Tell whether hardware counters are asked for."""
+        """Return whether to measure hardware counters."""
         return bool(self.metrics or self.events or self.analysis)
 
     @property
     def tables(self) -> frozenset[str]:
-        """Name the tables of the summary that are printed."""
+        """Return the tables of the summary to print, of `gpu` and `api`."""
         chosen = {"gpu"} if self.gpu_summary else set()
         chosen |= {"api"} if self.api_summary else set()
         if not chosen:
@@ -130,14 +130,17 @@ VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "devices": ("devices", _devices),
     "timeout": ("timeout", _seconds),
 }
-"""Options with a value, the field that each sets, and how the value is read."""
+"""Options with a value, the field that each sets, and the value's parser."""
 
 LISTS: dict[str, str] = {"metrics": "metrics", "events": "events"}
-"""Options that may be repeated and take names between commas."""
+"""Repeatable options with comma-separated names."""
 
 
 def parse(words: Sequence[str], read: Callable[[str], str] | None = None) -> Options:
-    """Read the words of the command line; `read` gives the text of `--options`."""
+    """Parse a command line; `read` returns the text of an `--options` file.
+
+    Raises OptionError.
+    """
     options = Options()
     left = list(words)
     while left:
@@ -155,7 +158,7 @@ def parse(words: Sequence[str], read: Callable[[str], str] | None = None) -> Opt
 
 
 def _taken(word: str, left: list[str]) -> list[tuple[Option, str | None]]:
-    """Take apart one word, `--name`, `--name=value` or `-fo`, and what it takes."""
+    """Parse one word, `--name`, `--name=value` or `-fo`, and take its value."""
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
         option = LONG.get(name)
@@ -179,7 +182,7 @@ def _taken(word: str, left: list[str]) -> list[tuple[Option, str | None]]:
 def _value(option: Option, word: str, given: str | None, left: list[str]) -> str | None:
     if not option.takes:
         if given is not None:
-            raise OptionError(f"option --{option.name} takes no value: {word}")
+            raise OptionError(f"option --{option.name} does not take a value: {word}")
         return None
     if given is None:
         if not left:
@@ -199,15 +202,15 @@ def _unknown(word: str) -> str:
 
 def _words(path: str, read: Callable[[str], str] | None) -> list[str]:
     if read is None:
-        raise OptionError("option --options cannot stand here")
+        raise OptionError("option --options is not allowed here")
     try:
         return shlex.split(read(path), comments=True)
     except (OSError, ValueError) as error:
-        raise OptionError(f"options cannot be read from {path!r}: {error}") from error
+        raise OptionError(f"cannot read options from {path!r}: {error}") from error
 
 
 def _with(options: Options, option: Option, value: str | None) -> Options:
-    """Add what one option says."""
+    """Return the options with one more."""
     name, text = option.name, value or ""
     if name == "profile-from-start-off":
         return _set(options, "from_start", False)
@@ -232,9 +235,11 @@ def _with(options: Options, option: Option, value: str | None) -> Options:
         return _set(options, attribute, reads(text))
     except (ValueError, re.error) as error:
         what = f": {error}" if isinstance(error, re.error) else ""
-        raise OptionError(f"option --{name} cannot take {text!r}{what}") from error
+        raise OptionError(
+            f"invalid value {text!r} for option --{name}{what}"
+        ) from error
 
 
 def _set(options: Options, name: str, value: Any) -> Options:  # noqa: ANN401
-    """Set a field by its name; the tables above name only fields that there are."""
+    """Set a field by its name; the tables above contain only existing fields."""
     return replace(options, **{name: value})

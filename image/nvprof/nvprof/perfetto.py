@@ -1,7 +1,7 @@
-"""Write a store as trace events, which ui.perfetto.dev and chrome://tracing open.
+"""Write a store in the Trace Event Format of ui.perfetto.dev and chrome://tracing.
 
-Each thread of the CPU and each stream of a GPU is a track; an arrow leads from a launch
-to what it launched.
+Each CPU thread and each GPU stream is a track. Arrows (flow events) connect API calls
+with the activities that they started.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from nvprof.store import Store
 from nvprof.traces import MEMORY, device_name
 
 GPU_PID = 1 << 22
-"""Linux gives no process this number or a greater one, so GPUs take them."""
+"""GPUs are processes of the trace; Linux's process IDs are below this number."""
 
 Event = dict[str, object]
 
 
 def _of(table: str, columns: str) -> str:
-    """Write the query of what a GPU did; the last column tells of a recorded call."""
+    """Return the query of GPU activities; the last column is whether a call exists."""
     return (
         "SELECT start, end - start, text, correlation, device, context, stream,"
         f" {columns},"
@@ -46,7 +46,7 @@ CALLS = (
 
 
 def write(store: Store, file: TextIO) -> int:
-    """Write the whole store, an event a line; give the number of events."""
+    """Write the store, one event per line; return the number of events."""
     count, encode = 0, json.JSONEncoder(separators=(",", ":")).encode
     file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
     for event in events(store):
@@ -58,7 +58,7 @@ def write(store: Store, file: TextIO) -> int:
 
 
 def events(store: Store) -> Iterator[Event]:
-    """Give the events: the tracks' names, the GPUs' work, the calls, the arrows."""
+    """Yield the events: names of tracks, GPU activities, API calls, arrows."""
     yield from _tracks(store)
     for row in store.select(KERNELS):
         yield from _kernel(row)
@@ -100,7 +100,7 @@ def _tracks(store: Store) -> Iterator[Event]:
 
 
 def _track(context: int, stream: int) -> int:
-    """Number a stream so that streams of two contexts stay apart."""
+    """Return a track number that is unique for a context and a stream."""
     return context * 1_000_000 + stream
 
 

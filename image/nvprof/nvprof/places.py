@@ -1,4 +1,4 @@
-"""Names of files with nvprof's signs in them: %p, %h, %q{NAME}, %%."""
+"""File names with nvprof's placeholders %p, %h, %q{NAME} and %%."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STDERR = ("%2",)
 def expanded(
     name: str, environ: Mapping[str, str], host: str, pid: int | None = None
 ) -> str:
-    """Replace the signs; without a process %p stays."""
+    """Return a name with placeholders replaced, except %p and %% without a process."""
 
     def replaced(sign: re.Match[str]) -> str:
         if sign[1] == "p":
@@ -28,12 +28,12 @@ def expanded(
 
 
 def of_each_process(name: str) -> bool:
-    """Tell whether the name has the process in it."""
+    """Return whether the name contains the process ID."""
     return any(sign[1] == "p" for sign in _SIGN.finditer(name))
 
 
 def unused(name: str, taken: set[str], pid: int) -> str:
-    """Give a process's file a name that no other process of the run has."""
+    """Return a file name that no other process of the run uses."""
     fresh, turn = name, 0
     while fresh in taken:
         turn += 1

@@ -1,4 +1,4 @@
-"""Which processes are shown, and what is said of how each ended."""
+"""Select the processes to show, and describe how each ended."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from nvprof.stream import Header
 
 
 class Process(NamedTuple):
-    """A process, or what it was until an exec, and its file."""
+    """A process, or its part before an exec, and its recording."""
 
     header: Header
     path: Path
 
     @property
     def pid(self) -> int:
-        """Give its number."""
+        """Return its process ID."""
         return self.header.pid
 
     @property
     def command(self) -> str:
-        """Give its command line."""
+        """Return its command line."""
         return " ".join(self.header.command)
 
 
 def shown(found: Sequence[Process], launched: int, every: bool) -> list[Process]:
-    """Choose every process, or those up to the launched one, as `announced` did.
+    """Return all processes, or those up to the launched one, as `announced` does.
 
-    A wrapper never uses CUDA, so all below it are shown. A shell gives its own process
-    to its last command, so those before it are shown too. The order is that of the
-    moments in which they began to use CUDA.
+    A wrapper does not use CUDA itself, so all processes below it are shown. A shell
+    replaces itself with its last command, so earlier processes are shown too. They are
+    ordered by the time at which they started to use CUDA.
     """
     ordered = sorted(found, key=lambda each: (each.header.started_ns, each.path.name))
     chosen: list[Process] = []
@@ -45,7 +45,7 @@ def shown(found: Sequence[Process], launched: int, every: bool) -> list[Process]
 
 
 def announced(pid: int, launched: int, every: bool, before: set[int]) -> bool:
-    """Tell whether a process that starts is announced, as it will likely be shown."""
+    """Return whether to announce a starting process, since it is likely shown."""
     return every or pid == launched or launched not in before
 
 
@@ -56,21 +56,21 @@ def ending(
     status: int,
     alive: bool,
 ) -> str | None:
-    """Say how a process ended where its figures may lack something."""
-    until = "what it did last may be missing"
+    """Return a warning if a process's last activities may be missing."""
+    until = "its last activities may be missing"
     if process.header.ended:
         return None
     if any(each.pid == process.pid for each in later):
-        return f"The process became another program (exec); {until}."
+        return f"The process was replaced by another program (exec); {until}."
     if process.pid == launched and status < 0:
-        return f"The application ended by signal {-status} ({named(-status)}); {until}."
+        return f"The application was killed by {named(-status)} ({-status}); {until}."
     if alive and process.pid != launched:
-        return "The process still runs; what it did so far is shown."
-    return f"The process ended without CUDA's orderly end; {until}."
+        return "The process is still running; its activities until now are shown."
+    return f"The process did not exit normally; {until}."
 
 
 def named(number: int) -> str:
-    """Name a signal."""
+    """Return a signal's name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -78,7 +78,7 @@ def named(number: int) -> str:
 
 
 def verdict(status: int) -> str | None:
-    """Say, as nvprof did, that the application failed."""
+    """Return nvprof's message for a failed application."""
     if status > 0:
         return f"Application returned non-zero code {status}"
     if status < 0:

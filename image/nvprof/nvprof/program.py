@@ -1,4 +1,4 @@
-"""nvprof from its command line to its exit status."""
+"""The main program of nvprof."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ STATUS = Path("/proc/self/status")
 
 
 class Interrupted(BaseException):
-    """A signal came while results were written; all is put away first."""
+    """A signal arrived while results were written; clean up first."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def main(words: Sequence[str]) -> int:
-    """Run nvprof."""
-    _fill()
+    """Run nvprof; return its exit status."""
+    _fill_standard_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _interrupt)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
-        # They are the application's, and may come just after its end.
+        # They are for the application, and may arrive just after its end.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _pass)
     try:
-        status = _served(words)
+        status = _run(words)
     except Interrupted as error:
         status = -error.number
     except KeyboardInterrupt:
@@ -69,10 +69,10 @@ def _pass(_number: int, _frame: FrameType | None) -> None:
     pass
 
 
-def _fill() -> None:
-    """Let no file of nvprof's own get the number of a stream that was closed.
+def _fill_standard_streams() -> None:
+    """Open /dev/null for closed standard streams, so that no other file gets them.
 
-    What fills it is closed by an exec, so the application finds it closed as well.
+    These descriptors are closed by exec, so they stay closed for the application.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -80,7 +80,7 @@ def _fill() -> None:
 
 
 def _flush() -> None:
-    """Empty both here: Python would answer a closed pipe with a status of its own."""
+    """Flush stdout and stderr: at exit Python would change the status on an error."""
     for number, file in ((1, sys.stdout), (2, sys.stderr)):
         if file is None:
             continue
@@ -90,14 +90,14 @@ def _flush() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
-def _served(words: Sequence[str]) -> int:
+def _run(words: Sequence[str]) -> int:
     environ, host = dict(os.environ), socket.gethostname()
-    shown = Log(None, environ, host, quiet=False)
+    stderr = Log(None, environ, host, quiet=False)
     try:
         options = parse(words, lambda path: Path(path).read_text(encoding="utf-8"))
     except OptionError as error:
-        shown.error(str(error))
-        shown.of(None, 'Use "nvprof --help" for usage information.')
+        stderr.error(str(error))
+        stderr.of(None, 'Use "nvprof --help" for usage information.')
         return FAILED
     if options.help:
         print(manual.usage())
@@ -108,23 +108,23 @@ def _served(words: Sequence[str]) -> int:
     try:
         log = Log(options.log_file, environ, host, options.quiet)
     except OSError as error:
-        shown.error(f"cannot write {error.filename}: {error.strerror}")
+        stderr.error(f"cannot write {error.filename}: {error.strerror}")
         return FAILED
     try:
-        return _told(options, log, environ, host)
+        return _dispatch(options, log, environ, host)
     except CannotRun as error:
-        shown.error(str(error))
+        stderr.error(str(error))
         return FAILED
     except session.NotStarted as error:
-        shown.error(str(error))
+        stderr.error(str(error))
         return error.status
     finally:
         log.close()
         if log.failure is not None:
-            shown.error(log.failure)
+            stderr.error(log.failure)
 
 
-def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int:
+def _dispatch(options: Options, log: Log, environ: dict[str, str], host: str) -> int:
     for note in options.notes:
         log.warn(note)
     if options.imported is not None:
@@ -146,7 +146,7 @@ def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int
     if library.is_file():
         status = run.profile(library)
     else:
-        log.warn(f"{library} is missing; the application runs without being profiled.")
+        log.warn(f"{library} not found; running the application without profiling.")
         status = run.bare(options.application)
         log.lines(["No kernels were profiled."])
     verdict = processes.verdict(status)
@@ -156,45 +156,45 @@ def _told(options: Options, log: Log, environ: dict[str, str], host: str) -> int
 
 
 def _measuring(options: Options, log: Log) -> tuple[str, ...] | None:
-    """Give ncu's command line, or say why there is none."""
+    """Return ncu's command line, or warn and return None."""
     ncu = next(filter(None, map(shutil.which, NCU)), None)
     if options.query:
         if ncu is None:
             raise CannotRun(counters.NO_LIST)
         return ncu, "--query-metrics"
     params = PARAMS.read_text() if PARAMS.is_file() else ""
-    why = counters.why_not(ncu, counters.allowed(params, STATUS.read_text()))
+    why = counters.unavailable(ncu, counters.allowed(params, STATUS.read_text()))
     if ncu is None or why is not None:
         log.warn(why or "")
         return None
     _, unknown = counters.measured(options)
     if unknown:
         names = ", ".join(unknown)
-        log.warn(f"ncu has no metric known here for {names}; `ncu --query-metrics`.")
+        log.warn(
+            f"no ncu metric is known for {names}; `ncu --query-metrics` lists metrics."
+        )
     for text in counters.left_out(options.kernels):
         log.warn(text)
-    log.warn(
-        "Counters are measured by ncu, which prints them; no timeline is profiled."
-    )
+    log.warn("Counters are measured and printed by ncu; the timeline is not profiled.")
     return counters.command(ncu, options)
 
 
 def _imported(options: Options, log: Log, environ: dict[str, str], host: str) -> int:
-    """Print a file that an earlier run wrote."""
+    """Print a file written by an earlier run."""
     name = places.expanded(options.imported or "", environ, host, os.getpid())
     if options.output is not None:
-        log.warn("-o is ignored with -i, which prints what a file has in it.")
+        log.warn("Ignoring -o: -i only prints a file.")
         options = replace(options, output=None)
     try:
         base = store.Store(Path(name))
-    except store.NotOurs as error:
+    except store.WrongFile as error:
         raise CannotRun(f'"{name}" {error}') from error
     except OSError as error:
         raise CannotRun(f'cannot read "{name}": {error.strerror}') from error
     try:
         base.check()
         return _reported(base, name, options, log, environ, host)
-    except store.NotOurs as error:
+    except store.WrongFile as error:
         raise CannotRun(f'"{name}" {error}') from error
     except store.Failure as error:
         raise CannotRun(f'"{name}" is damaged: {error}') from error
@@ -213,7 +213,9 @@ def _reported(
     for text in report.missing(base.number("dropped"), base.number("lost")):
         log.warn(text)
     if not base.number("ended"):
-        log.warn("The process did not come to an orderly end while it was recorded.")
+        log.warn(
+            "The process did not exit normally; its last activities may be missing."
+        )
     base.restrict(options.kernels)
     if options.export_trace is not None:
         pid = base.number("pid")

@@ -1,4 +1,4 @@
-"""Say what one process did: its tables, its traces, and what is missing in them."""
+"""Format one process's results: summary, traces, and what is missing in them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nvprof.summary import Total
 
 @dataclass(frozen=True)
 class Recorded:
-    """A process whose totals are all that is known."""
+    """The totals of a process that was recorded without activities."""
 
     totals: list[Total]
     devices: dict[int, str]
 
 
 def recorded(file: BinaryIO, header: Header, demangled: bool) -> Recorded:
-    """Read a process's totals out of its file."""
+    """Read a process's totals from its recording."""
     spell = names.nvprof if demangled else str
     texts: dict[int, str] = {}
     totals: list[Total] = []
@@ -43,25 +43,25 @@ def recorded(file: BinaryIO, header: Header, demangled: bool) -> Recorded:
 
 
 def missing(dropped: int, lost: int) -> list[str]:
-    """Say what the figures lack."""
-    told = []
+    """Return warnings of missing records."""
+    warnings = []
     if dropped:
-        told.append(
+        warnings.append(
             f"{dropped} records were dropped due to insufficient device buffer space."
-            " Counts and times lack them."
+            " Counts and times do not include them."
         )
     if lost:
-        told.append(
-            f"{lost} records were lost, for the disk of the session's folder was full."
-            " Counts and times lack them."
+        warnings.append(
+            f"{lost} records were lost because the disk was full."
+            " Counts and times do not include them."
         )
-    return told
+    return warnings
 
 
 def tables(
     totals: list[Total], devices: dict[int, str], options: Options
 ) -> Iterator[str]:
-    """Write the summary."""
+    """Yield the lines of the summary."""
     write = layout.csv if options.csv else layout.text
     shown = _chosen(summary.at_level(totals, options.api_level), options.devices)
     calls = summary.rows(shown, Section.CALLS)
@@ -94,7 +94,7 @@ def _chosen(totals: list[Total], devices: frozenset[int] | None) -> list[Total]:
 
 
 def listed(store: Store, options: Options) -> Iterator[str]:
-    """Write the traces that are asked for."""
+    """Yield the lines of the requested traces."""
     devices, only, level = store.devices(), options.devices, options.api_level
     gpu_tables = ("kernel", "memcpy", "memset")
     if options.gpu_trace:
@@ -132,7 +132,7 @@ def _chain(
 
 
 def stored(store: Store, options: Options) -> Iterator[str]:
-    """Write all that is asked for of a store: traces, then tables."""
+    """Yield the lines of the requested traces, then of the summary."""
     yield from listed(store, options)
     if options.tables:
         if options.traces:

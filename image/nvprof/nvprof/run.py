@@ -1,4 +1,4 @@
-"""Profile one run of an application: before it, while it runs, and after it."""
+"""Profile a run of an application, and print and write its results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nvprof.users import birth
 
 
 class CannotRun(Exception):
-    """Something stands in the way before the application has begun."""
+    """An error before the application is started."""
 
 
 class Run:
-    """One application under the profiler."""
+    """A profiled run of an application."""
 
     def __init__(
         self, options: Options, log: Log, environ: Mapping[str, str], host: str
@@ -29,7 +29,7 @@ class Run:
         self._taken: set[str] = set()
 
     def check(self) -> None:
-        """Refuse outputs that exist or cannot be written, before anything has run."""
+        """Raise CannotRun for outputs that exist or are not writable."""
         options = self._options
         if options.export_trace is not None:
             self._check(options.export_trace)
@@ -46,7 +46,7 @@ class Run:
         if real.is_dir():
             raise CannotRun(f'cannot write "{path}": it is a folder')
         if _in_the_way(real):
-            raise CannotRun(f'cannot write "{path}": it is no regular file')
+            raise CannotRun(f'cannot write "{path}": it is not a regular file')
         if real.exists() and not self._options.force:
             raise CannotRun(f'file "{path}" exists; use -f to overwrite it')
 
@@ -56,13 +56,13 @@ class Run:
         return shown if pid is not None or own else shown.replace("%%", "%")
 
     def profile(self, library: Path) -> int:
-        """Run the application; give its status, negative for a signal."""
+        """Run the application; return its status, negative for a signal."""
         options = self._options
         beside = _real(self._place(options.output)).parent if options.output else None
         try:
             folder = session.Folder.make(beside)
         except OSError as error:
-            raise CannotRun(f"no place for what is recorded: {error}") from error
+            raise CannotRun(f"cannot make a folder for recordings: {error}") from error
         try:
             environ = session.environment(
                 self._environ,
@@ -73,13 +73,13 @@ class Run:
                 demangle=options.demangle,
             )
             launched, status = self._watch(environ, folder)
-            self._tell(folder, launched, status)
+            self._report(folder, launched, status)
             return status
         finally:
             folder.remove()
 
     def bare(self, command: tuple[str, ...]) -> int:
-        """Run a command without the library."""
+        """Run a command without profiling; return its status, negative for a signal."""
         for event in session.run(command, self._environ, None):
             if isinstance(event, session.Exited):
                 return event.status
@@ -102,7 +102,7 @@ class Run:
             elif isinstance(event, session.Warned):
                 self._log.warn(f"The process is not profiled: {event.text}.", event.pid)
             elif isinstance(event, session.TimedOut):
-                self._log.warn(f"The application ran over {options.timeout} s.")
+                self._log.warn(f"The application exceeded {options.timeout} s.")
             elif isinstance(event, session.Exited):
                 return launched, event.status
         raise AssertionError("a run ends with Exited")
@@ -114,20 +114,20 @@ class Run:
         except (OSError, stream.NotARecording):
             return " ".join(self._options.application)
 
-    def _tell(self, folder: session.Folder, launched: int, status: int) -> None:
+    def _report(self, folder: session.Folder, launched: int, status: int) -> None:
         found: list[Process] = []
         for path in folder.recordings():
             try:
                 with path.open("rb") as file:
                     found.append(Process(stream.read_header(file), path))
             except (OSError, stream.NotARecording):
-                self._log.warn(f"The recording {path.name} cannot be read.")
+                self._log.warn(f"cannot read the recording {path.name}.")
         chosen = processes.shown(found, launched, self._options.children)
         if not chosen:
             self._log.warn("No CUDA application was profiled, exiting")
             self._log.lines(["No kernels were profiled."])
         for turn, process in enumerate(chosen):
-            told = processes.ending(
+            warning = processes.ending(
                 process,
                 chosen[turn + 1 :],
                 launched,
@@ -135,19 +135,21 @@ class Run:
                 birth(process.pid) is not None,
             )
             try:
-                self._one(process, told, folder)
+                self._report_process(process, warning, folder)
             except (OSError, store.Failure) as error:
-                what = f"the results of process {process.pid} cannot be written"
+                what = f"cannot write the results of process {process.pid}"
                 self._log.error(f"{what}: {error}")
 
-    def _one(self, process: Process, told: str | None, folder: session.Folder) -> None:
-        """Write what one process did."""
+    def _report_process(
+        self, process: Process, warning: str | None, folder: session.Folder
+    ) -> None:
+        """Print and write the results of one process."""
         options, log, pid = self._options, self._log, process.pid
         prints = bool(options.tables or options.traces)
         if prints:
             log.of(pid, f"Profiling application: {process.command}")
-        if told is not None:
-            log.warn(told, pid)
+        if warning is not None:
+            log.warn(warning, pid)
         for text in report.missing(process.header.dropped, process.header.lost):
             log.warn(text, pid)
         with process.path.open("rb") as file:
@@ -177,20 +179,20 @@ class Run:
             base.close()
         if options.output is not None:
             name = self._name(options.output, pid)
-            # Their file systems may be two; a symbolic link is written through.
+            # This works across file systems, and writes through a symbolic link.
             shutil.move(path, _real(name), shutil.copyfile)
             log.of(pid, f"Generated result file: {Path(name).resolve()}")
 
     def _name(self, wanted: str, pid: int) -> str:
-        """Name a process's file; what another process has got is not overwritten."""
+        """Return the name of a process's file, different from other processes'."""
         first = name = self._place(wanted, pid)
         while name in self._taken or self._is_kept(_real(name)):
             self._taken.add(name)
             name = places.unused(first, self._taken, pid)
         if name != first:
             self._log.warn(
-                f'"{first}" is taken, so this process\'s file is "{name}".'
-                ' Use "%p" in the name where several processes use CUDA.',
+                f'"{first}" exists already; writing "{name}" for this process.'
+                ' Use "%p" in the name if several processes use CUDA.',
                 pid,
             )
         self._taken.add(name)
@@ -201,10 +203,10 @@ class Run:
 
 
 def _real(path: str | Path) -> Path:
-    """Give the file that a name leads to by symbolic links."""
+    """Return a path with symbolic links resolved."""
     return Path(os.path.realpath(path))
 
 
 def _in_the_way(path: Path) -> bool:
-    """Tell whether something is there that must not become a file: a device, a FIFO."""
+    """Return whether the path exists and is not a regular file, such as a device."""
     return os.path.lexists(path) and not path.is_file()

@@ -1,4 +1,4 @@
-"""Run the application with the library in it, and tell what it says on the way."""
+"""Run the application with the injected library, and yield its events."""
 
 from __future__ import annotations
 
@@ -19,60 +19,60 @@ from nvprof.users import Users
 FROM_OTHERS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 FORWARDED = (*FROM_OTHERS, *FROM_TERMINAL)
-"""Not SIGTSTP and SIGCONT: a shell must see nvprof itself stop and go on."""
+"""Not SIGTSTP and SIGCONT: a shell must see nvprof itself stop and continue."""
 
 LOOK_S = 1.0
-"""Seconds after which it is looked for an end of which no signal told."""
+"""Seconds between checks whether the child has exited, in case SIGCHLD was missed."""
 
 GRACE_S = 5.0
-"""Seconds from SIGTERM to SIGKILL where --timeout has run out."""
+"""Seconds from SIGTERM to SIGKILL after --timeout."""
 
 LAST_S = 0.1
-"""Seconds between looks for the last processes, which no signal tells of."""
+"""Seconds between checks for remaining processes, whose end sends no signal here."""
 
 
 class Began(NamedTuple):
-    """The application runs."""
+    """The application was started."""
 
     pid: int
 
 
 class Started(NamedTuple):
-    """A process uses CUDA from now on, and records into `file`."""
+    """A process started to use CUDA and records to `file`."""
 
     pid: int
     file: Path
 
 
 class Ended(NamedTuple):
-    """A process has recorded all that it will."""
+    """A process has finished its recording."""
 
     pid: int
 
 
 class Warned(NamedTuple):
-    """The library says why a process is not recorded as it should be."""
+    """The library reports why a process is not recorded."""
 
     pid: int
     text: str
 
 
 class Exited(NamedTuple):
-    """The application is over; negative is a signal's number, as in subprocess."""
+    """The application exited; a negative status is a signal, as in subprocess."""
 
     status: int
 
 
 class TimedOut(NamedTuple):
-    """The application ran longer than --timeout allows, and is told to end."""
+    """The application exceeded --timeout and is sent SIGTERM."""
 
 
-Said = Union[Started, Ended, Warned]
+Reported = Union[Started, Ended, Warned]
 Event = Union[Began, Started, Ended, Warned, TimedOut, Exited]
 
 
 class NotStarted(Exception):
-    """The application cannot be started; `status` is the shell's for it."""
+    """The application cannot be started; `status` is what a shell would return."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -80,18 +80,18 @@ class NotStarted(Exception):
 
 
 class Folder:
-    """The session's folder: the processes' files, and the FIFO of events."""
+    """The session's folder: the processes' recordings, and the FIFO of events."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fifo = path / "events"
         os.mkfifo(self._fifo, 0o600)
-        # Opened both ways, so that neither side ever waits for the other.
+        # Opened for reading and writing, so that opening it never blocks.
         self.events = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     @classmethod
     def make(cls, beside: Path | None) -> Folder:
-        """Make it beside a file, or where temporary files go."""
+        """Make it in a folder, or else in that for temporary files; raise OSError."""
         for parent in (beside, None) if beside else (None,):
             path = Path(tempfile.mkdtemp(prefix=".nvprof-", dir=parent))
             try:
@@ -100,15 +100,15 @@ class Folder:
                 shutil.rmtree(path, ignore_errors=True)
                 if parent is None:
                     raise
-        raise AssertionError("one of the two either returned or raised")
+        raise AssertionError("unreachable")
 
     def remove(self) -> None:
-        """Remove it and all in it."""
+        """Remove the folder and its contents."""
         os.close(self.events)
         shutil.rmtree(self.path, ignore_errors=True)
 
     def recordings(self) -> list[Path]:
-        """Give the processes' files."""
+        """Return the processes' recordings."""
         return sorted(self.path.glob("*.prof"))
 
 
@@ -121,7 +121,7 @@ def environment(
     from_start: bool,
     demangle: bool,
 ) -> dict[str, str]:
-    """Write the environment in which CUDA loads the library."""
+    """Return an environment in which CUDA loads the library."""
     return {
         **given,
         "CUDA_INJECTION64_PATH": str(library),
@@ -132,13 +132,13 @@ def environment(
     }
 
 
-def said(text: bytes, folder: Path) -> tuple[list[Said], bytes]:
-    """Read whole lines, `start PID FILE`, `end PID`, `warn PID TEXT`; give the rest.
+def parse_events(text: bytes, folder: Path) -> tuple[list[Reported], bytes]:
+    """Parse lines `start PID FILE`, `end PID`, `warn PID TEXT`; return events and rest.
 
-    What is none of these is passed over.
+    Other lines are ignored.
     """
     *lines, rest = text.split(b"\n")
-    found: list[Said] = []
+    found: list[Reported] = []
     for line in lines:
         word, _, more = line.partition(b" ")
         pid, _, what = more.partition(b" ")
@@ -159,7 +159,10 @@ def run(
     folder: Folder | None,
     timeout: float | None = None,
 ) -> Iterator[Event]:
-    """Run a command to its end, in this process group and with these three streams."""
+    """Run a command in this process group with inherited streams; yield its events.
+
+    Raises NotStarted.
+    """
     with _Signals() as signals:
         child = _started(command, environ)
         yield Began(child.pid)
@@ -172,7 +175,7 @@ def run(
                 most = LOOK_S if status is None else LAST_S
                 select.select(files, [], [], limit.wait(most))
             if folder is not None:
-                found, text = said(text + _ready(folder.events), folder.path)
+                found, text = parse_events(text + _ready(folder.events), folder.path)
                 for event in found:
                     limit.begin()
                     if isinstance(event, Ended):
@@ -188,7 +191,7 @@ def run(
                     child.send_signal(number)
             deadly = limit.due()
             if deadly is not None:
-                # A wrapper would leave the program that uses CUDA to itself.
+                # Signal the CUDA processes too: a wrapper may exit without them.
                 child.send_signal(deadly)
                 users.kill(deadly)
                 if limit.turn == 1:
@@ -196,7 +199,7 @@ def run(
 
 
 class _TimeOut:
-    """SIGTERM when the time is over, SIGKILL for what is left after a while."""
+    """The time limit: SIGTERM when it is over, and SIGKILL after GRACE_S."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
@@ -204,22 +207,22 @@ class _TimeOut:
         self.turn = 0
 
     def begin(self) -> None:
-        """Let the time run, which is counted from the first use of CUDA."""
+        """Start the clock at the first use of CUDA."""
         if self._seconds is not None and self._deadline is None:
             self._deadline = time.monotonic() + self._seconds
 
     def wait(self, most: float) -> float:
-        """Give the seconds that may be waited."""
+        """Return the seconds until the next signal, at most `most`."""
         if self._deadline is None:
             return most
         return min(most, max(0.0, self._deadline - time.monotonic()))
 
     def expects(self) -> bool:
-        """Tell whether processes that were told to end are given time for it."""
+        """Return whether signalled processes still have time to exit."""
         return self.turn in (1, 2)
 
     def due(self) -> signal.Signals | None:
-        """Give the signal that is to be sent now."""
+        """Return the signal to send now, if any."""
         if self._deadline is None or time.monotonic() < self._deadline:
             return None
         self._deadline = time.monotonic() + GRACE_S
@@ -231,18 +234,18 @@ def _started(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     try:
-        # What this process was given is the application's too: a shell's <(...), make's
-        # and MPI's descriptors. All that is opened here is closed by the exec.
+        # The application inherits this process's descriptors, such as those of a
+        # shell's <(...), make's and MPI's. All that nvprof opens is closed by exec.
         return subprocess.Popen(list(command), env=dict(environ), close_fds=False)
     except FileNotFoundError as error:
         raise NotStarted(f"application not found: {command[0]}", 127) from error
     except OSError as error:
-        text = f"application cannot be run: {command[0]}: {error.strerror}"
+        text = f"cannot run application: {command[0]}: {error.strerror}"
         raise NotStarted(text, 126) from error
 
 
 def _ready(fd: int) -> bytes:
-    """Read what is there, without waiting."""
+    """Read what is available without blocking."""
     parts = []
     while True:
         try:
@@ -256,7 +259,7 @@ def _ready(fd: int) -> bytes:
 
 
 def _for_child(number: int) -> bool:
-    """Tell whether a signal must be passed on: not what the terminal sent to both."""
+    """Return whether to forward a signal; the terminal sends some to both."""
     if number not in FORWARDED:
         return False
     return not (number in FROM_TERMINAL and _in_foreground())
@@ -272,14 +275,14 @@ def _in_foreground() -> bool:
 
 
 class _Signals:
-    """While the application runs, signals are bytes in a pipe and end nothing here."""
+    """Turn signals into bytes in a pipe while the application runs."""
 
     def __enter__(self) -> _Signals:
         self.fd, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._before: dict[int, object] = {}
         for number in (*FORWARDED, signal.SIGCHLD):
             before = signal.getsignal(number)
-            # What nohup and shells had ignored stays ignored, here and in the child.
+            # Signals ignored by nohup or a shell stay ignored, here and in the child.
             if number == signal.SIGCHLD or before != signal.SIG_IGN:
                 self._before[number] = before
                 signal.signal(number, _nothing)
@@ -294,21 +297,21 @@ class _Signals:
         os.close(self._end)
 
     def taken(self) -> bytes:
-        """Give the numbers of the signals that came."""
+        """Return the numbers of the received signals."""
         return _ready(self.fd)
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """Let Python write the signal's number into the pipe."""
+    """Do nothing; Python has written the signal's number to the pipe."""
 
 
 def end_as(status: int) -> int:
-    """Give the exit status for a child's; die by its signal where it did."""
+    """Return an exit status; if the child died of a signal, die of the same."""
     if status >= 0:
         return status
     number = -status
     if number != signal.SIGKILL:
-        # A core file of this process would tell nothing of the application.
+        # A core dump of this process would be of no use.
         _no_core()
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])

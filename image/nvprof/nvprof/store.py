@@ -1,4 +1,4 @@
-"""The SQLite file that `-o` writes and `-i` reads; its tables are in docs/nvprof.md."""
+"""The SQLite file that `-o` writes and `-i` reads, documented in docs/nvprof.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CREATE VIEW launch AS
   FROM kernel JOIN name ON name.id = kernel.name
   LEFT JOIN api ON api.correlation = kernel.correlation;
 """
-"""Times are nanoseconds since the recording began."""
+"""The schema; times are in nanoseconds since the start of the recording."""
 
 INDICES = """
 CREATE INDEX kernel_correlation ON kernel (correlation);
@@ -58,22 +58,22 @@ FILLED = {
     Kind.MEMSET: ("memset", 9),
     Kind.API: ("api", 6),
 }
-"""The table of each kind of activity, and its columns."""
+"""The table of each kind of activity, and its number of columns."""
 
 
 NUMBERS = ("pid", "ended", "dropped", "lost")
-"""The facts of a process that are printed or counted with."""
+"""The numeric facts of a process that are used for printing."""
 
 Failure = sqlite3.Error
-"""What is raised where SQLite cannot go on, as on a disk that is full."""
+"""The error that SQLite raises, for example on a full disk."""
 
 
-class NotOurs(Exception):
-    """The file is not one that `-o` writes; the text says what it is."""
+class WrongFile(Exception):
+    """The file was not written by `-o`; the message says what it is."""
 
 
 def written(path: Path, file: BinaryIO, header: Header, demangled: bool) -> None:
-    """Write what a process recorded into a new SQLite file."""
+    """Convert a process's recording to a new SQLite file."""
     base = sqlite3.connect(path)
     try:
         base.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
@@ -130,12 +130,12 @@ def _device(record: Fields, texts: dict[int, str]) -> tuple[object, ...]:
 
 
 def keep(path: Path, filters: tuple[kernel_filter.KernelFilter, ...]) -> None:
-    """Delete the kernels that no filter takes; each kernel's launches count from 1."""
+    """Delete the launches that no filter matches; invocations count from 1."""
     if not filters:
         return
     base = sqlite3.connect(path)
     try:
-        _teach(base, filters)
+        _add_function(base, filters)
         base.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         base.execute(f"DELETE FROM kernel WHERE rowid NOT IN ({TAKEN})")
         base.commit()
@@ -153,10 +153,10 @@ TAKEN = (
 )
 
 
-def _teach(
+def _add_function(
     base: sqlite3.Connection, filters: tuple[kernel_filter.KernelFilter, ...]
 ) -> None:
-    """Let queries ask whether the filters take a launch."""
+    """Define the SQL function `takes`: whether the filters match a launch."""
 
     def takes(text: str, context: int, stream_: int, turn: int) -> bool:
         return kernel_filter.takes(filters, text, context, stream_, turn)
@@ -165,13 +165,13 @@ def _teach(
 
 
 class Store:
-    """One SQLite file, opened to be read."""
+    """An SQLite file, opened for reading."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(16)
         if start != b"SQLite format 3\0":
-            raise NotOurs(_what(start))
+            raise WrongFile(_kind(start))
         self._base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:
             self.facts = self._facts()
@@ -185,39 +185,44 @@ class Store:
                 name for (name,) in self._base.execute("SELECT name FROM sqlite_master")
             }
         except sqlite3.DatabaseError as error:
-            raise NotOurs(f"is damaged: {error}") from error
+            raise WrongFile(f"is damaged: {error}") from error
         if not {"nvprof", "kernel", "api"} <= tables:
-            raise NotOurs(whose(tables))
+            raise WrongFile(origin(tables))
         try:
             facts = dict(self._base.execute("SELECT key, value FROM nvprof"))
         except sqlite3.Error as error:
-            raise NotOurs(f"is damaged: {error}") from error
+            raise WrongFile(f"is damaged: {error}") from error
         if facts.get("format") != FORMAT:
-            raise NotOurs("is of another version of this program")
+            raise WrongFile("was written by another version of nvprof")
         return facts
 
     def check(self) -> None:
-        """See that each value is what its column is for, as another hand left it."""
+        """Raise WrongFile if a value does not have its column's type.
+
+        SQLite does not enforce types, and another program may have changed the file.
+        """
         for key in NUMBERS:
             if not isinstance(self.facts.get(key, 0), int):
-                raise NotOurs(f"is damaged: {key} is no number")
+                raise WrongFile(f"is damaged: {key} is not a number")
         for table, columns in _columns().items():
             odd = " OR ".join(
                 f"typeof({table}.{column}) != '{kind}'" for column, kind in columns
             )
             query = f"SELECT 1 FROM {table} WHERE {odd} LIMIT 1"
             if next(self.select(query), None) is not None:
-                raise NotOurs(f"is damaged: table {table} has an odd value")
+                raise WrongFile(
+                    f"is damaged: table {table} has a value of a wrong type"
+                )
 
     def close(self) -> None:
         """Close the file."""
         self._base.close()
 
     def restrict(self, filters: tuple[kernel_filter.KernelFilter, ...]) -> None:
-        """Hide the kernels that no filter takes, and leave the file as it is."""
+        """Hide the launches that no filter matches, without changing the file."""
         if filters:
-            _teach(self._base, filters)
-            # A temporary table hides the file's own of the same name.
+            _add_function(self._base, filters)
+            # A temporary table hides the file's table of the same name.
             self._base.executescript(
                 f"CREATE TEMP TABLE kernel AS SELECT * FROM main.kernel"
                 f" WHERE rowid IN ({TAKEN});"
@@ -225,20 +230,20 @@ class Store:
             )
 
     def number(self, key: str) -> int:
-        """Give a fact of the process that is a number."""
+        """Return a numeric fact of the process."""
         return int(str(self.facts.get(key) or 0))
 
     @property
     def command(self) -> str:
-        """Give the process's command line."""
+        """Return the process's command line."""
         return str(self.facts.get("command", "")).replace("\0", " ")
 
     def devices(self) -> dict[int, str]:
-        """Give each GPU's name by its number."""
+        """Return the GPUs' names by number."""
         return dict(self._base.execute("SELECT id, name FROM device ORDER BY id"))
 
     def totals(self) -> list[Total]:
-        """Add up each name's activities."""
+        """Return the totals of each name and GPU."""
         found: list[Total] = []
         for table in ("kernel", "memcpy", "memset", "api"):
             section = Section.CALLS if table == "api" else Section.GPU
@@ -255,12 +260,12 @@ class Store:
         return found
 
     def select(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
-        """Give the rows of a query as they come."""
+        """Yield the rows of a query."""
         return iter(self._base.execute(query, values))
 
 
 def _columns() -> dict[str, list[tuple[str, str]]]:
-    """Give each table's columns, and their types as `typeof` has them."""
+    """Return each table's columns with their types, in the words of `typeof`."""
     base = sqlite3.connect(":memory:")
     try:
         base.executescript(TABLES)
@@ -275,18 +280,18 @@ def _columns() -> dict[str, list[tuple[str, str]]]:
         base.close()
 
 
-def whose(tables: set[str]) -> str:
-    """Say whose SQLite file has these tables."""
+def origin(tables: set[str]) -> str:
+    """Return which program wrote an SQLite file with these tables."""
     if "StringTable" in tables or "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL" in tables:
-        return "was written by NVIDIA's own nvprof, whose tables are not read here"
+        return "was written by NVIDIA's nvprof, whose format is not supported"
     if "StringIds" in tables or "META_DATA_EXPORT" in tables:
-        return "was written by Nsight Systems; `nsys stats` reads it"
-    return "is an SQLite file, but not one of nvprof's"
+        return "was written by Nsight Systems; use `nsys stats`"
+    return "is an SQLite file that nvprof did not write"
 
 
-def _what(start: bytes) -> str:
+def _kind(start: bytes) -> str:
     if start.startswith(b"NVR"):
-        return "is a report of Nsight Compute; `ncu --import` reads it"
+        return "is a report of Nsight Compute; use `ncu --import`"
     if start.startswith(stream.MAGIC):
-        return "is the raw recording of a process that was not exported"
-    return "is no file that nvprof wrote"
+        return "is a raw recording that was not exported"
+    return "was not written by nvprof"

@@ -1,7 +1,7 @@
-"""Read the file that the library wrote for one process, in flat memory.
+"""Read a process's recording with bounded memory.
 
-The layouts are those of `injection/records.h`.
-A process may have been killed at any instruction, so only what is whole counts.
+The format is that of `injection/records.h`. A process may have been killed at any
+instruction, so incomplete records are ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Section(IntEnum):
 
 
 class Header(NamedTuple):
-    """What a file says of its process."""
+    """The header of a recording."""
 
     pid: int
     parent: int
@@ -53,7 +53,7 @@ class Header(NamedTuple):
 
 
 Fields = tuple[Union[int, str], ...]
-"""A record's fields in the order of records.h; a name's are its id and its text."""
+"""A record's fields in the order of records.h; those of a name are its ID and text."""
 
 HEADER = struct.Struct("<8sIIIIQQQQQII")
 LEAD = struct.Struct("<II")
@@ -69,11 +69,11 @@ SHAPES: dict[int, struct.Struct] = {
 
 
 class NotARecording(Exception):
-    """The file does not begin as the library's files do."""
+    """The file does not start like a recording."""
 
 
 def header(data: bytes) -> Header:
-    """Take apart a file's first bytes."""
+    """Parse a header; raise NotARecording."""
     if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
         raise NotARecording
     _, pid, parent, trace, ended, *numbers = HEADER.unpack_from(data)
@@ -97,9 +97,9 @@ def header(data: bytes) -> Header:
 
 
 def whole(data: bytes) -> tuple[dict[Kind, list[Fields]], int, bool]:
-    """Give the whole records by kind, the bytes they fill, and whether all is sound.
+    """Return complete records by kind, their size in bytes, and whether all are valid.
 
-    A kind that is not known is passed over; a size that cannot be ends the reading.
+    Records of unknown kinds are skipped; an invalid size ends parsing.
     """
     found: dict[Kind, list[Fields]] = {kind: [] for kind in Kind}
     shapes = {
@@ -145,7 +145,7 @@ def read_header(file: BinaryIO) -> Header:
 def batches(
     file: BinaryIO, committed: int, block: int = BLOCK_BYTES
 ) -> Iterator[tuple[Kind, list[Fields]]]:
-    """Read the committed records, a block at a time; names come before their users."""
+    """Yield the committed records block by block; names precede their uses."""
     file.seek(HEADER_BYTES)
     left, rest = committed, b""
     while left > 0:

@@ -1,4 +1,4 @@
-"""Make the rows of nvprof's summary out of totals."""
+"""Compute the rows of nvprof's summary from totals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nvprof.stream import Section
 
 
 class Total(NamedTuple):
-    """What one kernel, kind of copy or API call took on one GPU, in nanoseconds."""
+    """The total of a kernel, kind of copy or API call on one GPU, in nanoseconds."""
 
     section: Section
     name: str
@@ -21,7 +21,7 @@ class Total(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row as it is printed: a percentage, and nanoseconds."""
+    """A row of the summary: a percentage, and nanoseconds."""
 
     percent: float
     total: int
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def merged(totals: Iterable[Total]) -> list[Total]:
-    """Add up what has one name, whatever GPU it ran on."""
+    """Return totals summed over all GPUs."""
     found: dict[tuple[Section, str], Total] = {}
     for each in totals:
         key = (each.section, each.name)
@@ -52,9 +52,9 @@ def _sum(one: Total, other: Total) -> Total:
 
 
 def rows(totals: Iterable[Total], section: Section) -> list[Row]:
-    """Give a section's rows, the longest first, with their shares of the section.
+    """Return a section's rows, longest first, with their shares of the section.
 
-    Averages are cut to whole nanoseconds, as nvprof cut them.
+    Averages are truncated to whole nanoseconds, as in nvprof.
     """
     chosen = [each for each in merged(totals) if each.section == section]
     chosen.sort(key=lambda each: (-each.total, each.name))
@@ -75,7 +75,7 @@ def rows(totals: Iterable[Total], section: Section) -> list[Row]:
 
 
 def at_level(totals: Iterable[Total], level: str) -> list[Total]:
-    """Leave out API calls of another level: `runtime` are cuda*, `driver` the rest."""
+    """Filter API calls by level: `runtime` are cuda*, `driver` the others."""
     return [
         each
         for each in totals

@@ -1,4 +1,4 @@
-"""Print activities and API calls in the order of their start, as nvprof did."""
+"""Format activities and API calls in the order of their start, as nvprof did."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMORY = {
     6: "Device Static",
     7: "Managed Static",
 }
-"""CUPTI's kinds of memory, in nvprof's words."""
+"""nvprof's names for CUPTI's kinds of memory."""
 
 LEGEND = (
     "Regs: Number of registers used per CUDA thread. This number includes registers"
@@ -33,7 +33,7 @@ LEGEND_MEMORY = (
 
 
 class Activity(NamedTuple):
-    """One line of a trace; what does not apply is None."""
+    """A line of a trace; fields that do not apply are None."""
 
     start: int
     duration: int
@@ -54,7 +54,7 @@ class Activity(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """Name it with its correlation, or, of a call, with the kernel it launched."""
+        """Return its name with its correlation or, for a call, the launched kernel."""
         if self.grid is not None:
             return f"{self.name} [{self.correlation}]"
         if self.launched is not None:
@@ -63,7 +63,7 @@ class Activity(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """What the whole trace has, and its greatest values, on which columns depend."""
+    """The greatest values of a trace, which determine columns and units."""
 
     copies: bool
     start: int
@@ -88,13 +88,13 @@ COLUMNS = (
     ("Stream", 10),
 )
 COPIES = frozenset({"Size", "Throughput", "SrcMemType", "DstMemType"})
-"""Columns that are there only where something was copied or set."""
+"""Columns that are only shown if there are copies or sets."""
 
 
 def gpu_text(
     lines: Iterable[Activity], extent: Extent, devices: dict[int, str], unit: str
 ) -> Iterator[str]:
-    """Write the trace of GPU activities, and of API calls where they are among them."""
+    """Yield the lines of a trace of GPU activities, and API calls if included."""
     columns = [each for each in COLUMNS if extent.copies or each[0] not in COPIES]
     head = "".join(f"{name:>{width}}" for name, width in columns)
     yield f"   Start  Duration{head}  Name"
@@ -139,12 +139,12 @@ def _cells(line: Activity, devices: dict[int, str]) -> dict[str, str]:
 
 
 def device_name(number: int, devices: dict[int, str]) -> str:
-    """Name a GPU with its number: `NVIDIA H200 (0)`."""
+    """Return a GPU's name with its number, such as `NVIDIA H200 (0)`."""
     return f"{devices.get(number) or 'GPU'} ({number})"
 
 
 def api_text(lines: Iterable[Activity], extent: Extent, unit: str) -> Iterator[str]:
-    """Write the trace of API calls alone."""
+    """Yield the lines of a trace of API calls."""
     yield "   Start  Duration  Name"
     start, duration = _time_units(extent, unit)
     if start:
@@ -158,7 +158,7 @@ def api_text(lines: Iterable[Activity], extent: Extent, unit: str) -> Iterator[s
 
 
 def _time_units(extent: Extent, unit: str) -> tuple[str, str]:
-    """Give the units of Start and Duration; empty where each value has its own."""
+    """Return the units of Start and Duration; empty if each value has its own."""
     if unit == "auto":
         return "", ""
     if unit != "col":
@@ -184,7 +184,7 @@ API_CSV = '"Start","Duration","Name","Correlation_ID"'
 def gpu_csv(
     lines: Iterable[Activity], extent: Extent, devices: dict[int, str], unit: str
 ) -> Iterator[str]:
-    """Write the trace of GPU activities as comma-separated values."""
+    """Yield the lines of a trace of GPU activities as comma-separated values."""
     start, duration = _time_units(extent, "col" if unit == "auto" else unit)
     static = units.common([extent.static_shared], units.SIZES)
     dynamic = units.common([extent.dynamic_shared], units.SIZES)
@@ -229,7 +229,7 @@ def _scaled(value: int | None, unit: int) -> str:
 
 
 def api_csv(lines: Iterable[Activity], extent: Extent, unit: str) -> Iterator[str]:
-    """Write the trace of API calls as comma-separated values."""
+    """Yield the lines of a trace of API calls as comma-separated values."""
     start, duration = _time_units(extent, "col" if unit == "auto" else unit)
     yield API_CSV
     yield f"{start},{duration},,"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
-from runner.cli import settings
-from runner.errors import UsageError
-from runner.model import BuildImage, BuildSpec, ImageAction, Reason
+from runner.cli import common
+from runner.core import (
+    BuildImage,
+    BuildSpec,
+    ImageAction,
+    Reason,
+)
+from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
@@ -20,7 +25,7 @@ DONE = {
     ImageAction.PULL: "is pulled",
     ImageAction.REUSE: "is there",
 }
-"""What is said of an image once it can be used."""
+"""How the image came to be there."""
 
 
 def build(
@@ -34,43 +39,44 @@ def build(
         bool | None,
         typer.Option(
             "--gpu/--no-gpu",
-            help="The image of a run with a GPU, or without; not given: as here.",
+            help="The image of a run with a GPU, or without.  [default: as here]",
         ),
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Build all of it anew.")
+        bool, typer.Option("--no-cache", help="Build without Docker's cache.")
     ] = False,
 ) -> None:
-    """Have the image ready that a run would start from.
+    """Build or pull the image without running.
 
-    Where nothing has changed, it is not built again. Its reference is the only line on
-    stdout.
+    An image is not built again if nothing has changed. Its reference is the only line
+    on stdout.
     """
-    from runner import image
-    from runner.cancel import Cancel
-    from runner.cli import asked, interrupt
+    from runner import images, session
+    from runner.cli import interrupt
+    from runner.core.cancel import Cancel
     from runner.engines import imagestore
     from runner.report import size
-    from runner.term.face import Face, Mode
-    from runner.term.problems import problems
+    from runner.terminal.console import Console, Mode
 
-    config = settings.load()
-    request, warnings = asked.request(path, config, False, None)
-    face = Face(Mode(config.progress), aside=True)
-    if face.mode is not Mode.QUIET:
-        problems(warnings)
-    store = imagestore.store(config.engine, request.spec)
+    prepared = session.prepare(path)
+    request, settings = prepared.request, prepared.settings
+    console = Console(Mode(settings.progress), aside=True)
+    if console.mode is not Mode.QUIET:
+        common.warn(prepared.warnings)
+    store = imagestore.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
-    plan = image.plan(spec, store.image_facts(request.project, spec))
+    plan = images.plan(spec, store.image_facts(request.project, spec))
     cancel = Cancel()
-    with interrupt.heeded(cancel, face):
+    with interrupt.heeded(cancel, console):
         for event in store.prepare(plan, request.project, cancel):
-            face.show(event)
-    face.close()
+            console.show(event)
+    console.close()
     if cancel.requested:
         raise typer.Exit(Reason.CANCELLED.exit_code)
     large = size(store.image_bytes(plan.reference))
-    face.line(f"{plan.reference} ({large}) {DONE[plan.action]}: {plan.why}.", "green")
+    console.line(
+        f"{plan.reference} ({large}) {DONE[plan.action]}: {plan.why}.", "green"
+    )
     print(plan.reference)
 
 
@@ -81,10 +87,12 @@ def _wanted(
     gpu: bool | None,
     no_cache: bool,
 ) -> BuildSpec:
-    """Narrow a spec down to the one image that is to be there."""
+    """Return the spec of the one image that is wanted."""
     if spec.names_image:
         if target or no_cache or gpu is not None:
-            text = f"{spec.file} names the image {spec.image}: nothing of it is built"
+            text = (
+                f"{spec.file} names the image {spec.image}: there is nothing to build"
+            )
             raise UsageError(text)
         return spec
     build = spec.build_image or BuildImage()
@@ -100,7 +108,7 @@ def _wanted(
 
 
 def _given_here(spec: BuildSpec, store: ImageStore) -> bool:
-    """Whether a run would be given a GPU: one that must have one runs in no other."""
+    """Whether a run here would be given a GPU."""
     if spec.gpu is None:
         return False
     return not spec.gpu.optional or store.gpus().any

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runner.cli import settings
+from runner.cli import common
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.cli.image.asked import Project
-    from runner.model import BuiltImage
+    from runner.cli.image.project import Project
+    from runner.core import BuiltImage
     from runner.report import Block
 
 
@@ -22,23 +22,23 @@ def ls(
         Path | None,
         typer.Option("--path", "-p", help="The project's folder.  [default: .]"),
     ] = None,
-    as_json: settings.JsonFlag = False,
+    as_json: common.JsonFlag = False,
 ) -> None:
     """List what rai built, and what a run would start from.
 
-    Where the project's image would be built anew, it says why.
+    If the project's image would be built again, the reason is shown.
     """
-    from runner.cli.image import asked
+    from runner.cli.image import project as projects
     from runner.engines import imagestore
-    from runner.term.tables import blocks
+    from runner.terminal.tables import blocks
 
-    config = settings.load()
-    spec = asked.spec(path)
-    store = imagestore.store(config.engine, spec or asked.NO_SPEC)
-    built = asked.built(store)
-    project = asked.project(store, spec) if spec else None
+    settings = common.settings()
+    spec = projects.spec(path)
+    store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
+    built = projects.built(store)
+    project = projects.project(store, spec) if spec else None
     if as_json:
-        settings.print_json(_plain(built, project))
+        common.print_json(_plain(built, project))
         return
     if not built:
         print("rai has built no image on this engine: rai image build -p DIR")
@@ -49,14 +49,14 @@ def _shown(
     built: Sequence[BuiltImage], project: Project | None, machine: str
 ) -> list[Block]:
     from runner.cli.image import words
-    from runner.image import stock
+    from runner.images import inventory
     from runner.report import Pairs
 
     plans = project.plans if project else ()
     old = project.outdated(built) if project else []
 
     def state(image: BuiltImage) -> str:
-        current = "current" if stock.current(image, plans) else ""
+        current = "current" if inventory.current(image, plans) else ""
         older = "older" if image in old else ""
         used = "in use" if image.containers else ""
         return ", ".join(filter(None, (current or older, used)))
@@ -66,22 +66,22 @@ def _shown(
         shown.append(more)
     if project:
         name = project.origin.name
-        rows = [(f"{name} {words.target(p)}".rstrip(), words.outlook(p)) for p in plans]
+        rows = [(f"{name} {words.target(p)}".rstrip(), words.source(p)) for p in plans]
         rows += [(name, str(problem)) for problem in project.problems]
         shown.append(Pairs(tuple(rows)))
     return shown
 
 
 def _plain(built: Sequence[BuiltImage], project: Project | None) -> dict[str, Any]:
-    from runner import record
-    from runner.image import stock
+    from runner.core import record
+    from runner.images import inventory
 
     plans = project.plans if project else ()
     old = project.outdated(built) if project else []
     images = [
         {
-            "reference": stock.reference(image),
-            "current": stock.current(image, plans),
+            "reference": inventory.reference(image),
+            "current": inventory.current(image, plans),
             "older": image in old,
             **record.plain(image),
         }

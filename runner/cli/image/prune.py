@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import settings
-from runner.errors import UsageError
+from runner.cli import common
+from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.core import BuildSpec, BuiltImage
     from runner.engines.imagestore import ImageStore
-    from runner.image.stock import Kept, Prune, Removal
-    from runner.model import BuildSpec, BuiltImage
+    from runner.images.inventory import Kept, Prune
 
 
 def prune(
@@ -28,29 +28,31 @@ def prune(
         bool,
         typer.Option(
             "--all",
-            help="All that rai built; with -p all that it built of the project.",
+            help="All that rai built; with -p, all that it built of the project.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and stop.")
+        bool, typer.Option("--dry-run", help="Show what would be removed, and stop.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
+    ] = False,
 ) -> None:
     """Remove a project's builds that later ones replaced.
 
-    An image that a container uses stays, and one with a name of its own; with --all a
-    name that a build file gave goes too.
+    Images that a container uses and images with a name of your own are kept. --all also
+    removes images by the name that a build file gave.
     """
-    from runner.cli.image import asked
+    from runner.cli.image import project as projects
     from runner.engines import imagestore
-    from runner.image import stock
+    from runner.images import inventory
 
     if not (yes or dry_run or sys.stdin.isatty()):
-        raise UsageError("nobody can be asked here: add --yes, or --dry-run to look")
-    config = settings.load()
-    spec = None if everything and path is None else asked.spec(path or Path())
-    store = imagestore.store(config.engine, spec or asked.NO_SPEC)
-    found = stock.prune(_candidates(store, spec, everything), everything=everything)
+        raise UsageError("cannot ask for confirmation here: add --yes or --dry-run")
+    settings = common.settings()
+    spec = None if everything and path is None else projects.spec(path or Path())
+    store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
+    found = inventory.prune(_candidates(store, spec, everything), everything=everything)
     _tell(found, store.origin(Path()).machine)
     if dry_run or not found.removals:
         return
@@ -64,55 +66,54 @@ def prune(
 def _candidates(
     store: ImageStore, spec: BuildSpec | None, everything: bool
 ) -> list[BuiltImage]:
-    from runner.cli.image import asked
+    from runner.cli.image import project as projects
 
-    built = asked.built(store)
+    built = projects.built(store)
     if spec is None:
         return built
-    project = asked.project(store, spec)
+    project = projects.project(store, spec)
     if everything:
         return [image for image in built if image.origin == project.origin]
     return project.outdated(built)
 
 
 def _tell(found: Prune, machine: str) -> None:
-    """Say what would go, what it would free, and what stays."""
+    """Show what would be removed, what that frees, and what is kept."""
     from runner.cli.image import words
-    from runner.image import stock
+    from runner.images import inventory
     from runner.report import size
-    from runner.term.tables import blocks
+    from runner.terminal.tables import blocks
 
     _keep(found.kept)
     if not found.removals:
         print("nothing to remove")
         return
-    images = [removal.image for removal in found.removals]
 
     def names(image: BuiltImage) -> str:
-        return ", ".join(stock.other_names(image))
+        return ", ".join(inventory.other_names(image))
 
-    blocks([words.table(images, machine, "with its names", names)])
-    least = size(stock.least_freed_bytes(found.removals))
+    blocks([words.table(found.removals, machine, "with its names", names)])
+    least = size(inventory.least_freed_bytes(found.removals))
     print(f"{_images(len(found.removals))} can go; that frees {least} or more")
 
 
-def _remove(store: ImageStore, removals: Sequence[Removal]) -> None:
+def _remove(store: ImageStore, images: Sequence[BuiltImage]) -> None:
     from runner.report import size
 
-    done = store.remove_images(removals)
+    done = store.remove_images(images)
     _keep(done.kept)
     freed = (
         "" if done.freed_bytes is None else f"; {size(done.freed_bytes)} are free again"
     )
-    gone = len(removals) - len(done.kept)
+    gone = len(images) - len(done.kept)
     print(f"{_images(gone)} removed{freed}")
 
 
 def _keep(kept: Sequence[Kept]) -> None:
-    from runner.image import stock
+    from runner.images import inventory
 
     for one in kept:
-        print(f"{stock.reference(one.image)} stays: {one.why}")
+        print(f"{inventory.reference(one.image)} stays: {one.why}")
 
 
 def _images(number: int) -> str:

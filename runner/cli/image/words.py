@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from runner.image import stock
-from runner.model import BuiltImage, ImageAction, ImagePlan
+from runner.core import BuiltImage, ImageAction, ImagePlan
+from runner.images import inventory
 from runner.report import Table, ago, size
 
 HEADS = ("image", "target", "size", "built", "project")
@@ -18,15 +18,15 @@ def table(
     head: str,
     last: Callable[[BuiltImage], str],
 ) -> Table:
-    """Give one row an image; the last column, if anything is in it, is given.
+    """Return a table with a row for each image; an empty last column is left out.
 
-    ``machine`` is this one: what was built from another is marked.
+    ``machine`` is this one: images built from another are marked.
     """
     now = time.time()
     rows = tuple(
         (
-            stock.reference(image),
-            stock.target(image),
+            inventory.reference(image),
+            inventory.target(image),
             size(image.size_bytes),
             ago(now - image.created_at),
             project(image, machine),
@@ -40,9 +40,9 @@ def table(
 
 
 def contents(images: Sequence[BuiltImage]) -> Table | None:
-    """Give what is known besides of those images of which something is."""
+    """Return a table of what else is known, of the images with anything known."""
     rows = tuple(
-        (stock.reference(image), size(image.shared_bytes), ", ".join(_known(image)))
+        (inventory.reference(image), size(image.shared_bytes), ", ".join(_known(image)))
         for image in images
         if image.shared_bytes or _known(image)
     )
@@ -51,7 +51,7 @@ def contents(images: Sequence[BuiltImage]) -> Table | None:
 
 
 def project(image: BuiltImage, machine: str) -> str:
-    """Name the project of an image, and say where it is on another machine."""
+    """Return the name of an image's project, marked if on another machine."""
     if image.origin is None:
         return "unknown"
     elsewhere = image.origin.machine != machine
@@ -59,12 +59,12 @@ def project(image: BuiltImage, machine: str) -> str:
 
 
 def target(plan: ImagePlan) -> str:
-    """Name the stage that a run would start from, where there is a choice."""
+    """Return the stage that a run would start from, "" for the last."""
     return plan.build.target or "" if plan.build else ""
 
 
-def outlook(plan: ImagePlan) -> str:
-    """Say how a run would get its image."""
+def source(plan: ImagePlan) -> str:
+    """Return how a run would get its image."""
     match plan.action:
         case ImageAction.REUSE:
             return f"{plan.reference}: {plan.why}"
@@ -76,5 +76,5 @@ def outlook(plan: ImagePlan) -> str:
 
 def _known(image: BuiltImage) -> list[str]:
     versions = [f"{name} {version}" for name, version in image.versions]
-    keys = [tag for tag in image.tags if tag != stock.reference(image)]
+    keys = [tag for tag in image.tags if tag != inventory.reference(image)]
     return [*versions, *keys]

@@ -13,12 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cancel import Cancel
-from runner.engines.docker.endpoint import Answer, reachable
-from runner.engines.gpu import OnThisMachine
-from runner.errors import EngineError
-from runner.events import Event
-from runner.model import (
+from runner.core import (
     BuildSpec,
     BuiltImage,
     EngineFacts,
@@ -31,13 +26,17 @@ from runner.model import (
     Reason,
     Workspace,
 )
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import Event
+from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, reachable
+from runner.gpu.watch import OnThisMachine
 
 if TYPE_CHECKING:
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
-    from runner.engines.docker.gpu import Supply
+    from runner.engines.docker.gpu.options import Supply
     from runner.engines.imagestore import Removed
-    from runner.image.stock import Removal
 
 __all__ = ["DockerEngine", "reachable"]
 
@@ -48,11 +47,13 @@ class DockerEngine(OnThisMachine):
     """The Docker Engine of DOCKER_HOST, of the current context, or the usual one."""
 
     name = "docker"
+    timeout_s = API_TIMEOUT_S
+    """How long an ordinary call to the engine may take."""
 
     def check(self, spec: BuildSpec) -> list[Problem]:
         """Say why no engine serves: none answers, or it is too old."""
         if self._answer.problem:
-            return [Problem(self._answer.problem)]
+            return [self._answer.problem]
         version = self._answer.api_version
         if version and tuple(map(int, version.split("."))) < OLDEST_API:
             wanted = ".".join(map(str, OLDEST_API))
@@ -71,7 +72,7 @@ class DockerEngine(OnThisMachine):
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
         """Look up the images that are there, and what a build would be made of."""
-        from runner.engines.docker.image import image_facts
+        from runner.engines.docker.images.prepare import image_facts
 
         return image_facts(self._client, project, spec)
 
@@ -79,53 +80,53 @@ class DockerEngine(OnThisMachine):
         self, plan: ImagePlan, project: Path, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull, build or find the image."""
-        from runner.engines.docker.image import prepare
+        from runner.engines.docker.images.prepare import prepare
 
         return prepare(self._client, self._answer, plan, project, cancel)
 
     def origin(self, project: Path) -> Origin:
-        """Mark a project's folder as its images are marked."""
-        from runner.engines.docker.images import origin
+        """Identify a project's folder as the labels of its images do."""
+        from runner.engines.docker.images.built import origin
 
         return origin(project)
 
     def image_bytes(self, reference: str) -> int:
-        """Say how large an image is."""
-        from runner.engines.docker.images import size_bytes
+        """Return an image's size."""
+        from runner.engines.docker.images.built import size_bytes
 
         return size_bytes(self._client, reference)
 
     def built_images(self) -> tuple[BuiltImage, ...]:
         """List the images that rai built."""
-        from runner.engines.docker.images import built
+        from runner.engines.docker.images.built import built
 
         return built(self._client)
 
-    def remove_images(self, removals: Sequence[Removal]) -> Removed:
+    def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
         """Remove images by their names."""
-        from runner.engines.docker.images import remove
+        from runner.engines.docker.images.built import remove
 
-        return remove(self._client, removals)
+        return remove(self._client, images)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Say which GPUs its containers can have; elsewhere, look from one."""
-        from runner.engines.docker.gpu_query import situation
+        from runner.engines.docker.gpu.query import situation
 
         return situation(self._client, self._supply, image)
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
         """Lock a GPU of this machine as its other runs do; another's on the engine."""
         if self._supply.shared:
-            from runner import nvidia
+            from runner.gpu import nvidia
 
             return nvidia.hold(gpu, run_id)
-        from runner.engines.docker.gpu_hold import hold
+        from runner.engines.docker.gpu.hold import hold
 
         return hold(self._client, gpu, run_id)
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps in one container, each as a command of its own."""
-        from runner.engines.docker.job import run
+        from runner.engines.docker.container.job import run
 
         return run(self._client, work, cancel, self._supply if work.gpu else None)
 
@@ -139,7 +140,7 @@ class DockerEngine(OnThisMachine):
 
         if self._answer.problem:
             raise EngineError(self._answer.problem, reason=Reason.NO_ENGINE)
-        return connect(self._answer)
+        return connect(self._answer, self.timeout_s)
 
     @cached_property
     def _info(self) -> Info:
@@ -154,7 +155,7 @@ class DockerEngine(OnThisMachine):
     @property
     def _supply(self) -> Supply:
         from runner.engines.docker.facts import gpus
-        from runner.engines.docker.gpu import Supply
+        from runner.engines.docker.gpu.options import Supply
 
         return Supply(
             gpus(self._info, self._api_version, self._answer.endpoint), self.machine

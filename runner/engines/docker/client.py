@@ -11,9 +11,9 @@ import requests
 from docker.tls import TLSConfig
 from docker.types import CancellableStream
 
-from runner.engines.docker.endpoint import Answer, Endpoint
-from runner.errors import EngineError
-from runner.model import Problem, Reason
+from runner.core import Problem, Reason
+from runner.core.errors import EngineError
+from runner.engines.docker.endpoint import API_TIMEOUT_S, Answer, Endpoint
 
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound
@@ -21,17 +21,24 @@ SSH_HINT = "forward its socket by `ssh -N -L`, as docs/docker.md shows, which is
 
 Client = docker.APIClient
 
+
+class UnusableError(docker.errors.DockerException):
+    """A program of the image did not answer as that program does."""
+
+
 FAILURES = (docker.errors.DockerException, requests.RequestException)
 """All that a call to the engine may raise."""
 
 
-def connect(answer: Answer) -> Client:
-    """Make a client for the engine that answered."""
+def connect(answer: Answer, timeout_s: float | None = API_TIMEOUT_S) -> Client:
+    """Make a client for the engine that answered; None lets its calls take forever."""
     endpoint = answer.endpoint
     with failing(f"connect to {endpoint}", Reason.NO_ENGINE):
         client = Client(
             base_url=endpoint.url,
             version=answer.api_version or "auto",
+            # Fractions and None serve as well, whatever its types say.
+            timeout=timeout_s,  # type: ignore[arg-type]
             tls=_tls(endpoint),
             # The system's own ssh: the SDK's replacement is slower by far.
             use_ssh_client=True,

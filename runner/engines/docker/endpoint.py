@@ -9,9 +9,12 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from runner.core import Problem
 
 DEFAULT_URL = (
     "npipe:////./pipe/docker_engine"
@@ -19,13 +22,15 @@ DEFAULT_URL = (
     else "unix:///var/run/docker.sock"
 )
 PROBE_TIMEOUT_S = 3.0
+API_TIMEOUT_S = 60.0
+"""How long an ordinary call may take; a stream may be silent for longer."""
+
 START_IT = (
     "start a Docker Engine, or name one in DOCKER_HOST or by `docker context use`"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """An engine's address; ``origin`` says where the address was found."""
 
     url: str
@@ -50,9 +55,8 @@ class Endpoint:
         return named
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of asking an engine; ``problem`` is empty where it answered.
+class Answer(Struct, frozen=True):
+    """What became of asking an engine; ``problem`` is None where it answered.
 
     An address that only the SDK can reach (ssh, npipe) counts as answering, with no
     API version: it was named on purpose.
@@ -60,7 +64,7 @@ class Answer:
 
     endpoint: Endpoint
     api_version: str = ""
-    problem: str = ""
+    problem: Problem | None = None
 
 
 def find(environ: Mapping[str, str]) -> Endpoint:
@@ -82,13 +86,14 @@ def reachable(environ: Mapping[str, str]) -> Answer:
     try:
         endpoint = find(environ)
     except LookupError as error:
-        return Answer(Endpoint("", "context"), problem=str(error.args[0]))
+        problem = Problem(str(error), hint="`docker context ls` lists those that exist")
+        return Answer(Endpoint("", "context"), problem=problem)
     if endpoint.scheme in ("ssh", "npipe"):
         return Answer(endpoint)
     try:
         return Answer(endpoint, api_version=_ping(endpoint))
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return Answer(endpoint, problem=f"{_cause(error, endpoint)}; {START_IT}")
+        return Answer(endpoint, problem=Problem(_cause(error, endpoint), hint=START_IT))
 
 
 def _settings_folder(environ: Mapping[str, str]) -> Path:
@@ -123,8 +128,7 @@ def _from_context(name: str, folder: Path) -> Endpoint:
         url = str(docker["Host"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LookupError(
-            f"the docker context `{name}` has no endpoint in {meta}; "
-            "`docker context ls` shows those that exist"
+            f"the docker context `{name}` has no endpoint in {meta}"
         ) from error
     certificates = folder / "contexts" / "tls" / key / "docker"
     return Endpoint(

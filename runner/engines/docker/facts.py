@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 from typing import Any
 
+from runner.core import DockerGpus, EngineFacts
 from runner.engines.docker.client import Client, failing
 from runner.engines.docker.endpoint import Endpoint
-from runner.model import DockerGpus, EngineFacts
 
 Info = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Whose a container or a volume is: labels that outlive the process they name."""
+"""The process that owns a container or a volume, named in labels that outlive it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 RUN = "rai.run"
 OWNER = "rai.owner"
@@ -16,9 +17,8 @@ DEADLINE = "rai.deadline"
 STRANGERS_GRACE_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """One process, told apart from every other on any machine.
+class Owner(Struct, frozen=True):
+    """One process, distinct from every other on any machine.
 
     ``host`` covers the machine and the name it goes by, so that two containers of one
     image are two hosts; ``pid`` means something only in the same ``namespace``.
@@ -36,7 +36,7 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
-        """Read a label back; None where it is not one of ours."""
+        """Parse a label; None if it is not one of ours."""
         match text.split("/"):
             case [host, boot, namespace, pid, started] if pid.isdigit():
                 return cls(host, boot, namespace, int(pid), started)
@@ -44,7 +44,7 @@ class Owner:
 
 
 def here() -> Owner:
-    """Name this very process."""
+    """Return this process."""
     machine = _line("/etc/machine-id") + platform.node()
     boot = _line("/proc/sys/kernel/random/boot_id")
     try:
@@ -57,16 +57,16 @@ def here() -> Owner:
 
 
 def labels(run_id: str, time_s: float) -> dict[str, str]:
-    """Give what every object of a run carries."""
+    """Return the labels of every object of a run."""
     deadline = str(int(time.time() + time_s))
     return {RUN: run_id, OWNER: str(here()), DEADLINE: deadline}
 
 
 def abandoned(found: Mapping[str, str], me: Owner, now: float) -> bool:
-    """Say whether nobody will ever clean this object up.
+    """Whether nobody will ever clean this object up.
 
-    An owner on this machine is asked for by its pid. Of one that cannot be asked, an
-    object is abandoned an hour past its deadline.
+    An owner on this machine is looked up by its pid. An object of an owner that cannot
+    be looked up is abandoned an hour past its deadline.
     """
     owner = Owner.parse(found.get(OWNER, ""))
     if owner is None:

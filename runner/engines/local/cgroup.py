@@ -10,23 +10,22 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from runner.model import MIB, MOST_PIDS, Limits
-from runner.model.noun import noun
+from msgspec import Struct
+
+from runner.core import MIB, MOST_PIDS, Limits
 
 CONTROLLERS = ("memory", "pids")
 CLOSE_S = 5.0
 
 
-@noun
-class Parent:
+class Parent(Struct, frozen=True):
     """Where a group can be made for a controller; ``version`` is cgroup's."""
 
     folder: Path
     version: int
 
 
-@noun
-class Counts:
+class Counts(Struct, frozen=True):
     """How often the group met a limit so far."""
 
     memory_kills: int = 0

@@ -5,29 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 
-from runner import commands, process
-from runner.cancel import Cancel
-from runner.engines import launch, source
-from runner.engines.disk import DiskWatch
-from runner.engines.environment import SYSTEM_PATH, environment
-from runner.engines.folders import Folders, made, reap
-from runner.engines.gpu import files, groups, nodes, visible
-from runner.engines.imageless import Imageless
-from runner.engines.local import cgroup, sandbox
-from runner.engines.local.greeting import Greeting
-from runner.engines.local.host import TIME, host
-from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
-from runner.engines.local.tools import provide, redirected
-from runner.engines.sequence import in_order
-from runner.errors import EngineError
-from runner.events import BuildFolder, CommandFinished, Event, Starting, Usage
-from runner.model import (
+from msgspec.structs import replace
+
+from runner import commandline, process
+from runner.archive import source
+from runner.core import (
     BuildSpec,
+    DataFile,
     DataMount,
     EngineFacts,
     GpuWay,
@@ -36,6 +25,32 @@ from runner.model import (
     Reason,
     Step,
     Workspace,
+)
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import (
+    BuildFolder,
+    CommandFinished,
+    Event,
+    Starting,
+    Usage,
+)
+from runner.engines import datafile, launch
+from runner.engines.disk import DiskWatch
+from runner.engines.environment import SYSTEM_PATH, environment
+from runner.engines.folders import Folders, made, reap
+from runner.engines.imageless import Imageless
+from runner.engines.local import cgroup, sandbox
+from runner.engines.local.host import TIME, host
+from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
+from runner.engines.local.start_marker import Greeting
+from runner.engines.local.tools import provide, redirected
+from runner.engines.sequence import in_order
+from runner.gpu.watch import (
+    files,
+    groups,
+    nodes,
+    visible,
 )
 
 READABLE_BY_ALL = 0o004
@@ -186,7 +201,7 @@ class _Run:
         invocation = step.invocation
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
-        words = commands.argv(invocation, self._bash)
+        words = commandline.argv(invocation, self._bash)
         limited = launch.limited(words, self._work.limits, greeting.word)
         command = launch.clean(self._environment, limited)
         groups = self._group.joins if self._group else []
@@ -226,24 +241,34 @@ class _Run:
             host(),
             limits=self._work.limits,
             profile=self._work.profile,
-            data=[self._readable(mount) for mount in self._work.data],
+            data=[self._own(mount) for mount in self._work.data],
             owner=self._sandbox.owner,
             over=self._sandbox.time == "over",
             gpus=self._gpus,
         )
 
-    def _readable(self, mount: DataMount) -> DataMount:
-        """Copy the data files that root may read and the sandbox's user may not."""
-        if self._sandbox.owner is None:
-            return mount
+    def _own(self, mount: DataMount) -> DataMount:
+        """Copy the data files that cannot be shown by their paths.
+
+        A path into the project may lead elsewhere by the time that it is shown, and
+        some that root may read the sandbox's user may not.
+        """
         files = list(mount.files)
         for number, file in enumerate(files):
-            if not file.path.stat().st_mode & READABLE_BY_ALL:
-                copy = self._folders.data / mount.key / file.name
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file.path, copy)
-                files[number] = replace(file, path=copy)
+            if file.within is None and self._readable(file):
+                continue
+            copy = self._folders.data / mount.key / file.name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with copy.open("wb") as out:
+                out.writelines(datafile.content(file))
+            copy.chmod(READABLE_BY_ALL | stat.S_IRUSR)
+            files[number] = replace(file, path=copy, within=None)
         return replace(mount, files=tuple(files))
+
+    def _readable(self, file: DataFile) -> bool:
+        if self._sandbox.owner is None:
+            return True
+        return bool(file.path.stat().st_mode & READABLE_BY_ALL)
 
 
 def _ask_inside(pid: int) -> None:

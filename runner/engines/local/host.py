@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from runner.model.noun import noun
+from msgspec import Struct
 
 SYSTEM = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", "usr")
 """The folders of the host's root that are seen: programs and their settings, no one's
@@ -21,8 +21,7 @@ RESOLVER = Path("/etc/resolv.conf")
 Link = tuple[Path, str]
 
 
-@noun
-class Host:
+class Host(Struct, frozen=True):
     """Folders and links that are seen at their own places, read-only.
 
     ``bin`` is the folder of the Python that runs rai, ``python`` the program itself,

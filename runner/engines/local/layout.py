@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
+from runner.core import DataMount, Limits, Profile
 from runner.engines.folders import Folders
 from runner.engines.local.host import Host
-from runner.model import DataMount, Limits, Profile
-from runner.model.noun import noun
 
 EMPTY = ("/data", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/var")
 TOOLS = "/run/rai"
@@ -17,8 +18,7 @@ HOSTNAME = "rai"
 Owner = tuple[int, int]
 
 
-@noun
-class Gpus:
+class Gpus(Struct, frozen=True):
     """What a sandbox shows of the GPUs that its run was given.
 
     ``files`` are pairs of the host's file and its place: the driver's libraries and
@@ -34,8 +34,7 @@ class Gpus:
 NO_GPUS = Gpus()
 
 
-@noun
-class Bind:
+class Bind(Struct, frozen=True):
     """A file or folder of the host, and where it is seen."""
 
     source: str
@@ -43,8 +42,7 @@ class Bind:
     writable: bool = False
 
 
-@noun
-class Layout:
+class Layout(Struct, frozen=True):
     """A whole sandbox: folders, then binds, then links, on an empty root.
 
     ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an

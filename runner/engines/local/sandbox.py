@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from runner import process
-from runner.engines import source
+from runner.archive import source
+from runner.core import Limits, Profile
+from runner.core.errors import EngineError
 from runner.engines.folders import made
 from runner.engines.local import bwrap
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import Layout, Owner, layout
 from runner.engines.local.tools import provide
-from runner.errors import EngineError
-from runner.model import Limits, Profile
-from runner.model.noun import noun
 
 OWNER = (10001, 10001)
 """Whom root becomes: no one that a machine knows."""
@@ -32,8 +33,7 @@ PROGRAMS = {"bubblewrap": "bwrap", "unshare": "unshare"}
 """The kinds of sandbox in the order in which they are tried, and what makes them."""
 
 
-@noun
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """One way to make a sandbox: bubblewrap, or unshare.
 
     ``time`` says how GNU time is had: "host", "over" (laid over /usr/bin) or "named".
@@ -60,8 +60,7 @@ def version(kind: str) -> str:
     return said.decode().split()[-1] if said else ""
 
 
-@noun
-class Search:
+class Search(Struct, frozen=True):
     """What the trials came to: a sandbox, or why each did not work."""
 
     sandbox: Sandbox | None
@@ -111,5 +110,5 @@ def _failure(sandbox: Sandbox) -> str | None:
             return str(error)
     if done.exit_code == 0:
         return None
-    said = done.stderr.decode(errors="replace").strip()
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     return said or "a file is not protected as it should be, or Python is not reached"

@@ -7,10 +7,10 @@ import shlex
 import shutil
 from pathlib import Path
 
+from runner.core import Invocation
 from runner.engines.folders import Folders
 from runner.engines.local.host import Host
 from runner.engines.local.layout import TOOLS
-from runner.model import Invocation
 
 TIME = re.compile(r"(?<![\w./-])/usr/bin/time(?![\w./-])")
 GNU_TIME = Path(__file__).parent.with_name("gnu_time.py")

@@ -14,10 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from runner.engines import Engine
-from runner.errors import BusyError
-from runner.events import CommandFinished, CommandStarted, GpuGiven, Starting
-from runner.model import DataFile, DataMount, GpuGrant, GpuWay, Profile, Reason
+from runner.core import (
+    DataFile,
+    DataMount,
+    GpuGrant,
+    GpuWay,
+    Profile,
+    Reason,
+)
+from runner.core.errors import BusyError
+from runner.core.events import (
+    CommandFinished,
+    CommandStarted,
+    GpuGiven,
+    Starting,
+)
+from runner.engines.base import Engine
 from tests.runner.engines.gpus import DRIVER_API, StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell
 
@@ -100,6 +112,19 @@ def test_output_comes_while_the_command_runs(subject: Subject):
 def test_a_silent_command_ticks_every_second(subject: Subject):
     ticks = run(subject, ["sleep 2.5"]).ticks
     assert [round(tick.elapsed_s) for tick in ticks] == [1, 2]
+
+
+@pytest.fixture
+def impatient(subject: Subject) -> Subject:
+    """The engine, with a short time-out for its own calls where it has one."""
+    return subject
+
+
+def test_a_command_that_is_silent_for_long_loses_nothing_of_what_it_says_then(
+    impatient: Subject,
+):
+    result = run(impatient, ["echo first; sleep 4; echo then; exit 3"])
+    assert (result.codes, result.stdout) == ([3], b"first\nthen\n")
 
 
 # What a command finds

@@ -7,22 +7,13 @@ import secrets
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from runner.cancel import Cancel
-from runner.engines import Engine
-from runner.events import (
-    BuildFolder,
-    CommandFinished,
-    CommandSkipped,
-    Event,
-    GpuGiven,
-    Output,
-    Tick,
-    Usage,
-)
-from runner.model import (
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner.core import (
     Command,
     DataMount,
     GpuGrant,
@@ -34,14 +25,25 @@ from runner.model import (
     Stream,
     Workspace,
 )
+from runner.core.cancel import Cancel
+from runner.core.events import (
+    BuildFolder,
+    CommandFinished,
+    CommandSkipped,
+    Event,
+    GpuGiven,
+    Output,
+    Tick,
+    Usage,
+)
+from runner.engines.base import Engine
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
 RUN_ID = f"contract{secrets.token_hex(4)}"
 LIMITS = Limits(time_s=60, stop_grace_s=2)
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """An engine under test, and the image to run in where it has images."""
 
     engine: Engine

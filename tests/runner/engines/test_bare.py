@@ -11,8 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from runner.core import (
+    BuildSpec,
+    Command,
+    DataFile,
+    DataMount,
+    Place,
+)
 from runner.engines.bare import BareEngine
-from runner.model import BuildSpec, Command, DataFile, DataMount, Place
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import Subject, run
 

@@ -11,19 +11,26 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
-from runner.cancel import Cancel
-from runner.engines.docker import DockerEngine, confinement, owner
+from runner.core import (
+    DataFile,
+    DataMount,
+    Profile,
+    Reason,
+    Workspace,
+)
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import CommandSkipped
+from runner.engines.docker import DockerEngine, owner
+from runner.engines.docker.container import confinement
+from runner.engines.docker.container.reap import reap
 from runner.engines.docker.endpoint import find
-from runner.engines.docker.reap import reap
-from runner.errors import EngineError
-from runner.events import CommandSkipped
-from runner.model import DataFile, DataMount, Profile, Reason, Workspace
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell
 
@@ -39,6 +46,13 @@ def engine() -> DockerEngine:
 
 @pytest.fixture
 def subject(engine: DockerEngine) -> Subject:
+    return Subject(engine, IMAGE)
+
+
+@pytest.fixture
+def impatient() -> Subject:
+    engine = DockerEngine()
+    engine.timeout_s = 3.0
     return Subject(engine, IMAGE)
 
 
@@ -337,6 +351,19 @@ def test_data_that_was_sent_in_part_is_sent_again(subject, mount, client):
     assert result.stdout.split()[0].decode() == mount.files[0].md5
 
 
+def test_data_that_changed_since_it_was_verified_fills_no_volume(
+    subject, mount, client
+):
+    path = mount.files[0].path
+    content = path.read_bytes()
+    path.write_bytes(content.swapcase())
+    with pytest.raises(EngineError, match="changed while the run was prepared"):
+        run(subject, ["true"], data=[mount])
+    path.write_bytes(content)
+    result = run(subject, ["md5sum < /data/some/set.bin"], data=[mount])
+    assert result.stdout.split()[0].decode() == mount.files[0].md5
+
+
 def test_runs_that_need_the_same_data_at_once_all_get_it(subject, mount):
     def once(_: int) -> bytes:
         return run(subject, ["md5sum < /data/some/set.bin"], data=[mount]).stdout
@@ -422,7 +449,9 @@ def test_an_engine_behind_a_tcp_port_serves_alike(distant, mount):
 def test_the_counters_of_an_engine_elsewhere_are_asked_for_in_the_container(
     engine, client, monkeypatch
 ):
-    monkeypatch.setattr("runner.engines.docker.meter.PROCESSES", Path("/nowhere"))
+    monkeypatch.setattr(
+        "runner.engines.docker.container.meter.PROCESSES", Path("/nowhere")
+    )
     busy = "n=0; while [ $n -lt 100000 ]; do n=$((n+1)); done"
     result = run(Subject(engine, IMAGE), [busy])
     assert result.finished[0].cpu_s

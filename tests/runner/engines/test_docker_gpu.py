@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
-from runner.engines.docker import DockerEngine, gpu_query, owner
-from runner.engines.docker.gpu import Supply
-from runner.engines.docker.gpu_hold import hold
-from runner.errors import BusyError, EngineError
-from runner.events import Warned
-from runner.model import DockerGpus, Gpu, GpuWay, HostGpus, Reason
-from runner.nvidia import smi
+from runner.core import (
+    DockerGpus,
+    Gpu,
+    GpuWay,
+    HostGpus,
+    Reason,
+)
+from runner.core.errors import BusyError, EngineError
+from runner.core.events import Warned
+from runner.engines.docker import DockerEngine, owner
+from runner.engines.docker.gpu import query
+from runner.engines.docker.gpu.hold import hold
+from runner.engines.docker.gpu.options import Supply
+from runner.gpu.nvidia import smi
 from tests.runner.engines.gpus import StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, run
 
@@ -114,10 +121,10 @@ def test_an_engine_elsewhere_that_refuses_each_way_shows_no_gpu_and_says_why(cli
     without_toolkit(client)
     engine = DockerGpus("1.45", here=False, runtimes=("nvidia",))
     supply = Supply(engine, HostGpus("linux"))
-    unseen = gpu_query.situation(client, supply, None)
+    unseen = query.situation(client, supply, None)
     assert unseen.any
     assert unseen.gpus is None
-    seen = gpu_query.situation(client, supply, IMAGE)
+    seen = query.situation(client, supply, IMAGE)
     assert seen.gpus == ()
     assert "could not select device driver" in seen.problem
     assert seen.hint

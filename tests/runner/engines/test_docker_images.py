@@ -5,26 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
-from runner import image
-from runner.cancel import Cancel
-from runner.engines.docker import DockerEngine
-from runner.errors import ImageError
-from runner.events import (
-    BuildOutput,
-    BuildStarted,
-    Event,
-    ImageReady,
-    Progress,
-    PullStarted,
-)
-from runner.image.stock import Removal
-from runner.model import (
+from runner import images
+from runner.core import (
     BuildImage,
     BuildSpec,
     ImageAction,
@@ -32,6 +20,17 @@ from runner.model import (
     Push,
     Reason,
 )
+from runner.core.cancel import Cancel
+from runner.core.errors import ImageError
+from runner.core.events import (
+    BuildOutput,
+    BuildStarted,
+    Event,
+    ImageReady,
+    Progress,
+    PullStarted,
+)
+from runner.engines.docker import DockerEngine
 from tests.runner.engines.registry import Registry
 from tests.runner.engines.running import Subject, long_sleep, run
 
@@ -63,7 +62,7 @@ def spec(name: str, **named) -> BuildSpec:
 
 
 def planned(engine: DockerEngine, project: Path, wanted: BuildSpec) -> ImagePlan:
-    return image.plan(wanted, engine.image_facts(project, wanted))
+    return images.plan(wanted, engine.image_facts(project, wanted))
 
 
 def prepare(
@@ -90,12 +89,13 @@ def test_an_image_is_built_live_tagged_labelled_and_then_reused(
     assert started.builder
     said = "".join(e.text for e in of_kind(events, BuildOutput))
     assert "hello world" in said
+    assert "rai.build" not in said
     ready = events[-1]
     assert isinstance(ready, ImageReady)
     assert ready.image.digest.startswith("sha256:")
     found = client.inspect_image(name)
     assert plan.reference in found["RepoTags"]
-    assert found["Config"]["Labels"]["rai.key"] == plan.key
+    assert plan.key in found["Config"]["Labels"]["rai.build"]
     assert run(Subject(engine, name), ["cat /said"]).stdout == b"hello world\n"
 
     again = planned(engine, project, wanted)
@@ -146,8 +146,11 @@ def test_a_dockerfile_that_cannot_be_read_is_a_failed_build(engine, project, nam
     assert caught.value.reason is Reason.BUILD_FAILED
 
 
-def test_a_base_that_cannot_be_had_says_so_and_how_to_make_one(engine, project, name):
-    write(project, name, base=NOWHERE)
+@pytest.mark.parametrize("lines", [(), ("RUN true && \\", "", "  true")])
+def test_a_base_that_cannot_be_had_says_so_and_how_to_make_one(
+    engine, project, name, lines
+):
+    write(project, name, *lines, base=NOWHERE)  # the empty line gives a warning
     with pytest.raises(ImageError) as caught:
         prepare(engine, project, planned(engine, project, spec(name)))
     assert caught.value.reason is Reason.IMAGE_NOT_FOUND
@@ -226,6 +229,22 @@ def test_a_push_that_fails_is_told(engine, project, name):
         prepare(engine, project, plan)
 
 
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "sub/Dockerfile"])
+def test_a_dockerfile_outside_of_the_project_is_not_read(
+    engine, project, name, dockerfile, tmp_path
+):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "Dockerfile").write_text("FROM secret\n")
+    (project / "sub").symlink_to(outside)
+    (project / "Dockerfile").unlink(missing_ok=True)
+    (project / "Dockerfile").symlink_to(outside / "Dockerfile")
+
+    with pytest.raises(ImageError, match="leads out of the folder") as caught:
+        planned(engine, project, spec(name, dockerfile=dockerfile))
+    assert "secret" not in str(caught.value)
+
+
 # The command line's builder, where there is one: here a pretended one.
 
 BUILDX = """#!/bin/sh
@@ -235,6 +254,7 @@ echo "#1 [internal] load build definition from Dockerfile" >&2
 echo "#1 DONE 0.0s" >&2
 echo "#5 [cpu 2/2] RUN something" >&2
 echo "#5 0.1 $DOCKER_HOST $*" >&2
+echo "#5 0.2 git: $BUILDX_GIT_INFO, $BUILDX_GIT_LABELS" >&2
 """
 
 
@@ -265,6 +285,7 @@ def test_buildx_builds_where_it_is_present_on_the_same_engine(
     assert "unix:///var/run/docker.sock --load" in said
     assert f"--tag={name}" in said
     assert "--target=cpu" in said
+    assert "git: false, false" in said, "git would do what the project's .git says"
 
 
 def test_a_build_that_fails_in_buildx_names_its_step(engine, project, name, buildx):
@@ -290,7 +311,7 @@ def test_an_edit_while_the_image_is_built_is_not_taken_for_what_was_built(
     again = planned(engine, project, spec(name))
 
     assert again.action is ImageAction.BUILD
-    assert again.why == "the Dockerfile has changed"
+    assert again.why == "Dockerfile changed"
 
 
 def test_an_image_that_came_into_use_meanwhile_is_kept_by_the_engine(
@@ -303,12 +324,12 @@ def test_an_image_that_came_into_use_meanwhile_is_kept_by_the_engine(
     container = client.create_container(plan.reference, ["sleep", "60"])
     client.start(container)
     try:
-        done = engine.remove_images([Removal(one, one.tags)])
+        done = engine.remove_images([one])
     finally:
         client.remove_container(container, force=True)
 
     (kept,) = done.kept
     assert kept.image == one
     assert "container" in kept.why
-    assert engine.remove_images([Removal(one, one.tags)]).kept == ()
+    assert engine.remove_images([one]).kept == ()
     assert one.id not in [image.id for image in engine.built_images()]

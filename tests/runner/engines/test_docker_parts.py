@@ -14,19 +14,29 @@ import sys
 import tarfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from runner.engines.docker import DockerEngine, archives, confinement, context, owner
-from runner.engines.docker.buildlog import BuildxLog, ClassicLog
+from runner.core import (
+    BuildSpec,
+    DataFile,
+    Profile,
+    Stream,
+    Workspace,
+)
+from runner.core.errors import EngineError, ImageError
+from runner.engines.docker import DockerEngine, owner
+from runner.engines.docker.container import confinement, tarstreams
+from runner.engines.docker.container.disk import sizes
+from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import find, reachable
-from runner.engines.docker.feed import Feed
-from runner.engines.docker.frames import Demultiplexer
-from runner.engines.docker.meter import parse
-from runner.engines.docker.transfer import split
-from runner.model import BuildSpec, DataFile, Profile, Stream, Workspace
+from runner.engines.docker.exec.background import Feed
+from runner.engines.docker.exec.frames import Demultiplexer
+from runner.engines.docker.images import context
+from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
+from runner.engines.docker.images.transfer import split
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 
@@ -81,7 +91,7 @@ def test_tls_is_used_where_it_is_asked_for():
 
 def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
     answer = reachable({"HOME": str(tmp_path), "DOCKER_CONTEXT": "nowhere"})
-    assert "`nowhere`" in answer.problem
+    assert "`nowhere`" in str(answer.problem)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +104,9 @@ def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
 )
 def test_an_engine_that_does_not_answer_is_told_with_its_address(host, said):
     answer = reachable({"DOCKER_HOST": host})
-    assert host in answer.problem
-    assert said in answer.problem
-    assert "DOCKER_HOST" in answer.problem
+    assert host in str(answer.problem)
+    assert said in str(answer.problem)
+    assert "DOCKER_HOST" in str(answer.problem)
 
 
 class _Old(http.server.BaseHTTPRequestHandler):
@@ -122,7 +132,7 @@ def test_an_engine_that_is_too_old_is_refused_with_both_versions(monkeypatch):
 def test_asking_whether_an_engine_answers_does_not_import_the_sdk():
     script = (
         "import sys; from runner.engines.docker import DockerEngine, reachable;"
-        "from runner.model import BuildSpec;"
+        "from runner.core import BuildSpec;"
         "DockerEngine().check(BuildSpec('x')); sys.exit('docker' in sys.modules)"
     )
     environ = {**os.environ, "DOCKER_HOST": "unix:///no/such.sock"}
@@ -215,7 +225,7 @@ def moved(members: dict[str, bytes | str], owner_id: int = 10001) -> tarfile.Tar
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     buffer.seek(0)
-    data = b"".join(archives.in_blocks(archives.workspace(buffer, owner_id)))
+    data = b"".join(tarstreams.in_blocks(tarstreams.workspace(buffer, owner_id)))
     return tarfile.open(fileobj=io.BytesIO(data))
 
 
@@ -240,23 +250,51 @@ def test_hard_links_follow_the_move_and_symbolic_ones_stay():
 
 def test_data_files_become_an_archive_that_all_may_read(tmp_path):
     path = tmp_path / "local-name"
-    path.write_bytes(b"x" * 1000)
-    pieces = archives.data_files([DataFile("set.gz", path, "", 1000)])
+    pieces = tarstreams.data_files([verified(path, b"x" * 1000, "set.gz")])
     with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar:
         (member,) = tar.getmembers()
         assert (member.name, member.mode, member.size) == ("set.gz", 0o444, 1000)
 
 
-def test_a_data_file_that_shrank_meanwhile_is_an_error_and_not_a_hole(tmp_path):
+def test_a_data_file_that_became_another_is_an_error(tmp_path):
     path = tmp_path / "set"
-    path.write_bytes(b"x" * 10)
-    with pytest.raises(OSError, match="shorter"):
-        list(archives.data_files([DataFile("set", path, "", 1000)]))
+    file = verified(path, b"x" * 1000)
+    for content in (b"x" * 10, b"y" * 1000):
+        path.write_bytes(content)
+        with pytest.raises(EngineError, match="changed while"):
+            list(tarstreams.data_files([file]))
+
+
+@pytest.mark.parametrize("linked", ["data", "data/set"])
+def test_a_data_file_of_the_project_that_became_a_link_is_not_followed(
+    linked, tmp_path
+):
+    secret = tmp_path / "secret"
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    secret.mkdir()
+    (secret / "set").write_bytes(b"x" * 1000)
+    file = verified(project / "data/set", b"x" * 1000, within=project)
+    (project / "data/set").unlink()
+    if linked == "data":
+        (project / "data").rmdir()
+    (project / linked).symlink_to(secret if linked == "data" else secret / "set")
+
+    with pytest.raises(EngineError, match="leads out"):
+        list(tarstreams.data_files([file]))
+
+
+def verified(
+    path: Path, content: bytes, name: str = "set", within: Path | None = None
+) -> DataFile:
+    path.write_bytes(content)
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return DataFile(name, path, md5, len(content), within)
 
 
 def test_small_pieces_travel_in_blocks():
     sent: list[int] = []
-    blocks = list(archives.in_blocks([b"x" * 100] * 10_000, sent.append))
+    blocks = list(tarstreams.in_blocks([b"x" * 100] * 10_000, sent.append))
     assert sum(map(len, blocks)) == sum(sent) == 1_000_000
     assert len(blocks) == 4
 
@@ -338,6 +376,38 @@ def test_counters_are_read_from_either_version_of_control_groups():
     assert parse({}).cpu_s is None
 
 
+def test_counters_that_are_garbage_count_for_nothing():
+    digits = "9" * 5000
+    assert parse({"pids.current": "\N{SUPERSCRIPT TWO}"}).processes is None
+    assert parse({"cpuacct.usage": digits}).cpu_s is None
+    assert parse({"pids.events": f"max {digits}"}).refused_forks == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("4\t/build\n", 4096),
+        ("4\t/build", 4096),
+        ("", None),
+        ("\n", None),
+        ("/build\n", None),
+        ("-4\t/build\n", None),
+        ("\N{SUPERSCRIPT TWO}\t/build\n", None),
+        ("9" * 5000 + "\t/build\n", None),
+        ("4\t/build\n4\t/build\n", None),
+        ("4\t/other\n", None),
+        ('OCI runtime exec failed: exec: "du": not found in $PATH: unknown\r\n', None),
+    ],
+)
+def test_what_du_prints_is_a_size_or_garbage(text, used):
+    assert sizes(text, ["/build"]) == used
+
+
+def test_the_sizes_of_all_places_count_together():
+    assert sizes("4\t/build\n8\t/src\n", ["/build", "/src"]) == 12 * 1024
+    assert sizes("4\t/build\n", ["/build", "/src"]) is None
+
+
 # Owners
 
 
@@ -394,13 +464,40 @@ def test_the_context_is_what_dockerignore_leaves(tmp_path):
     assert {"Dockerfile", "image", "image/tool"} <= set(names)
 
 
+@pytest.mark.parametrize("name", [".dockerignore", "Dockerfile"])
+def test_what_says_how_to_build_is_not_read_from_outside_the_project(name, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "secret").write_text("secret\n")
+    (project / name).symlink_to("../secret")
+
+    with pytest.raises(ImageError, match=f"`{name}` cannot be read: a link leads out"):
+        context.read_text(project, name)
+
+
+def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp_path):
+    project = tmp_path / "project"
+    (project / "dir").mkdir(parents=True)
+    (project / "dir/file").write_text("mine")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("not mine")
+    names = context.names(project, "Dockerfile")
+    (project / "dir/file").unlink()
+    (project / "dir").rmdir()
+    (project / "dir").symlink_to("../other")
+
+    for read in (context.checksums, context.archive):
+        with pytest.raises(OSError, match="leads out"):
+            read(project, names)
+
+
 def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_path):
     (tmp_path / "Dockerfile").write_text("FROM x\n")
     file = tmp_path / "run.sh"
     file.write_text("1")
 
     def checksum() -> str:
-        return context.checksums(tmp_path, context.names(tmp_path, "Dockerfile"))
+        return context.checksum(tmp_path, context.names(tmp_path, "Dockerfile"))
 
     first = checksum()
     os.utime(file, (1, 1))
@@ -447,6 +544,41 @@ def test_a_base_that_the_classic_builder_cannot_have_is_told_apart():
     log.end({"error": "pull access denied for nobody/nothing", "errorDetail": {}})
     assert log.base_missing
     assert "nobody/nothing" in log.failure
+
+
+def test_what_the_classic_builder_colours_hides_no_step():
+    log = ClassicLog()
+    log.add("\x1b[91m[WARNING]: Empty continuation line found in:\n    RUN a\n\x1b[0m")
+    log.add("Step 1/2 : FROM nobody/nothing\n\x1b[91mno\x1b[")
+    log.add("0m")
+    log.end({"error": "pull access denied for nobody/nothing"})
+    assert log.base_missing
+    assert log.tail[-2:] == ["Step 1/2 : FROM nobody/nothing", "no"]
+
+
+def test_the_step_of_rais_label_is_not_shown_and_not_counted():
+    log = ClassicLog()
+    told = [
+        "Step 1/3 : FROM debian",
+        "\n",
+        " ---> 123\n",
+        "Step 2/3 : RUN make",
+        "\n",
+        "Step 9/9 : LABEL rai.build=printed by make\n",
+        'Step 3/3 : LABEL rai.build={"key":"1"}',
+        "\n",
+        " ---> Running in 456\n",
+        " ---> 789\n",
+        "Successfully built 789\n",
+    ]
+
+    assert "".join(map(log.shown, told)).splitlines() == [
+        "Step 1/2 : FROM debian",
+        " ---> 123",
+        "Step 2/2 : RUN make",
+        "Step 9/9 : LABEL rai.build=printed by make",
+        "Successfully built 789",
+    ]
 
 
 def test_buildkits_failing_step_is_found():

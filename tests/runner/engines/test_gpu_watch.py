@@ -6,15 +6,21 @@ import threading
 
 import pytest
 
-from runner.engines import gpu
-from runner.events import CommandStarted, GpuGiven
-from runner.model import Gpu, GpuGrant, GpuState, GpuWay
+from runner.core import (
+    Gpu,
+    GpuGrant,
+    GpuState,
+    GpuWay,
+)
+from runner.core.events import CommandStarted, GpuGiven
+from runner.gpu import watch as watching
+from runner.gpu.watch import Watch
 
 GRANT = GpuGrant((Gpu("GPU-a", "X", 0),), (GpuWay.NODES,), "580.1")
 COMMAND = CommandStarted(0, "true")
 
 
-def told(watch: gpu.Watch) -> list:
+def told(watch: Watch) -> list:
     return list(watch.told(GpuWay.NODES, iter([COMMAND])))
 
 
@@ -25,7 +31,7 @@ def test_the_first_look_is_taken_while_the_run_is_set_up():
         looked.set()
         return tuple(GpuState(each.uuid, 345) for each in gpus)
 
-    watch = gpu.Watch(GRANT, look)
+    watch = Watch(GRANT, look)
     watch.begin()
     assert looked.wait(5)
     first, command, last = told(watch)
@@ -35,14 +41,14 @@ def test_the_first_look_is_taken_while_the_run_is_set_up():
 
 
 def test_a_gpu_that_never_answers_holds_no_run_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gpu, "LOOK_S", 0.05)
+    monkeypatch.setattr(watching, "LOOK_S", 0.05)
     over = threading.Event()
 
     def look(_: tuple[Gpu, ...]) -> tuple[GpuState, ...]:
         over.wait()
         return (GpuState("GPU-a", 345),)
 
-    first, _, last = told(gpu.Watch(GRANT, look))
+    first, _, last = told(Watch(GRANT, look))
     over.set()
     assert isinstance(first, GpuGiven)
     assert (first.use.before, last.use.after) == ((), ())

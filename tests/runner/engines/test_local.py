@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import shutil
@@ -15,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from runner.core import BuildSpec, DataFile, DataMount
+from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
-from runner.model import BuildSpec, DataFile, DataMount
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import RUN_ID, Subject, long_sleep, run
 
@@ -26,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 KINDS = ("bubblewrap", "unshare")
 NUMPY = "python -c 'import numpy, sys; print(numpy.ones(3).sum(), sys.prefix)'"
 USER = "4321"
+FIGURES = hashlib.md5(b"figures", usedforsecurity=False).hexdigest()
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
@@ -158,8 +161,26 @@ def test_data_that_only_root_may_read_is_given(subject: Subject, tmp_path: Path)
     file = tmp_path / "x"
     file.write_bytes(b"figures")
     file.chmod(0o600)
-    mount = DataMount("/data", (DataFile("x", file, "", 7),))
+    mount = DataMount("/data", (DataFile("x", file, FIGURES, 7),))
     assert run(subject, ["cat /data/x"], data=[mount]).stdout == b"figures"
+
+
+def test_a_data_file_of_the_project_is_given_as_it_was_verified(
+    subject: Subject, tmp_path: Path
+):
+    file = tmp_path / "project" / "x"
+    file.parent.mkdir()
+    file.write_bytes(b"figures")
+    verified = DataFile("x", file, FIGURES, 7, file.parent)
+    mount = DataMount("/data", (verified,))
+    assert run(subject, ["cat /data/x"], data=[mount]).stdout == b"figures"
+
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"figures")
+    file.unlink()
+    file.symlink_to(secret)
+    with pytest.raises(EngineError, match="leads out"):
+        run(subject, ["cat /data/x"], data=[mount])
 
 
 def leftovers(scratch: Path) -> list[str]:
@@ -180,9 +201,9 @@ def test_nothing_is_left_of_a_run(subject: Subject, scratch: Path):
 
 
 def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: Path):
-    from runner.cancel import Cancel
-    from runner.events import Output
-    from runner.model import Workspace
+    from runner.core import Workspace
+    from runner.core.cancel import Cancel
+    from runner.core.events import Output
     from tests.runner.engines.running import SOURCE, shell
     from tests.runner.engines.running import source as opener
 
@@ -229,8 +250,6 @@ def until(condition, seconds: float = 10.0) -> None:
 def test_a_sandbox_that_cannot_stand_is_an_error_of_the_engine(
     subject: Subject, tmp_path: Path
 ):
-    from runner.errors import EngineError
-
     file = tmp_path / "x"
     file.write_bytes(b"x")
     mount = DataMount("/usr/share/none/here", (DataFile("x", file, "", 1),))

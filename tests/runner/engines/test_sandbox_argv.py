@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from runner.core import (
+    DataFile,
+    DataMount,
+    Invocation,
+    Limits,
+    Profile,
+)
 from runner.engines.folders import Folders
 from runner.engines.launch import clean, joined, limited
 from runner.engines.local import bwrap, unshare
 from runner.engines.local.host import Host
 from runner.engines.local.layout import Gpus, Layout, layout
 from runner.engines.local.tools import redirected
-from runner.model import DataFile, DataMount, Invocation, Limits, Profile
 
 HOST = Host(
     folders=(Path("/usr"), Path("/root/py")),

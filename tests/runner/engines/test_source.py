@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.engines import source
-from runner.errors import EngineError
+from runner.archive import source
+from runner.core.errors import EngineError
 
 
 @pytest.fixture

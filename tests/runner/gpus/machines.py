@@ -8,8 +8,9 @@ recorded answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 QUERY = "--query-gpu="
 VERSION = """\
@@ -63,8 +64,7 @@ containerEdits:
 """
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Struct, frozen=True):
     """One GPU as nvidia-smi tells it; ``slices`` are MIG profiles and their UUIDs."""
 
     uuid: str
@@ -90,8 +90,7 @@ class Card:
         return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """A machine's files: texts, links and programs by path."""
 
     driver: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.gpus import absence
+from runner.gpu import absence
 
 COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", absence.TOOLS)
 OWN = ("/dev/nvidia0", "/dev/nvidia1")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from runner import nvidia
-from runner.errors import EngineError, UsageError
-from runner.gpus import choice, ways
-from runner.model import (
+from runner.core import (
     GpuRequest,
     GpuSituation,
     GpuState,
@@ -21,6 +17,8 @@ from runner.model import (
     Severity,
     WayTried,
 )
+from runner.core.errors import EngineError, UsageError
+from runner.gpu import access, choice, nvidia
 from tests.runner.gpus import machines
 
 ONE = "GPU-1b2c3d4e-0000-1111-2222-333344445555"
@@ -32,7 +30,7 @@ def situation(tmp_path):
 
     def of(machine):
         host = nvidia.host(machine.write(tmp_path))
-        return replace(ways.local(host), ways=(WayTried(GpuWay.NODES),))
+        return replace(access.local(host), ways=(WayTried(GpuWay.NODES),))
 
     return of
 
@@ -95,7 +93,7 @@ def test_the_least_disturbed_gpu_comes_first(tmp_path):
     root = machines.FOUR_GPUS.write(tmp_path)
     host = nvidia.host(root)
     states = nvidia.states(host.gpus, root)
-    found = choice.candidates(GpuRequest(count=1), ways.local(host, states))
+    found = choice.candidates(GpuRequest(count=1), access.local(host, states))
     assert [gpu.index for gpu in found] == [1, 3, 2, 0]
 
 
@@ -215,5 +213,5 @@ def test_gpus_of_an_engine_elsewhere_must_be_seen_before_one_is_chosen():
 
 
 def test_a_sandbox_on_another_system_has_no_gpu_and_says_why():
-    found = ways.local(HostGpus("macos", problem="macOS has no NVIDIA driver"))
+    found = access.local(HostGpus("macos", problem="macOS has no NVIDIA driver"))
     assert refused(GpuRequest(), found).startswith("macOS has no NVIDIA driver")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
-from runner import nvidia
+from runner.core import GpuSituation, GpuWay, WayTried
 from runner.doctor import Health, gpus
-from runner.gpus import ways
-from runner.model import GpuSituation, GpuWay, WayTried
+from runner.gpu import access, nvidia
 from tests.runner.gpus import machines
 from tests.runner.gpus.test_ways import DEBIAN_2010, DOCKER_283, UBUNTU_TOOLKIT
 
@@ -21,7 +19,7 @@ def examined(tmp_path):
     def examine(machine, engine):
         root = machine.write(tmp_path)
         host = nvidia.host(root)
-        engines = {"docker": ways.docker(engine, host), "local": ways.local(host)}
+        engines = {"docker": access.docker(engine, host), "local": access.local(host)}
         states = nvidia.states(host.gpus, root) if host.gpus else ()
         found = gpus.findings(host, states, engines)
         return {finding.subject: finding for finding in found}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner.gpus import driver
-from runner.model import Gpu
+from runner.core import Gpu
+from runner.gpu import driver
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
-from runner import nvidia, process
+from runner import process
+from runner.gpu import nvidia
 from tests.runner.gpus import machines
 
 MIB = 1 << 20
@@ -24,7 +25,7 @@ def test_a_machine_without_nvidia_hardware_is_left_in_peace(tmp_path):
 def test_neither_nvml_nor_yaml_is_loaded_where_there_is_no_gpu(tmp_path):
     machines.LAPTOP.write(tmp_path)
     code = (
-        "import sys, pathlib; from runner import nvidia;"
+        "import sys, pathlib; from runner.gpu import nvidia;"
         f"nvidia.host(pathlib.Path({str(tmp_path)!r}));"
         "print({'pynvml', 'yaml', 'ctypes', 'docker'} & set(sys.modules))"
     )

@@ -12,18 +12,18 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from runner import nvidia
-from runner.errors import BusyError, EngineError
-from runner.model import Gpu
-from runner.nvidia import locks
+from runner.core import Gpu
+from runner.core.errors import BusyError, EngineError
+from runner.gpu import nvidia
+from runner.gpu.nvidia import locks
 
 GPU = Gpu("GPU-1b2c3d4e-0000", "NVIDIA H200", 0)
 OTHER = Gpu("GPU-9f9f9f9f-0000", "NVIDIA H200", 1)
 NOBODY = 65534
 HOLD = """
 import sys, pathlib, subprocess
-from runner import nvidia
-from runner.model import Gpu
+from runner.gpu import nvidia
+from runner.core import Gpu
 uuid, folder, *child = sys.argv[1:]
 with nvidia.hold(Gpu(uuid, "NVIDIA H200", 0), "theirs", pathlib.Path(folder)):
     if child:

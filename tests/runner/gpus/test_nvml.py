@@ -6,29 +6,28 @@ import json
 import platform
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner import process
 from tests.runner.gpus import machines
 
 LOOK = """
-import sys, json, pathlib
-from dataclasses import asdict
-from runner import nvidia
-from runner.model import Gpu
+import sys, pathlib, msgspec
+from runner.gpu import nvidia
+from runner.core import Gpu
 root = pathlib.Path(sys.argv[1])
 facts = nvidia.host(root)
 gpus = facts.gpus
 gpus = [*gpus, *(Gpu(uuid, "", 0) for uuid in sys.argv[2:])]
 states = nvidia.states(gpus, root)
-print(json.dumps([asdict(facts), [asdict(state) for state in states]]))
+print(msgspec.json.encode([facts, states], enc_hook=str).decode())
 """
 IMPATIENT = """
 import atexit, os, threading
-from runner.nvidia import nvml
+from runner.gpu.nvidia import nvml
 nvml.ANSWER_S = 0.2
 hanging = lambda: threading.active_count() - 1
 atexit.register(lambda: hanging() == 1 or os._exit(3))

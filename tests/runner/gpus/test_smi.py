@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from runner.nvidia import smi
+from runner.gpu.nvidia import smi
 from tests.runner.gpus import machines
 
 OLD = 'Field "mig.mode.current" is not a valid field to query.\n'

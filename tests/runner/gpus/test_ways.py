@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
-from runner import nvidia
-from runner.gpus import ways
-from runner.model import DockerGpus, Gpu, GpuWay, HostGpus
+from runner.core import (
+    DockerGpus,
+    Gpu,
+    GpuWay,
+    HostGpus,
+)
+from runner.gpu import access, nvidia
 from tests.runner.gpus import machines
 
 DEBIAN_2010 = DockerGpus(
@@ -58,7 +61,7 @@ def why(situation, way):
 
 
 def test_with_the_toolkit_a_device_request_comes_first(facts):
-    situation = ways.docker(UBUNTU_TOOLKIT, facts(machines.WORKSTATION))
+    situation = access.docker(UBUNTU_TOOLKIT, facts(machines.WORKSTATION))
     assert situation.open == (GpuWay.REQUEST, GpuWay.NODES)
     assert situation.any
     assert situation.driver == "570.124.06"
@@ -66,30 +69,30 @@ def test_with_the_toolkit_a_device_request_comes_first(facts):
 
 
 def test_the_toolkits_hook_serves_a_request_without_a_registered_runtime(facts):
-    situation = ways.docker(DEBIAN_2010, facts(machines.WORKSTATION))
+    situation = access.docker(DEBIAN_2010, facts(machines.WORKSTATION))
     assert situation.open[0] is GpuWay.REQUEST
 
 
 def test_where_a_specification_alone_is_there_cdi_serves(facts):
-    situation = ways.docker(DOCKER_283, facts(machines.CDI_ONLY))
+    situation = access.docker(DOCKER_283, facts(machines.CDI_ONLY))
     assert situation.open == (GpuWay.CDI, GpuWay.NODES)
     assert "install nvidia-container-toolkit" in why(situation, GpuWay.REQUEST)
 
 
 def test_an_engine_that_tells_no_cdi_devices_reads_the_machines_own(facts):
     older = replace(DOCKER_283, api_version="1.48", version="28.0.4", cdi_devices=())
-    assert GpuWay.CDI in ways.docker(older, facts(machines.CDI_ONLY)).open
+    assert GpuWay.CDI in access.docker(older, facts(machines.CDI_ONLY)).open
 
 
 def test_a_specification_of_another_machines_gpus_is_no_way(facts):
     stale = replace(DOCKER_283, cdi_devices=("nvidia.com/gpu=GPU-00000000-aaaa",))
-    situation = ways.docker(stale, facts(machines.CDI_ONLY))
+    situation = access.docker(stale, facts(machines.CDI_ONLY))
     assert GpuWay.CDI not in situation.open
     assert "nvidia-ctk cdi generate" in why(situation, GpuWay.CDI)
 
 
 def test_with_neither_toolkit_nor_cdi_the_nodes_and_libraries_are_left(facts):
-    situation = ways.docker(DEBIAN_2010, facts(machines.MICROVM))
+    situation = access.docker(DEBIAN_2010, facts(machines.MICROVM))
     assert situation.open == (GpuWay.NODES,)
     assert why(situation, GpuWay.CDI) == "Docker has CDI since version 25"
     assert [gpu.name for gpu in situation.gpus] == ["NVIDIA H200"]
@@ -97,7 +100,9 @@ def test_with_neither_toolkit_nor_cdi_the_nodes_and_libraries_are_left(facts):
 
 def test_the_nodes_are_no_way_while_unified_memory_has_none(facts):
     nodes = ("nvidia0", "nvidiactl")
-    situation = ways.docker(DEBIAN_2010, facts(replace(machines.MICROVM, nodes=nodes)))
+    situation = access.docker(
+        DEBIAN_2010, facts(replace(machines.MICROVM, nodes=nodes))
+    )
     assert not situation.any
     assert "nvidia-modprobe -u -c 0" in situation.problem
 
@@ -106,26 +111,26 @@ def test_without_libcuda_the_nodes_lead_nowhere(facts, tmp_path):
     facts(machines.MICROVM)
     for file in (tmp_path / machines.MICROVM.libraries).glob("libcuda.*"):
         file.unlink()
-    situation = ways.local(nvidia.host(tmp_path))
+    situation = access.local(nvidia.host(tmp_path))
     assert not situation.any
     assert "libcuda.so.1 is not found" in situation.problem
 
 
 def test_a_slice_whose_device_files_nobody_tells_is_given_by_the_toolkit_only(facts):
     host = facts(machines.SLICED)
-    assert not ways.local(host).any
-    assert ways.docker(UBUNTU_TOOLKIT, host).open == (GpuWay.REQUEST,)
+    assert not access.local(host).any
+    assert access.docker(UBUNTU_TOOLKIT, host).open == (GpuWay.REQUEST,)
 
 
 def test_a_machine_without_a_gpu_says_so_whatever_the_engine_has(facts):
-    situation = ways.docker(UBUNTU_TOOLKIT, facts(machines.LAPTOP))
+    situation = access.docker(UBUNTU_TOOLKIT, facts(machines.LAPTOP))
     assert not situation.any
     assert situation.problem == "this machine has no NVIDIA GPU"
 
 
 def test_an_engine_elsewhere_with_the_toolkit_may_have_gpus_nobody_here_knows():
     there = replace(UBUNTU_TOOLKIT, here=False)
-    situation = ways.docker(there, HostGpus("macos", problem="no NVIDIA driver"))
+    situation = access.docker(there, HostGpus("macos", problem="no NVIDIA driver"))
     assert situation.open == (GpuWay.REQUEST,)
     assert situation.gpus is None
     assert situation.any
@@ -139,47 +144,47 @@ def test_elsewhere_cdi_that_is_on_and_cannot_be_asked_for_its_devices_may_serve(
     telling = replace(silent, api_version="1.51")
     laptop = HostGpus("linux", problem="this machine has no NVIDIA GPU")
 
-    assert ways.docker(silent, laptop).open == (GpuWay.CDI,)
-    assert ways.docker(silent, laptop).gpus is None
-    assert ways.docker(telling, laptop).open == ()
-    assert ways.docker(replace(silent, cdi_folders=()), laptop).open == ()
+    assert access.docker(silent, laptop).open == (GpuWay.CDI,)
+    assert access.docker(silent, laptop).gpus is None
+    assert access.docker(telling, laptop).open == ()
+    assert access.docker(replace(silent, cdi_folders=()), laptop).open == ()
 
 
 def test_an_engine_elsewhere_without_any_way_says_what_to_install_there(facts):
     there = replace(DEBIAN_2010, here=False)
-    situation = ways.docker(there, facts(machines.WORKSTATION))
+    situation = access.docker(there, facts(machines.WORKSTATION))
     assert (situation.any, situation.gpus) == (False, ())
     assert situation.hint.startswith("there: install nvidia-container-toolkit")
     assert "elsewhere" in why(situation, GpuWay.NODES)
 
 
 def test_under_wsl_docker_desktop_serves_requests_for_the_gpus_seen_here(tmp_path):
-    situation = ways.docker(DESKTOP, nvidia.host(machines.wsl(tmp_path)))
+    situation = access.docker(DESKTOP, nvidia.host(machines.wsl(tmp_path)))
     assert situation.open == (GpuWay.REQUEST,)
     assert [gpu.uuid for gpu in situation.gpus] == [machines.RTX.uuid]
 
 
 def test_under_windows_only_a_container_can_see_the_gpus():
-    situation = ways.docker(DESKTOP, HostGpus("windows", problem="..."))
+    situation = access.docker(DESKTOP, HostGpus("windows", problem="..."))
     assert (situation.open, situation.gpus) == ((GpuWay.REQUEST,), None)
 
 
 @pytest.mark.parametrize("system", ["linux", "macos"])
 def test_elsewhere_docker_desktop_has_no_gpu(system):
-    situation = ways.docker(DESKTOP, HostGpus(system, gpus=(Gpu("GPU-1", "x", 0),)))
+    situation = access.docker(DESKTOP, HostGpus(system, gpus=(Gpu("GPU-1", "x", 0),)))
     assert not situation.any
     assert situation.problem == "Docker Desktop has no NVIDIA GPU here"
 
 
 def test_podman_is_given_nodes_before_5_4_and_cdi_since(facts):
     host = facts(machines.CDI_ONLY)
-    assert ways.docker(PODMAN_43, host).open == (GpuWay.NODES,)
+    assert access.docker(PODMAN_43, host).open == (GpuWay.NODES,)
     newer = replace(PODMAN_43, version="5.4.2")
-    assert ways.docker(newer, host).open == (GpuWay.CDI, GpuWay.NODES)
+    assert access.docker(newer, host).open == (GpuWay.CDI, GpuWay.NODES)
 
 
 def test_a_sandbox_has_the_nodes_alone(facts):
-    situation = ways.local(facts(machines.MICROVM))
+    situation = access.local(facts(machines.MICROVM))
     assert situation.open == (GpuWay.NODES,)
     assert situation.gpus[0].nodes == ("/dev/nvidia0",)
 
@@ -187,7 +192,7 @@ def test_a_sandbox_has_the_nodes_alone(facts):
 def test_every_way_that_is_not_there_says_why(facts):
     there = replace(DEBIAN_2010, here=False)
     for engine in (DEBIAN_2010, UBUNTU_TOOLKIT, DOCKER_283, DESKTOP, PODMAN_43, there):
-        situation = ways.docker(engine, facts(machines.LAPTOP))
+        situation = access.docker(engine, facts(machines.LAPTOP))
         assert [tried.way for tried in situation.ways] == list(GpuWay)
         assert situation.problem
 
@@ -195,12 +200,12 @@ def test_every_way_that_is_not_there_says_why(facts):
 def test_cdi_names_a_gpu_by_uuid_before_its_number():
     gpus = (Gpu("GPU-a", "x", 0), Gpu("GPU-b", "x", 1))
     names = ("nvidia.com/gpu=0", "nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
-    assert ways.cdi_names(gpus, names) == ("nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
-    assert ways.cdi_names((*gpus, Gpu("GPU-c", "x", 2)), names) is None
+    assert access.cdi_names(gpus, names) == ("nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
+    assert access.cdi_names((*gpus, Gpu("GPU-c", "x", 2)), names) is None
 
 
 def test_a_slice_never_takes_the_cdi_name_of_its_whole_gpu():
     part = Gpu("MIG-a", "x", 0, parent="GPU-a")
-    assert ways.cdi_names((part,), ("nvidia.com/gpu=0",)) is None
+    assert access.cdi_names((part,), ("nvidia.com/gpu=0",)) is None
     named = ("nvidia.com/gpu=0", "nvidia.com/gpu=MIG-a")
-    assert ways.cdi_names((part,), named) == ("nvidia.com/gpu=MIG-a",)
+    assert access.cdi_names((part,), named) == ("nvidia.com/gpu=MIG-a",)

@@ -10,10 +10,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner import image
-from runner.cancel import Cancel
+from runner import images
+from runner.core import BuildImage, BuildSpec, ImageAction
+from runner.core.cancel import Cancel
 from runner.engines.docker import DockerEngine
-from runner.model import BuildImage, BuildSpec, ImageAction
 from tests.conftest import REQUIRED
 from tests.runner.engines.running import Result, Subject, run
 
@@ -41,7 +41,7 @@ def built(engine: DockerEngine) -> Callable[..., str]:
     def build(target: str, **args: str) -> str:
         wanted = BuildImage(target=target, args=tuple(sorted(args.items())))
         spec = BuildSpec("rai_build.yml", build_image=wanted)
-        plan = image.plan(spec, engine.image_facts(ROOT, spec))
+        plan = images.plan(spec, engine.image_facts(ROOT, spec))
         if plan.action is ImageAction.BUILD and target != "cpu":
             need_packages()
         for _ in engine.prepare(plan, ROOT, Cancel()):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from runner.engines.docker import context
+from runner.engines.docker.images import context
 from tests.runner.images.conftest import ROOT
 
 REQUIREMENTS = sorted((ROOT / "image" / "requirements").glob("*.txt"))

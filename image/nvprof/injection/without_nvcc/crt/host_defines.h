@@ -1,5 +1,5 @@
-// NVIDIA's wheels of CUDA 12 come without the compiler and its headers, of which CUPTI's own
-// include this one, for words that mark what nvcc has built in and mean nothing elsewhere.
+// NVIDIA's wheels of CUDA 12 lack nvcc's headers. CUPTI's headers include this one for macros that
+// mark nvcc's built-in types, which other compilers can ignore.
 #pragma once
 
 #define __device_builtin__

@@ -1,0 +1,59 @@
+"""The archives of a run: a project folder going in, a build folder coming back.
+
+``survey`` and ``pack`` make the first, ``BuildWriter`` keeps the second as an engine
+sends it. ``open_tar``, ``files`` and ``unpack`` read either, and trust neither.
+"""
+
+from runner.archive.build import BuildWriter
+from runner.archive.caps import (
+    BUILD,
+    UPLOAD,
+    Caps,
+    build_caps,
+)
+from runner.archive.contents import (
+    Kind,
+    LeftOut,
+    Member,
+    Survey,
+    survey,
+)
+from runner.archive.project import (
+    FolderProject,
+    Project,
+    SealedProject,
+    read_parcel,
+)
+from runner.archive.read import (
+    Unpacked,
+    files,
+    folder_beside,
+    open_tar,
+    taken,
+    unpack,
+)
+from runner.archive.write import pack
+
+__all__ = [
+    "BUILD",
+    "UPLOAD",
+    "BuildWriter",
+    "Caps",
+    "FolderProject",
+    "Kind",
+    "LeftOut",
+    "Member",
+    "Project",
+    "SealedProject",
+    "Survey",
+    "Unpacked",
+    "build_caps",
+    "files",
+    "folder_beside",
+    "open_tar",
+    "pack",
+    "read_parcel",
+    "survey",
+    "taken",
+    "unpack",
+]

@@ -1,0 +1,142 @@
+"""Data files by name and checksum: found on this machine, else downloaded."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Generator, Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from runner import files
+from runner.archive.datafiles.failed import FailedError
+from runner.core import DataFile, DataMount, DataResource
+from runner.core.events import (
+    DataMissing,
+    DataReady,
+    Event,
+    Progress,
+    Warned,
+)
+
+if TYPE_CHECKING:
+    from runner.archive.datafiles.download import Downloads
+
+
+class DataPlaces(Struct, frozen=True):
+    """Where to look: $RAI_DATA_DIR, the project (its ``data/``), the user's cache."""
+
+    data_dir: Path | None
+    project: Path
+    cache: Path
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that people fill, in the order in which they are looked into."""
+        own = (self.data_dir,) if self.data_dir else ()
+        return (*own, self.project / "data")
+
+    def kept(self, resource: DataResource) -> Path:
+        """Name the place in the cache: by checksum, or else by address."""
+        address = hashlib.sha256(resource.url.encode()).hexdigest()[:32]
+        key = resource.md5.lower() if resource.md5 else f"url-{address}"
+        return self.cache / key / resource.file_name
+
+    def candidates(self, resource: DataResource) -> Iterator[tuple[Path, Path | None]]:
+        """Name every place where the file may lie, and what no link may lead out of.
+
+        That is the project, whoever wrote it; the other folders are the user's own.
+        """
+        name, folder_name = resource.file_name, PurePosixPath(resource.directory).name
+        for folder in self.folders:
+            within = None if folder == self.data_dir else self.project.absolute()
+            yield folder / name, within
+            yield folder / folder_name / name, within
+        yield self.kept(resource), None
+
+
+def resolve(
+    resources: tuple[DataResource, ...], places: DataPlaces, *, download: bool = True
+) -> Generator[Event, None, tuple[DataMount, ...]]:
+    """Find or download each file; return the mounts, one a directory.
+
+    Yields DataReady or DataMissing for each resource, Warned, and Progress while it
+    downloads. A file that cannot be had is an event, never an exception.
+    """
+    search = _Search(places, download)
+    mounts: dict[str, list[DataFile]] = {}
+    for resource in resources:
+        file = yield from search.one(resource)
+        if file is not None:
+            mounts.setdefault(resource.directory, []).append(file)
+    return tuple(DataMount(folder, tuple(files)) for folder, files in mounts.items())
+
+
+class _Search:
+    def __init__(self, places: DataPlaces, download: bool) -> None:
+        self.places = places
+        self.download = download
+
+    @cached_property
+    def downloads(self) -> Downloads:
+        # What speaks HTTP takes a while to load, and most files are found here.
+        from runner.archive.datafiles.download import Downloads
+
+        return Downloads()
+
+    def one(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
+        name, folder = resource.file_name, resource.directory
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            yield DataMissing(name, folder, f"{name!r} is not the name of a file")
+            return None
+        if file := (yield from self._here(resource)):
+            yield DataReady(name, folder, str(file.path))
+            return file
+        try:
+            file = yield from self._fetched(resource)
+        except FailedError as error:
+            looked = ", ".join(map(str, (*self.places.folders, self.places.cache)))
+            yield DataMissing(name, folder, f"it is not in {looked}, and {error}")
+            return None
+        yield DataReady(name, folder, resource.url)
+        return file
+
+    def _here(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
+        for path, within in self.places.candidates(resource):
+            if not path.is_file():
+                continue
+            try:
+                file = _measured(path.absolute(), within)
+            except OSError as error:
+                yield Warned(_cannot_read(path, error))
+                continue
+            if not resource.md5:
+                yield Warned(f"{path} is taken for {resource.url} unchecked: no md5")
+                return file
+            if file.md5 == resource.md5.lower():
+                return file
+            yield Warned(f"{path} is passed over: its md5 is not {resource.md5}")
+        return None
+
+    def _fetched(self, resource: DataResource) -> Generator[Progress, None, DataFile]:
+        if not self.download:
+            raise FailedError("downloads are switched off")
+        path = self.places.kept(resource)
+        yield from self.downloads.fetch(resource.url, path, resource.md5)
+        return _measured(path.absolute())
+
+
+def _measured(path: Path, within: Path | None = None) -> DataFile:
+    with files.opened(path, within) as file:
+        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+        return DataFile(path.name, path, md5.hexdigest(), file.tell(), within)
+
+
+def _cannot_read(path: Path, error: OSError) -> str:
+    text = f"{path} cannot be read: {error.strerror}"
+    if error.errno == errno.EXDEV:
+        return f"{text}; RAI_DATA_DIR may name the folder that it leads to"
+    return text

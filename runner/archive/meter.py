@@ -1,0 +1,98 @@
+"""Count what a tar stream holds as it passes, and stop it over a ceiling."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+
+from runner.archive.caps import Caps
+
+BLOCK = tarfile.BLOCKSIZE
+METADATA_BYTES = 1 << 20
+"""More than a long name needs; a reader holds it in memory."""
+
+_EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+_METADATA = (*_EXTENDED, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+# Records that override the size in a member's header.
+_RESIZES = re.compile(rb"(?:^|\n)\d+ (?:size|GNU\.sparse[^=]*)=")
+
+
+class DamagedError(ValueError):
+    """The stream is not a tar archive, or readers could disagree about it."""
+
+
+class OverCapsError(ValueError):
+    """The stream exceeds a ceiling."""
+
+
+class Meter:
+    """Follow a stream in chunks of any size; count bytes, whatever headers claim."""
+
+    def __init__(self, caps: Caps) -> None:
+        self.raw_bytes = 0
+        self.members = 0
+        self._caps = caps
+        self._ended = False
+        self._head = bytearray()
+        self._data_left = 0
+        self._extended: bytearray | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the stream may end here."""
+        return self._ended or not (self._head or self._data_left)
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the next piece."""
+        self.raw_bytes += len(chunk)
+        if self.raw_bytes > self._caps.total_bytes:
+            raise OverCapsError(f"holds more than {self._caps.total_bytes:,} bytes")
+        at = 0
+        while at < len(chunk) and not self._ended:
+            at += self._data(chunk, at) if self._data_left else self._start(chunk, at)
+
+    def _data(self, chunk: bytes, at: int) -> int:
+        step = min(self._data_left, len(chunk) - at)
+        if self._extended is not None:
+            self._extended += chunk[at : at + step]
+        self._data_left -= step
+        if self._extended is not None and not self._data_left:
+            if _RESIZES.search(self._extended):
+                raise DamagedError("has a member of two sizes")
+            self._extended = None
+        return step
+
+    def _start(self, chunk: bytes, at: int) -> int:
+        piece = chunk[at : at + BLOCK - len(self._head)]
+        self._head += piece
+        if len(self._head) == BLOCK:
+            self._ended = not any(self._head)
+            if not self._ended:
+                self._member(bytes(self._head))
+            self._head.clear()
+        return len(piece)
+
+    def _member(self, head: bytes) -> None:
+        try:
+            info = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+        except tarfile.TarError as error:
+            raise DamagedError("is not a tar archive, or damaged") from error
+        if info.size < 0 or info.type == tarfile.GNUTYPE_SPARSE:
+            raise DamagedError(f"has a member of unclear size, {info.name!r}")
+        if info.type in _METADATA:
+            self._metadata(info)
+            return
+        self.members += 1
+        if self.members > self._caps.members:
+            raise OverCapsError(f"holds more than {self._caps.members:,} members")
+        # Readers of tar ignore the size of links, folders and devices.
+        if info.isreg() or info.type not in tarfile.SUPPORTED_TYPES:
+            if info.size > self._caps.file_bytes:
+                raise OverCapsError(f"has too large a file, {info.name!r}")
+            self._data_left = info.size + -info.size % BLOCK
+
+    def _metadata(self, info: tarfile.TarInfo) -> None:
+        if info.size > METADATA_BYTES:
+            raise OverCapsError("has a name without end")
+        self._data_left = info.size + -info.size % BLOCK
+        self._extended = bytearray() if info.type in _EXTENDED else None

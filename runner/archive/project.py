@@ -1,0 +1,157 @@
+"""The project of a run: a folder that is packed, or a parcel that was sealed before."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+from typing import Protocol
+
+from runner import files, git
+from runner.archive.caps import UPLOAD
+from runner.archive.contents import survey
+from runner.archive.read import CHUNK, open_tar, unpack
+from runner.archive.write import pack
+from runner.core import Archive, GitState, Severity
+from runner.core import events as ev
+from runner.core.errors import UsageError
+from runner.core.parcel import Parcel, from_json
+
+LONGEST_PARCEL = 4 << 20
+LONGEST_HEADERS = 16 << 10
+"""More than the headers and padding of one member take."""
+
+
+class Project(Protocol):
+    """A project on its way into a run: opened, packed, and closed after the run.
+
+    ``folder`` holds its files on this machine while it is open: images are built from
+    there and data files are looked for there.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """The project's files on this machine."""
+        ...
+
+    def git(self) -> GitState | None:
+        """Return the project's commit, None where there is none."""
+        ...
+
+    def open(self, into: Path) -> None:
+        """Make ``folder`` ready; the archive will be written to ``into``."""
+        ...
+
+    def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
+        """Write the project's archive to ``into`` and return its facts."""
+        ...
+
+    def close(self) -> None:
+        """Remove what ``pack`` made beside the archive."""
+        ...
+
+
+class FolderProject:
+    """A folder of this machine, packed as it is now."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def git(self) -> GitState | None:
+        """Return the folder's commit, None outside a repository."""
+        return git.state(self.folder)
+
+    def open(self, into: Path) -> None:
+        """Use the user's folder as it is."""
+
+    def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
+        """Pack what the ignore rules leave; yields Warned and Progress."""
+        found = survey(self.folder)
+        for problem in found.problems:
+            if problem.severity is Severity.WARNING:
+                where = f"{problem.place}: " if problem.place else ""
+                yield ev.Warned(where + problem.finding)
+        return (yield from pack(found, into))
+
+    def close(self) -> None:
+        """Leave the user's folder as it is."""
+
+
+class SealedProject:
+    """A project packed before: the very bytes that ``parcel`` names by checksum.
+
+    ``scratch`` is a folder that does not exist yet; the project is unpacked there for
+    as long as the run lasts.
+    """
+
+    def __init__(self, archive: Path, parcel: Parcel, scratch: Path) -> None:
+        self._archive = archive
+        self._parcel = parcel
+        self.folder = scratch
+        self._packed: Archive | None = None
+
+    def git(self) -> GitState | None:
+        """Return the commit that the client had."""
+        return self._parcel.git
+
+    def open(self, into: Path) -> None:
+        """Copy the archive to ``into``, check the copy, and unpack it.
+
+        Raises:
+            UsageError: its content is not what the parcel says.
+        """
+        part = files.aside(into)
+        try:
+            shutil.copyfile(self._archive, part)
+            sha256, raw_bytes = _checksum(part)
+            if sha256 != self._parcel.sha256:
+                text = f"{self._archive} is not the project that its parcel names"
+                raise UsageError(f"{text}: its checksum is {sha256}")
+            members = unpack(part, self.folder, UPLOAD).members
+            part.replace(into)
+        except OSError as error:
+            raise UsageError(f"{self._archive}: {error.strerror}") from error
+        finally:
+            part.unlink(missing_ok=True)
+        size = into.stat().st_size
+        self._packed = Archive(into, sha256, size, raw_bytes, members)
+
+    def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
+        """Return the archive's facts; ``open`` made it."""
+        if self._packed is None:
+            self.open(into)
+        assert self._packed
+        yield ev.Progress("pack", self._packed.raw_bytes, self._packed.raw_bytes)
+        return self._packed
+
+    def close(self) -> None:
+        """Remove the unpacked project."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def read_parcel(path: Path) -> Parcel:
+    """Read a parcel's file; UsageError where it is absent, too large or damaged."""
+    try:
+        return from_json(files.read_below(path.parent, path.name, LONGEST_PARCEL))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not a parcel: {error}") from error
+
+
+def _checksum(archive: Path) -> tuple[str, int]:
+    """Return the SHA-256 and the size of an archive's tar stream.
+
+    Raises:
+        UsageError: it is damaged, or larger than a project may be.
+    """
+    digest, size = hashlib.sha256(), 0
+    most = UPLOAD.total_bytes + UPLOAD.members * LONGEST_HEADERS
+    with open_tar(archive) as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            if size > most:
+                raise UsageError(f"{archive} holds more than a project may")
+    return digest.hexdigest(), size

@@ -1,0 +1,204 @@
+"""Read archives, which may be hostile."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+import zstandard
+from msgspec import Struct
+
+from runner.archive.caps import BUILD, Caps
+from runner.archive.meter import Meter, OverCapsError
+from runner.archive.tree import (
+    HostileNameError,
+    Place,
+    Tree,
+    inside,
+    leaves,
+)
+from runner.core.errors import NotAllowedError, RaiError, UsageError
+
+CHUNK = 1 << 20
+LONGEST_TARGET = 4095
+
+# What tarfile raises for damaged input; a chain of long names recurses.
+_DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
+
+
+class Unpacked(Struct, frozen=True):
+    """What was unpacked; ``left_out`` holds the rest, with reasons."""
+
+    members: int
+    total_bytes: int
+    left_out: tuple[str, ...] = ()
+
+
+def open_tar(archive: Path) -> BinaryIO:
+    """Open the uncompressed tar stream of an archive; the caller closes it."""
+    reader = zstandard.ZstdDecompressor().stream_reader(
+        archive.open("rb"), read_size=CHUNK, read_across_frames=True, closefd=True
+    )
+    return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
+
+
+def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unpacked:
+    """Unpack into a new folder; ``root`` (e.g. "build") is taken off each name.
+
+    Devices, pipes and links out of the folder are left out. Raise NotAllowedError, and
+    make no folder, for anything else that is hostile: absolute names, ``..``, names
+    that differ only by case, more than the ceilings. Raise UsageError if ``into`` is
+    taken.
+    """
+    if taken(into):
+        raise UsageError(f"{into} exists already; name a new folder, or an empty one")
+    fresh = folder_beside(into)
+    try:
+        with _members(archive, caps) as (tar, meter):
+            unpacking = _Unpacking(str(fresh), root)
+            for info in tar:
+                unpacking.add(tar, info)
+            unpacking.link_all()
+        fresh.chmod(0o755)
+        fresh.rename(into)
+    except OSError as error:
+        raise RaiError(f"{archive} cannot be unpacked: {error}") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
+
+
+def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
+    """Return the sizes of an archive's files, by their names without ``root``."""
+    with _members(archive, caps) as (tar, _):
+        return {inside(info.name, root): info.size for info in tar if info.isfile()}
+
+
+def taken(into: Path) -> bool:
+    """Whether an unpacked folder would replace something."""
+    empty = into.is_dir() and not into.is_symlink() and not any(into.iterdir())
+    return os.path.lexists(into) and not empty
+
+
+def folder_beside(into: Path) -> Path:
+    """Make a temporary folder beside ``into``; raise UsageError if that fails."""
+    try:
+        into.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
+    except OSError as error:
+        raise UsageError(f"{into} cannot be made: {error.strerror}") from error
+
+
+class _Metered(io.RawIOBase):
+    """A stream that a meter reads too."""
+
+    def __init__(self, stream: BinaryIO, meter: Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    def read(self, size: int = -1) -> bytes:
+        chunk = self._stream.read(size)
+        self._meter.feed(chunk)
+        return chunk
+
+
+@contextmanager
+def _members(archive: Path, caps: Caps) -> Iterator[tuple[tarfile.TarFile, Meter]]:
+    meter = Meter(caps)
+    try:
+        with (
+            open_tar(archive) as stream,
+            tarfile.open(
+                fileobj=cast(IO[bytes], _Metered(stream, meter)),
+                mode="r|",
+                bufsize=CHUNK,
+                encoding="utf-8",
+                errors="surrogateescape",
+            ) as tar,
+        ):
+            yield tar, meter
+    except (OverCapsError, HostileNameError) as error:
+        raise NotAllowedError(f"{archive} is refused: {error}") from error
+    except _DAMAGED as error:
+        raise RaiError(f"{archive} cannot be read: {error}") from error
+
+
+class _Unpacking:
+    """Write members below a new folder.
+
+    Symbolic links are made last, and only those that stay inside, so that no file is
+    written through one.
+    """
+
+    def __init__(self, folder: str, root: str) -> None:
+        self.folder, self.root = folder, root
+        self.tree = Tree()
+        self.links: dict[str, str] = {}
+        self.left_out: list[str] = []
+        self.kept = 0
+
+    def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+        """Write one member, or note that it is left out."""
+        name = inside(info.name, self.root)
+        if name == "":
+            if not info.isdir():
+                raise HostileNameError(
+                    f"{info.name!r} stands in the folder's own place"
+                )
+        elif info.isdir():
+            self.tree.claim(name, Place.FOLDER)
+            Path(self.folder, name).mkdir(parents=True, exist_ok=True)
+            self.kept += 1
+        elif info.isfile():
+            self._file(tar, info, name)
+        elif info.issym():
+            self.tree.claim(name, Place.LINK)
+            self.links[name] = info.linkname
+        elif info.islnk():
+            self._hard_link(info, name)
+        else:
+            self.left_out.append(f"{name!r} is a device or a pipe")
+
+    def link_all(self) -> None:
+        """Make the symbolic links that stay inside."""
+        for name, target in self.links.items():
+            if not target or "\0" in target or len(target) > LONGEST_TARGET:
+                self.left_out.append(f"{name!r} is a link to nothing")
+            elif leaves(name, self.links):
+                self.left_out.append(
+                    f"{name!r} is a link out of the folder, {target!r}"
+                )
+            else:
+                self._path(name).symlink_to(target)
+                self.kept += 1
+
+    def _file(self, tar: tarfile.TarFile, info: tarfile.TarInfo, name: str) -> None:
+        self.tree.claim(name, Place.FILE)
+        source = tar.extractfile(info)
+        if source is None:
+            raise tarfile.ReadError(f"{name!r} has no content")
+        mode = 0o755 if info.mode & 0o100 else 0o644
+        file = os.open(self._path(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with source, os.fdopen(file, "wb") as out:
+            shutil.copyfileobj(source, out, CHUNK)
+        self.kept += 1
+
+    def _hard_link(self, info: tarfile.TarInfo, name: str) -> None:
+        original = inside(info.linkname, self.root)
+        if self.tree.at(original) is not Place.FILE:
+            self.left_out.append(f"{name!r} is a hard link to {info.linkname!r}")
+            return
+        self.tree.claim(name, Place.FILE)
+        os.link(Path(self.folder, original), self._path(name))
+        self.kept += 1
+
+    def _path(self, name: str) -> Path:
+        path = Path(self.folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path

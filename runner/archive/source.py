@@ -1,0 +1,182 @@
+"""A job's folders without a container: the project's tar in, the build's out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from runner.core.errors import EngineError
+
+CHUNK_BYTES = 1 << 20
+
+Owner = tuple[int, int]
+
+
+def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
+    """Write an uncompressed tar stream's members below an empty folder.
+
+    Nothing lands outside it, and no device or set-uid file is made. With ``owner`` (for
+    root only) all of it, the folder too, belongs to that user and group. Raises
+    EngineError where the archive is broken or means harm.
+    """
+    links: list[tarfile.TarInfo] = []
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            for member in tar:
+                # Made last: a link may point anywhere, as nothing is written through
+                # it, and until then no path in the folder leads out of it.
+                if member.issym():
+                    links.append(member)
+                else:
+                    _write(tar, member, folder)
+        for member in links:
+            _link(folder, member)
+    except (tarfile.TarError, OSError) as error:
+        raise EngineError(f"the project cannot be unpacked: {error}") from error
+    if owner is not None:
+        give(folder, owner)
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    path = _inside(folder, member.name)
+    if member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if member.islnk():
+        path.hardlink_to(_inside(folder, member.linkname))
+    elif (content := tar.extractfile(member)) is not None:
+        with path.open("wb") as file:
+            shutil.copyfileobj(content, file, CHUNK_BYTES)
+        path.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
+        os.utime(path, (member.mtime, member.mtime))
+    else:
+        raise EngineError(f"the project cannot be unpacked: {member.name} is no file")
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Give a member's path; a leading slash is dropped, a way out is refused."""
+    if ".." in PurePosixPath(name).parts:
+        raise EngineError(f"the project cannot be unpacked: {name} leaves it")
+    return folder / name.lstrip("/")
+
+
+def _link(folder: Path, member: tarfile.TarInfo) -> None:
+    path = _inside(folder, member.name)
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise EngineError(f"the project cannot be unpacked: {member.name} leaves it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(member.linkname)
+
+
+def give(folder: Path, owner: Owner) -> None:
+    """Make a folder and all below it belong to a user and a group; for root only."""
+    os.chown(folder, *owner)
+    for parent, folders, files in os.walk(folder):
+        for name in folders + files:
+            os.chown(Path(parent, name), *owner, follow_symlinks=False)
+
+
+def pack(folder: Path, root: str) -> Iterator[bytes]:
+    """Give a folder as pieces of an uncompressed tar stream, names below ``root``.
+
+    Folders, files, symbolic and hard links are kept, with their modes; sockets, devices
+    and pipes are not. Nothing may write to the folder meanwhile.
+    """
+    linked: dict[tuple[int, int], str] = {}
+    for path, info in _entries(folder):
+        name = str(Path(root, path.relative_to(folder)))
+        member = _member(path, name, info, linked)
+        if member is None:
+            continue
+        yield member.tobuf(tarfile.PAX_FORMAT)
+        if member.isreg():
+            yield from _content(path, member.size)
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Give a folder and all below it, sorted, having made every folder readable."""
+    info = folder.lstat()
+    yield folder, info
+    _open_up(folder, info)
+    for path in sorted(folder.iterdir()):
+        info = path.lstat()
+        if stat.S_ISDIR(info.st_mode):
+            yield from _entries(path)
+        else:
+            yield path, info
+
+
+def _open_up(path: Path, info: os.stat_result) -> None:
+    """Let its owner read a folder or file whose mode a command took away."""
+    wanted = stat.S_IRWXU if stat.S_ISDIR(info.st_mode) else stat.S_IRUSR
+    if info.st_mode & wanted != wanted:
+        path.chmod(stat.S_IMODE(info.st_mode) | wanted)
+
+
+def _member(
+    path: Path, name: str, info: os.stat_result, linked: dict[tuple[int, int], str]
+) -> tarfile.TarInfo | None:
+    member = tarfile.TarInfo(name)
+    member.mode, member.mtime = stat.S_IMODE(info.st_mode), int(info.st_mtime)
+    if stat.S_ISDIR(info.st_mode):
+        member.type = tarfile.DIRTYPE
+    elif stat.S_ISLNK(info.st_mode):
+        member.type, member.linkname = tarfile.SYMTYPE, str(path.readlink())
+    elif stat.S_ISREG(info.st_mode):
+        first = linked.setdefault((info.st_dev, info.st_ino), name)
+        if first != name:
+            member.type, member.linkname = tarfile.LNKTYPE, first
+        else:
+            member.size = info.st_size
+            _open_up(path, info)
+    else:
+        return None
+    return member
+
+
+def _content(path: Path, size: int) -> Iterator[bytes]:
+    left = size
+    with path.open("rb") as file:
+        while left > 0:
+            data = file.read(min(left, CHUNK_BYTES)) or bytes(min(left, CHUNK_BYTES))
+            left -= len(data)
+            yield data
+    if size % tarfile.BLOCKSIZE:
+        yield bytes(tarfile.BLOCKSIZE - size % tarfile.BLOCKSIZE)
+
+
+def size(*folders: Path) -> int:
+    """Add up the lengths of the files below some folders, each file once.
+
+    What vanishes or cannot be looked into while commands are at work does not count.
+    """
+    seen: set[tuple[int, int]] = set()
+    total = 0
+    for folder in folders:
+        for parent, _, names in os.walk(folder):
+            for name in names:
+                try:
+                    info = Path(parent, name).lstat()
+                except OSError:
+                    continue
+                if (info.st_dev, info.st_ino) not in seen:
+                    seen.add((info.st_dev, info.st_ino))
+                    total += info.st_size
+    return total
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all below it, whatever modes a command left there."""
+    try:
+        shutil.rmtree(folder)
+    except PermissionError:
+        for _ in _entries(folder):
+            pass  # each folder is made accessible before it is looked into
+        shutil.rmtree(folder)

@@ -1,0 +1,92 @@
+"""Where the members of an archive may go; names and links are not trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+LINK_STEPS = 256
+"""The most components of a link's path that are followed."""
+
+
+class Place(Enum):
+    """What a name is."""
+
+    FILE = auto()
+    FOLDER = auto()
+    LINK = auto()
+
+
+class HostileNameError(ValueError):
+    """A name that only a hostile archive has."""
+
+
+def inside(name: str, root: str) -> str:
+    """Return the name below the root, "" for the root itself."""
+    if name.startswith("/"):
+        raise HostileNameError(f"{name!r} is an absolute name")
+    if "\0" in name:
+        raise HostileNameError(f"{name!r} has a zero byte in it")
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise HostileNameError(f"{name!r} points out of its folder")
+    if root and parts[:1] != [root]:
+        raise HostileNameError(f"{name!r} is not in {root}/")
+    return "/".join(parts[1:] if root else parts)
+
+
+class Tree:
+    """The names taken so far, without regard to case."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, tuple[str, Place]] = {}
+
+    def claim(self, name: str, place: Place) -> None:
+        """Take a name and its folders; raise HostileNameError if it is not free."""
+        parts = name.split("/")
+        for length in range(1, len(parts)):
+            self._take("/".join(parts[:length]), Place.FOLDER, name)
+        self._take(name, place, name)
+
+    def at(self, name: str) -> Place | None:
+        """Return what the name is, None if it is not taken."""
+        taken, place = self._taken.get(name.casefold(), ("", None))
+        return place if taken == name else None
+
+    def _take(self, name: str, place: Place, whole: str) -> None:
+        key = name.casefold()
+        if key not in self._taken:
+            self._taken[key] = (name, place)
+            return
+        taken, there = self._taken[key]
+        if taken != name:
+            raise HostileNameError(f"{whole!r} differs from {taken!r} only by case")
+        if name != whole and there is not Place.FOLDER:
+            raise HostileNameError(f"{whole!r} lies in {name!r}, which is no folder")
+        if not there is place is Place.FOLDER:
+            raise HostileNameError(f"{name!r} comes twice")
+
+
+def leaves(link: str, links: Mapping[str, str]) -> bool:
+    """Whether a link leads out of the root, by way of the other links."""
+    here = link.split("/")[:-1]
+    ahead = [*reversed(links[link].split("/"))]
+    if links[link].startswith("/"):
+        return True
+    for _ in range(LINK_STEPS):
+        if not ahead:
+            return False
+        part = ahead.pop()
+        if part == "..":
+            if not here:
+                return True
+            here.pop()
+        elif part not in ("", "."):
+            here.append(part)
+            target = links.get("/".join(here))
+            if target is not None:
+                if target.startswith("/"):
+                    return True
+                here.pop()
+                ahead.extend(reversed(target.split("/")))
+    return True

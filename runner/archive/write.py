@@ -1,0 +1,121 @@
+"""Write a project's archive: aside first, then renamed."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from runner import files
+from runner.archive.caps import UPLOAD, Caps
+from runner.archive.compressed import Compressed
+from runner.archive.contents import (
+    Kind,
+    Member,
+    Survey,
+    cannot_read,
+)
+from runner.core import Archive, Problem, Severity
+from runner.core.errors import NotAllowedError, UsageError
+from runner.core.events import Progress
+
+PROGRESS_BYTES = 8 << 20
+CHUNK = 1 << 20
+
+_TYPES = {
+    Kind.FILE: tarfile.REGTYPE,
+    Kind.FOLDER: tarfile.DIRTYPE,
+    Kind.LINK: tarfile.SYMTYPE,
+}
+
+
+def pack(
+    survey: Survey, into: Path, caps: Caps = UPLOAD
+) -> Generator[Progress, None, Archive]:
+    """Write what the survey found; return the Archive.
+
+    The same content gives the same ``sha256``. Raise NotAllowedError over a ceiling,
+    UsageError with every file that vanished, changed or cannot be read.
+    """
+    if over := survey.over(caps):
+        raise NotAllowedError(*over)
+    part = files.aside(into)
+    try:
+        with part.open("wb") as file:
+            stream = Compressed(file)
+            with io.BufferedWriter(stream, CHUNK) as out:
+                yield from _members(survey, out)
+                out.write(bytes(2 * tarfile.BLOCKSIZE))
+                out.flush()
+                out.write(bytes(-stream.raw_bytes % tarfile.RECORDSIZE))
+        part.replace(into)
+    finally:
+        part.unlink(missing_ok=True)
+    return Archive(
+        into,
+        stream.sha256,
+        into.stat().st_size,
+        stream.raw_bytes,
+        len(survey.members),
+    )
+
+
+def _members(survey: Survey, out: BinaryIO) -> Iterator[Progress]:
+    total, done, shown = survey.total_bytes, 0, 0
+    problems = [p for p in survey.problems if p.severity is Severity.ERROR]
+    yield Progress("pack", 0, total)
+    for member in survey.members:
+        if problem := _add(survey.project, member, out):
+            problems.append(problem)
+        done += member.size_bytes
+        if done - shown >= PROGRESS_BYTES:
+            shown = done
+            yield Progress("pack", done, total)
+    if problems:
+        raise UsageError(*problems)
+    yield Progress("pack", total, total)
+
+
+def _add(project: Path, member: Member, out: BinaryIO) -> Problem | None:
+    if member.kind is not Kind.FILE:
+        out.write(_header(member))
+        return None
+    try:
+        # A link may have taken the place of a file or a folder since the survey.
+        number = files.descriptor(project, member.name)
+        with open(number, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+            whole = _copy(file, member, out)
+    except OSError as error:
+        return cannot_read(member.name, error)
+    if whole:
+        return None
+    return Problem(f"{member.name!r} changed while it was packed", hint="try again")
+
+
+def _copy(file: io.FileIO, member: Member, out: BinaryIO) -> bool:
+    """Copy a file; return whether it is still of its size."""
+    if os.fstat(file.fileno()).st_size != member.size_bytes:
+        return False
+    out.write(_header(member))
+    left = member.size_bytes
+    while left and (piece := file.read(min(left, CHUNK))):
+        out.write(piece)
+        left -= len(piece)
+    out.write(bytes(-member.size_bytes % tarfile.BLOCKSIZE))
+    return not left
+
+
+def _header(member: Member) -> bytes:
+    """Return the header: no times, no owners, and only two modes.
+
+    GNU's format keeps names byte for byte.
+    """
+    info = tarfile.TarInfo(member.name)
+    info.type, info.linkname = _TYPES[member.kind], member.target
+    info.size = member.size_bytes
+    open_to_all = member.executable or member.kind is Kind.FOLDER
+    info.mode = 0o755 if open_to_all else 0o644
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

@@ -1,0 +1,97 @@
+"""rai_build.yml: text to BuildSpec, or every problem at once."""
+
+from __future__ import annotations
+
+from runner.buildfile import (
+    build,
+    build_image,
+    dataresources,
+    resources,
+)
+from runner.buildfile.keys import KEYS, dotted
+from runner.buildfile.secrets import redacted
+from runner.core import (
+    BuildImage,
+    BuildSpec,
+    Command,
+    Place,
+    Problem,
+)
+from runner.core.errors import SpecError
+from runner.images import problems as image_problems
+from runner.images.names import valid
+from runner.yamlfile import (
+    Fields,
+    Mapping,
+    Problems,
+    compose,
+)
+from runner.yamlfile import decode as decode_yaml
+
+__all__ = ["KEYS", "decode", "dotted", "parse", "redacted"]
+
+
+def decode(raw: bytes, file: str) -> str:
+    """Decode the file's bytes; raise SpecError with the place of what is not text."""
+    problems = Problems()
+    text = decode_yaml(raw, file, problems)
+    if text is None:
+        raise SpecError(problems.found)
+    return text
+
+
+def parse(text: str, file: str) -> tuple[BuildSpec, list[Problem]]:
+    """Parse a build file; return it with its warnings, or raise SpecError."""
+    problems = Problems()
+    root = Fields.of(compose(text, file, problems), KEYS, problems)
+    if root is None and problems.fatal:
+        raise SpecError(problems.found)
+    start = Mapping(Place(file, 1, 1), ())
+    spec = _spec(root or Fields(start, KEYS, problems), file)
+    problems.found += image_problems(spec)
+    if problems.fatal:
+        raise SpecError(problems.in_file_order())
+    return spec, problems.in_file_order()
+
+
+def _spec(root: Fields, file: str) -> BuildSpec:
+    rai = root.section("rai", "`image: gcc`")
+    wants = root.section("resources")
+    gpu = resources.gpu(wants)
+    build_image, commands = _commands(root, gpu is not None)
+    return BuildSpec(
+        file=file,
+        version=rai.text("version", "", "0.2"),
+        image=_image(rai),
+        cpu_architecture=resources.cpu_architecture(wants),
+        gpu=gpu,
+        limits=resources.limits(wants),
+        data=dataresources.read(wants),
+        build_image=build_image,
+        commands=commands,
+    )
+
+
+def _commands(
+    root: Fields, has_gpu: bool
+) -> tuple[BuildImage | None, tuple[Command, ...]]:
+    before = root.problems.errors
+    fields = root.section("commands", "`build:` and a list")
+    image = build_image.read(fields, has_gpu)
+    commands = build.read(fields, has_gpu)
+    if image is None and not commands and root.problems.errors == before:
+        here = root.place("commands")
+        hint = "list them under `commands:` and `build:`, each after a `- `"
+        root.problems.error("no commands", here, hint)
+    return image, commands
+
+
+def _image(rai: Fields) -> str | None:
+    image = rai.text("image", None, "gcc:12")
+    if image is not None and not valid(image):
+        rai.problems.warn(
+            f'rai.image is "{image}", which is not a valid image name',
+            rai.place("image"),
+            "expected e.g. `someone/project:1`, in lower case",
+        )
+    return image

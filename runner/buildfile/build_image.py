@@ -1,0 +1,106 @@
+"""``commands.build_image``: the image that is built from the project."""
+
+from __future__ import annotations
+
+import posixpath
+
+from runner.core import BuildImage, Push
+from runner.yamlfile import (
+    Fields,
+    Mapping,
+    Node,
+    Scalar,
+)
+
+_IF_EMPTY = "no image is built; indent its keys below it, or write `build_image: {}`"
+
+
+def read(commands: Fields, has_gpu: bool) -> BuildImage | None:
+    """Read how to build the image; None where none is built."""
+    fields = commands.child("build_image", "`dockerfile: Dockerfile`", _IF_EMPTY)
+    if fields is None:
+        return None
+    if fields.has("gpu_target") and not has_gpu:
+        fields.problems.warn(
+            f"{fields.name('gpu_target')}: resources.gpu asks for no GPU",
+            fields.place("gpu_target"),
+            "it is not built; add `gpu: {count: 1}`, or run with `--gpus 1`",
+        )
+    image_name = fields.text("image_name", None, "someone/project:1")
+    return BuildImage(
+        image_name=image_name,
+        dockerfile=fields.read(
+            "dockerfile",
+            BuildImage().dockerfile,
+            _inside_the_project,
+            "a path inside the project",
+            "docker/Dockerfile",
+        ),
+        target=fields.text("target", None, "cpu"),
+        gpu_target=fields.text("gpu_target", None, "gpu"),
+        args=_arguments(fields),
+        no_cache=fields.boolean("no_cache", False),
+        push=_push(fields, image_name),
+        place=(commands.node.key("build_image") or fields.node).place,
+    )
+
+
+def _inside_the_project(text: str) -> str | None:
+    if text.startswith("/") or ".." in text.split("/") or not text.isprintable():
+        return None
+    return posixpath.normpath(text)
+
+
+def _arguments(fields: Fields) -> tuple[tuple[str, str], ...]:
+    """Read ``args``, a mapping or a list of ``NAME=value``."""
+    node = fields.node.get("args")
+    if isinstance(node, Mapping):
+        pairs = [(key.text, value) for key, value in node.entries]
+        return tuple((name, _value(fields, name, value)) for name, value in pairs)
+    items = fields.items("args", "{NAME: value}")
+    return tuple(_argument(fields, path, item) for path, item in items)
+
+
+def _value(fields: Fields, name: str, node: Node) -> str:
+    if isinstance(node, Scalar):
+        return "" if node.null else node.text
+    path, hint = f"{fields.name('args')}.{name}", f"e.g. `{name}: value`"
+    fields.problems.error(f"{path} is not text", node.place, hint)
+    return ""
+
+
+def _argument(fields: Fields, path: str, node: Node) -> tuple[str, str]:
+    name, equals, value = (node.text if isinstance(node, Scalar) else "").partition("=")
+    if not (name and equals):
+        hint = "expected e.g. `- NAME=value`"
+        fields.problems.error(f"{path} is no argument", node.place, hint)
+    return name, value
+
+
+def _push(fields: Fields, image_name: str | None) -> Push | None:
+    push = fields.child("push", "`push: true`")
+    if push is None:
+        return None
+    if push.has("credentials"):
+        push.problems.warn(
+            f"{push.name('credentials')} is not read, so that no record can hold it",
+            push.place("credentials"),
+            "remove it; `docker login` keeps credentials",
+        )
+    if push.has("registry"):
+        push.problems.warn(
+            f"{push.name('registry')} is without effect",
+            push.place("registry"),
+            "write the registry in image_name, e.g. `ghcr.io/someone/project:1`",
+        )
+    name = push.text("image_name", image_name, "someone/project:1")
+    if not push.boolean("push", False):
+        return None
+    if name is None:
+        push.problems.error(
+            f"{push.path} has no image_name",
+            push.place(),
+            "add it, e.g. `image_name: someone/project:1`",
+        )
+        return None
+    return Push(name)

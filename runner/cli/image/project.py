@@ -1,0 +1,72 @@
+"""The project of the commands about images, and how its runs get their image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from runner import images
+from runner.core import (
+    BuildSpec,
+    BuiltImage,
+    ImagePlan,
+    Origin,
+    Problem,
+)
+from runner.core.errors import ImageError, UsageError
+from runner.images import inventory
+from runner.session.project import build_file, read_spec
+
+if TYPE_CHECKING:
+    from runner.engines.imagestore import ImageStore
+
+NO_SPEC = BuildSpec("")
+"""Stands for no project, as finding an engine takes a spec."""
+
+
+class Project(Struct, frozen=True):
+    """A project's folder and how its runs would get their image now.
+
+    There is a plan, or a problem, for each target that a run may have.
+    """
+
+    origin: Origin
+    plans: tuple[ImagePlan, ...]
+    problems: tuple[Problem, ...] = ()
+
+    def outdated(self, built: Sequence[BuiltImage]) -> list[BuiltImage]:
+        """Return its builds that later ones replaced."""
+        return inventory.outdated(built, self.origin, self.plans)
+
+
+def built(store: ImageStore) -> list[BuiltImage]:
+    """List what rai built on an engine, newest first."""
+    return sorted(store.built_images(), key=lambda image: -image.created_at)
+
+
+def spec(path: Path | None) -> BuildSpec | None:
+    """Read a folder's build file; None if no folder is named and none is here."""
+    try:
+        build_file(path or Path())
+    except UsageError:
+        if path is not None:
+            raise
+        return None
+    return read_spec(path or Path())[0]
+
+
+def project(store: ImageStore, spec: BuildSpec) -> Project:
+    """Ask the engine how runs of a project would get their image."""
+    folder = Path(spec.file).parent
+    facts = store.image_facts(folder, spec)
+    plans: dict[ImagePlan, None] = {}
+    problems: dict[Problem, None] = {}
+    for gpu in (False, True):
+        try:
+            plans[images.plan(spec.built_for(gpu), facts)] = None
+        except ImageError as error:
+            problems |= dict.fromkeys(error.problems)
+    return Project(store.origin(folder), tuple(plans), tuple(problems))

@@ -1,0 +1,129 @@
+"""Whether a line needs a shell, why, and the script that a shell then gets."""
+
+from __future__ import annotations
+
+import re
+
+from runner.commandline.lex import (
+    Kind,
+    Piece,
+    pieces,
+    text,
+    words,
+)
+
+
+def names(listed: str) -> frozenset[str]:
+    """Give the words of a list."""
+    return frozenset(listed.split())
+
+
+RESERVED = names(
+    "! [[ ]] { } case coproc do done elif else esac fi for function if in select then "
+    "until while"
+)
+"""Words that only a shell understands. ``time`` is not among them: it is a program."""
+
+STATEFUL = names(
+    ". alias bind cd declare dirs enable export local popd pushd readonly set shift "
+    "shopt source trap typeset ulimit umask unalias unset"
+)
+"""Builtins that change their shell and nothing else, so nothing of them outlives it."""
+
+BUILTINS = STATEFUL | names(
+    ": bg break builtin caller command compgen complete continue disown eval exec exit "
+    "fc fg getopts hash help history jobs let logout mapfile read readarray return "
+    "suspend times type wait"
+)
+"""Words that a shell carries out itself: no program of that name can be relied on."""
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
+_EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9{@*#?$!-])|`")
+_GLOB = re.compile(r"[*?]|\[[^]]+\]")
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_LONE_DOLLAR = re.compile(r"(?<!\$)(?:\$\$)*\$$")
+
+
+def read(line: str) -> tuple[list[Piece], str | None]:
+    """Cut a line up as it will be used, and say what in it needs a shell.
+
+    In a shell a ``#`` begins a comment; without one it is an ordinary character.
+    """
+    cut = pieces(line, comments=True)
+    if why := reason(cut):
+        return cut, why
+    plain = pieces(line, comments=False)
+    return (cut, "has a comment") if reason(plain) else (plain, None)
+
+
+def reason(line: list[Piece]) -> str | None:
+    """Say what in the line needs a shell; None where nothing does."""
+    groups = words(line)
+    if groups and (first := _of_first_word(groups[0])):
+        return first
+    for before, piece in zip([None, *line], line, strict=False):
+        if piece.kind is Kind.OPERATOR:
+            substitution = before and before.raw.endswith("$") and piece.raw == "("
+            return _unquoted("$(" if substitution else piece.raw)
+        if piece.kind is Kind.VERBATIM:
+            return _unquoted("$'")
+        if piece.kind is Kind.BARE and (found := _EXPANSION.search(piece.raw)):
+            return _unquoted(found[0])
+    return next(filter(None, map(_of_shape, groups)), None)
+
+
+def assignment(word: list[Piece]) -> str | None:
+    """Give the variable that the word sets when it leads a line."""
+    match = _ASSIGNMENT.match(_shape(word))
+    return match[1] if match else None
+
+
+def script(line: list[Piece]) -> str:
+    """Rebuild the line so that what is quoted stays literal in a shell."""
+    followers: list[Piece | None] = [*line[1:], None]
+    parts = (_part(*pair) for pair in zip(line, followers, strict=True))
+    return "".join(parts)
+
+
+def _part(piece: Piece, follower: Piece | None) -> str:
+    if piece.kind.quoted:
+        return "'" + piece.value.replace("'", "'\\''") + "'"
+    if piece.kind is Kind.COMMENT:
+        return ""
+    if piece.kind is Kind.BLANK:
+        return piece.raw.replace("\r", " ")
+    # A literal `$` before what is now single-quoted would begin a `$'...'`.
+    if follower and follower.kind.quoted and _LONE_DOLLAR.search(piece.raw):
+        return piece.raw[:-1] + "\\$"
+    return piece.raw
+
+
+def _of_first_word(word: list[Piece]) -> str | None:
+    if variable := assignment(word):
+        return f"sets `{variable}`"
+    value = text(word)
+    if value in BUILTINS:
+        return f"`{value}` is a builtin"
+    if _shape(word) in RESERVED:
+        return f"begins with `{value}`"
+    return None
+
+
+def _of_shape(word: list[Piece]) -> str | None:
+    shape = _shape(word)
+    if shape.startswith("~"):
+        return _unquoted("~")
+    if found := _GLOB.search(shape):
+        return _unquoted(found[0][0])
+    return _unquoted("{") if _BRACES.search(shape) else None
+
+
+def _shape(word: list[Piece]) -> str:
+    """Give the word with a NUL for each piece in which nothing is special."""
+    return "".join(p.raw if p.kind is Kind.BARE else "\0" for p in word)
+
+
+def _unquoted(raw: str) -> str:
+    if raw == "\n":
+        return "has more than one line"
+    return f"has an unquoted {'backtick' if raw == '`' else f'`{raw}`'}"

@@ -1,0 +1,303 @@
+"""The events of a run, and the one JSON line of each.
+
+A line is ``{"at": seconds, "event": name, ...fields}``. A line holds no bytes:
+output is kept in the log files, and the event says where (stream, offset, length).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from msgspec import Struct, json
+from msgspec.structs import asdict
+
+from runner.core import (
+    EngineFacts,
+    Findings,
+    GitState,
+    GpuUse,
+    ImageUsed,
+    Limits,
+    Machine,
+    Profile,
+    ProfileFile,
+    Reason,
+    State,
+    Stream,
+    Verdict,
+)
+
+
+class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
+    """An event in JSON has its name beside its fields."""
+
+
+class Created(_Tagged, frozen=True):
+    """A run begins: the first event of every run."""
+
+    run_id: str
+    project: str
+    spec_file: str
+    git: GitState | None
+    machine: Machine
+
+
+class StateChanged(_Tagged, frozen=True):
+    """The run changed its state."""
+
+    state: State
+
+
+class EngineChosen(_Tagged, frozen=True):
+    """Which engine serves, how it confines, and what it cannot enforce."""
+
+    engine: EngineFacts
+    profile: Profile
+    limits: Limits
+    why: str = ""
+
+
+class Packing(_Tagged, frozen=True):
+    """The project is being packed."""
+
+
+class Packed(_Tagged, frozen=True):
+    """The project is in an archive."""
+
+    sha256: str
+    size_bytes: int
+    members: int
+
+
+class Warned(_Tagged, frozen=True):
+    """Something the user should know; the run goes on."""
+
+    text: str
+
+
+class Progress(_Tagged, frozen=True):
+    """How far a step has come; ``total`` None where it is unknown.
+
+    ``task`` is "pack", "upload", "download NAME" or "pull"; both are in bytes. Shown,
+    not recorded.
+    """
+
+    task: str
+    done: float
+    total: float | None
+
+
+class DataReady(_Tagged, frozen=True):
+    """A data file was found or downloaded, and its checksum is right."""
+
+    name: str
+    directory: str
+    origin: str
+
+
+class DataMissing(_Tagged, frozen=True):
+    """A data file is not available; the commands decide what they can do without."""
+
+    name: str
+    directory: str
+    why: str
+
+
+class BuildStarted(_Tagged, frozen=True):
+    """An image build begins."""
+
+    reference: str
+    why: str
+    builder: str
+
+
+class BuildOutput(_Tagged, frozen=True):
+    """A piece of an image build's own output. Shown, not recorded."""
+
+    text: str
+
+
+class PullStarted(_Tagged, frozen=True):
+    """An image is fetched from its registry."""
+
+    reference: str
+
+
+class ImageReady(_Tagged, frozen=True):
+    """The image that the run starts from is ready."""
+
+    image: ImageUsed
+
+
+class Starting(_Tagged, frozen=True):
+    """What confines the commands is about to start: "container" or "sandbox"."""
+
+    what: str = "container"
+
+
+class GpuBusy(_Tagged, frozen=True):
+    """The GPUs that the run needs are held by others; it waits, ``wait_s`` at most."""
+
+    why: str
+    wait_s: float
+
+
+class GpuGiven(_Tagged, frozen=True):
+    """The GPUs are in the container or sandbox; sent again when commands are ``over``.
+
+    By then ``use`` holds their state after the run, if they answer.
+    """
+
+    use: GpuUse
+    over: bool = False
+
+
+class CommandStarted(_Tagged, frozen=True):
+    """A command begins."""
+
+    index: int
+    text: str
+    name: str | None = None
+
+
+class CommandSkipped(_Tagged, frozen=True):
+    """A command is not run."""
+
+    index: int
+    text: str
+    why: str
+    name: str | None = None
+
+
+class Output(_Tagged, frozen=True):
+    """Bytes that a command wrote, exactly as it wrote them.
+
+    An engine fills ``data``; whoever keeps the log fills ``offset`` and ``length``.
+    """
+
+    index: int
+    stream: Stream
+    data: bytes = b""
+    offset: int = 0
+    length: int = 0
+
+
+class Tick(_Tagged, frozen=True):
+    """A second went by without output. Shown, not recorded."""
+
+    index: int
+    elapsed_s: float
+
+
+class CommandFinished(_Tagged, frozen=True):
+    """A command ended.
+
+    ``exit_code`` is 128 + n after signal n. ``reason`` is None for an ordinary end,
+    whatever its exit code; else the limit that ended it, or cancelled. ``cpu_s`` is
+    user + system time of the command and its children, None where it is not known.
+    """
+
+    index: int
+    exit_code: int
+    wall_s: float
+    cpu_s: float | None = None
+    reason: Reason | None = None
+    oom_killed: bool = False
+
+
+class Found(_Tagged, frozen=True):
+    """What was found in a command's output."""
+
+    index: int
+    findings: Findings
+
+
+class Profiled(_Tagged, frozen=True):
+    """A command wrote profiles to the build folder; sent when that is kept."""
+
+    index: int
+    files: tuple[ProfileFile, ...]
+
+
+class Usage(_Tagged, frozen=True):
+    """What the whole run used."""
+
+    peak_memory_bytes: int | None
+
+
+class BuildFolder(_Tagged, frozen=True):
+    """A piece of the build folder as an uncompressed tar stream, root ``build/``.
+
+    Not recorded: whoever keeps the run writes it to its file.
+    """
+
+    data: bytes
+
+
+class Collected(_Tagged, frozen=True):
+    """The build folder is kept."""
+
+    path: str
+    size_bytes: int
+    members: int
+
+
+class Finished(_Tagged, frozen=True):
+    """The run is over: the last event of every run."""
+
+    verdict: Verdict
+
+
+Event = (
+    Created
+    | StateChanged
+    | EngineChosen
+    | Packing
+    | Packed
+    | Warned
+    | Progress
+    | DataReady
+    | DataMissing
+    | BuildStarted
+    | BuildOutput
+    | PullStarted
+    | ImageReady
+    | Starting
+    | GpuBusy
+    | GpuGiven
+    | CommandStarted
+    | CommandSkipped
+    | Output
+    | Tick
+    | CommandFinished
+    | Found
+    | Profiled
+    | Usage
+    | BuildFolder
+    | Collected
+    | Finished
+)
+
+TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder)
+"""Events that are shown or carried, and have no line in events.jsonl."""
+
+
+class _Stamp(Struct):
+    at: float
+
+
+def to_line(event: Event, at: float) -> bytes:
+    """Return the event as one JSON line, newline included."""
+    body = {"at": at, "event": type(event).__name__, **asdict(event)}
+    body.pop("data", None)
+    return json.encode(body) + b"\n"
+
+
+def from_line(line: bytes) -> tuple[float, Event]:
+    """Parse one line; raise ValueError where it is not an event."""
+    return json.decode(line, type=_Stamp).at, _decoder().decode(line)
+
+
+@cache
+def _decoder() -> json.Decoder[Event]:
+    return json.Decoder(Event)

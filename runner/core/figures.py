@@ -1,0 +1,102 @@
+"""The figures that a program printed, and the GPU faults that it reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from runner.core.gpu_fault import GpuFault, GpuFaultKind
+
+
+class Inference(Struct, frozen=True):
+    """What one run of a network printed; None and () for what it did not print.
+
+    ``agreement`` belongs to synthetic images and is never an accuracy.
+    """
+
+    op_times_s: tuple[float, ...] = ()
+    correctness: float | None = None
+    model: str | None = None
+    accuracy: float | None = None
+    agreement: float | None = None
+    made_up: bool = False
+    layer_times_s: tuple[float, ...] = ()
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the images were made up, by the program's own words or its result."""
+        return self.made_up or self.agreement is not None
+
+
+class TimeUsage(Struct, frozen=True):
+    """What GNU time, or a shell's ``time``, printed."""
+
+    user_s: float
+    system_s: float
+    elapsed_s: float
+    cpu_percent: int | None = None
+    max_rss_kb: int | None = None
+
+
+class ProfileRow(Struct, frozen=True):
+    """One line of a profiler's table."""
+
+    name: str
+    percent: float
+    total_s: float
+    calls: int
+    avg_s: float | None = None
+    min_s: float | None = None
+    max_s: float | None = None
+
+
+class ProfileTable(Struct, frozen=True):
+    """One table of a profiler: ``section`` is e.g. "GPU activities" or "API calls"."""
+
+    tool: str
+    section: str
+    rows: tuple[ProfileRow, ...]
+
+
+class ProfileFile(Struct, frozen=True):
+    """A file that a profiler wrote; ``path`` is within the build folder."""
+
+    tool: str
+    path: str
+    size_bytes: int
+
+
+class Findings(Struct, frozen=True):
+    """All that was found in a piece of output, in order.
+
+    ``gpu_faults`` holds the first of each kind; ``memory_errors`` how many errors each
+    run of a memory checker counted.
+    """
+
+    inferences: tuple[Inference, ...] = ()
+    time_usage: tuple[TimeUsage, ...] = ()
+    profiles: tuple[ProfileTable, ...] = ()
+    gpu_faults: tuple[GpuFault, ...] = ()
+    memory_errors: tuple[int, ...] = ()
+
+    @property
+    def gpu_fault(self) -> GpuFault | None:
+        """The fault that counts: a lost GPU, else the first, which causes the rest.
+
+        Which of the two streams came first is not known: stdout is taken first.
+        """
+        lost = (f for f in self.gpu_faults if f.kind is GpuFaultKind.DEVICE_LOST)
+        return next(lost, next(iter(self.gpu_faults), None))
+
+
+def combined(parts: Iterable[Findings]) -> Findings:
+    """Put the findings of several streams or commands together, in their order."""
+    every = tuple(parts)
+    return Findings(
+        tuple(one for part in every for one in part.inferences),
+        tuple(one for part in every for one in part.time_usage),
+        tuple(one for part in every for one in part.profiles),
+        tuple(one for part in every for one in part.gpu_faults),
+        tuple(one for part in every for one in part.memory_errors),
+    )

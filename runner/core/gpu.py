@@ -1,0 +1,177 @@
+"""GPUs: those of a machine, how to reach them, and what a run was given."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class GpuWay(StrEnum):
+    """How a GPU comes into a container or sandbox, in the order of preference."""
+
+    REQUEST = "request"
+    CDI = "cdi"
+    NODES = "nodes"
+
+    @property
+    def words(self) -> str:
+        """Return the name to show to a person."""
+        return _WAYS[self]
+
+
+_WAYS = {
+    GpuWay.REQUEST: "device request (nvidia-container-toolkit)",
+    GpuWay.CDI: "CDI",
+    GpuWay.NODES: "device nodes and the driver's libraries",
+}
+
+
+class Gpu(Struct, frozen=True):
+    """One GPU, or one MIG slice, that a run can be given.
+
+    ``index`` is NVML's; of a slice it is its GPU's, whose UUID is ``parent``. ``nodes``
+    are the device files that belong to it alone. ``compute`` is e.g. "9.0".
+    """
+
+    uuid: str
+    name: str
+    index: int
+    nodes: tuple[str, ...] = ()
+    memory_bytes: int = 0
+    compute: str = ""
+    parent: str = ""
+
+
+class GpuProcess(Struct, frozen=True):
+    """Who else computes on a GPU; ``memory_bytes`` is None where it is unknown."""
+
+    pid: int
+    name: str
+    memory_bytes: int | None = None
+
+
+class GpuState(Struct, frozen=True):
+    """A GPU at one moment; None for what cannot be read.
+
+    ``throttle`` are NVML's reasons for a lower clock, in its words; ``processes`` is
+    None where they cannot be seen. ``problem`` says that the GPU is lost, or that its
+    memory is damaged.
+    """
+
+    uuid: str
+    sm_clock_mhz: int | None = None
+    sm_clock_most_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    throttle: tuple[str, ...] = ()
+    processes: tuple[GpuProcess, ...] | None = None
+    problem: str = ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether it reports anything but a problem; a lost GPU does not."""
+        seen = (self.sm_clock_mhz, self.temperature_c, self.power_w, self.processes)
+        return not self.problem or any(value is not None for value in seen)
+
+
+class HostGpus(Struct, frozen=True):
+    """What a machine shows of its GPUs: the facts that all choices depend on.
+
+    ``driver`` is the kernel module's version, e.g. "580.159.04". ``nodes`` are the
+    device files that every GPU needs (``/dev/nvidiactl`` and its like); ``libraries``
+    pairs of a name that the loader looks for and the file that has it; ``programs`` are
+    files such as nvidia-smi. ``cdi`` are the device names of the machine's CDI
+    specifications; ``toolkit`` is where nvidia-container-toolkit's hook is. ``lost``
+    describes each GPU that cannot be used. ``problem`` says why no GPU was found,
+    ``hint`` what to do. ``system`` is linux, wsl, macos or windows.
+    """
+
+    system: str
+    driver: str = ""
+    gpus: tuple[Gpu, ...] = ()
+    nodes: tuple[str, ...] = ()
+    libraries: tuple[tuple[str, str], ...] = ()
+    programs: tuple[str, ...] = ()
+    cdi: tuple[str, ...] = ()
+    toolkit: str = ""
+    lost: tuple[str, ...] = ()
+    problem: str = ""
+    hint: str = ""
+
+
+class WayTried(Struct, frozen=True):
+    """One way to a GPU; ``problem`` says why it is not available, or is empty."""
+
+    way: GpuWay
+    problem: str = ""
+
+
+class GpuSituation(Struct, frozen=True):
+    """What an engine can give: the ways in order, and the GPUs.
+
+    ``gpus`` is None where only a container can see them (an engine elsewhere), and
+    ``states`` are theirs at that moment. Without a way, or without a GPU, ``problem``
+    and ``hint`` say why and what to do.
+    """
+
+    ways: tuple[WayTried, ...] = ()
+    gpus: tuple[Gpu, ...] | None = ()
+    driver: str = ""
+    problem: str = ""
+    hint: str = ""
+    states: tuple[GpuState, ...] = ()
+
+    @property
+    def open(self) -> tuple[GpuWay, ...]:
+        """The available ways, the preferred one first."""
+        return tuple(tried.way for tried in self.ways if not tried.problem)
+
+    @property
+    def any(self) -> bool:
+        """Whether a run could be given a GPU, as far as is known."""
+        return bool(self.open) and (self.gpus is None or bool(self.gpus))
+
+
+class GpuGrant(Struct, frozen=True):
+    """The GPUs that a run holds, and the ways to try in their order."""
+
+    gpus: tuple[Gpu, ...]
+    ways: tuple[GpuWay, ...]
+    driver: str = ""
+
+    @property
+    def uuids(self) -> str:
+        """The UUIDs as CUDA_VISIBLE_DEVICES takes them."""
+        return ",".join(gpu.uuid for gpu in self.gpus)
+
+
+class GpuUse(Struct, frozen=True):
+    """What a run was given, which way, and the GPUs before and after it."""
+
+    way: GpuWay
+    gpus: tuple[Gpu, ...]
+    driver: str = ""
+    before: tuple[GpuState, ...] = ()
+    after: tuple[GpuState, ...] = ()
+
+
+class DockerGpus(Struct, frozen=True):
+    """What a Docker Engine, or Podman, reports that decides about GPUs.
+
+    ``here``: it runs on this machine's kernel and sees its files. ``version`` is its
+    own, ``api_version`` its API's. ``runtimes`` are the names of its runtimes;
+    ``cdi_folders`` where it looks for CDI specifications (none where CDI is off);
+    ``cdi_devices`` the names it found there, which an engine before Docker 28.2 does
+    not report.
+    """
+
+    api_version: str
+    version: str = ""
+    here: bool = True
+    operating_system: str = ""
+    runtimes: tuple[str, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    cdi_folders: tuple[str, ...] = ()
+    podman: bool = False

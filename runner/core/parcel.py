@@ -1,0 +1,43 @@
+"""A sealed request: what to run and how, beside the packed project it is about."""
+
+from __future__ import annotations
+
+import msgspec
+
+from runner.core.run import GitState
+
+PARCEL_VERSION = 1
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """What whoever carries a run out needs to know besides ``source.tar.zst``.
+
+    ``project`` is the client's folder and ``spec_file`` its build file, as shown.
+    ``sha256`` is of the archive's uncompressed tar stream. ``profile`` and ``gpus`` are
+    what the command line said; None leaves both to the build file.
+    """
+
+    project: str
+    spec_file: str
+    spec_text: str
+    sha256: str
+    user: str = ""
+    git: GitState | None = None
+    profile: str | None = None
+    gpus: str | None = None
+    keep_going: bool = False
+    gpu_wait_s: float = 600.0
+    version: int = PARCEL_VERSION
+
+
+def to_json(parcel: Parcel) -> bytes:
+    """Return the parcel as JSON."""
+    return msgspec.json.encode(parcel)
+
+
+def from_json(data: bytes) -> Parcel:
+    """Read a parcel back; ValueError where it is none of a version known here."""
+    parcel = msgspec.json.decode(data, type=Parcel)
+    if parcel.version != PARCEL_VERSION:
+        raise ValueError(f"parcel version {parcel.version} is not known here")
+    return parcel

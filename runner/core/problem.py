@@ -1,0 +1,44 @@
+"""One finding about a text file or a machine, with its place."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Severity(StrEnum):
+    """Whether a problem stops the run."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Place(Struct, frozen=True):
+    """A spot in a text file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Problem(Struct, frozen=True):
+    """One finding: what is wrong, where, and what to do about it."""
+
+    message: str
+    place: Place | None = None
+    hint: str = ""
+    severity: Severity = Severity.ERROR
+
+    @property
+    def finding(self) -> str:
+        """Return what is wrong and what to do, without place and severity."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        kind = "warning: " if self.severity is Severity.WARNING else ""
+        return f"{where}{kind}{self.finding}"

@@ -1,0 +1,157 @@
+"""A run's record: a fold of its events, and its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from runner.core import (
+    CommandRecord,
+    Outcome,
+    Reason,
+    RunRecord,
+    State,
+    Stream,
+    Verdict,
+    step,
+)
+from runner.core import events as ev
+
+
+def fold(stamped: Iterable[tuple[float, ev.Event]]) -> RunRecord | None:
+    """Return the record that these events make; None without a first event."""
+    record: RunRecord | None = None
+    for at, event in stamped:
+        record = begin(at, event) if record is None else advance(record, at, event)
+    return record
+
+
+def begin(at: float, event: ev.Event) -> RunRecord | None:
+    """Return the record that a run's first event begins."""
+    if not isinstance(event, ev.Created):
+        return None
+    return RunRecord(
+        event.run_id,
+        event.project,
+        event.spec_file,
+        created_at=at,
+        git=event.git,
+        machine=event.machine,
+    )
+
+
+def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
+    """Return the record after one more event."""
+    match event:
+        case ev.StateChanged(state):
+            return replace(record, state=step(record.state, state))
+        case ev.EngineChosen(engine, profile, limits):
+            return replace(record, engine=engine, profile=profile, limits=limits)
+        case ev.Packed(sha256, size, _):
+            return replace(record, archive_sha256=sha256, archive_bytes=size)
+        case ev.Warned(text):
+            return replace(record, warnings=(*record.warnings, text))
+        case ev.DataReady(name, directory):
+            return replace(record, data=(*record.data, f"{directory}/{name}"))
+        case ev.DataMissing(name, directory):
+            missing = (*record.missing_data, f"{directory}/{name}")
+            return replace(record, missing_data=missing)
+        case ev.ImageReady(image):
+            return replace(record, image=image)
+        case ev.GpuGiven(use):
+            return replace(record, gpu=use)
+        case ev.Usage(peak):
+            return replace(record, peak_memory_bytes=peak)
+        case ev.Collected(_, size, _):
+            return replace(record, build_bytes=size)
+        case ev.Finished(verdict):
+            return _finish(record, at, verdict)
+        case _:
+            return _command(record, event)
+
+
+def lost(record: RunRecord, at: float) -> RunRecord:
+    """Return the record of a run whose rai process died."""
+    reason = Reason.RUNNER_LOST
+    verdict = Verdict(False, False, None, reason, "the rai process died")
+    return _end(record, State.LOST, at, verdict)
+
+
+def to_json(record: RunRecord) -> bytes:
+    """Return the bytes of record.json."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+
+
+def from_json(data: bytes) -> RunRecord:
+    """Parse record.json; raise ValueError where it is not one."""
+    return msgspec.json.decode(data, type=RunRecord)
+
+
+def plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower type
+    """Return structs as dicts, lists, strings and numbers, for ``--json``."""
+    built = msgspec.to_builtins(value, enc_hook=str)
+    if isinstance(value, RunRecord):
+        built["synthetic"] = value.synthetic
+        built["exit_code"] = value.verdict.reason.exit_code if value.verdict else None
+    return built
+
+
+def _finish(record: RunRecord, at: float, verdict: Verdict) -> RunRecord:
+    cancelled = verdict.reason is Reason.CANCELLED
+    state = State.CANCELLED if cancelled else State.DONE
+    return _end(record, state, at, verdict)
+
+
+def _end(record: RunRecord, state: State, at: float, verdict: Verdict) -> RunRecord:
+    commands = tuple(
+        replace(c, outcome=Outcome.UNFINISHED) if c.outcome is Outcome.RUNNING else c
+        for c in record.commands
+    )
+    return replace(record, state=state, ended_at=at, verdict=verdict, commands=commands)
+
+
+def _command(record: RunRecord, event: ev.Event) -> RunRecord:
+    match event:
+        case ev.CommandStarted(index, text, name):
+            started = CommandRecord(index, text, name, Outcome.RUNNING)
+            return replace(record, commands=(*record.commands, started))
+        case ev.CommandSkipped(index, text, why, name):
+            skipped = CommandRecord(index, text, name, Outcome.SKIPPED, why=why)
+            return replace(record, commands=(*record.commands, skipped))
+        case ev.CommandFinished():
+            return _ended(record, event)
+        case ev.Found(index, findings):
+            return _amend(record, index, findings=findings)
+        case ev.Profiled(index, files):
+            return _amend(record, index, profile_files=files)
+        case ev.Output(_, stream, _, offset, length):
+            end = offset + length
+            if stream is Stream.STDOUT:
+                return replace(record, stdout_bytes=max(end, record.stdout_bytes))
+            return replace(record, stderr_bytes=max(end, record.stderr_bytes))
+        case _:
+            return record
+
+
+def _ended(record: RunRecord, event: ev.CommandFinished) -> RunRecord:
+    ok = event.exit_code == 0 and event.reason is None
+    return _amend(
+        record,
+        event.index,
+        outcome=Outcome.OK if ok else Outcome.FAILED,
+        exit_code=event.exit_code,
+        reason=event.reason,
+        wall_s=event.wall_s,
+        cpu_s=event.cpu_s,
+        oom_killed=event.oom_killed,
+    )
+
+
+def _amend(record: RunRecord, index: int, **changes: Any) -> RunRecord:  # noqa: ANN401
+    commands = tuple(
+        replace(c, **changes) if c.index == index else c for c in record.commands
+    )
+    return replace(record, commands=commands)

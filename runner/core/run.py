@@ -1,0 +1,131 @@
+"""One run: what was asked for, and the record of what came of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner.core.build_spec import BuildSpec, Limits, Profile
+from runner.core.ending import Reason, State, Verdict
+from runner.core.figures import Findings, ProfileFile, combined
+from runner.core.gpu import GpuUse
+from runner.core.work import EngineFacts, ImageAction
+
+
+class Machine(Struct, frozen=True):
+    """Where a run took place."""
+
+    host: str
+    system: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    python: str
+    rai: str
+
+
+class GitState(Struct, frozen=True):
+    """The project's commit, and whether its files differed (None: cannot be told)."""
+
+    commit: str
+    branch: str = ""
+    dirty: bool | None = False
+
+
+class ImageUsed(Struct, frozen=True):
+    """The image that a run started from; ``cuda`` is its toolkit's version, if any."""
+
+    reference: str
+    digest: str
+    action: ImageAction
+    why: str
+    cuda: str = ""
+
+
+class Outcome(StrEnum):
+    """What became of one command.
+
+    It is unfinished where the run ended, or was lost, before anybody saw how the
+    command did: it may have failed or not.
+    """
+
+    RUNNING = "running"
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    UNFINISHED = "unfinished"
+
+
+class CommandRecord(Struct, frozen=True):
+    """One command in a record; times are None where it did not run."""
+
+    index: int
+    text: str
+    name: str | None
+    outcome: Outcome
+    exit_code: int | None = None
+    reason: Reason | None = None
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    oom_killed: bool = False
+    findings: Findings = Findings()
+    why: str = ""
+    profile_files: tuple[ProfileFile, ...] = ()
+
+
+class RunRecord(Struct, frozen=True):
+    """What a run was and what came of it; derived from its events alone."""
+
+    id: str
+    project: str
+    spec_file: str
+    created_at: float
+    state: State = State.NEW
+    verdict: Verdict | None = None
+    ended_at: float | None = None
+    engine: EngineFacts | None = None
+    profile: Profile | None = None
+    limits: Limits | None = None
+    machine: Machine | None = None
+    git: GitState | None = None
+    image: ImageUsed | None = None
+    gpu: GpuUse | None = None
+    data: tuple[str, ...] = ()
+    missing_data: tuple[str, ...] = ()
+    archive_sha256: str = ""
+    archive_bytes: int = 0
+    commands: tuple[CommandRecord, ...] = ()
+    peak_memory_bytes: int | None = None
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    build_bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> Findings:
+        """All that was found in the commands' output, in the commands' order."""
+        return combined(command.findings for command in self.commands)
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether any network ran on made-up images."""
+        return any(i.synthetic for i in self.findings.inferences)
+
+
+class JobRequest(Struct, frozen=True):
+    """One run as it was asked for; ``why`` says why this engine serves it.
+
+    ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is what the
+    command line said of them, which ``spec`` already has.
+    """
+
+    project: Path
+    spec: BuildSpec
+    spec_text: str
+    profile: Profile
+    keep_going: bool = False
+    gpu_wait_s: float = 600.0
+    why: str = ""
+    gpus: str | None = None

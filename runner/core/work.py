@@ -1,0 +1,164 @@
+"""What an engine is given: steps, image, data, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct, field
+
+from runner.core.build_spec import (
+    BuildImage,
+    Command,
+    Limits,
+    Profile,
+)
+from runner.core.gpu import GpuGrant
+from runner.core.image import BuiltImage, ImageParts, Origin
+
+
+class Stream(StrEnum):
+    """Where a program's output went."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class Invocation(Struct, frozen=True):
+    """How one command line is started, and why that way.
+
+    Without a shell ``argv`` is the program and its words. With one, ``script`` is the
+    line for ``bash -o pipefail -c``, or ``sh -c`` where there is no bash.
+    """
+
+    argv: tuple[str, ...]
+    why: str
+    script: str | None = None
+
+    @property
+    def shell(self) -> bool:
+        """Whether a shell reads the line."""
+        return self.script is not None
+
+
+class Step(Struct, frozen=True):
+    """A command as an engine gets it; ``skip`` says why it is not run."""
+
+    index: int
+    command: Command
+    invocation: Invocation
+    skip: str | None = None
+
+
+class Archive(Struct, frozen=True):
+    """A packed project: ``sha256`` is of the uncompressed tar stream."""
+
+    path: Path
+    sha256: str
+    size_bytes: int
+    raw_bytes: int
+    members: int
+
+
+class DataFile(Struct, frozen=True):
+    """One verified data file on this machine.
+
+    ``within`` is the folder that no link may lead out of when the file is opened; None
+    for a file of the user's own folders, where links lead where the user says.
+    """
+
+    name: str
+    path: Path
+    md5: str
+    size_bytes: int
+    within: Path | None = None
+
+
+class DataMount(Struct, frozen=True):
+    """Data files that appear together, read-only, in one folder of the run."""
+
+    directory: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def key(self) -> str:
+        """A name for exactly this content."""
+        import hashlib  # takes longer to load than most commands to run
+
+        text = "\n".join(f"{f.md5} {f.name}" for f in self.files)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class ImageAction(StrEnum):
+    """How an engine gets an image."""
+
+    PULL = "pull"
+    BUILD = "build"
+    REUSE = "reuse"
+
+
+class ImageFacts(Struct, frozen=True):
+    """What an engine knows that decides about an image.
+
+    ``present`` maps every tag (and our own key tags) to an image id. ``context_sha256``
+    covers every file that .dockerignore leaves; ``dockerfile`` is None if the named
+    file does not exist. ``built`` are the images that rai built, of any project;
+    ``origin`` identifies this project.
+    """
+
+    present: Mapping[str, str]
+    platform: str
+    dockerfile: str | None = None
+    context_sha256: str = ""
+    origin: Origin | None = None
+    built: tuple[BuiltImage, ...] = ()
+
+
+class ImagePlan(Struct, frozen=True):
+    """Pull, build or reuse, and why. ``reference`` is what the run starts from.
+
+    ``parts``, ``bases`` (their names) and ``origin`` are of what is built, where the
+    engine was asked.
+    """
+
+    action: ImageAction
+    reference: str
+    why: str
+    build: BuildImage | None = None
+    key: str = ""
+    tags: tuple[str, ...] = ()
+    build_time_s: float = 1200.0
+    parts: ImageParts | None = None
+    bases: tuple[str, ...] = ()
+    origin: Origin | None = None
+
+
+class EngineFacts(Struct, frozen=True):
+    """What an engine is and which limits it cannot enforce for this user here."""
+
+    name: str
+    version: str = ""
+    how: str = ""
+    confines: bool = True
+    unenforced: tuple[str, ...] = ()
+
+
+class Workspace(Struct, frozen=True):
+    """All that an engine needs to run the steps of one job.
+
+    ``open_source`` gives the project as an uncompressed tar stream, names relative to
+    the project's root. ``environment`` is complete but for what an engine must set.
+    """
+
+    run_id: str
+    steps: tuple[Step, ...]
+    open_source: Callable[[], BinaryIO]
+    image: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = Limits()
+    profile: Profile = Profile.STRICT
+    data: tuple[DataMount, ...] = ()
+    keep_going: bool = False
+    gpu: GpuGrant | None = None

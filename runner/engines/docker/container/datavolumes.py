@@ -1,0 +1,108 @@
+"""Data sets as volumes, named by their content: filled once, then reused."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from runner.core import DataMount
+from runner.core.errors import EngineError
+from runner.engines.docker.attach import upload
+from runner.engines.docker.client import FAILURES, APIError, Client
+from runner.engines.docker.container import tarstreams
+from runner.engines.docker.container.confinement import data_volume
+
+LABEL = "rai.data"
+FULL = ".full"
+"""Ends the name of an empty volume that says that the one before it is filled."""
+
+CONFLICT = 409
+WAIT_S = 600.0
+LOOK_AGAIN_S = 0.5
+
+
+def fill(
+    client: Client,
+    image: str,
+    mounts: Sequence[DataMount],
+    labels: Mapping[str, str],
+    sent: Callable[[int], None],
+) -> None:
+    """See to it that the volume of each mount is there and complete."""
+    there = _there(client)
+    for mount in mounts:
+        if not _filled(data_volume(mount), there):
+            _fill(client, image, mount, labels, sent)
+
+
+def _there(client: Client) -> set[str]:
+    # All of them: one that was made without our label counts as well.
+    found = client.volumes()["Volumes"] or ()
+    return {volume["Name"] for volume in found}
+
+
+def _filled(name: str, there: set[str]) -> bool:
+    return {name, name + FULL} <= there
+
+
+def _fill(
+    client: Client,
+    image: str,
+    mount: DataMount,
+    labels: Mapping[str, str],
+    sent: Callable[[int], None],
+) -> None:
+    """Fill one volume, or wait for the run that is filling it.
+
+    The helper container's name is the lock: the engine gives it to one run at a time.
+    """
+    name = data_volume(mount)
+    until = time.monotonic() + WAIT_S
+    while not _filled(name, _there(client)):
+        helper = _helper(client, image, name, labels)
+        if helper is not None:
+            _send(client, helper, mount, sent)
+            return
+        if time.monotonic() > until:
+            raise EngineError(
+                f"another run has been filling the volume {name} for long"
+            )
+        sent(0)
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _send(
+    client: Client, helper: str, mount: DataMount, sent: Callable[[int], None]
+) -> None:
+    try:
+        pieces = tarstreams.in_blocks(tarstreams.data_files(mount.files), sent)
+        upload(client, helper, "/data", pieces, sent)
+        client.create_volume(data_volume(mount) + FULL, labels={LABEL: mount.key})
+    finally:
+        with contextlib.suppress(*FAILURES):
+            client.remove_container(helper, force=True)
+
+
+def _helper(
+    client: Client, image: str, volume: str, labels: Mapping[str, str]
+) -> str | None:
+    """Make the container that takes the files in; None where another run has it."""
+    client.create_volume(volume, labels={LABEL: volume.removeprefix("rai-data-")})
+    host = client.create_host_config(
+        binds=[f"{volume}:/data:nocopy"], network_mode="none"
+    )
+    try:
+        made = client.create_container(
+            image,
+            name=f"{volume}-filling",
+            entrypoint=["/never-started"],
+            labels=dict(labels),
+            host_config=host,
+        )
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
+        return None
+    identity: str = made["Id"]
+    return identity

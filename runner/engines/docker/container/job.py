@@ -1,0 +1,72 @@
+"""One run on a Docker Engine, from its source to its build folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from runner.core import Workspace
+from runner.core.cancel import Cancel
+from runner.core.events import (
+    CommandSkipped,
+    Event,
+    Starting,
+    Usage,
+)
+from runner.engines.docker import owner
+from runner.engines.docker.client import Client
+from runner.engines.docker.container.reap import reap
+from runner.engines.docker.container.stage import Stage
+from runner.engines.docker.exec.steps import Steps
+from runner.engines.docker.gpu.options import Supply
+from runner.engines.sequence import in_order
+from runner.gpu.watch import Watch
+
+THREADS = 4
+
+
+def run(
+    client: Client, work: Workspace, cancel: Cancel, supply: Supply | None
+) -> Iterator[Event]:
+    """Run the steps in a container of their own, and leave nothing behind.
+
+    ``supply`` is where its GPUs come from; None for a run without.
+    """
+    pool = ThreadPoolExecutor(THREADS, "docker")
+    stage = Stage(client, work, cancel, supply)
+    watch = _watch(client, work, stage, supply)
+    try:
+        reaping = pool.submit(reap, client, owner.here())
+        yield Starting()
+        yield from stage.set_up(pool)
+        if cancel.requested:
+            yield from _nothing_ran(work)
+            return
+        if work.gpu is not None:
+            # What a killed run left may still compute on the GPU that it held.
+            wait([reaping])
+        with Steps(client, stage.container, work, cancel) as steps:
+            commands = in_order(work, cancel, steps.execute)
+            yield from watch.told(stage.way, commands)
+            yield Usage(steps.counters.peak_memory_bytes)
+        yield from stage.build_folder(pool, idle=steps.idle)
+        reaping.result()
+    finally:
+        stage.clear(pool)
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _watch(
+    client: Client, work: Workspace, stage: Stage, supply: Supply | None
+) -> Watch:
+    if supply is None:
+        return Watch()
+    from runner.engines.docker.gpu import query  # most runs need nothing of it
+
+    return query.watch(client, work.gpu, supply, lambda: stage.container)
+
+
+def _nothing_ran(work: Workspace) -> Iterator[Event]:
+    for step in work.steps:
+        why = step.skip or "the run was cancelled"
+        yield CommandSkipped(step.index, step.command.text, why, step.command.name)

@@ -1,0 +1,127 @@
+"""What a container has used so far, from its control group's own counters.
+
+The engine's statistics are up to a second old and take as long to get; the counters
+are exact. On this machine they are read as files; on another by a command in the
+container, which sees the same files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner.engines.docker.attach import ask
+from runner.engines.docker.client import FAILURES, Client
+
+PROCESSES = Path("/proc")
+PRINT_TIME_S = 5.0
+_ROOT = "/sys/fs/cgroup"
+_FIRST_VERSION = {
+    "cpuacct": ("cpuacct.usage",),
+    "memory": ("memory.max_usage_in_bytes", "memory.oom_control"),
+    "pids": ("pids.events", "pids.current"),
+}
+_SECOND_VERSION = (
+    "cpu.stat",
+    "memory.peak",
+    "memory.events",
+    "pids.events",
+    "pids.current",
+)
+_NAMES = [f"{group}/{n}" for group, names in _FIRST_VERSION.items() for n in names]
+_PRINT_ALL = (
+    f"cd {_ROOT} && for f in {' '.join((*_NAMES, *_SECOND_VERSION))}; do "
+    '[ -r "$f" ] && echo "= ${f##*/}" && cat "$f"; done'
+)
+
+
+class Counters(Struct, frozen=True):
+    """Since the container's start; None where the kernel does not say."""
+
+    cpu_s: float | None = None
+    peak_memory_bytes: int | None = None
+    memory_kills: int = 0
+    refused_forks: int = 0
+    processes: int | None = None
+
+
+class Meter:
+    """Reads the counters of one running container."""
+
+    def __init__(self, client: Client, container: str) -> None:
+        self._client, self._container = client, container
+        self._files = _files_here(client, container)
+
+    def read(self) -> Counters:
+        """Give the counters as they are now."""
+        if self._files:
+            return parse({file.name: _text(file) for file in self._files})
+        return parse(_sections(self._printed()))
+
+    def _printed(self) -> str:
+        with contextlib.suppress(*FAILURES):
+            command = ["/bin/sh", "-c", _PRINT_ALL]
+            return ask(self._client, self._container, command, PRINT_TIME_S)
+        return ""
+
+
+def parse(files: dict[str, str]) -> Counters:
+    """Read the counters from the texts of the files, of either version."""
+    nanoseconds = _number(files.get("cpuacct.usage", ""))
+    microseconds = _field(files.get("cpu.stat", ""), "usage_usec")
+    cpu_s = None
+    if nanoseconds is not None:
+        cpu_s = nanoseconds / 1e9
+    elif microseconds is not None:
+        cpu_s = microseconds / 1e6
+    peak = files.get("memory.max_usage_in_bytes") or files.get("memory.peak", "")
+    kills = files.get("memory.oom_control") or files.get("memory.events", "")
+    return Counters(
+        cpu_s,
+        _number(peak),
+        _field(kills, "oom_kill") or 0,
+        _field(files.get("pids.events", ""), "max") or 0,
+        _number(files.get("pids.current", "")),
+    )
+
+
+def _files_here(client: Client, container: str) -> list[Path]:
+    """Find the counters' files, if the container's processes are on this machine."""
+    try:
+        pid = client.inspect_container(container)["State"]["Pid"]
+        text = (PROCESSES / str(pid) / "cgroup").read_text()
+    except (OSError, *FAILURES):
+        return []
+    files: list[Path] = []
+    for line in text.splitlines():
+        _, groups, path = line.split(":", 2)
+        if container not in path:
+            continue  # not the container's group: that pid is another machine's
+        for group in groups.split(","):
+            names = _FIRST_VERSION.get(group, ()) if group else _SECOND_VERSION
+            files += [Path(f"{_ROOT}/{group}{path}", name) for name in names]
+    return [file for file in files if file.exists()]
+
+
+def _sections(text: str) -> dict[str, str]:
+    pieces = re.split(r"^= (\S+)\n", text, flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"\s*[0-9]{1,20}\s*", text) else None
+
+
+def _field(text: str, name: str) -> int | None:
+    found = re.search(rf"^{name} ([0-9]{{1,20}})$", text, flags=re.MULTILINE)
+    return int(found[1]) if found else None

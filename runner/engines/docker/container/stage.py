@@ -1,0 +1,204 @@
+"""The containers and volumes of one run: set up, emptied, and cleared away.
+
+The project travels through the engine's API into a volume, never by a path of this
+machine, so that an engine elsewhere serves alike. A helper container that is never
+started takes the archives in and gives the build folder out: the commands' own
+container has a read-only root, into which the engine copies nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from runner.core import GpuWay, Problem, Workspace
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import (
+    BuildFolder,
+    Event,
+    Progress,
+    Warned,
+)
+from runner.engines.docker import owner
+from runner.engines.docker.attach import upload
+from runner.engines.docker.client import (
+    FAILURES,
+    APIError,
+    Client,
+    explained,
+    failing,
+    image,
+)
+from runner.engines.docker.container import confinement, tarstreams
+from runner.engines.docker.container.datavolumes import fill
+from runner.engines.docker.gpu import options
+
+PROGRESS_S = 0.2
+CLEAR_TIME_S = 30.0
+SLACK_S = 600.0
+"""How much longer than its commands a run may take before others may clear it away."""
+
+
+class Stage:
+    """What the commands of one run work on; ``container`` is where they run.
+
+    ``way`` is how the GPUs came into it; None without any.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        work: Workspace,
+        cancel: Cancel,
+        supply: options.Supply | None = None,
+    ) -> None:
+        self._client, self._work, self._cancel = client, work, cancel
+        self._supply = supply
+        self._refusals: list[tuple[GpuWay, str]] = []
+        self.way: GpuWay | None = None
+        safe = re.sub(r"[^a-zA-Z0-9_.-]", "-", work.run_id)
+        self.name = f"rai-{safe}-{secrets.token_hex(4)}"
+        self.container = ""
+        self._files = ""
+        self._labels = owner.labels(work.run_id, work.limits.time_s + SLACK_S)
+        self._image = work.image or ""
+        self._sent = 0
+        self._leaving = False
+        self._tasks: list[Future[None]] = []
+
+    def set_up(self, pool: ThreadPoolExecutor) -> Iterator[Event]:
+        """Start the container, and meanwhile send the project."""
+        self._tasks = [pool.submit(self._start), pool.submit(self._send_source)]
+        sent = 0
+        while wait(self._tasks, timeout=PROGRESS_S).not_done:
+            if self._sent != sent:
+                sent = self._sent
+                yield Progress("upload", sent, None)
+        if not self._cancel.requested:
+            with failing("set up the run"):
+                for task in self._tasks:
+                    task.result()
+        for way, said in self._refusals:
+            yield Warned(f"no GPU by {way.words}: {said}; another way is taken")
+
+    def build_folder(self, pool: ThreadPoolExecutor, *, idle: bool) -> Iterator[Event]:
+        """End what still runs, and give the build folder back.
+
+        Where nothing runs, the container goes while the folder comes.
+        """
+        ending = pool.submit(self._remove_container, self.container)
+        if not idle:
+            wait([ending], timeout=CLEAR_TIME_S)
+        with failing("give the build folder back"):
+            pieces, _ = self._client.get_archive(self._files, "/build")
+            for piece in pieces:
+                yield BuildFolder(piece)
+        wait([ending], timeout=CLEAR_TIME_S)
+        self.container = ""
+
+    def clear(self, pool: ThreadPoolExecutor) -> None:
+        """Remove all of it; what cannot be removed now is left to a later reaping."""
+        self._leaving = True
+        wait(self._tasks, timeout=CLEAR_TIME_S)
+        containers = [c for c in (self.container, self._files) if c]
+        self._side_by_side(pool, self._remove_container, containers)
+        volumes = [f"{self.name}-{folder}" for folder in ("src", "build")]
+        self._side_by_side(pool, self._remove_volume, volumes)
+
+    def _start(self) -> None:
+        client, work = self._client, self._work
+        if work.data:
+            fill(client, self._image, work.data, self._labels, self._count)
+        variables = image(client, self._image)["Config"].get("Env") or []
+        for passage in options.passages(work.gpu, self._supply):
+            if self._started(passage, variables):
+                return
+        raise options.refused(self._refusals)
+
+    def _started(self, passage: options.Passage, variables: list[str]) -> bool:
+        """Start the container by one way to its GPUs; note where that way fails."""
+        client = self._client
+        try:
+            self.container = self._created(passage, variables)
+            client.start(self.container)
+        except APIError as error:
+            failure = _not_started(error, self._image)
+            if passage.way is None or failure.problems[0].hint:
+                raise failure from error
+            said = " ".join(explained(error).split())
+            self._refusals.append((passage.way, said))
+            if self.container:
+                self._remove_container(self.container)
+                self.container = ""
+            return False
+        self.way = passage.way
+        return True
+
+    def _created(self, passage: options.Passage, variables: list[str]) -> str:
+        work, client = self._work, self._client
+        options = confinement.host_options(work, self.name, self._labels, passage)
+        who = confinement.user(work.profile)
+        made = client.create_container(
+            self._image,
+            name=self.name,
+            entrypoint=confinement.SLEEPER,
+            user=f"{who}:{who}",
+            working_dir="/build",
+            environment=confinement.variables(work, variables, passage),
+            labels=self._labels,
+            healthcheck=confinement.NO_HEALTHCHECK,
+            host_config=client.create_host_config(**options),
+        )
+        identity: str = made["Id"]
+        return identity
+
+    def _send_source(self) -> None:
+        mounts = confinement.mounts(self.name, self._labels, source_read_only=False)
+        self._files = self._client.create_container(
+            self._image,
+            name=f"{self.name}-files",
+            entrypoint=["/never-started"],
+            labels=self._labels,
+            host_config=self._client.create_host_config(
+                mounts=mounts, network_mode="none"
+            ),
+        )["Id"]
+        who = confinement.user(self._work.profile)
+        with self._work.open_source() as source:
+            pieces = tarstreams.in_blocks(
+                tarstreams.workspace(source, who), self._count
+            )
+            upload(self._client, self._files, "/", pieces, self._count)
+
+    def _count(self, size: int) -> None:
+        self._sent += size
+        if self._cancel.requested or self._leaving:
+            raise EngineError("the upload was given up")
+
+    def _side_by_side(
+        self, pool: ThreadPoolExecutor, act: Callable[[str], None], names: list[str]
+    ) -> None:
+        wait([pool.submit(act, name) for name in names], timeout=CLEAR_TIME_S)
+
+    def _remove_container(self, name: str) -> None:
+        with contextlib.suppress(*FAILURES):
+            self._client.remove_container(name, force=True, v=True)
+
+    def _remove_volume(self, name: str) -> None:
+        with contextlib.suppress(*FAILURES):
+            self._client.remove_volume(name)
+
+
+def _not_started(error: APIError, name: str) -> EngineError:
+    said: Any = error.explanation or error
+    if "/bin/sh" in str(said) or '"sleep"' in str(said):
+        text = f"the image {name} has no /bin/sh, which rai needs to run commands in it"
+        return EngineError(
+            Problem(text, hint="use an image with a shell and coreutils")
+        )
+    return EngineError(f"the container cannot be started: {said}")

@@ -1,0 +1,1 @@
+"""Commands in the container: start, follow, limit."""

@@ -1,0 +1,92 @@
+"""An iterator that is read in a thread, so that its reader can do without it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+DEPTH = 16
+WAIT_S = 0.2
+ASK_S = 0.5
+
+
+class Feed(Generic[T]):
+    """Items as they come; reading stops while nobody takes them.
+
+    ``hang_up`` makes the source end; it may be called while the source is being read.
+    While reading stands still, ``is_last`` is asked whether what is left is little and
+    will soon be gone: then it is all read at once, however long nobody takes it.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[], Iterable[T]],
+        hang_up: Callable[[], None],
+        is_last: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.done = False
+        self._is_last = is_last
+        self._ask_at = time.monotonic() + ASK_S
+        self._queue: queue.Queue[tuple[T] | None] = queue.Queue(DEPTH)
+        self._hang_up = hang_up
+        self._closed = threading.Event()
+        self._failure: Exception | None = None
+        # A daemon: a source that nothing can end does not keep the process from ending.
+        threading.Thread(target=self._read, args=[source], daemon=True).start()
+
+    def take(self, timeout_s: float) -> T | None:
+        """Give the next item; None where none came in time, or none will.
+
+        Raises what the source raised.
+        """
+        if self.done:
+            return None
+        try:
+            item = self._queue.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if item is None:
+            self.done = True
+            if self._failure is not None:
+                raise self._failure
+            return None
+        return item[0]
+
+    def close(self) -> None:
+        """End the source, and forget what was not taken."""
+        self._closed.set()
+        if not self.done:
+            self._hang_up()
+
+    def _read(self, source: Callable[[], Iterable[T]]) -> None:
+        try:
+            for item in source():
+                if not self._put((item,)):
+                    return
+        except Exception as error:
+            self._failure = error
+        finally:
+            self._put(None)
+
+    def _put(self, item: tuple[T] | None) -> bool:
+        while not self._closed.is_set():
+            if self._queue.full():
+                self._ask_whether_last()
+            try:
+                self._queue.put(item, timeout=WAIT_S)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def _ask_whether_last(self) -> None:
+        now = time.monotonic()
+        if now >= self._ask_at:
+            self._ask_at = now + ASK_S
+            if self._is_last():
+                self._queue.maxsize = 0  # without bounds from here on

@@ -1,0 +1,220 @@
+"""One command in the container: started, followed, limited, and its end told."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+from runner.core import (
+    Limits,
+    Reason,
+    Step,
+    Stream,
+    Workspace,
+)
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+from runner.core.events import (
+    CommandFinished,
+    Event,
+    Output,
+    Tick,
+    Warned,
+)
+from runner.engines.docker.client import APIError, Client, NotFound, failing
+from runner.engines.docker.container.confinement import SLEEPER_PROCESSES
+from runner.engines.docker.container.disk import DiskWatch
+from runner.engines.docker.container.meter import Counters, Meter
+from runner.engines.docker.exec.execution import Execution
+
+POLL_S = 0.1
+TICK_S = 1.0
+KILLED = 137
+MADE_UP = (126, KILLED)
+"""What the engine says of a command whose container is taken away."""
+
+LOOKS = 5
+
+TERMINATE_ALL = ["/bin/sh", "-c", "kill -TERM -1"]
+"""Sent from inside: the engine's API cannot signal a command that it started."""
+
+
+class Steps:
+    """Runs the steps of a job, one after another, in its container."""
+
+    def __init__(
+        self, client: Client, container: str, work: Workspace, cancel: Cancel
+    ) -> None:
+        self._client, self._container = client, container
+        self._limits, self._cancel = work.limits, cancel
+        self._meter = Meter(client, container)
+        self._disk = DiskWatch(client, container, work)
+        self._warned = False
+        self.counters = Counters()
+        self._count()
+
+    def __enter__(self) -> Steps:
+        self._disk.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._disk.stop()
+
+    @property
+    def idle(self) -> bool:
+        """Whether surely no command has left a process behind."""
+        return self.counters.processes == SLEEPER_PROCESSES
+
+    def execute(
+        self, step: Step, limit_s: float
+    ) -> Generator[Event, None, CommandFinished]:
+        """Run one step for at most so long; return how it ended."""
+        with failing(f"run `{step.command.text}`"):
+            execution = Execution(self._client, self._container, step.invocation)
+            stop = _Stop(self._client, self._container, self._limits, self._count)
+            began, before = time.monotonic(), self.counters
+            try:
+                yield from self._follow(step, execution, stop, began + limit_s)
+            finally:
+                execution.close()
+            return self._finished(step, execution, stop, before, began)
+
+    def _follow(
+        self, step: Step, execution: Execution, stop: _Stop, deadline: float
+    ) -> Iterator[Event]:
+        """Pass the output on until the command has ended or is killed."""
+        began = last = time.monotonic()
+        room = dict.fromkeys(Stream, self._limits.output_bytes)
+        while not execution.ended:
+            for stream, data in execution.output(POLL_S):
+                piece = data[: room[stream]]
+                room[stream] -= len(piece)
+                if len(piece) < len(data):
+                    stop.because(Reason.OUTPUT_LIMIT)
+                if piece:
+                    last = time.monotonic()
+                    yield Output(step.index, stream, piece)
+            now = time.monotonic()
+            if reason := self._reason(now >= deadline):
+                stop.because(reason)
+            stop.enforce(now)
+            if self._disk.problem and not self._warned:
+                self._warned = True
+                yield Warned(f"the disk limit is not enforced: {self._disk.problem}")
+            if now - last >= TICK_S:
+                last = now
+                yield Tick(step.index, now - began)
+
+    def _reason(self, late: bool) -> Reason | None:
+        if self._cancel.requested:
+            return Reason.CANCELLED
+        if late:
+            return Reason.TIME_LIMIT
+        return Reason.DISK_LIMIT if self._disk.full else None
+
+    def _finished(
+        self,
+        step: Step,
+        execution: Execution,
+        stop: _Stop,
+        before: Counters,
+        began: float,
+    ) -> CommandFinished:
+        wall_s = (execution.left_at or time.monotonic()) - began
+        self._count()
+        after = self.counters
+        killed = after.memory_kills > before.memory_kills
+        code = execution.exit_code
+        if code in (None, *MADE_UP) and stop.reason is None and not killed:
+            killed = self._ended_with_container(step)
+        code = KILLED if code is None else code
+        cpu_s = None
+        if before.cpu_s is not None and after.cpu_s is not None:
+            cpu_s = after.cpu_s - before.cpu_s
+        reason = stop.reason or _limit_met(code, killed, before, after)
+        return CommandFinished(step.index, code, wall_s, cpu_s, reason, killed)
+
+    def _count(self) -> None:
+        """Read the counters; those of a container that is gone stay as they were."""
+        counters = self._meter.read()
+        if counters.cpu_s is not None:
+            self.counters = counters
+
+    def _ended_with_container(self, step: Step) -> bool:
+        """Tell whether memory ran out; EngineError where another ended it."""
+        for _ in range(LOOKS):
+            state = self._state()
+            if state["OOMKilled"]:
+                return True
+            if state["Status"] != "running":
+                raise EngineError(
+                    f"the container went away while `{step.command.text}` ran in it",
+                    reason=Reason.RUNNER_LOST,
+                )
+            # The commands of a container that is being ended are killed before it.
+            time.sleep(POLL_S)
+        return False
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = self._client.inspect_container(self._container)
+        except NotFound:
+            return {"Status": "removed", "OOMKilled": False}
+        state: dict[str, Any] = found["State"]
+        return state
+
+
+def _limit_met(
+    code: int, killed: bool, before: Counters, after: Counters
+) -> Reason | None:
+    """Name the limit that made a command fail; one that it survived is no reason."""
+    if code == 0:
+        return None
+    if killed:
+        return Reason.MEMORY_LIMIT
+    if after.refused_forks > before.refused_forks:
+        return Reason.PIDS_LIMIT
+    return None
+
+
+class _Stop:
+    """Ends a command: SIGTERM to all processes, a time of grace, then SIGKILL."""
+
+    def __init__(
+        self,
+        client: Client,
+        container: str,
+        limits: Limits,
+        before_kill: Callable[[], None],
+    ) -> None:
+        self._client, self._container = client, container
+        self._before_kill = before_kill
+        self._grace_s = limits.stop_grace_s
+        self._kill_at: float | None = None
+        self.reason: Reason | None = None
+
+    def because(self, reason: Reason) -> None:
+        """Ask the command to end; the first reason counts."""
+        if self.reason is None:
+            self.reason = reason
+            asked = self._terminate()
+            self._kill_at = time.monotonic() + (self._grace_s if asked else 0.0)
+
+    def enforce(self, now: float) -> None:
+        """Kill the container, once, when the grace is over."""
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            self._before_kill()
+            with contextlib.suppress(APIError):  # it has just ended by itself
+                self._client.kill(self._container)
+
+    def _terminate(self) -> bool:
+        """Send SIGTERM; where no process more can be started, it cannot be sent."""
+        try:
+            made = self._client.exec_create(self._container, TERMINATE_ALL)
+            self._client.exec_start(made["Id"], detach=True)
+        except APIError:
+            return False
+        return True

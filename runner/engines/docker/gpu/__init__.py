@@ -1,0 +1,1 @@
+"""GPUs for a container: options, locks and queries on the engine's machine."""

@@ -1,0 +1,87 @@
+"""Keeping a GPU of an engine elsewhere: a container of that GPU's name.
+
+No lock of this machine would keep another machine's runs from that GPU; the engine
+itself gives a name to one container at a time. The container is never started. It
+carries its owner, so that one whose owner is dead is taken over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+
+from runner.core import Gpu, Problem
+from runner.core.errors import BusyError, EngineError
+from runner.engines.docker import owner
+from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, failing
+
+CONFLICT = 409
+HOLD_S = 86400.0
+"""When other machines' runs may take it over, where nobody here can be asked."""
+
+TRIES = 3
+
+
+@contextlib.contextmanager
+def hold(client: Client, gpu: Gpu, run_id: str) -> Iterator[None]:
+    """Keep a GPU for one run; BusyError says which run has it."""
+    name = "rai-gpu-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", gpu.uuid)
+    with failing(f"keep GPU {gpu.uuid} for this run"):
+        held = _taken(client, name, gpu, run_id)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(*FAILURES):
+            client.remove_container(held, force=True)
+
+
+def _taken(client: Client, name: str, gpu: Gpu, run_id: str) -> str:
+    image = _any_image(client)
+    for _ in range(TRIES):
+        try:
+            made = client.create_container(
+                image,
+                name=name,
+                entrypoint=["/never-started"],
+                labels=owner.labels(run_id, HOLD_S),
+                host_config=client.create_host_config(network_mode="none"),
+            )
+        except APIError as error:
+            if error.status_code != CONFLICT:
+                raise
+            _let_go_of_abandoned(client, name, gpu)
+            continue
+        identity: str = made["Id"]
+        return identity
+    raise BusyError(_busy(gpu, "another run"))
+
+
+def _any_image(client: Client) -> str:
+    """Name an image, whichever: nothing of it is run."""
+    found = client.images(quiet=True)
+    if not found:
+        raise EngineError("the engine has no image, so no GPU of it can be kept")
+    identity: str = found[0]
+    return identity
+
+
+def _let_go_of_abandoned(client: Client, name: str, gpu: Gpu) -> None:
+    """Remove the container where its owner is gone; BusyError where it is not."""
+    try:
+        found = client.inspect_container(name)
+    except NotFound:
+        return  # let go of just now
+    labels = found["Config"]["Labels"] or {}
+    if not owner.abandoned(labels, owner.here(), time.time()):
+        since = found["Created"].partition(".")[0].replace("T", " ")
+        run = labels.get(owner.RUN, "another")
+        raise BusyError(_busy(gpu, f"run {run} since {since} UTC"))
+    with contextlib.suppress(NotFound):
+        # By its identity: the name may be another run's by now.
+        client.remove_container(found["Id"], force=True)
+
+
+def _busy(gpu: Gpu, holder: str) -> Problem:
+    return Problem(f"GPU {gpu.index} ({gpu.name}, {gpu.uuid}) is held by {holder}")

@@ -1,0 +1,1 @@
+"""Images on a Docker Engine: pull, build, list and remove."""

@@ -1,0 +1,88 @@
+"""The files that an image build sees, and their checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import tarfile
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+from docker.utils.build import exclude_paths
+
+from runner import files
+from runner.core.errors import ImageError
+
+IGNORE_FILE = ".dockerignore"
+MOST_BYTES = 1 << 20
+
+
+def names(project: Path, dockerfile: str) -> list[str]:
+    """List what .dockerignore leaves, sorted, and always the Dockerfile."""
+    return sorted(exclude_paths(str(project), _patterns(project), dockerfile))
+
+
+def checksum(project: Path, names: list[str]) -> str:
+    """Return a checksum of names, kinds, execute bits and contents, not of times."""
+    total = hashlib.sha256()
+    for name in names:
+        kind = _kind(project, name).encode(errors="surrogateescape")
+        total.update(name.encode(errors="surrogateescape") + b"\0" + kind + b"\n")
+    return total.hexdigest()
+
+
+def archive(project: Path, names: list[str]) -> IO[bytes]:
+    """Pack the files for the engine's own builder into a file that has no name."""
+    with ExitStack() as stack:
+        packed = stack.enter_context(tempfile.TemporaryFile())
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            for name in names:
+                _add(tar, project, name)
+        packed.seek(0)
+        stack.pop_all()  # the caller closes it
+        return packed
+
+
+def read_text(project: Path, name: str) -> str | None:
+    """Read a file that says how to build; None where there is none, else ImageError."""
+    try:
+        return files.read_below(project, name, MOST_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        text = f"`{name}` cannot be read: {error.strerror}"
+        raise ImageError(text) from error
+
+
+def _patterns(project: Path) -> list[str]:
+    text = read_text(project, IGNORE_FILE) or ""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _kind(project: Path, name: str) -> str:
+    path = project / name
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return f"link {path.readlink()}"
+    if not stat.S_ISREG(mode):
+        return "folder" if stat.S_ISDIR(mode) else "other"
+    with files.open_below(project, name) as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{'program' if mode & stat.S_IXUSR else 'file'} {content}"
+
+
+def _add(tar: tarfile.TarFile, project: Path, name: str) -> None:
+    member: tarfile.TarInfo | None = tar.gettarinfo(project / name, name)
+    if member is None:  # a socket
+        return
+    # Forget who owns a file here: the builder's cache would count it.
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    if member.isreg():
+        with files.open_below(project, name) as file:
+            tar.addfile(member, file)
+    elif member.isdir() or member.issym() or member.islnk():
+        tar.addfile(member)

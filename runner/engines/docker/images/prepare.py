@@ -1,0 +1,116 @@
+"""Images: what the engine has, and carrying out a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from runner.core import (
+    BuildImage,
+    BuildSpec,
+    ImageAction,
+    ImageFacts,
+    ImagePlan,
+    ImageUsed,
+    Reason,
+)
+from runner.core.cancel import Cancel
+from runner.core.errors import ImageError
+from runner.core.events import Event, ImageReady
+from runner.engines.docker.client import Client, NotFound, failing, image
+from runner.engines.docker.endpoint import Answer
+from runner.engines.docker.images import (
+    build,
+    built,
+    context,
+    transfer,
+)
+from runner.images import parts
+
+
+def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
+    """Look up the engine's images, and what would go into a build."""
+    with failing("list its images"):
+        version = client.version()
+        found = client.images()
+    present = _present(found)
+    platform = f"{version['Os']}/{version['Arch']}"
+    if spec.names_image:
+        return ImageFacts(present, platform)
+    dockerfile = (spec.build_image or BuildImage()).dockerfile
+    text = context.read_text(project, dockerfile)
+    if text is None:
+        return ImageFacts(present, platform)
+    names = context.names(project, dockerfile)
+    return ImageFacts(
+        present,
+        platform,
+        text,
+        context.checksum(project, names),
+        built.origin(project),
+        built.recognised(found),
+    )
+
+
+def prepare(
+    client: Client, answer: Answer, plan: ImagePlan, project: Path, cancel: Cancel
+) -> Iterator[Event]:
+    """Pull or build as planned; the last event is ImageReady."""
+    if plan.action is ImageAction.PULL:
+        yield from transfer.pull(answer, plan.reference, cancel)
+    elif plan.action is ImageAction.BUILD:
+        yield from build.build(answer, plan, project, cancel)
+        if not cancel.requested:
+            _tag_for_the_next_run(client, plan)
+    else:
+        build.tag(client, plan)
+    if cancel.requested:
+        return
+    if plan.action is ImageAction.BUILD and plan.build and plan.build.push:
+        yield from transfer.push(
+            answer, plan.reference, plan.build.push.image_name, cancel
+        )
+    yield ImageReady(_used(client, plan))
+
+
+def _present(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Map the names of images to their ids."""
+    return {name: each["Id"] for each in found for name in built.names(each)}
+
+
+def _tag_for_the_next_run(client: Client, plan: ImagePlan) -> None:
+    """Tag a build by the key that it has now, its bases being on the engine.
+
+    The key of the plan lacks a base that the build itself pulled. Files edited since
+    are not in the image, so only the bases are looked up again.
+    """
+    if plan.parts is None:
+        return
+    with failing(f"tag the image {plan.reference}"):
+        now = parts.checksum_of_bases(plan.bases, _present(client.images()))
+        later = parts.reference(replace(plan.parts, bases=now))
+        if later != plan.reference:
+            client.tag(plan.reference, later)
+
+
+def _used(client: Client, plan: ImagePlan) -> ImageUsed:
+    with failing(f"look at the image {plan.reference}"):
+        try:
+            found = image(client, plan.reference)
+        except NotFound as error:
+            text = f"the image {plan.reference} is not on the engine any more"
+            raise ImageError(text, reason=Reason.IMAGE_NOT_FOUND) from error
+    digests = found.get("RepoDigests") or ()
+    digest = digests[0].partition("@")[2] if digests else found["Id"]
+    cuda = cuda_version(found["Config"])
+    return ImageUsed(plan.reference, digest, plan.action, plan.why, cuda)
+
+
+def cuda_version(config: Mapping[str, Any]) -> str:
+    """Return an image's CUDA version: from its label, else as NVIDIA's images do."""
+    labels = config.get("Labels") or {}
+    variables = dict(line.partition("=")[::2] for line in config.get("Env") or ())
+    return str(labels.get("rai.cuda") or variables.get("CUDA_VERSION") or "")

@@ -1,0 +1,95 @@
+"""Images to and from registries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.core import Problem, Reason
+from runner.core.cancel import Cancel
+from runner.core.errors import ImageError
+from runner.core.events import (
+    BuildOutput,
+    Event,
+    Progress,
+    PullStarted,
+)
+from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
+from runner.engines.docker.endpoint import Answer
+from runner.engines.docker.images.messages import Message, messages
+
+BASE_HINT = (
+    "check its name and that its registry is reached from here; "
+    "where no registry is, image/make-base makes debian:bookworm-slim"
+)
+
+
+def pull(answer: Answer, reference: str, cancel: Cancel) -> Iterator[Event]:
+    """Fetch an image, telling how far it has come."""
+    name, tag = split(reference)
+
+    def ask(client: Client) -> Iterator[Message]:
+        told: Iterator[Message] = client.pull(name, tag, stream=True, decode=True)
+        return told
+
+    yield PullStarted(reference)
+    layers: dict[str, tuple[int, int]] = {}
+    try:
+        for message in messages(answer, ask, cancel):
+            if "error" in message:
+                raise _not_found(reference, message["error"])
+            if _downloads(message, layers):
+                done = sum(done for done, _ in layers.values())
+                total = sum(total for _, total in layers.values())
+                yield Progress("pull", done, total)
+    except FAILURES as error:
+        raise _not_found(reference, explained(error)) from error
+
+
+def push(
+    answer: Answer, reference: str, target: str, cancel: Cancel
+) -> Iterator[Event]:
+    """Give an image the name it shall have in its registry, and send it there."""
+    name, tag = split(target)
+    with failing(f"name the image {target}"):
+        connect(answer).tag(reference, name, tag)
+
+    def ask(client: Client) -> Iterator[Message]:
+        told: Iterator[Message] = client.push(name, tag, stream=True, decode=True)
+        return told
+
+    yield BuildOutput(f"pushing {target}\n")
+    try:
+        for message in messages(answer, ask, cancel):
+            if "error" in message:
+                raise _not_pushed(target, message["error"])
+    except FAILURES as error:
+        raise _not_pushed(target, explained(error)) from error
+
+
+def split(reference: str) -> tuple[str, str]:
+    """Part an image's name from its tag or digest; without either it is latest."""
+    if "@" in reference:
+        name, _, digest = reference.partition("@")
+        return name, digest
+    name, _, tag = reference.rpartition(":")
+    if not name or "/" in tag:  # that colon was a registry's port
+        return reference, "latest"
+    return name, tag
+
+
+def _downloads(message: Message, layers: dict[str, tuple[int, int]]) -> bool:
+    progress = message.get("progressDetail") or {}
+    if message.get("status") != "Downloading" or "current" not in progress:
+        return False
+    layers[message["id"]] = (progress["current"], progress.get("total", 0))
+    return True
+
+
+def _not_found(reference: str, said: str) -> ImageError:
+    text = f"the image {reference} cannot be pulled: {said}"
+    return ImageError(Problem(text, hint=BASE_HINT), reason=Reason.IMAGE_NOT_FOUND)
+
+
+def _not_pushed(target: str, said: str) -> ImageError:
+    hint = "`docker login` to its registry, or leave `push` out"
+    return ImageError(Problem(f"{target} cannot be pushed: {said}", hint=hint))

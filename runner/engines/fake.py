@@ -1,0 +1,167 @@
+"""An engine that runs nothing: each command prints and ends as its script says.
+
+For tests of whatever uses an engine, inside rai and out.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from runner.core import (
+    BuildSpec,
+    EngineFacts,
+    Gpu,
+    GpuSituation,
+    GpuState,
+    GpuUse,
+    ImageAction,
+    ImageFacts,
+    ImagePlan,
+    ImageUsed,
+    Problem,
+    Reason,
+    Step,
+    Stream,
+    Workspace,
+)
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import BusyError, EngineError, ImageError
+from runner.engines.sequence import in_order
+
+
+@dataclass(frozen=True)
+class Says:
+    """What one command prints and how it ends.
+
+    ``cancels`` asks for the run's end meanwhile; ``breaks`` makes the engine fail.
+    """
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int = 0
+    reason: Reason | None = None
+    cancels: bool = False
+    breaks: bool = False
+
+
+NO_GPU = GpuSituation(problem="this machine has no GPU")
+
+
+@dataclass
+class FakeEngine:
+    """Serves from a script; ``no_image`` makes its image impossible to have.
+
+    ``seen_inside`` is what only a container sees; ``busy`` maps a GPU's UUID to how
+    often it is still found in use. ``build`` is what the commands leave behind.
+    """
+
+    script: Mapping[str, Says] = field(default_factory=dict)
+    name: str = "fake"
+    images: bool = False
+    no_image: bool = False
+    dockerfile: str | None = "FROM x AS cpu\nFROM x AS gpu"
+    cuda: str = ""
+    situation: GpuSituation = NO_GPU
+    seen_inside: GpuSituation | None = None
+    busy: dict[str, int] = field(default_factory=dict)
+    breaks_gpu: str = ""
+    held: list[str] = field(default_factory=list)
+    build: Mapping[str, bytes] = field(default_factory=lambda: {"answer.txt": b"42\n"})
+    ran: list[str] = field(default_factory=list)
+    built: list[str | None] = field(default_factory=list)
+
+    def check(self, spec: BuildSpec) -> list[Problem]:
+        """Return no problems: a script can always be followed."""
+        return []
+
+    def facts(self) -> EngineFacts:
+        """Return the name that it was made with."""
+        return EngineFacts(self.name, "1", "a script")
+
+    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+        """Return facts of its Dockerfile, where it has images."""
+        if not self.images:
+            return None
+        return ImageFacts({}, "linux/amd64", self.dockerfile)
+
+    def prepare(
+        self, plan: ImagePlan, project: Path, cancel: Cancel
+    ) -> Iterator[ev.Event]:
+        """Build nothing, or raise where there is to be no image."""
+        if self.no_image:
+            raise ImageError("no base image", reason=Reason.IMAGE_NOT_FOUND)
+        self.built.append(plan.build.target if plan.build else None)
+        reference, why = plan.reference, plan.why
+        used = ImageUsed(reference, "sha256:0", ImageAction.BUILD, why, self.cuda)
+        yield ev.ImageReady(used)
+
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        """Return the situation that it was made with."""
+        return (self.seen_inside if image else None) or self.situation
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU, or raise BusyError as often as the script says."""
+
+        @contextmanager
+        def held() -> Iterator[None]:
+            if self.busy.get(gpu.uuid, 0) > 0:
+                self.busy[gpu.uuid] -= 1
+                raise BusyError(f"{gpu.uuid} is held by run 12345")
+            self.held.append(gpu.uuid)
+            yield
+            self.held.remove(gpu.uuid)
+
+        return held()
+
+    def run(self, work: Workspace, cancel: Cancel) -> Iterator[ev.Event]:
+        """Follow the script."""
+        yield ev.Starting()
+        if work.gpu is not None:
+            if self.held != [gpu.uuid for gpu in work.gpu.gpus]:
+                raise EngineError("the run was given GPUs that it does not hold")
+            use = GpuUse(work.gpu.ways[0], work.gpu.gpus, work.gpu.driver)
+            yield ev.GpuGiven(use)
+
+        def execute(
+            step: Step, timeout_s: float
+        ) -> Generator[ev.Event, None, ev.CommandFinished]:
+            self.ran.append(step.command.text)
+            says = self.script.get(step.command.text, Says())
+            if says.breaks:
+                raise EngineError("the engine went away")
+            if says.cancels:
+                cancel.request()
+                return ev.CommandFinished(step.index, 143, 0.1, 0.0, Reason.CANCELLED)
+            yield ev.Output(step.index, Stream.STDOUT, says.stdout)
+            yield ev.Output(step.index, Stream.STDERR, says.stderr)
+            code = says.exit_code
+            return ev.CommandFinished(step.index, code, 0.25, 0.125, says.reason)
+
+        yield from in_order(work, cancel, execute)
+        if work.gpu is not None:
+            after = tuple(
+                GpuState(gpu.uuid, 1980, problem=self.breaks_gpu)
+                for gpu in work.gpu.gpus
+            )
+            yield ev.GpuGiven(replace(use, after=after), over=True)
+        yield ev.Usage(12345)
+        files = {f"build/{name}": data for name, data in self.build.items()}
+        yield ev.BuildFolder(_tar(files))
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()

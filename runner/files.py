@@ -1,0 +1,100 @@
+"""Files that are written aside, and read with bounds.
+
+Below a folder that is not trusted no link leads out, and reads are bounded.
+
+Every component of a name is opened by itself, without following links, so that what is
+checked is what is read, whoever changes the folder meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+MOST_LINKS = 40
+"""As many as the kernel follows."""
+
+_FOLLOWS_NOTHING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a named pipe would hold up whoever opens it.
+_COMPONENT = _FOLLOWS_NOTHING | os.O_NONBLOCK
+_IS_LINK = (errno.ELOOP, errno.EMLINK)
+
+
+def descriptor(folder: Path, name: str) -> int:
+    """Open a regular file below a folder for reading; return its descriptor.
+
+    A link is followed as long as it stays in the folder, which itself may be reached by
+    links. Raises OSError.
+    """
+    ahead = name.split("/")[::-1]
+    opened = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+    links = 0
+    try:
+        while ahead:
+            part = ahead.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                os.close(opened.pop())
+                if not opened:
+                    raise _leads_out(name)
+                continue
+            try:
+                opened.append(os.open(part, _COMPONENT, dir_fd=opened[-1]))
+            except OSError as error:
+                links += 1
+                if error.errno not in _IS_LINK or links > MOST_LINKS:
+                    raise
+                target = os.readlink(part, dir_fd=opened[-1])
+                if target.startswith("/"):
+                    raise _leads_out(name) from None
+                ahead += target.split("/")[::-1]
+        if not stat.S_ISREG(os.fstat(opened[-1]).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", name)
+        return opened.pop()
+    finally:
+        for handle in opened:
+            os.close(handle)
+
+
+def open_below(folder: Path, name: str) -> BufferedReader:
+    """Open a regular file below a folder as ``descriptor`` does."""
+    return os.fdopen(descriptor(folder, name), "rb")
+
+
+def opened(path: Path, within: Path | None) -> BufferedReader:
+    """Open a file for reading; ``within`` is the folder that no link may lead out of.
+
+    Without one, the user chose the path, and links lead where they lead.
+    """
+    if within is None:
+        return path.open("rb")
+    return open_below(within, str(path.relative_to(within)))
+
+
+def read_below(folder: Path, name: str, most_bytes: int) -> bytes:
+    """Read a small file below a folder whole; OSError where it is larger than that."""
+    with open_below(folder, name) as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {most_bytes:,} bytes", name)
+    return data
+
+
+def _leads_out(name: str) -> OSError:
+    return OSError(errno.EXDEV, "a link leads out of the folder", name)
+
+
+def aside(path: Path) -> Path:
+    """Return the name of the file that is written before it is renamed to ``path``."""
+    return path.with_name(f".{path.name}.part")
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file aside, then rename it, so that no reader sees half of it."""
+    part = aside(path)
+    part.write_bytes(data)
+    part.rename(path)

@@ -1,0 +1,31 @@
+"""What a program's output says: bytes to clean lines, lines to Findings.
+
+    bytes -> lines.py (as a terminal shows them)
+          -> inference.py, timing.py, profiles.py, memory_checks.py, gpu_faults.py
+             (one reader for each kind of figure)
+             profiles.py -> tables.py (nvprof.py's and nsys.py's forms), ncu.py,
+                            csv_tables.py
+
+A figure counts only where it stands as a program prints it: alone on its line, in one
+of the printed forms. Prose, listings and tables written by hand are not output.
+"""
+
+from __future__ import annotations
+
+from runner.core.figures import combined
+from runner.findings.inference import op_time_sum
+from runner.findings.lines import LINE_LIMIT, lines
+from runner.findings.scanner import Scanner, find
+from runner.findings.timing import elapsed
+from runner.findings.units import seconds
+
+__all__ = [
+    "LINE_LIMIT",
+    "Scanner",
+    "combined",
+    "elapsed",
+    "find",
+    "lines",
+    "op_time_sum",
+    "seconds",
+]

@@ -1,0 +1,181 @@
+"""Profilers' tables as comma-separated values: `nvprof --csv` and `ncu --csv`.
+
+A table begins at its header and ends at the first line that is no row of its own, but
+for blank ones. Rows that a log has cut are lost.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import Protocol
+
+from runner.core import ProfileRow, ProfileTable
+from runner.findings import ncu, nvprof
+from runner.findings.kernel_names import LONGEST_NAME
+from runner.findings.tables import MOST_ROWS, MOST_TABLES
+from runner.findings.units import (
+    EXPONENTS,
+    UNSIGNED,
+    keep,
+    scaled,
+)
+
+_SUMMARY = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
+_TIMED = ("Time", "Avg", "Min", "Max")
+_NUMBER = re.compile(UNSIGNED)
+_WHOLE = re.compile(r"[0-9]{1,12}")
+_KERNEL = "Kernel Name"
+_METRIC = ("Metric Name", "Metric Unit", "Metric Value")
+
+
+class _Form(Protocol):
+    """One table while it is read."""
+
+    def take(self, cells: list[str]) -> bool:
+        """Take one row; False where it is none."""
+
+    def tables(self) -> list[ProfileTable]:
+        """Return what was read."""
+
+
+class CsvReader:
+    """Adds the tables that it reads to ``found``."""
+
+    def __init__(self, found: list[ProfileTable]) -> None:
+        self._found = found
+        self._form: _Form | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a table is open."""
+        return self._form is not None
+
+    def read(self, line: str) -> bool:
+        """Take one clean line, stripped; False where it belongs to no such table."""
+        if line[:1] == '"' and (form := _opened(cells := _cells(line))) is not None:
+            self.close()
+            self._form = form
+            return True
+        if self._form is None or not line:
+            return False
+        cells = _cells(line)
+        if self._form.take(cells):
+            return True
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """End the open table; one without a single row is none."""
+        for table in self._form.tables() if self._form is not None else ():
+            keep(self._found, table, MOST_TABLES)
+        self._form = None
+
+
+class _Summary:
+    """nvprof's summary: a header, a row of units, and rows with or without a Type."""
+
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        self._units: dict[str, str] = {}
+        self._sections: dict[str, list[ProfileRow]] = {}
+
+    def take(self, cells: list[str]) -> bool:
+        if len(cells) != len(self._header):
+            return False
+        named = dict(zip(self._header, cells, strict=True))
+        if not self._units:
+            self._units = {name: named[name] for name in _TIMED}
+            return all(unit in EXPONENTS for unit in self._units.values())
+        if (row := self._row(named)) is None:
+            return False
+        section = named.get("Type") or nvprof.section([row.name])
+        keep(self._sections.setdefault(section, []), row, MOST_ROWS)
+        return True
+
+    def tables(self) -> list[ProfileTable]:
+        return [
+            ProfileTable(nvprof.TOOL, section, tuple(rows))
+            for section, rows in self._sections.items()
+        ]
+
+    def _row(self, named: dict[str, str]) -> ProfileRow | None:
+        percent, calls = named["Time(%)"], named["Calls"]
+        numbers = (percent, *(named[name] for name in _TIMED))
+        if not all(map(_NUMBER.fullmatch, numbers)) or not _WHOLE.fullmatch(calls):
+            return None
+        if float(percent) > 100 or not named["Name"]:
+            return None
+        total, *spread = (scaled(named[n], unit) for n, unit in self._units.items())
+        name = named["Name"][:LONGEST_NAME]
+        return ProfileRow(name, float(percent), total, int(calls), *spread)
+
+
+class _Metrics:
+    """ncu's rows of one metric each; a launch's stand together, under its ID."""
+
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        self._launches = ncu.Launches()
+        self._last = ""
+
+    def take(self, cells: list[str]) -> bool:
+        if len(cells) != len(self._header):
+            return False
+        named = dict(zip(self._header, cells, strict=True))
+        metric, unit, value = (named[name] for name in _METRIC)
+        launch = named.get("ID", "")
+        if metric in ncu.DURATIONS and (not launch or launch != self._last):
+            took_s = ncu.seconds(value, unit)
+            if took_s is not None:
+                self._launches.add(named[_KERNEL], took_s)
+                self._last = launch
+        return True
+
+    def tables(self) -> list[ProfileTable]:
+        table = self._launches.table()
+        return [table] if table else []
+
+
+class _Raw:
+    """ncu's rows of one launch each (`--page raw`), below a row of units."""
+
+    def __init__(self, header: list[str], duration: str) -> None:
+        self._width = len(header)
+        self._kernel, self._duration = header.index(_KERNEL), header.index(duration)
+        self._launches = ncu.Launches()
+        self._unit: str | None = None
+
+    def take(self, cells: list[str]) -> bool:
+        if len(cells) != self._width:
+            return False
+        if self._unit is None:
+            self._unit = cells[self._duration]
+            return not cells[self._kernel]
+        took_s = ncu.seconds(cells[self._duration], self._unit)
+        if took_s is not None:
+            self._launches.add(cells[self._kernel], took_s)
+        return True
+
+    def tables(self) -> list[ProfileTable]:
+        table = self._launches.table()
+        return [table] if table else []
+
+
+def _opened(header: list[str]) -> _Form | None:
+    """Return the form of the table that a header opens."""
+    if tuple(header) in (_SUMMARY, ("Type", *_SUMMARY)):
+        return _Summary(header)
+    if _KERNEL not in header:
+        return None
+    if all(name in header for name in _METRIC):
+        return _Metrics(header)
+    duration = next((name for name in header if name in ncu.DURATIONS), None)
+    return _Raw(header, duration) if duration else None
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []

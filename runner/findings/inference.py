@@ -1,0 +1,241 @@
+"""The course's printed lines: op times, correctness, accuracy, one inference a run.
+
+An inference ends at its closing line (Correctness, Agreement, EvalMetric or Test
+Accuracy). One that only printed op times, because its program died, ends at the next
+start or at the end of output. So `New Inference` may stand before or after the
+loading lines, or nowhere. A line may hold several of the printed forms, as a document
+that joins lines leaves them, but nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from runner.core import Inference
+from runner.findings.units import UNSIGNED, keep, scaled
+
+MOST_INFERENCES = 1000
+"""How many are kept; past it the last one replaces its predecessor."""
+
+MOST_TIMES = 1000
+"""How many op times, and layer times, one inference may hold, kept in the same way."""
+
+_REAL = rf"{UNSIGNED}(?:[eE][+-]?[0-9]{{1,3}})?"
+_OP_TIME = re.compile(rf"Op Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
+_LAYER_TIME = re.compile(rf"Layer Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
+_LATE_TIME = re.compile(
+    rf"Layer (?P<layer>[0-9]{{1,3}}) (?P<whole>Layer|Op)Time:"
+    rf"\s*(?P<value>{_REAL})(?P<ms>\s*ms)"
+)
+_CLOSING = re.compile(
+    rf"Correctness:\s*(?P<correctness>{_REAL})"
+    rf"(?:(?:\s+Batch Size:\s*[0-9]+)?\s+Model:\s*(?P<model>[^\s*]{{1,200}}))?"
+    rf"|Agreement:\s*(?P<agreement>{_REAL})\s+Model:\s*(?P<made_up>[^\s*]{{1,200}})"
+    rf"\s+\(synthetic\)"
+    rf"|EvalMetric:\s*\{{'accuracy':\s*(?:(?:np|numpy)\.float(?:32|64)\()?"
+    rf"(?P<metric>{_REAL})\)?\}}"
+    rf"|Test Accuracy:\s*(?P<test>{_REAL})"
+)
+_START = re.compile(
+    r"New Inference|Loading .*\b(?P<data>data)\b|Loading model|Test batch size"
+    r"|[✱*]{1,2}\s*Running\s|=*[0-9]*==\s*NVPROF is profiling"
+)
+_NEXT = re.compile(
+    r"(?<!\s)\s++(?=(?:New Inference|Conv-[CG]PU==)(?:\s|$)"
+    r"|(?:Op Time|Layer Time|Correctness|EvalMetric|Test Accuracy):)"
+)
+_SILENT = re.compile(r"New Inference|Conv-[CG]PU==")
+_EMPHASIS = re.compile(r"\*\*([^*\s]+)\*\*")
+_FIRST_LETTERS = frozenset("OCAETLN✱*=")
+
+
+def op_time_sum(inference: Inference) -> float:
+    """Return the ranking figure: the sum of the op times, in seconds."""
+    return math.fsum(inference.op_times_s)
+
+
+class InferenceReader:
+    """Groups the course's lines into inferences."""
+
+    def __init__(self) -> None:
+        self.found: list[Inference] = []
+        self._op_times: list[float] = []
+        self._layer_times: list[float] = []
+        self._quoted: list[float] = []
+        self._synthetic = False
+        self._late = False
+        self._layer = 0
+        self._started = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether the very next line decides about one already seen."""
+        return bool(self._quoted)
+
+    def read(self, line: str) -> None:
+        """Take one clean line, stripped."""
+        if line[:1] not in _FIRST_LETTERS:
+            if line:
+                self._quoted.clear()
+        elif "**" in line and (plain := _EMPHASIS.sub(r"\1", line)) != line:
+            self._quote(plain)
+        else:
+            self._quoted.clear()
+            for part in _parts(line):
+                self._plain(part)
+
+    def close(self) -> None:
+        """End the output: what has times only is an inference as well."""
+        one = self._timed(Inference(made_up=self._synthetic))
+        times = one.op_times_s or one.layer_times_s
+        if times and (self._started or not self._known(one)):
+            self._add(one)
+
+    def _plain(self, line: str) -> None:
+        if (value := op_time(line)) is not None:
+            self._late = False
+            keep(self._op_times, value, MOST_TIMES)
+        elif (value := _duration(_LAYER_TIME.fullmatch(line))) is not None:
+            self._late = False
+            keep(self._layer_times, value, MOST_TIMES)
+        elif (timing := _late_time(line)) is not None:
+            layer, value, whole = timing
+            self._add_late(layer, value, whole=whole)
+        elif (end := _closing(line)) is not None:
+            if self._synthetic:
+                end = Inference(model=end.model, agreement=end.agreement)
+            self._add(self._timed(end))
+            self._late, self._layer = line.startswith("Test"), 0
+            self._started = False
+        elif (match := _START.match(line)) is not None:
+            self._start(line, data=match["data"] is not None)
+
+    def _start(self, line: str, *, data: bool) -> None:
+        self.close()
+        self._late, self._layer, self._started = False, 0, True
+        # Nothing said on made-up images may pass for an accuracy.
+        if data or line[0] in "✱*":
+            self._synthetic = line.startswith("Loading synthetic")
+
+    def _timed(self, end: Inference) -> Inference:
+        """Return an inference with the times read so far, which are then used up."""
+        timed = _with_times(end, self._op_times, self._layer_times)
+        self._op_times.clear()
+        self._layer_times.clear()
+        return timed
+
+    def _known(self, times: Inference) -> bool:
+        """Whether a report lists the times of an inference above once more."""
+        op_times, layer_times = times.op_times_s, times.layer_times_s
+        return any(
+            op_times in ((), one.op_times_s) and layer_times in ((), one.layer_times_s)
+            for one in self.found
+        )
+
+    def _add(self, inference: Inference) -> None:
+        keep(self.found, inference, MOST_INFERENCES)
+
+    def _add_late(self, layer: int, value: float, *, whole: bool) -> None:
+        """Take a row of Mini-DNN's table of timings, which follows its accuracy.
+
+        A layer that is not beyond the last one begins another run's table; the time of
+        a whole layer stands below its op time.
+        """
+        if not whole and layer <= self._layer:
+            self.close()
+            if self._late:
+                self._add(Inference())
+        elif whole and layer != self._layer:
+            return
+        self._layer = layer
+        if not self._late:
+            keep(self._layer_times if whole else self._op_times, value, MOST_TIMES)
+            return
+        last = self.found[-1]
+        op_times, layer_times = [*last.op_times_s], [*last.layer_times_s]
+        keep(layer_times if whole else op_times, value, MOST_TIMES)
+        self.found[-1] = _with_times(last, op_times, layer_times)
+
+    def _quote(self, line: str) -> None:
+        """A report's emphasised lines count when they quote a whole inference.
+
+        A program prints no asterisks; halves of it in bold repeat what stands, or
+        will stand, elsewhere.
+        """
+        if (value := op_time(line)) is not None:
+            keep(self._quoted, value, MOST_TIMES)
+            return
+        end = _closing(line)
+        if end is not None and end.model and self._quoted:
+            self._add(_with_times(end, self._quoted, []))
+        self._quoted.clear()
+
+
+def op_time(line: str) -> float | None:
+    """Read an ``Op Time`` line as seconds; None where it is something else."""
+    return _duration(_OP_TIME.fullmatch(line))
+
+
+def _parts(line: str) -> list[str]:
+    """Split a line that holds several of the printed forms and nothing else."""
+    if not _NEXT.search(line):
+        return [line]
+    parts = _NEXT.split(line)
+    return parts if all(map(_printed, parts)) else [line]
+
+
+def _printed(part: str) -> bool:
+    return (
+        _SILENT.fullmatch(part) is not None
+        or op_time(part) is not None
+        or _duration(_LAYER_TIME.fullmatch(part)) is not None
+        or _closing(part) is not None
+    )
+
+
+def _late_time(line: str) -> tuple[int, float, bool] | None:
+    match = _LATE_TIME.fullmatch(line)
+    value = _duration(match)
+    if match is None or value is None:
+        return None
+    return int(match["layer"]), value, match["whole"] == "Layer"
+
+
+def _duration(match: re.Match[str] | None) -> float | None:
+    if match is None:
+        return None
+    value = scaled(match["value"], "ms" if match["ms"] else "s")
+    return value if math.isfinite(value) else None
+
+
+def _with_times(
+    end: Inference, op_times: list[float], layer_times: list[float]
+) -> Inference:
+    return Inference(
+        tuple(op_times),
+        end.correctness,
+        end.model,
+        end.accuracy,
+        end.agreement,
+        end.made_up,
+        tuple(layer_times),
+    )
+
+
+def _closing(line: str) -> Inference | None:
+    match = _CLOSING.fullmatch(line)
+    if match is None:
+        return None
+    share = next(
+        float(text)
+        for name in ("correctness", "agreement", "metric", "test")
+        if (text := match[name]) is not None
+    )
+    if not 0 <= share <= 1:
+        return None
+    if match["correctness"]:
+        return Inference(correctness=share, model=match["model"])
+    if match["agreement"]:
+        return Inference(agreement=share, model=match["made_up"])
+    return Inference(accuracy=share)

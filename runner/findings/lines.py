@@ -1,0 +1,140 @@
+"""Bytes to clean lines: what a terminal would show when the dust has settled.
+
+Colours and titles go, carriage returns and backspaces overwrite, erasures erase. So a
+progress bar leaves its last state and a spinner leaves nothing. Memory is flat: a line
+is cut at LINE_LIMIT characters however long it is.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+
+LINE_LIMIT = 32 * 1024
+"""Characters of a line that are looked at; the rest is dropped."""
+
+# A sequence never crosses a line end, and one that is longer than any real one is text.
+_CONTROL = re.compile(
+    r"\x1b\[(?P<args>[0-?]{0,64})[ -/]{0,8}(?P<final>[@-~])"  # CSI
+    r"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # OSC and other strings
+    r"|\x1b[ -/]{0,8}[0-~]"  # short escapes
+    r"|[\x00-\x08\x0a-\x1f\x7f]"
+)
+_UNFINISHED = re.compile(
+    r"\x1b(?:[ -/]{0,8}|\[[0-?]{0,64}[ -/]{0,8}|[\]PX^_][^\x07\x1b]{0,4096}\x1b?)\Z"
+)
+_LONGEST = 4100
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,64}m")
+_ANY_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)])
+
+
+class _Row:
+    """One line of a terminal while it is written, from any number of pieces."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.column = 0
+        self.pending = ""
+
+    def write(self, piece: str) -> None:
+        """Write a piece; an escape sequence cut by its end waits for the next."""
+        piece = self.pending + piece
+        start = max(0, len(piece) - _LONGEST)
+        cut = _UNFINISHED.search(piece, start)
+        self.pending = piece[cut.start() :] if cut else ""
+        self._apply(piece[: cut.start()] if cut else piece)
+
+    def finish(self) -> str:
+        """Return the line as it now stands."""
+        self._apply(self.pending)
+        return "".join(self.cells)
+
+    def _apply(self, piece: str) -> None:
+        end = 0
+        for match in _CONTROL.finditer(piece):
+            self._put(piece[end : match.start()])
+            end = match.end()
+            if match["final"]:
+                self._move(match["final"], match["args"])
+            elif match[0] == "\r":
+                self.column = 0
+            elif match[0] == "\b":
+                self.column = max(0, self.column - 1)
+        self._put(piece[end:] if end else piece)
+
+    def _put(self, text: str) -> None:
+        shown = text[: max(0, LINE_LIMIT - self.column)]
+        if shown:
+            self.cells += " " * (self.column - len(self.cells))
+            self.cells[self.column : self.column + len(shown)] = shown
+        self.column += len(text)
+
+    def _move(self, final: str, args: str) -> None:
+        count = int(args) if args.isdigit() else 0
+        if final == "K":
+            self._erase(count)
+        elif final == "G":
+            self.column = min(LINE_LIMIT, max(count, 1) - 1)
+        elif final == "C":
+            self.column = min(LINE_LIMIT, self.column + max(count, 1))
+        elif final == "D":
+            self.column = max(0, self.column - max(count, 1))
+
+    def _erase(self, mode: int) -> None:
+        if mode == 0:
+            del self.cells[self.column :]
+        elif mode == 1:
+            blank = min(self.column + 1, len(self.cells))
+            self.cells[:blank] = " " * blank
+        elif mode == 2:
+            self.cells.clear()
+
+
+class LineReader:
+    """Turns pieces of output into clean lines; a line may come in many pieces."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._row = _Row()
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take a piece and return the lines that it completes."""
+        first, *rest = self._decoder.decode(data).split("\n")
+        self._row.write(first)
+        if not rest:
+            return []
+        complete = [self._row.finish()]
+        if data.translate(None, _PLAIN):
+            complete.extend(map(_clean, rest[:-1]))
+        else:
+            complete.extend([line[:LINE_LIMIT] for line in rest[:-1]])
+        self._row = _Row()
+        self._row.write(rest[-1])
+        return complete
+
+    def finish(self) -> list[str]:
+        """Return the last line, where it has no line end."""
+        self._row.write(self._decoder.decode(b"", final=True))
+        last, self._row = self._row.finish(), _Row()
+        return [last] if last else []
+
+
+def lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Read chunks, however they cut the output, as clean lines."""
+    reader = LineReader()
+    for chunk in chunks:
+        yield from reader.feed(chunk)
+    yield from reader.finish()
+
+
+def _clean(line: str) -> str:
+    if line.endswith("\r"):
+        line = line[:-1]
+    plain = _COLOUR.sub("", line) if "\x1b" in line else line
+    if _ANY_CONTROL.search(plain) is None:
+        return plain[:LINE_LIMIT]
+    row = _Row()
+    row.write(line)
+    return row.finish()

@@ -1,0 +1,148 @@
+"""Nsight Compute's output: each launch of a kernel, and how long it took.
+
+A launch begins at its title, which names the kernel, its grid and (in CUDA 10 and 11)
+the time; somewhere below its duration stands among other metrics. The titles of a
+process follow each other, so launches of a kernel are put together until another
+process begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from runner.core import ProfileRow, ProfileTable
+from runner.findings.kernel_names import LONGEST_NAME, joined
+from runner.findings.tables import MOST_ROWS, MOST_TABLES
+from runner.findings.units import EXPONENTS, keep, scaled
+
+TOOL = "ncu"
+KERNELS = "GPU kernels"
+DURATIONS = frozenset(
+    {"Duration", *(f"gpu__time_duration.{part}" for part in ("sum", "avg", "max"))}
+)
+"""The metrics that hold how long a launch took; for one launch they are the same."""
+
+_MOST_LINES = 16
+"""How many lines a name may be broken into."""
+
+_PROCESS = re.compile(r"==PROF== Connected to process|\[[0-9]{1,9}\] \S.*@\S+$")
+_BETWEEN = re.compile(r"==(?:PROF|WARNING|ERROR)==|-{5}|`{3}|Section:|\[[0-9]{1,9}\] ")
+_TITLE = re.compile(
+    r"(?P<launch>.*), Context [0-9]{1,9}, Stream [0-9]{1,9}"
+    r"(?:, Device [0-9]{1,4}, CC [0-9]{1,3}\.[0-9]{1,2})?"
+)
+_STARTED = re.compile(
+    r",? ?[0-9]{4}-[A-Z][a-z]{2}-[0-9]{2} ?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
+)
+_SHAPE = re.compile(r" ?(?:\([0-9]{1,10}(?:, ?[0-9]{1,10}){2}\)x?){2}$")
+_METRIC = re.compile(r"(?P<name>[\w.]+)\s+(?P<unit>[a-zµ]{1,7})\s+(?P<number>[0-9.,]+)")
+_LAST = frozenset("0123456789.,")
+_ENGLISH = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){0,5}(?:\.[0-9]{1,9})?")
+_PLAIN = re.compile(r"[0-9]{1,18}(?:[.,][0-9]{1,9})?")
+_POINTS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3}){1,5},[0-9]{1,9}")
+
+
+def seconds(number: str, unit: str) -> float | None:
+    """Read a duration in any version's unit; None for what is none."""
+    unit = unit.removesuffix("econd")
+    if unit not in EXPONENTS:
+        return None
+    if _ENGLISH.fullmatch(number):
+        return scaled(number.replace(",", ""), unit)
+    if _PLAIN.fullmatch(number):
+        return scaled(number.replace(",", "."), unit)
+    if _POINTS.fullmatch(number):
+        return scaled(number.replace(".", "").replace(",", "."), unit)
+    return None
+
+
+class Launches:
+    """The launches of one process, put together by kernel, in flat memory."""
+
+    def __init__(self) -> None:
+        self._total_s = 0.0
+        self._times: dict[str, tuple[int, float, float, float]] = {}
+
+    def add(self, name: str, took_s: float) -> None:
+        """Count one launch. Of too many kernels the one of the least time goes."""
+        name = name[:LONGEST_NAME]
+        self._total_s += took_s
+        if name not in self._times and len(self._times) >= MOST_ROWS:
+            del self._times[min(self._times, key=lambda each: self._times[each][1])]
+        none = (0, 0.0, took_s, took_s)
+        count, total, least, most = self._times.get(name, none)
+        spread = min(least, took_s), max(most, took_s)
+        self._times[name] = count + 1, total + took_s, *spread
+
+    def table(self) -> ProfileTable | None:
+        """Return a row for each kernel, the longest first; None without any launch."""
+        rows = [
+            ProfileRow(
+                name=name,
+                percent=round(100 * total / self._total_s, 2) if total else 0.0,
+                total_s=total,
+                calls=count,
+                avg_s=total / count,
+                min_s=least,
+                max_s=most,
+            )
+            for name, (count, total, least, most) in self._times.items()
+        ]
+        rows.sort(key=lambda row: -row.total_s)
+        return ProfileTable(TOOL, KERNELS, tuple(rows)) if rows else None
+
+
+class LaunchReader:
+    """Adds a table of each process's launches to ``found``."""
+
+    def __init__(self, found: list[ProfileTable]) -> None:
+        self._found = found
+        self._launches = Launches()
+        self._above: deque[str] = deque(maxlen=_MOST_LINES)
+        self._name: str | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a launch's duration may still come."""
+        return self._name is not None
+
+    def read(self, line: str) -> None:
+        """Take one clean line, stripped."""
+        if not line or _BETWEEN.match(line):
+            self._above.clear()
+            if line and _PROCESS.match(line):
+                self.close()
+            return
+        if ", Context " in line and (title := _TITLE.fullmatch(line)) is not None:
+            self._name = _kernel(title["launch"], self._above)
+        elif self._name is not None and line[-1] in _LAST:
+            self._measured(self._name, line)
+        self._above.append(line)
+
+    def close(self) -> None:
+        """End the process; one without a measured launch has no table."""
+        if (table := self._launches.table()) is not None:
+            keep(self._found, table, MOST_TABLES)
+        self._launches = Launches()
+        self._name = None
+
+    def _measured(self, name: str, line: str) -> None:
+        match = _METRIC.fullmatch(line)
+        if match is None or match["name"] not in DURATIONS:
+            return
+        if (took_s := seconds(match["number"], match["unit"])) is not None:
+            self._launches.add(name, took_s)
+        self._name = None
+
+
+def _kernel(launch: str, above: deque[str]) -> str:
+    """Return the kernel of a title, whose first lines may stand above."""
+    while above and _closes(launch) and len(launch) < LONGEST_NAME:
+        launch = joined(above.pop(), launch)
+    return _SHAPE.sub("", _STARTED.sub("", launch)).strip()
+
+
+def _closes(text: str) -> bool:
+    """Whether brackets are closed that an earlier line opened."""
+    return any(text.count(b) > text.count(a) for a, b in ("()", "<>", "[]"))

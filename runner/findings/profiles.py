@@ -1,0 +1,40 @@
+"""Every profiler's tables, in the order in which they end."""
+
+from __future__ import annotations
+
+from runner.core import ProfileTable
+from runner.findings.csv_tables import CsvReader
+from runner.findings.ncu import LaunchReader
+from runner.findings.tables import TableReader
+
+
+class ProfileReader:
+    """Collects profilers' tables, line after line."""
+
+    def __init__(self) -> None:
+        self.found: list[ProfileTable] = []
+        self._tables = TableReader(self.found)
+        self._launches = LaunchReader(self.found)
+        self._csv = CsvReader(self.found)
+        self._readers = (self._csv, self._launches, self._tables)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a table is open."""
+        return any(reader.busy for reader in self._readers)
+
+    def read(self, line: str) -> None:
+        """Take one clean line, stripped."""
+        if self._csv.read(line):
+            self._launches.close()
+            self._tables.close()
+            return
+        self._launches.read(line)
+        self._tables.read(line)
+        if self._tables.busy:
+            self._launches.close()
+
+    def close(self) -> None:
+        """End what is open; a table without a single row is none."""
+        for reader in self._readers:
+            reader.close()

@@ -1,0 +1,179 @@
+"""The ways to a GPU that an engine has: each tried, and why it is not there.
+
+The order is that of GpuWay. The versions are those of Docker's release notes: CDI came
+with Docker 25 (API 1.44) as an option, and is on by default since 28.3. Podman's API
+heeds no device request before Podman 5.4, and then only for CDI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from runner.core import (
+    DockerGpus,
+    Gpu,
+    GpuSituation,
+    GpuState,
+    GpuWay,
+    HostGpus,
+    WayTried,
+)
+
+CDI_API = (1, 44)
+CDI_TOLD = (1, 50)
+"""From this API on an engine tells which CDI devices it found (Docker 28.2)."""
+
+CDI_PODMAN = (5, 4)
+KIND = "nvidia.com/gpu"
+DESKTOP = "Docker Desktop"
+SPECIFY = "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
+TOOLKIT = (
+    "install nvidia-container-toolkit, `nvidia-ctk runtime configure`, and restart"
+    " Docker"
+)
+OTHER_ENGINE = (
+    "use the Docker Engine of a machine with an NVIDIA GPU (DOCKER_HOST=ssh://...)"
+)
+LIBCUDA = "libcuda.so.1"
+UVM = "/dev/nvidia-uvm"
+
+
+def docker(
+    engine: DockerGpus, host: HostGpus, states: Sequence[GpuState] = ()
+) -> GpuSituation:
+    """Say what a container engine can give; ``host`` is the machine that rai is on.
+
+    ``states`` are those of the machine's GPUs at this moment.
+    """
+    ways = (
+        WayTried(GpuWay.REQUEST, _no_request(engine, host)),
+        WayTried(GpuWay.CDI, _no_cdi(engine, host)),
+        WayTried(GpuWay.NODES, _no_nodes(engine, host)),
+    )
+    open_ways = any(not tried.problem for tried in ways)
+    if shares(engine, host):
+        return _here(ways, host, states)
+    if open_ways:
+        return GpuSituation(ways, None)
+    if _desktop(engine):
+        problem = f"{DESKTOP} has no NVIDIA GPU here"
+        return GpuSituation(ways, problem=problem, hint=OTHER_ENGINE)
+    return GpuSituation(
+        ways,
+        problem="the engine, which is elsewhere, offers no NVIDIA GPU",
+        hint=f"there: {TOOLKIT}",
+    )
+
+
+def local(host: HostGpus, states: Sequence[GpuState] = ()) -> GpuSituation:
+    """Say what a sandbox, or a bare run, on this machine can have."""
+    ways = (WayTried(GpuWay.NODES, lacking(host)),)
+    return _here(ways, host, states)
+
+
+def shares(engine: DockerGpus, host: HostGpus) -> bool:
+    """Whether the engine's GPUs are the machine's own, so that its facts tell them."""
+    return engine.here or (_desktop(engine) and host.system == "wsl")
+
+
+def cdi_names(gpus: tuple[Gpu, ...], names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Give the CDI device of each GPU, its UUID's before its number's.
+
+    None where one has no device among ``names``. A slice has one by its UUID only.
+    """
+    found = [_cdi_name(gpu, frozenset(names)) for gpu in gpus]
+    return None if None in found else tuple(name for name in found if name)
+
+
+def _cdi_name(gpu: Gpu, names: frozenset[str]) -> str | None:
+    wanted = [gpu.uuid] if gpu.parent else [gpu.uuid, str(gpu.index)]
+    return next((n for n in (f"{KIND}={w}" for w in wanted) if n in names), None)
+
+
+def _here(
+    ways: tuple[WayTried, ...], host: HostGpus, states: Sequence[GpuState]
+) -> GpuSituation:
+    problem, hint = host.problem, host.hint
+    if not problem and all(tried.problem for tried in ways):
+        problem = "there is a GPU, and no way to give it to a run: " + "; ".join(
+            f"{tried.way.words}: {tried.problem}" for tried in ways
+        )
+    driver, known = host.driver, tuple(states)
+    return GpuSituation(ways, host.gpus, driver, problem, hint, known)
+
+
+def _no_request(engine: DockerGpus, host: HostGpus) -> str:
+    if engine.podman:
+        return "Podman heeds no device request of NVIDIA's"
+    if _desktop(engine):
+        if host.system in ("wsl", "windows"):
+            return ""
+        return f"{DESKTOP} gives GPUs under Windows only"
+    if "nvidia" in engine.runtimes or (engine.here and host.toolkit):
+        return ""
+    return f"neither its hook nor a runtime `nvidia` is there: {TOOLKIT}"
+
+
+def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
+    if why := _cdi_off(engine):
+        return why
+    told = tuple(n for n in engine.cdi_devices if n.startswith(f"{KIND}="))
+    names = told or (host.cdi if engine.here else ())
+    silent = not engine.podman and _version(engine.api_version) < CDI_TOLD
+    if not names and not engine.here and silent:
+        # Somebody switched it on there, and it cannot say for what: a container will.
+        return ""
+    if not names:
+        return f"no specification names an NVIDIA GPU: {SPECIFY}"
+    if engine.here and host.gpus and not _any_named(host.gpus, names):
+        return f"the specification names other GPUs than are here: {SPECIFY} again"
+    return ""
+
+
+def _cdi_off(engine: DockerGpus) -> str:
+    if engine.podman:
+        old = _version(engine.version) < CDI_PODMAN
+        return "Podman's API gives CDI devices since 5.4" if old else ""
+    if _version(engine.api_version) < CDI_API:
+        return "Docker has CDI since version 25"
+    if not engine.cdi_folders:
+        return 'CDI is off: "features": {"cdi": true} in /etc/docker/daemon.json'
+    return ""
+
+
+def _any_named(gpus: tuple[Gpu, ...], names: tuple[str, ...]) -> bool:
+    return any(cdi_names((gpu,), names) for gpu in gpus)
+
+
+def _no_nodes(engine: DockerGpus, host: HostGpus) -> str:
+    if _desktop(engine):
+        return f"{DESKTOP} runs in a machine of its own"
+    if not engine.here:
+        return "the engine is elsewhere, so its driver's files are not known"
+    if host.system == "wsl":
+        return "under WSL the driver's files come by nvidia-container-toolkit only"
+    return lacking(host)
+
+
+def lacking(host: HostGpus) -> str:
+    """Say what a run would lack of device files and libraries; empty for nothing."""
+    if not host.gpus:
+        return "there is no GPU to give"
+    if host.system != "wsl" and not any(gpu.nodes for gpu in host.gpus):
+        return "no GPU's device file is known: see that NVML answers (`nvidia-smi`)"
+    if host.system != "wsl" and UVM not in host.nodes:
+        return f"{UVM} is missing: run `nvidia-modprobe -u -c 0`"
+    if LIBCUDA not in dict(host.libraries):
+        return f"the driver's library {LIBCUDA} is not found: install the driver's" + (
+            " libraries for CUDA"
+        )
+    return ""
+
+
+def _desktop(engine: DockerGpus) -> bool:
+    return engine.operating_system.startswith(DESKTOP)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])

@@ -1,0 +1,187 @@
+"""Which GPUs a run may get: what it asks for, against what is there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from runner.core import (
+    Gpu,
+    GpuRequest,
+    GpuSituation,
+    GpuState,
+    Problem,
+    Reason,
+    Severity,
+)
+from runner.core.errors import EngineError, UsageError
+from runner.gpu.driver import numbers
+
+_UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f][0-9a-f/-]*", re.IGNORECASE)
+"""Or its beginning. Drivers before 470 name a slice MIG-GPU-<its GPU's>/<gi>/<ci>."""
+
+MANY_SLICES = (570,)
+"""The driver since which a process sees several MIG slices, one of a GPU instance.
+
+Before, it sees one slice, and no whole GPU beside it (MIG User Guide, "CUDA Device
+Enumeration").
+"""
+
+_SHARED = re.compile(r"\bMIG \d+c\.")
+"""The name of a slice that may share its GPU instance with others: 1c.3g.20gb."""
+
+EXPECTED = "e.g. `--gpus 1` or `--gpus GPU-1b2c3d4e`; `rai doctor` lists the UUIDs"
+
+
+def asked(text: str) -> GpuRequest | None:
+    """Read ``--gpus N|UUID,...``; None for no GPU at all ("0")."""
+    words = [word.strip() for word in text.split(",")]
+    if len(words) == 1 and words[0].isdecimal():
+        count = int(words[0])
+        return GpuRequest(count=count) if count else None
+    problems = [Problem(why, hint=EXPECTED) for w in words if (why := _wrong(w, text))]
+    twice = [w for w, n in Counter(map(str.lower, words)).items() if n > 1 and w]
+    problems += [
+        Problem(f"--gpus names {w} more than once", hint=EXPECTED) for w in twice
+    ]
+    if problems:
+        raise UsageError(*dict.fromkeys(problems))
+    return GpuRequest(count=len(words), uuids=tuple(words))
+
+
+def _wrong(word: str, text: str) -> str:
+    """Say why a word names no GPU; empty where it may."""
+    if _UUID.fullmatch(word):
+        return ""
+    if word.lower() == "all":
+        return "--gpus takes no `all`: others may need a GPU too; say how many"
+    if word.isdecimal():
+        return (
+            f"--gpus {text}: a GPU's number differs between machines and programs;"
+            " name GPUs by UUID"
+        )
+    return f'--gpus takes a number or UUIDs, not "{word}"'
+
+
+def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
+    """Give the GPUs that a run may get, the least disturbed first.
+
+    For a count these are all that will do, at least so many; for UUIDs exactly those,
+    in their order. EngineError (no_gpu) says what is not there. A count over 1 is of
+    what one process can use together: see ``MANY_SLICES``.
+    """
+    if not situation.any:
+        raise _none(situation)
+    if situation.gpus is None:
+        raise _refused(
+            "the engine is elsewhere, and which GPUs it has is not known",
+            "see `rai doctor`",
+        )
+    if request.uuids:
+        return _named(request.uuids, situation.gpus)
+    return _counted(request.count, situation.gpus, situation)
+
+
+def answering(situation: GpuSituation) -> tuple[Gpu, ...]:
+    """Leave the GPUs that are not lost, as far as is known."""
+    lost = {state.uuid for state in situation.states if not state.answers}
+    return tuple(gpu for gpu in situation.gpus or () if gpu.uuid not in lost)
+
+
+def warnings(gpus: Sequence[Gpu], driver: str) -> tuple[Problem, ...]:
+    """Say what a run should know of the GPUs that it names."""
+    if len(gpus) == 1 or all(_beside_others(gpu, driver) for gpu in gpus):
+        return ()
+    text = "CUDA does not show a process all of these MIG slices at once"
+    hint = "set CUDA_VISIBLE_DEVICES in each command that shall use another"
+    return (Problem(text, hint=hint, severity=Severity.WARNING),)
+
+
+def shown(gpus: Sequence[Gpu]) -> str:
+    """Name GPUs in a sentence."""
+    return ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in gpus) or "none"
+
+
+def _beside_others(gpu: Gpu, driver: str) -> bool:
+    """Whether a process can use it together with other GPUs."""
+    if not gpu.parent:
+        return True
+    return numbers(driver) >= MANY_SLICES and not _SHARED.search(gpu.name)
+
+
+def _counted(
+    count: int, gpus: tuple[Gpu, ...], situation: GpuSituation
+) -> tuple[Gpu, ...]:
+    by_uuid = {state.uuid: state for state in situation.states}
+    alone = count == 1
+    usable = answering(situation)
+    lost = [gpu for gpu in gpus if gpu not in usable]
+    fit = [g for g in usable if alone or _beside_others(g, situation.driver)]
+    if count > len(fit):
+        single = [gpu for gpu in usable if gpu not in fit]
+        raise _too_many(count, fit, single, lost)
+
+    def disturbed(gpu: Gpu) -> tuple[bool, int, int]:
+        state = by_uuid.get(gpu.uuid, GpuState(gpu.uuid))
+        running = state.processes or ()
+        used = sum(process.memory_bytes or 0 for process in running)
+        return bool(state.problem), len(running), used
+
+    return tuple(sorted(fit, key=disturbed))
+
+
+def _named(words: tuple[str, ...], gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    problems: list[Problem] = []
+    found: list[Gpu] = []
+    for word in words:
+        matches = [g for g in gpus if g.uuid.lower().startswith(word.lower())]
+        exact = [g for g in matches if g.uuid.lower() == word.lower()]
+        matches = exact or matches
+        if len(matches) == 1:
+            found += matches
+        else:
+            problems.append(_unclear(word, matches, gpus))
+    twice = [uuid for uuid, n in Counter(g.uuid for g in found).items() if n > 1]
+    problems += [Problem(f"the GPU {uuid} is named more than once") for uuid in twice]
+    if problems:
+        raise EngineError(*problems, reason=Reason.NO_GPU)
+    return tuple(found)
+
+
+def _unclear(word: str, matches: list[Gpu], gpus: tuple[Gpu, ...]) -> Problem:
+    if matches:
+        return Problem(
+            f"{word} is the beginning of several GPUs' UUIDs: {shown(matches)}",
+            hint="name more of it",
+        )
+    parts = [g for g in gpus if g.parent.lower().startswith(word.lower()) and g.parent]
+    if parts:
+        return Problem(
+            f"the GPU {parts[0].parent} is in MIG mode, so it is there in slices only",
+            hint=f"name a slice: {shown(parts)}",
+        )
+    return Problem(
+        f"there is no GPU {word} here", hint=f"name one of these: {shown(gpus)}"
+    )
+
+
+def _none(situation: GpuSituation) -> EngineError:
+    problem = situation.problem or "there is no GPU here"
+    return _refused(problem, situation.hint)
+
+
+def _too_many(
+    count: int, fit: list[Gpu], single: list[Gpu], lost: list[Gpu]
+) -> EngineError:
+    asked_for = "1 GPU is" if count == 1 else f"{count} GPUs are"
+    text = f"{asked_for} asked for and this machine has {len(fit)}: {shown(fit)}"
+    if lost:
+        text += f"; out of order: {shown(lost)}"
+    if single:
+        text += f"; and MIG slices, each for a process of its own: {shown(single)}"
+    return _refused(text, "ask for fewer, or run on a machine that has them")
+
+
+def _refused(message: str, hint: str) -> EngineError:
+    return EngineError(Problem(message, hint=hint), reason=Reason.NO_GPU)

@@ -1,0 +1,166 @@
+"""nvidia-smi's answers as text, and what they say.
+
+``QUERY`` gives one line of comma-separated values a GPU, in the order of FIELDS
+(``nvidia-smi --help-query-gpu``), ``LIST`` one line a GPU and below it one a MIG slice,
+``PROCESSES`` one line a process. All may be given to ``parse`` in one text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner.core import (
+    MIB,
+    Gpu,
+    GpuProcess,
+    GpuState,
+)
+
+FIELDS = (
+    "index",
+    "uuid",
+    "driver_version",
+    "mig.mode.current",
+    "memory.total",
+    "compute_cap",
+    "pci.bus_id",
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks.mem",
+    "temperature.gpu",
+    "power.draw",
+    "name",
+)
+FORM = "--format=csv,noheader,nounits"
+QUERY = ("nvidia-smi", f"--query-gpu={','.join(FIELDS)}", FORM)
+LIST = ("nvidia-smi", "-L")
+PROCESSES = (
+    "nvidia-smi",
+    "--query-compute-apps=gpu_uuid,pid,used_memory,process_name",
+    FORM,
+)
+
+_PROCESS = re.compile(r"((?:GPU|MIG)-\S+), (\d+), ([^,]+), (.+)")
+_SLICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
+_WHOLE = re.compile(r"GPU (\d+): (.+) \(UUID: (GPU-[^)]+)\)")
+_PROBLEM = re.compile(r"fail|error|not a valid|no devices|unable|lost", re.IGNORECASE)
+_GONE = re.compile(r"lost|unknown error|err!|requires reset", re.IGNORECASE)
+
+
+class Answer(Struct, frozen=True):
+    """What nvidia-smi told.
+
+    ``buses`` are the GPUs' PCI addresses by their UUID, ``unsliced`` names the GPUs in
+    MIG mode without a slice. ``problem`` is what it said where it could not serve.
+    """
+
+    driver: str = ""
+    gpus: tuple[Gpu, ...] = ()
+    states: tuple[GpuState, ...] = ()
+    buses: tuple[tuple[str, str], ...] = ()
+    unsliced: tuple[str, ...] = ()
+    problem: str = ""
+
+
+Row = dict[str, str]
+
+
+def parse(text: str, *, processes: bool = False) -> Answer:
+    """Read what QUERY printed, and LIST, and with ``processes`` PROCESSES too.
+
+    A GPU in MIG mode is given as its slices, which LIST alone tells.
+    """
+    lines = text.splitlines()
+    rows = [row for line in lines if (row := _row(line))]
+    cards = {row["uuid"]: _gpu(row) for row in rows}
+    migs = {row["uuid"] for row in rows if row["mig.mode.current"] == "Enabled"}
+    slices = _slices(lines, cards)
+    parents = {gpu.parent for gpu in slices}
+    gpus = [gpu for uuid, gpu in cards.items() if uuid not in parents | migs]
+    busy = _processes(lines) if processes else None
+    said = (line.strip() for line in lines if _PROBLEM.search(line))
+    return Answer(
+        driver=rows[0]["driver_version"] if rows else "",
+        gpus=tuple(sorted([*gpus, *slices], key=lambda gpu: gpu.index)),
+        states=tuple(_state(row, busy) for row in rows),
+        buses=tuple((row["uuid"], row["pci.bus_id"]) for row in rows),
+        unsliced=tuple(_named(cards[uuid]) for uuid in cards if uuid in migs - parents),
+        problem="" if rows else next(said, ""),
+    )
+
+
+def _row(line: str) -> Row | None:
+    values = [value.strip() for value in line.split(",", len(FIELDS) - 1)]
+    row = dict(zip(FIELDS, values, strict=False))
+    whole = len(values) == len(FIELDS) and row["index"].isdecimal()
+    return row if whole and row["uuid"].startswith("GPU-") else None
+
+
+def _gpu(row: Row) -> Gpu:
+    memory = _number(row["memory.total"])
+    return Gpu(
+        uuid=row["uuid"],
+        name=row["name"],
+        index=int(row["index"]),
+        memory_bytes=round(memory * MIB) if memory else 0,
+        compute=row["compute_cap"] if _number(row["compute_cap"]) else "",
+    )
+
+
+def _named(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} ({gpu.name}, {gpu.uuid})"
+
+
+def _slices(lines: Sequence[str], cards: dict[str, Gpu]) -> list[Gpu]:
+    """Give the slices; of their memory only their names tell, and rounded."""
+    found: list[Gpu] = []
+    parent: Gpu | None = None
+    for line in lines:
+        if whole := _WHOLE.match(line):
+            index, name, uuid = whole.groups()
+            parent = cards.get(uuid, Gpu(uuid, name, int(index)))
+        elif parent and (part := _SLICE.match(line)):
+            profile, uuid = part.groups()
+            name = f"{parent.name} MIG {profile}"
+            part_of = replace(parent, parent=parent.uuid, memory_bytes=0)
+            found.append(replace(part_of, uuid=uuid, name=name))
+    return found
+
+
+def _processes(lines: Sequence[str]) -> dict[str, tuple[GpuProcess, ...]]:
+    found: dict[str, tuple[GpuProcess, ...]] = {}
+    for match in filter(None, map(_PROCESS.fullmatch, lines)):
+        uuid, pid, memory, name = match.groups()
+        used = _number(memory)
+        taken = None if used is None else round(used * MIB)
+        one = GpuProcess(int(pid), name.rpartition("/")[2], taken)
+        found[uuid] = (*found.get(uuid, ()), one)
+    return found
+
+
+def _state(row: Row, busy: dict[str, tuple[GpuProcess, ...]] | None) -> GpuState:
+    gone = (value.strip("[]") for value in row.values() if _GONE.search(value))
+    if trouble := next(gone, ""):
+        return GpuState(row["uuid"], problem=f"it does not answer: {trouble}")
+    return GpuState(
+        uuid=row["uuid"],
+        sm_clock_mhz=_whole(row["clocks.sm"]),
+        sm_clock_most_mhz=_whole(row["clocks.max.sm"]),
+        memory_clock_mhz=_whole(row["clocks.mem"]),
+        temperature_c=_whole(row["temperature.gpu"]),
+        power_w=_number(row["power.draw"]),
+        processes=None if busy is None else busy.get(row["uuid"], ()),
+    )
+
+
+def _number(value: str) -> float | None:
+    return float(value) if re.fullmatch(r"\d+(\.\d+)?", value) else None
+
+
+def _whole(value: str) -> int | None:
+    number = _number(value)
+    return None if number is None else round(number)

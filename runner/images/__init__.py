@@ -1,0 +1,144 @@
+"""The image of a run: pull, build or reuse, and why. Pure: the engine carries it out.
+
+An image built here is tagged ``rai-build:<key>``, where the key covers all that goes
+into it; a run starts from that tag. ``image_name`` is one more tag on the same image,
+which other projects may move.
+"""
+
+from __future__ import annotations
+
+from runner.core import (
+    BuildImage,
+    BuildSpec,
+    ImageAction,
+    ImageFacts,
+    ImagePlan,
+    Place,
+    Problem,
+    Reason,
+)
+from runner.core.errors import ImageError, SpecError
+from runner.images import names
+from runner.images.names import KEY_REPOSITORY, normalise
+
+__all__ = ["KEY_REPOSITORY", "normalise", "plan", "problems", "without_dockerfile"]
+
+
+def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
+    """Decide how the run gets its image; without facts, say what the choice depends on.
+
+    Raise ImageError if there can be no image, SpecError if a name is not allowed.
+    """
+    if wrong := problems(spec):
+        raise SpecError(wrong)
+    if spec.build_image is not None:
+        return _built(spec.build_image, spec, facts)
+    if spec.image is not None:
+        return _named(spec.image, facts)
+    if facts is None or facts.dockerfile is not None:
+        return _built(BuildImage(), spec, facts)
+    raise without_dockerfile(spec)
+
+
+def without_dockerfile(spec: BuildSpec) -> ImageError:
+    """Return what is wrong where the Dockerfile is absent that a run would build."""
+    build = spec.build_image
+    if build is not None:
+        hint = "check the path: it is relative to the project's folder"
+        message = f"the Dockerfile `{build.dockerfile}` does not exist"
+        return ImageError(Problem(message, build.place, hint))
+    return ImageError(
+        Problem(
+            "the build file names no image and the project has no Dockerfile",
+            Place(spec.file, 1, 1),
+            "name an image in `rai.image` or add a Dockerfile; "
+            "`--engine local` uses this machine's programs",
+        ),
+        reason=Reason.IMAGE_NOT_FOUND,
+    )
+
+
+def problems(spec: BuildSpec) -> list[Problem]:
+    """Return what is wrong with the names that the spec gives to what it builds."""
+    build = spec.build_image
+    if build is None:
+        return []
+    found = []
+    if (name := build.image_name) and names.reserved(name):
+        hint = "choose a name that begins otherwise, e.g. with your own"
+        message = f"build_image.image_name is `{name}`, which rai keeps for itself"
+        found.append(Problem(message, build.place, hint))
+    pushed = build.push.image_name if build.push else None
+    for key_, tag in (("image_name", name), ("push.image_name", pushed)):
+        if tag and not names.valid(tag):
+            message = f"build_image.{key_} is `{tag}`"
+            hint = "expected lower-case letters and digits, e.g. `someone/project:1`"
+            found.append(Problem(message, build.place, hint))
+    return found
+
+
+def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
+    reference = normalise(image)
+    if facts is None:
+        return ImagePlan(ImageAction.PULL, reference, "unless the engine has it")
+    if reference in _listed(facts):
+        return ImagePlan(ImageAction.REUSE, reference, "the engine has it")
+    return ImagePlan(ImageAction.PULL, reference, "the engine does not have it")
+
+
+def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
+    tags = (normalise(build.image_name),) if build.image_name else ()
+    if facts is None:
+        why = f"from {build.dockerfile}, unless nothing that goes into it has changed"
+        if spec.build_image is None:
+            why = f"no image is named: from the project's {build.dockerfile}"
+        reference = tags[0] if tags else KEY_REPOSITORY
+        return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
+    if facts.dockerfile is None:
+        raise without_dockerfile(spec)
+    # Loaded here, as in most commands no image is built.
+    from runner.images import parts
+
+    bases = _bases(build, facts.dockerfile, facts.platform)
+    made_of = parts.of(build, facts, bases)
+    reference = parts.reference(made_of)
+    action = ImageAction.BUILD
+    if build.no_cache:
+        why = "no_cache asks for a build"
+    elif reference in facts.present:
+        action, why = ImageAction.REUSE, "nothing that goes into it has changed"
+    else:
+        why = parts.reason(made_of, facts.origin, facts.built)
+    return ImagePlan(
+        action,
+        reference,
+        why,
+        build,
+        parts.key(made_of),
+        tags,
+        spec.limits.build_time_s,
+        made_of,
+        bases,
+        facts.origin,
+    )
+
+
+def _bases(build: BuildImage, text: str, platform: str) -> tuple[str, ...]:
+    """Return the images that the Dockerfile starts from.
+
+    Raise ImageError if it lacks the target.
+    """
+    from runner.images import dockerfile
+
+    found = dockerfile.stages(text, dict(build.args), platform)
+    named = [stage.name for stage in found if stage.name]
+    target = (build.target or "").lower()
+    if target and target not in named and not target.isdigit():
+        known = ", ".join(f"`{name}`" for name in named) or "none"
+        message = f"{build.dockerfile} has no stage `{build.target}`"
+        raise ImageError(Problem(message, build.place, f"its stages are: {known}"))
+    return dockerfile.bases(found)
+
+
+def _listed(facts: ImageFacts) -> dict[str, str]:
+    return {normalise(tag): image_id for tag, image_id in facts.present.items()}

@@ -1,0 +1,38 @@
+"""Names of images as Docker writes them."""
+
+from __future__ import annotations
+
+import re
+
+KEY_REPOSITORY = "rai-build"
+"""Where images built here are tagged by what went into them."""
+
+RESERVED = (KEY_REPOSITORY, "rai/")
+
+_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_HOST = r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?|[A-Za-z0-9-]+:\d+|localhost)"
+_NAME = (
+    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::[\w][\w.-]{{0,127}})?"
+    r"(?:@sha256:[0-9a-f]{64})?"
+)
+_DEFAULT_HOSTS = ("docker.io/", "index.docker.io/", "registry-1.docker.io/")
+
+
+def valid(name: str) -> bool:
+    """Whether Docker accepts the name."""
+    return len(name) <= 255 and re.fullmatch(_NAME, name, re.ASCII) is not None
+
+
+def reserved(name: str) -> bool:
+    """Whether the name is one that rai gives itself."""
+    return normalise(name).startswith(RESERVED)
+
+
+def normalise(tag: str) -> str:
+    """Return a name as an engine lists it: without Docker Hub's host, with a tag."""
+    for host in _DEFAULT_HOSTS:
+        if tag.startswith(host):
+            tag = tag.removeprefix(host).removeprefix("library/")
+    if "@" in tag or ":" in tag.rpartition("/")[2]:
+        return tag
+    return f"{tag}:latest"

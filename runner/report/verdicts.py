@@ -1,0 +1,115 @@
+"""How a run went: from an error, or from the commands that ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runner import report
+from runner.core import (
+    Command,
+    Findings,
+    GpuFault,
+    GpuUse,
+    JobRequest,
+    Reason,
+    Verdict,
+)
+from runner.core.errors import RaiError
+from runner.core.events import CommandFinished
+
+MACHINERY = (10, 11)
+"""The exit statuses of what is not the user's: rai's own failure, and no engine."""
+
+MOST_LISTED = 10
+"""How many of the commands that failed a message numbers."""
+
+KEEP_GOING = "--keep-going runs the rest as well."
+
+
+def refused(error: RaiError) -> Verdict:
+    """Say how a run went that an error ended: its own, or one of the machinery."""
+    message = "; ".join(str(p) for p in error.problems)
+    served = error.reason.exit_code not in MACHINERY
+    return Verdict(served, False, None, error.reason, message)
+
+
+def judge(
+    ended: Sequence[CommandFinished],
+    request: JobRequest,
+    found: Mapping[int, Findings],
+    gpu: GpuUse | None,
+) -> Verdict:
+    """Say how a run went whose machinery worked, or only its GPU did not.
+
+    A GPU fault counts where its command failed: a program may expect one and go on. It
+    is the program's word; only what rai itself saw of the GPU says that rai served ill.
+    """
+    commands = request.spec.commands
+    failed = [e for e in ended if e.exit_code and e.reason is None]
+    failed = [e for e in failed if not commands[e.index].continue_on_error]
+    faults = {e.index: fault for e in failed if (fault := _fault(e, found))}
+    said = [_told(failed, commands, faults)] if failed else []
+    for event in ended:
+        if event.reason is not None:
+            limits, command = request.spec.limits, commands[event.index]
+            allowed = report.allowed(event.reason, command, limits, event.wall_s)
+            met = f"{_named(command)} {allowed}".rstrip()
+            return Verdict(True, False, None, event.reason, "; ".join([met, *said]))
+    if not failed:
+        return Verdict(True, True, None, Reason.DONE)
+    if broken := _broken(gpu):
+        message = "; ".join([*said, *broken])
+        return Verdict(False, False, None, Reason.GPU_ERROR, message)
+    given = gpu is not None
+    reasons = [
+        faults[e.index].reason(given) if e.index in faults else Reason.COMMAND_FAILED
+        for e in failed
+    ]
+    reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
+    stopped = not request.keep_going and failed[-1].index + 1 < len(commands)
+    hint = KEEP_GOING if stopped and reason is Reason.COMMAND_FAILED else ""
+    return Verdict(True, False, None, reason, said[0], hint)
+
+
+def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | None:
+    return found.get(event.index, Findings()).gpu_fault
+
+
+def _told(
+    failed: Sequence[CommandFinished],
+    commands: Sequence[Command],
+    faults: Mapping[int, GpuFault],
+) -> str:
+    """Name the command that failed, or number those that did, up to a few."""
+    if len(failed) == 1:
+        (event,) = failed
+        fault = faults.get(event.index)
+        return (
+            f"{_named(commands[event.index])} exited {event.exit_code}"
+            + (" (a process was killed for memory)" if event.oom_killed else "")
+            + (f": {fault.kind.words} ({fault.line})" if fault else "")
+        )
+    listed = []
+    for event in failed[:MOST_LISTED]:
+        how = [f"exit {event.exit_code}"]
+        how += ["a process was killed for memory"] if event.oom_killed else []
+        how += [fault.kind.words] if (fault := faults.get(event.index)) else []
+        listed.append(f"{event.index + 1} ({', '.join(how)})")
+    more = len(failed) - MOST_LISTED
+    return f"{len(failed)} of {len(commands)} commands failed: {', '.join(listed)}" + (
+        f" and {more} more" if more > 0 else ""
+    )
+
+
+def _named(command: Command) -> str:
+    return f"`{report.one_line(command.text)}`"
+
+
+def _broken(gpu: GpuUse | None) -> list[str]:
+    """Say what befell a GPU in the run, whatever the program made of it."""
+    if gpu is None:
+        return []
+    known = {state.uuid: state.problem for state in gpu.before}
+    troubled = [state for state in gpu.after if state.problem]
+    new = [s for s in troubled if s.problem != known.get(s.uuid, "")]
+    return [f"{state.uuid}: {state.problem}" for state in new]

@@ -1,0 +1,24 @@
+"""One run, from what was asked for to its events: all that `rai run` does but showing.
+
+    prepared = session.prepare(Path("project"), session.Options(engine="local"))
+    for event in session.start(prepared).events(Cancel()):
+        ...
+
+The command line, a worker and a program that imports rai start runs by the same calls.
+"""
+
+from runner.session.options import Options
+from runner.session.prepare import Prepared, prepare, reopen
+from runner.session.run import Run, start
+from runner.session.validation import Validation, validate
+
+__all__ = [
+    "Options",
+    "Prepared",
+    "Run",
+    "Validation",
+    "prepare",
+    "reopen",
+    "start",
+    "validate",
+]

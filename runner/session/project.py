@@ -1,0 +1,60 @@
+"""A project's folder and its build file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner import buildfile, files
+from runner.core import BuildSpec, Problem, Severity
+from runner.core.errors import UsageError
+
+NAMES = ("rai_build.yml", "rai-build.yml")
+MOST_BYTES = 1 << 20
+
+
+def build_file(path: Path) -> Path:
+    """Return the build file of a project's folder, or the file itself.
+
+    Raises:
+        UsageError: there is none; names a folder above that has one.
+    """
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise UsageError(f"{path} was not found; -p names the project's folder")
+    for name in NAMES:
+        if (path / name).is_file():
+            return path / name
+    full = path.resolve()
+    for folder in full.parents:
+        if any((folder / name).is_file() for name in NAMES):
+            hint = f"{folder} has one: rai run -p {folder}"
+            raise UsageError(f"{full} has no {NAMES[0]}; {hint}")
+    raise UsageError(f"{full} has no {NAMES[0]}; `rai init` writes one")
+
+
+def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:
+    """Parse a project's build file; return the spec, its warnings, and its text.
+
+    Raises:
+        UsageError: the file is absent or cannot be read.
+        SpecError: it has errors; carries every problem found.
+    """
+    file = build_file(path)
+    shown = str(file)
+    try:
+        raw = files.read_below(file.parent, file.name, MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"{shown} cannot be read: {error.strerror}") from error
+    text = buildfile.decode(raw, shown)
+    spec, problems = buildfile.parse(text, shown)
+    return spec, [*problems, *_ignored(file)], text
+
+
+def _ignored(file: Path) -> list[Problem]:
+    """Warn of a second build file, which is not read."""
+    others = [file.with_name(name) for name in NAMES if name != file.name]
+    if file.name not in NAMES or not any(other.is_file() for other in others):
+        return []
+    text = f"ignoring {others[0]}: {file.name} takes precedence"
+    return [Problem(text, severity=Severity.WARNING)]

@@ -1,0 +1,106 @@
+"""A run that is carried out: its folder, its events, its place in the index."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+
+from msgspec.structs import replace
+
+from runner import archive, engines, job
+from runner.archive import FolderProject, Project, SealedProject, datafiles
+from runner.core import RunRecord
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.engines import Choice
+from runner.session.prepare import Prepared, in_ci
+from runner.store import home as homes
+from runner.store import runs
+from runner.store.index import Index
+from runner.store.paths import Home, RunPaths
+
+
+def start(prepared: Prepared) -> Run:
+    """Choose the engine and make the run's folder; nothing runs yet.
+
+    Raises:
+        EngineError: no engine can serve here (no_engine); no folder is made then.
+        ConfigError: the home folder cannot be made.
+    """
+    settings = prepared.settings
+    choice = engines.choose(settings.engine, prepared.request.spec, ci=in_ci())
+    home = homes.make(settings.home)
+    lost = runs.sweep(home)
+    return Run(prepared, choice, home, runs.create(home), tuple(lost))
+
+
+class Run:
+    """One run; ``events`` carries it out and can be called once."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        choice: Choice,
+        home: Home,
+        paths: RunPaths,
+        lost: tuple[RunRecord, ...] = (),
+    ) -> None:
+        self.paths = paths
+        self._prepared = prepared
+        self._choice = choice
+        self._home = home
+        self._lost = lost
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.paths.id
+
+    @property
+    def record(self) -> RunRecord:
+        """The run's record as it is now."""
+        return homes.record_of(self.paths)
+
+    def events(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
+        """Carry the run out and yield what happens; the last event is Finished.
+
+        Closing the iterator early ends the run and records it as cancelled.
+        """
+        with homes.opened(self._home) as known:
+            known.put(*self._lost)
+            try:
+                with closing(self._job(cancel)) as told:
+                    for event in told:
+                        if isinstance(event, ev.Created):
+                            known.put(self.record)
+                        yield event
+            finally:
+                self._list(known)
+
+    def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
+        settings = self._prepared.settings
+        project = self._project()
+        places = datafiles.DataPlaces(
+            settings.data_dir, project.folder, self._home.data
+        )
+        request = replace(self._prepared.request, why=self._choice.why)
+        return job.run(
+            request,
+            project,
+            self._choice.engines,
+            self.paths,
+            places,
+            cancel,
+            download=settings.download,
+        )
+
+    def _project(self) -> Project:
+        sealed = self._prepared.parcel
+        if sealed is None:
+            return FolderProject(self._prepared.request.project)
+        parcel = archive.read_parcel(sealed.parcel)
+        return SealedProject(sealed.source, parcel, self.paths.unpacked)
+
+    def _list(self, known: Index) -> None:
+        if (record := runs.read(self.paths)) is not None:
+            known.put(record)

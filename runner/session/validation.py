@@ -1,0 +1,85 @@
+"""A project's build file, checked without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner import engines, images, job
+from runner.core import (
+    BuildImage,
+    BuildSpec,
+    ImagePlan,
+    Problem,
+    Reason,
+    Severity,
+    Step,
+)
+from runner.core.errors import EngineError, ImageError, SpecError
+from runner.engines.imagestore import KEEPING
+from runner.session.options import NONE_GIVEN, Options
+from runner.session.prepare import in_ci, settings
+from runner.session.project import read_spec
+
+
+class Validation(Struct, frozen=True):
+    """What a build file would do, and every problem found in it.
+
+    ``spec``, ``image`` and ``steps`` are absent where there are errors; ``reason`` says
+    what a run would end with then.
+    """
+
+    problems: tuple[Problem, ...]
+    spec: BuildSpec | None = None
+    image: ImagePlan | None = None
+    steps: tuple[Step, ...] = ()
+    reason: Reason = Reason.DONE
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors; there may be warnings."""
+        return self.reason is Reason.DONE
+
+
+def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
+    """Read a project's build file and plan its run; needs no engine.
+
+    Only a project without a Dockerfile and a named image depends on the engine that a
+    run would choose: ``options`` and the settings say which.
+
+    Raises:
+        UsageError: there is no build file.
+        ConfigError: the settings are wrong.
+    """
+    try:
+        spec, problems, _ = read_spec(path)
+        problems += _without_dockerfile(spec, problems, options)
+        plan = images.plan(spec, None)
+    except (SpecError, ImageError) as error:
+        return Validation(error.problems, reason=error.reason)
+    return Validation(tuple(problems), spec, plan, job.steps(spec, gpu=True))
+
+
+def _without_dockerfile(
+    spec: BuildSpec, found: list[Problem], options: Options
+) -> list[Problem]:
+    """Warn that there is nothing to build an image of; ImageError where a run would."""
+    dockerfile = (spec.build_image or BuildImage()).dockerfile
+    if spec.names_image or (Path(spec.file).parent / dockerfile).is_file():
+        return []
+    error = images.without_dockerfile(spec)
+    if _takes_images(spec, options):
+        raise ImageError(*found, *error.problems, reason=error.reason)
+    return [replace(p, severity=Severity.WARNING) for p in error.problems]
+
+
+def _takes_images(spec: BuildSpec, options: Options) -> bool:
+    """Tell whether a run would need an image on this machine, with these settings."""
+    wanted = settings(options)[0].engine
+    try:
+        choice = engines.choose(wanted, spec, ci=in_ci())
+    except EngineError:
+        return wanted in ("auto", KEEPING)
+    return choice.engines[0].name == KEEPING

@@ -1,0 +1,1 @@
+"""What rai keeps: run folders, their index, and the settings."""

@@ -1,0 +1,162 @@
+"""The folders of the runs: made, written, read, and found lost."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from msgspec.structs import replace
+
+from runner import files
+from runner.core import (
+    Reason,
+    RunRecord,
+    Stream,
+    Verdict,
+    events,
+    record,
+)
+from runner.store.paths import Home, RunPaths
+
+
+def create(home: Home) -> RunPaths:
+    """Make the folder of a new run, under a fresh id."""
+    paths = home.run(os.urandom(5).hex())
+    paths.root.mkdir(parents=True, mode=0o700)
+    return paths
+
+
+LEFT = Verdict(
+    True, False, None, Reason.CANCELLED, "left at once; the output so far is kept"
+)
+
+
+class Recorder:
+    """Holds a run's folder: its lock, its logs, its events, and at last its record."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths = paths
+        self.record: RunRecord | None = None
+        self._files: dict[str, BinaryIO] = {}
+        self._offsets = dict.fromkeys(Stream, 0)
+
+    def __enter__(self) -> Self:
+        named = {
+            "lock": self.paths.lock,
+            "events": self.paths.events,
+            Stream.STDOUT: self.paths.stdout,
+            Stream.STDERR: self.paths.stderr,
+        }
+        # Unbuffered: a reader that follows, or a crash, finds all that was said.
+        self._files = {name: path.open("ab", 0) for name, path in named.items()}
+        # Waits for a look of another process at this very lock, and no longer.
+        fcntl.flock(self._files["lock"], fcntl.LOCK_EX)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind in (KeyboardInterrupt, GeneratorExit) and not self._over:
+            # Nobody waits for the end of this run any more: that is its end.
+            self.keep(events.Finished(LEFT))
+        if self.record is not None and self.record.state.final:
+            files.write(self.paths.record, record.to_json(self.record))
+        for file in self._files.values():
+            file.close()
+
+    @property
+    def _over(self) -> bool:
+        return self.record is None or self.record.state.final
+
+    def keep(self, event: events.Event) -> events.Event:
+        """Write an event down; an Output comes back with its offset and length."""
+        at = round(time.time(), 6)
+        if isinstance(event, events.Output):
+            event = self._log(event)
+        if self.record is None:
+            self.record = record.begin(at, event)
+        else:
+            self.record = record.advance(self.record, at, event)
+        if not isinstance(event, events.TRANSIENT):
+            self._files["events"].write(events.to_line(event, at))
+        return event
+
+    def _log(self, event: events.Output) -> events.Output:
+        offset = self._offsets[event.stream]
+        pending = memoryview(event.data)
+        while pending:
+            pending = pending[self._files[event.stream].write(pending) :]
+        self._offsets[event.stream] = offset + len(event.data)
+        return replace(event, offset=offset, length=len(event.data))
+
+
+def read(paths: RunPaths) -> RunRecord | None:
+    """Give a run's record, from its events while it has none; None for no run.
+
+    The folder's name is the run's id, also where a user has copied or renamed it.
+    """
+    found: RunRecord | None
+    try:
+        found = record.from_json(paths.record.read_bytes())
+    except (OSError, ValueError):
+        found = record.fold(stamped(paths))
+    return None if found is None else replace(found, id=paths.id)
+
+
+def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
+    """Read a run's events with their times, as far as whole lines go."""
+    try:
+        with paths.events.open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield events.from_line(line)
+    except (FileNotFoundError, ValueError):
+        return
+
+
+def held(paths: RunPaths) -> bool:
+    """Tell whether a living process holds the run."""
+    try:
+        with paths.lock.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def folders(home: Home) -> list[RunPaths]:
+    """Give every run's paths, in no order."""
+    return [home.run(name) for name in names(home)]
+
+
+def names(home: Home) -> set[str]:
+    """Return the name of every run's folder."""
+    try:
+        with os.scandir(home.runs) as entries:
+            return {entry.name for entry in entries if entry.is_dir()}
+    except FileNotFoundError:
+        return set()
+
+
+def sweep(home: Home) -> list[RunRecord]:
+    """Write down as LOST each run whose holder died before its end."""
+    found = []
+    for paths in folders(home):
+        if paths.record.exists() or held(paths):
+            continue
+        half = record.fold(stamped(paths))
+        if half is not None:
+            # A holder that died between the last event and the record had ended.
+            ended = half if half.state.final else record.lost(half, time.time())
+            files.write(paths.record, record.to_json(ended))
+            found.append(ended)
+    return found

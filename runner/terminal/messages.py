@@ -1,0 +1,145 @@
+"""rai's own lines: the original's words, for the steps that really happen here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner import report
+from runner.core import (
+    GpuState,
+    GpuUse,
+    ImageAction,
+    Reason,
+)
+from runner.core import events as ev
+from runner.images import KEY_REPOSITORY
+
+CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
+
+Lines = list[tuple[str, str]]
+"""Lines, each with its colour."""
+
+
+def lines(event: ev.Event, running: str = "") -> Lines:
+    """Give the lines that an event is told in; ``running`` is the latest command."""
+    match event:
+        case ev.EngineChosen():
+            return [_engine(event)]
+        case ev.Warned(text):
+            return [(f"Warning: {text}", "yellow")]
+        case ev.DataMissing(name, directory, why):
+            hint = "set RAI_DATA_DIR to a folder that has it"
+            return [(f"Warning: no {directory}/{name}: {why}; {hint}", "yellow")]
+        case ev.Packing():
+            preparing = "Preparing your project directory for upload."
+            uploading = "Uploading your project directory. This may take a few minutes."
+            return [(preparing, "yellow"), (uploading, "yellow")]
+        case ev.Packed(_, size, members):
+            entries = "1 entry" if members == 1 else f"{members} entries"
+            text = f"Folder uploaded: {entries}, {report.size(size)}."
+            return [(text, "green")]
+        case ev.BuildStarted(reference, why, builder):
+            text = f"Server is starting to build image. ({reference}: {why}; {builder})"
+            return [(text, "yellow")]
+        case ev.PullStarted(reference):
+            return [(f"Pulling {reference}.", "yellow")]
+        case ev.ImageReady(image):
+            using = (f"Using {image.reference} as container image.", "yellow")
+            if image.action is ImageAction.BUILD:
+                built = f"Server has build your {image.reference} docker image."
+                return [(built, "yellow"), using]
+            if image.reference.startswith(f"{KEY_REPOSITORY}:"):
+                return [(CACHED, "yellow"), using]
+            return [using]
+        case ev.GpuBusy(why, wait_s):
+            text = f"Waiting for a GPU, {report.seconds(wait_s)} at most: {why}."
+            return [(text, "yellow")]
+        case ev.GpuGiven(use, over=False):
+            return _gpus(use)
+        case _:
+            return _command_lines(event, running)
+
+
+def _gpus(use: GpuUse) -> Lines:
+    """Tell each GPU, and whoever else computes on it."""
+    said = []
+    before = {state.uuid: state for state in use.before}
+    for gpu in use.gpus:
+        state = before.get(gpu.uuid, GpuState(gpu.uuid))
+        about = ", ".join(filter(None, (gpu.uuid, *report.condition(state))))
+        driver = f", driver {use.driver}" if use.driver else ""
+        text = f"Using {gpu.name} ({about}){driver}, by {use.way.words}."
+        said.append((text, "cyan"))
+        if state.processes:
+            others = report.processes(state.processes)
+            text = f"Warning: others compute on it, so times may suffer: {others}"
+            said.append((text, "yellow"))
+    return said
+
+
+def _engine(event: ev.EngineChosen) -> tuple[str, str]:
+    engine = event.engine
+    missing = ", ".join(engine.unenforced)
+    enforced = f" Not enforced here: {missing}." if missing else ""
+    why = f". Why: {event.why}." if event.why else "."
+    if not engine.confines:
+        alone = "the commands run on this machine as you, with nothing around them"
+        return (
+            f"Using the {engine.name} engine, NO SANDBOX: {alone}{why}{enforced}",
+            "red",
+        )
+    how = ", ".join(filter(None, (f"{event.profile} profile", engine.how)))
+    return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
+
+
+def _command_lines(event: ev.Event, running: str) -> Lines:
+    match event:
+        case ev.Starting(what):
+            return [(f"Starting {what}.", "yellow")]
+        case ev.CommandStarted(_, text):
+            return [(f"Running {text}", "green")]
+        case ev.CommandSkipped(_, text, why):
+            return [(f"Skipping {report.one_line(text)} ({why})", "yellow")]
+        case ev.CommandFinished() if event.exit_code or event.reason:
+            return [(_failed(event, running), "red")]
+        case ev.Collected(path):
+            url = Path(path).as_uri()
+            text = f"The build folder has been uploaded to {url}. "
+            return [
+                (
+                    text
+                    + "The data will be present for only a short duration of time.",
+                    "green",
+                )
+            ]
+        case _:
+            return []
+
+
+def _failed(event: ev.CommandFinished, running: str) -> str:
+    match event.reason:
+        case None:
+            how = f"ended with exit status {event.exit_code}"
+        case Reason.CANCELLED:
+            how = "was stopped"
+        case reason:
+            how = f"was ended by its {report.words(reason)}"
+    more = "; a process was killed for memory" if event.oom_killed else ""
+    after = report.seconds(event.wall_s)
+    return f"`{report.one_line(running)}` {how} after {after}{more}."
+
+
+def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) -> Lines:
+    """Give the last lines of a run; ``whole`` where nothing was shown before.
+
+    What follows a message's first line is a failed build's last lines.
+    """
+    verdict = finished.verdict
+    message = verdict.message if whole else verdict.message.partition("\n")[0]
+    if verdict.reason is Reason.DONE:
+        text = f"Run {run_id} done in {report.seconds(took_s)}."
+        return [(f"{text} See it again: rai show {run_id}", "green")]
+    if verdict.reason is Reason.CANCELLED:
+        return [(f"Run {run_id} cancelled: {message}. rai show {run_id}", "red")]
+    text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
+    return [(text, "red"), (verdict.advice, "yellow")]

@@ -1,0 +1,44 @@
+"""Streams that may lose their terminal, file or pipe while rai writes to them."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TextIO
+
+
+def discard(stream: TextIO) -> None:
+    """Send all that is written to a stream from now on to /dev/null."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
+class BestEffort(io.TextIOBase):
+    """A stream that takes text, and drops it once it cannot be written.
+
+    A run goes on, or ends as it was asked to, after its terminal was closed.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The stream's encoding."""
+        return self._stream.encoding
+
+    def write(self, text: str) -> int:
+        """Write a text, or drop it."""
+        try:
+            return self._stream.write(text)
+        except OSError:
+            discard(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what is held back, or drop it."""
+        try:
+            self._stream.flush()
+        except OSError:
+            discard(self._stream)

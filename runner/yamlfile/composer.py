@@ -1,0 +1,237 @@
+"""Text to tree: the only module that uses PyYAML.
+
+Nothing is constructed from the text: scalars stay text, tags are not followed. The tree
+is built from the parser's events, since ``yaml.compose`` crashes the process on deep
+nesting, refuses an anchor that is used again, and hides where aliases and `!` stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from yaml.reader import Reader
+
+from runner.core import Place
+from runner.yamlfile.complaints import MERGE, plainly
+from runner.yamlfile.nodes import (
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+)
+from runner.yamlfile.problems import Problems
+
+MOST_BYTES = 256 * 1024
+_MOST_NODES = 20_000
+_MOST_DEPTH = 20
+
+_BYTE_ORDER = "\ufeff"
+"""Printable to PyYAML, and to libyaml only where a text begins."""
+
+_MERGE_MARK = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
+_SWALLOWED = re.compile(r"[\r\n][ \t]*(- )")
+LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml where PyYAML was built with it, else the slower parser in Python."""
+
+
+class _RefusedError(Exception):
+    """The text is YAML of a kind that is refused here."""
+
+    def __init__(self, message: str, place: Place, hint: str = "") -> None:
+        super().__init__(message)
+        self.place, self.hint = place, hint
+
+
+def compose(
+    text: str, file: str, problems: Problems, loader: type[Any] = LOADER
+) -> Node | None:
+    """Return the tree of a document; None where it is empty or cannot be read.
+
+    Errors and warnings go to ``problems``; after an error a tree may be partial.
+    """
+    text = text.removeprefix(_BYTE_ORDER)
+    if len(text.encode("utf-8", "replace")) > MOST_BYTES:
+        problems.error(
+            f"the file is larger than {MOST_BYTES >> 10} KiB",
+            Place(file, 1, 1),
+            "it is not meant to hold data",
+        )
+        return None
+    if odd := Reader.NON_PRINTABLE.search(text) or re.search(_BYTE_ORDER, text):
+        problems.error(
+            f"the character U+{ord(odd[0]):04X} cannot stand in YAML",
+            place_of(text, odd.start(), file),
+            "remove it, and save the file as plain UTF-8 text",
+        )
+        return None
+    try:
+        return _Composer(text, yaml.parse(text, loader), file, problems).document()
+    except _RefusedError as error:
+        problems.error(str(error), error.place, error.hint)
+    except yaml.MarkedYAMLError as error:
+        _complain(error, text, file, problems)
+    return None
+
+
+def place_of(text: str, index: int, file: str) -> Place:
+    """Return the place of the character at ``index``."""
+    before = text[:index].replace("\r\n", "\n").replace("\r", "\n")
+    line = before.count("\n")
+    return Place(file, line + 1, len(before) - before.rfind("\n"))
+
+
+def _complain(
+    error: yaml.MarkedYAMLError, text: str, file: str, problems: Problems
+) -> None:
+    if merge := _MERGE_MARK.search(text):
+        problems.error(MERGE.message, place_of(text, merge.start(), file), MERGE.hint)
+        return
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    lines = text.splitlines()
+    there = lines[line] if line < len(lines) else ""
+    complaint = plainly(error.problem or "", error.context or "", there, column)
+    if complaint.at_context and error.context_mark:
+        line, column = error.context_mark.line, error.context_mark.column
+    problems.error(complaint.message, Place(file, line + 1, column + 1), complaint.hint)
+
+
+class _Composer:
+    """Builds the tree from the parser's events; aliases share their anchor's node."""
+
+    def __init__(
+        self, text: str, events: Iterator[Any], file: str, problems: Problems
+    ) -> None:
+        self._text = text
+        self._events = events
+        self._file = file
+        self._problems = problems
+        self._anchors: dict[str, tuple[Node, int]] = {}
+        self._nodes = 0
+
+    def document(self) -> Node | None:
+        root: Node | None = None
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                node = self._node(next(self._events), 0)
+                root = self._one_document(root, node, documents)
+        return root
+
+    def _one_document(self, root: Node | None, node: Node, documents: int) -> Node:
+        if root is None:
+            return node
+        if not (isinstance(node, Scalar) and node.null):
+            raise _RefusedError(
+                f"a second document begins before this: it is number {documents}",
+                node.place,
+                "keep one, and remove the `---` line",
+            )
+        self._problems.warn("there is a `---` line with nothing after it", node.place)
+        return root
+
+    def _node(self, event: Any, depth: int) -> Node:  # noqa: ANN401 (yaml.Event)
+        place = self._place(event)
+        self._count(1, place)
+        if depth > _MOST_DEPTH:
+            raise _RefusedError(
+                f"this is nested more than {_MOST_DEPTH} levels deep", place
+            )
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor), place)
+        before = self._nodes
+        node = self._new(event, place, depth)
+        if event.anchor:
+            self._anchors[event.anchor] = (node, self._nodes - before + 1)
+        return node
+
+    def _new(self, event: Any, place: Place, depth: int) -> Node:  # noqa: ANN401
+        self._note_tag(event, place)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, place)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return Sequence(place, tuple(self._items(yaml.SequenceEndEvent, depth)))
+        return self._mapping(place, depth)
+
+    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> Scalar:
+        span = _span(event)
+        plain = bool(event.implicit[0])
+        source = self._text[slice(*span)]
+        if plain and (swallowed := _SWALLOWED.search(source)):
+            self._problems.warn(
+                f"this line goes on with the text that begins on line {place.line}",
+                place_of(self._text, span[0] + swallowed.start(1), self._file),
+                "for an item of its own, put its `- ` in the column of the others",
+            )
+        return Scalar(place, event.value, plain, span)
+
+    def _note_tag(self, event: Any, place: Place) -> None:  # noqa: ANN401
+        tag = event.tag
+        if tag and not tag.startswith("tag:yaml.org,"):
+            self._problems.warn(
+                f"`{tag}` is read as a tag of YAML, and left out",
+                place,
+                "put the whole value in quotes if it belongs to it",
+            )
+
+    def _items(self, end: type[Any], depth: int) -> Iterator[Node]:
+        for event in self._events:
+            if isinstance(event, end):
+                return
+            yield self._node(event, depth + 1)
+
+    def _mapping(self, place: Place, depth: int) -> Mapping:
+        flat = list(self._items(yaml.MappingEndEvent, depth))
+        entries: dict[str, tuple[Scalar, Node]] = {}
+        merged: list[Node] = []
+        for key, value in zip(flat[::2], flat[1::2], strict=True):
+            if not isinstance(key, Scalar):
+                self._problems.error(
+                    "a key is not plain text",
+                    key.place,
+                    "put the value in quotes where it begins with `{` or `[`",
+                )
+            elif key.text == "<<" and key.plain:
+                merged += value.items if isinstance(value, Sequence) else (value,)
+            elif first := entries.get(key.text):
+                self._problems.error(
+                    f"the key `{key.text}` is here a second time",
+                    key.place,
+                    f"the first is on line {first[0].place.line}: keep one",
+                )
+            else:
+                entries[key.text] = (key, value)
+        for other in merged:
+            for key, value in other.entries if isinstance(other, Mapping) else ():
+                entries.setdefault(key.text, (key, value))
+        return Mapping(place, tuple(entries.values()))
+
+    def _alias(self, name: str, place: Place) -> Node:
+        if name not in self._anchors:
+            raise _RefusedError(
+                f"`*{name}` names nothing that stands before it",
+                place,
+                "put the value in quotes if it is not meant as an alias",
+            )
+        node, size = self._anchors[name]
+        self._count(size, place)
+        return node
+
+    def _count(self, nodes: int, place: Place) -> None:
+        self._nodes += nodes
+        if self._nodes > _MOST_NODES:
+            raise _RefusedError(
+                f"the file comes to more than {_MOST_NODES} values", place
+            )
+
+    def _place(self, event: Any) -> Place:  # noqa: ANN401 (yaml.Event)
+        mark = event.start_mark
+        return Place(self._file, mark.line + 1, mark.column + 1)
+
+
+def _span(event: Any) -> tuple[int, int]:  # noqa: ANN401 (yaml.ScalarEvent)
+    return event.start_mark.index, event.end_mark.index

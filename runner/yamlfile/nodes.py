@@ -1,0 +1,68 @@
+"""A YAML document as a tree whose every node knows its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from runner.core import Place
+
+_SHOWN = 60
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class Scalar(Struct, frozen=True):
+    """A value as its text in the file.
+
+    ``plain`` is whether it was written without quotes; ``span`` is where it starts and
+    ends in the text, quotes included.
+    """
+
+    place: Place
+    text: str
+    plain: bool = True
+    span: tuple[int, int] = (0, 0)
+
+    @property
+    def null(self) -> bool:
+        """Whether YAML reads this as null."""
+        return self.plain and self.text in _NULLS
+
+
+class Sequence(Struct, frozen=True):
+    """A list."""
+
+    place: Place
+    items: tuple[Node, ...]
+
+
+class Mapping(Struct, frozen=True):
+    """Keys with their values, in the order of the file."""
+
+    place: Place
+    entries: tuple[tuple[Scalar, Node], ...]
+
+    def get(self, key: str) -> Node | None:
+        """Return the value of a key."""
+        return next((value for k, value in self.entries if k.text == key), None)
+
+    def key(self, key: str) -> Scalar | None:
+        """Return the key itself, which knows its place."""
+        return next((k for k, _ in self.entries if k.text == key), None)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key.text for key, _ in self.entries)
+
+
+Node = Scalar | Sequence | Mapping
+
+
+def kind(node: Node) -> str:
+    """Return a node's kind as a sentence needs it."""
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if isinstance(node, Sequence):
+        return "a list"
+    text = " ".join(node.text.split())
+    return f'"{text}"' if len(text) <= _SHOWN else f'"{text[:_SHOWN]}..."'

@@ -1,0 +1,103 @@
+"""Streams of the Docker engine, from an engine that answers late or never."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from runner.core.cancel import Cancel
+from runner.engines.docker.attach import upload
+from runner.engines.docker.client import connect
+from runner.engines.docker.endpoint import Answer, Endpoint
+from runner.engines.docker.images.messages import messages
+
+API_TIMEOUT_S = 0.3
+
+
+class GivenUpError(Exception):
+    pass
+
+
+class SlowEngine(http.server.ThreadingHTTPServer):
+    """Takes a request, and answers when it is told to."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+        url = f"tcp://127.0.0.1:{self.server_address[1]}"
+        self.answer = Answer(Endpoint(url, "a test"), api_version="1.41")
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: SlowEngine
+
+    def do_POST(self) -> None:
+        self.server.asked.set()
+        self.server.may_answer.wait()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"status": "done"}\n')
+
+    do_PUT = do_POST
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def slow() -> Iterator[SlowEngine]:
+    engine = SlowEngine()
+    thread = threading.Thread(target=engine.serve_forever, args=[0.05])
+    thread.start()
+    yield engine
+    engine.may_answer.set()
+    engine.shutdown()
+    engine.server_close()
+    thread.join()
+
+
+def push(client):
+    return client.push("name", "tag", stream=True, decode=True)
+
+
+def holding_up_the_end_of_the_process() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if not thread.daemon}
+
+
+def test_an_upload_may_take_the_engine_longer_than_a_call(slow):
+    client = connect(slow.answer, API_TIMEOUT_S)
+    threading.Timer(3 * API_TIMEOUT_S, slow.may_answer.set).start()
+    upload(client, "c", "/", iter([b"x"]), lambda _: None)
+    assert slow.may_answer.is_set()
+
+
+def test_an_upload_that_the_engine_does_not_answer_can_be_given_up(slow):
+    before = holding_up_the_end_of_the_process()
+
+    def sent(_: int) -> None:
+        if slow.asked.is_set():
+            raise GivenUpError
+
+    with pytest.raises(GivenUpError):
+        upload(connect(slow.answer), "c", "/", iter([b"x"]), sent)
+    assert holding_up_the_end_of_the_process() <= before
+
+
+def test_a_pull_push_or_build_has_no_time_out_of_a_call(slow):
+    def ask(client):
+        yield {"timeout": client.timeout}
+
+    assert list(messages(slow.answer, ask, Cancel())) == [{"timeout": None}]
+
+
+def test_a_push_that_the_engine_does_not_answer_can_be_cancelled(slow):
+    before = holding_up_the_end_of_the_process()
+    cancel = Cancel()
+    threading.Thread(target=lambda: slow.asked.wait() and cancel.request()).start()
+    assert list(messages(slow.answer, push, cancel)) == []
+    assert holding_up_the_end_of_the_process() <= before

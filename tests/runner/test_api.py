@@ -1,0 +1,172 @@
+"""The public API: run, validate and parse, and a sealed project run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import runner
+from runner import session
+from runner.core import Reason
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import UsageError
+from runner.store.paths import Home, RunPaths
+from tests.conftest import ROOT
+
+SPEC = """\
+rai: {version: 0.2}
+commands:
+  build:
+    - echo hello
+    - cat $RAI_SOURCE_DIR/note.txt
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rai_build.yml").write_text(SPEC)
+    (folder / "note.txt").write_text("first\n")
+    return folder
+
+
+def output(events: list[ev.Event]) -> bytes:
+    return b"".join(e.data for e in events if isinstance(e, ev.Output))
+
+
+def sealed(home: Path) -> RunPaths:
+    (folder,) = (home / "runs").iterdir()
+    return RunPaths(folder)
+
+
+def test_the_documents_example_runs(project):
+    text = (ROOT / "docs/api.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
+
+    done = subprocess.run(
+        [sys.executable, "-c", example],
+        cwd=project.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    first, *said = done.stdout.splitlines()
+    assert first.startswith("run ")
+    assert said == ["hello", "first", "done 0"]
+
+
+def test_a_run_begins_with_its_id_and_ends_with_its_verdict(project, tmp_path):
+    events = list(runner.run(project, engine="bare", home=tmp_path / "kept"))
+
+    assert isinstance(events[0], ev.Created)
+    assert isinstance(events[-1], ev.Finished)
+    assert events[-1].verdict.reason is Reason.DONE
+    assert output(events) == b"hello\nfirst\n"
+    assert sealed(tmp_path / "kept").id == events[0].run_id
+
+
+def test_an_iterator_that_is_closed_ends_the_run_as_cancelled(project, tmp_path):
+    events = runner.run(project, engine="bare", home=tmp_path / "kept")
+    next(event for event in events if isinstance(event, ev.CommandStarted))
+    events.close()
+
+    record = json.loads(sealed(tmp_path / "kept").record.read_text())
+    assert record["verdict"]["reason"] == "cancelled"
+
+
+def test_a_project_without_a_build_file_is_an_error(tmp_path):
+    with pytest.raises(UsageError, match=r"has no rai_build\.yml"):
+        runner.run(tmp_path)
+    with pytest.raises(UsageError, match=r"has no rai_build\.yml"):
+        runner.validate(tmp_path)
+
+
+def test_validate_returns_the_plan_or_every_problem(project):
+    found = runner.validate(project, engine="bare")
+    assert found.ok
+    assert found.steps[0].command.text == "echo hello"
+
+    (project / "rai_build.yml").write_text("rai: {image: 3}\ncomands: []\n")
+    found = runner.validate(project)
+    assert not found.ok
+    assert len(found.problems) >= 2
+
+
+def test_parse_reads_bytes_and_files_alike(tmp_path):
+    text = b"New Inference\nOp Time: 0.25\nCorrectness: 0.8 Model: m\n"
+    (tmp_path / "log").write_bytes(text)
+
+    found = runner.parse(text)
+    with (tmp_path / "log").open("rb") as log:
+        assert runner.parse(log) == found
+    assert found.inferences[0].op_times_s == (0.25,)
+
+
+def test_importing_the_package_loads_nothing_else():
+    code = "import sys, runner; print([m for m in sys.modules if m[:7] == 'runner.'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True
+    )
+    assert done.stdout == b"[]\n"
+
+
+def test_a_sealed_project_runs_again_as_it_was(project, tmp_path):
+    home = tmp_path / "kept"
+    list(runner.run(project, engine="bare", home=home))
+    (project / "note.txt").write_text("second\n")
+    (project / "rai_build.yml").write_text("nonsense")
+
+    options = session.Options(engine="bare", home=tmp_path / "again")
+    again = session.start(session.reopen(sealed(home), options))
+    events = list(again.events(Cancel()))
+
+    assert output(events) == b"hello\nfirst\n"
+    assert isinstance(events[0], ev.Created)
+    assert events[0].project == str(project)
+    assert not again.paths.unpacked.exists()
+    first, second = (RunPaths(f) for f in (sealed(home).root, again.paths.root))
+    assert first.parcel.read_bytes() == second.parcel.read_bytes()
+    assert first.source.read_bytes() == second.source.read_bytes()
+
+
+def test_a_sealed_project_that_was_changed_is_refused(project, tmp_path):
+    home = tmp_path / "kept"
+    list(runner.run(project, engine="bare", home=home))
+    paths = sealed(home)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "rai_build.yml").write_text(SPEC)
+    (other / "note.txt").write_text("other\n")
+    list(runner.run(other, engine="bare", home=tmp_path / "theirs"))
+    paths.source.write_bytes(sealed(tmp_path / "theirs").source.read_bytes())
+
+    again = session.start(
+        session.reopen(paths, session.Options(engine="bare", home=home))
+    )
+    events = list(again.events(Cancel()))
+
+    finished = events[-1]
+    assert isinstance(finished, ev.Finished)
+    assert "is not the project that its parcel names" in finished.verdict.message
+    assert finished.verdict.reason is Reason.USAGE
+    assert output(events) == b""
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 99}', b"x" * (5 << 20)])
+def test_a_damaged_parcel_is_an_error(tmp_path, content):
+    paths = Home(tmp_path).run("a")
+    paths.root.mkdir(parents=True)
+    paths.parcel.write_bytes(content)
+
+    with pytest.raises(UsageError, match=r"is not a parcel|is larger than"):
+        session.reopen(paths)

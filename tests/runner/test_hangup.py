@@ -1,0 +1,192 @@
+"""A run whose terminal is closed, or that is told to quit, ends as a cancelled one."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner import archive
+
+RAI = str(Path(sys.executable).with_name("rai"))
+SLEEP = f"sleep 60.{os.getpid()}"
+SPEC = {"commands": {"build": [f"sh -c 'echo kept > kept; echo started; {SLEEP}'"]}}
+ENGINES = ["bare", pytest.param("local", marks=pytest.mark.local)]
+ENDED_S = 30
+
+
+class Terminal:
+    """A terminal, and a program that leads a session on it."""
+
+    def __init__(self, *argv: str) -> None:
+        self._screen, slave = os.openpty()
+        self.child = subprocess.Popen(
+            argv,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=_control,
+        )
+        os.close(slave)
+        self.seen = b""
+
+    def until(self, text: bytes) -> None:
+        """Read the screen until it has shown a text."""
+        while text not in self.seen:
+            self.seen += os.read(self._screen, 4096)
+
+    def type(self, keys: bytes) -> None:
+        """Type something."""
+        os.write(self._screen, keys)
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._screen >= 0:
+            os.close(self._screen)
+        self._screen = -1
+
+
+def _control() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    (tmp_path / "rai_build.yml").write_text(json.dumps(SPEC))
+    return [RAI, "run", "-p", str(tmp_path)]
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Terminal]]:
+    terminals: list[Terminal] = []
+    yield terminals
+    for terminal in terminals:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()
+
+
+def ended() -> dict[str, object]:
+    """Wait for the only run to end, and give its record."""
+    deadline = time.monotonic() + ENDED_S
+    while not (runs := listed("history")):
+        assert time.monotonic() < deadline, f"the run goes on: {listed('ps')}"
+        time.sleep(0.1)
+    (record,) = runs
+    return record
+
+
+def listed(command: str) -> list[dict[str, object]]:
+    done = subprocess.run([RAI, command, "--json"], capture_output=True, check=True)
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found
+
+
+def commands_left() -> list[str]:
+    """Name the processes that the command has left."""
+    lines = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        lines += [line] if line.strip() == SLEEP else []
+    return lines
+
+
+def is_cancelled_and_kept(record: dict[str, object], home: Path) -> bool:
+    """Tell whether a run ended on request, with its build folder and no process."""
+    build = home / "rai" / "runs" / str(record["id"]) / "build.tar.zst"
+    assert (record["state"], record["exit_code"]) == ("cancelled", 130)
+    with (
+        archive.open_tar(build) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as tar,
+    ):
+        assert "build/kept" in [member.name for member in tar]
+    assert commands_left() == []
+    return True
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("progress", ["tty", "plain"])
+def test_a_run_whose_terminal_is_closed_is_cancelled(
+    words, opened, home, engine, progress
+):
+    terminal = Terminal(*words, "--engine", engine, "--progress", progress)
+    opened.append(terminal)
+    terminal.until(b"started\r\n")
+    if progress == "tty":
+        terminal.until(b" s  sh -c")  # the clock, which another thread draws
+
+    terminal.close()
+
+    assert terminal.child.wait(ENDED_S) == 130
+    assert is_cancelled_and_kept(ended(), home)
+
+
+def test_the_shell_of_a_closed_terminal_passes_the_signal_on_and_once_is_enough(
+    words, opened, home
+):
+    terminal = Terminal("env", "HISTFILE=", "bash", "--norc", "--noprofile", "-i")
+    opened.append(terminal)
+    terminal.type(" ".join([*words, "--engine", "bare"]).encode() + b"\n")
+    terminal.until(b"started\r\n")
+
+    terminal.close()
+
+    assert is_cancelled_and_kept(ended(), home)
+
+
+def test_a_run_under_nohup_outlives_its_terminal(words, opened, tmp_path):
+    spec = {"commands": {"build": ["sh -c 'echo started; sleep 2; echo end'"]}}
+    (tmp_path / "rai_build.yml").write_text(json.dumps(spec))
+    line = " ".join(words)
+    shell = f"trap '' HUP; exec {line} --engine bare --progress tty"
+    terminal = Terminal("sh", "-c", shell)
+    opened.append(terminal)
+    terminal.until(b"started\r\n")
+
+    terminal.close()
+
+    assert terminal.child.wait(ENDED_S) == 0
+    assert ended()["state"] == "done"
+
+
+def test_the_build_folder_is_unpacked_though_the_terminal_is_closed(
+    words, opened, tmp_path
+):
+    output = tmp_path.with_name(f"{tmp_path.name}-out")
+    words += ["--engine", "bare", "-o", str(output)]
+    terminal = Terminal(*words)
+    opened.append(terminal)
+    terminal.until(b"started\r\n")
+
+    terminal.close()
+
+    assert terminal.child.wait(ENDED_S) == 130
+    assert (output / "kept").read_text() == "kept\n"
+
+
+def test_ctrl_backslash_cancels_a_run(words, opened, home):
+    terminal = Terminal(*words, "--engine", "bare")
+    opened.append(terminal)
+    terminal.until(b"started\r\n")
+
+    terminal.type(b"\x1c")
+    terminal.until(b"cancelled")
+
+    assert terminal.child.wait(ENDED_S) == 130
+    assert is_cancelled_and_kept(ended(), home)
