@@ -12,7 +12,7 @@ TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 WORKERS ?= 4
 USUAL  := not slow and not gpu and not mxnet and not train
 
-.PHONY: help run test test-all fast mxnet check format kernels gpu bench results table clean
+.PHONY: help run test slow test-all fast mxnet check format kernels gpu bench results table clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -20,10 +20,13 @@ run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the 
 test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that need a GPU, MXNet or PyTorch
 	@$(TESTS) -n $(WORKERS) -m '$(USUAL)' $(ARGS)
 
+slow: $(VENV)/.ready-dev ## the tests that `make test` leaves out because they take long
+	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)
+
 test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
 	@$(TESTS) -n $(WORKERS) $(ARGS)
 
-fast: $(VENV)/.ready-dev ## the tests that need no Docker and no sandbox, compile no kernels, start no programs
+fast: $(VENV)/.ready-dev ## the tests that need no Docker, no sandbox and no nvcc, and start no programs
 	@$(TESTS) -n auto -m '$(USUAL) and not docker and not local and not kernels and not programs' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
