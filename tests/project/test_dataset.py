@@ -143,7 +143,10 @@ def test_an_archive_whose_content_was_changed_is_refused(folder, five):
         (gzip.compress(idx(np.zeros((5, 28, 28)))) + b"x", "damaged: Not a gzipped"),
         (gzip.compress(idx(np.zeros((5, 28, 28))) + b"x"), "too long for its shape"),
         (gzip.compress(idx(np.zeros((5, 28, 28)))[:-1]), "truncated for its shape"),
-        (gzip.compress(gzip.compress(idx(np.zeros((5, 28, 28))))), "not IDX of bytes"),
+        (
+            gzip.compress(gzip.compress(idx(np.zeros((5, 28, 28))))),
+            "not an IDX file of bytes",
+        ),
         (gzip.compress(b""), "the header is truncated"),
     ],
     ids=["more behind", "too long", "too short", "packed twice", "empty"],

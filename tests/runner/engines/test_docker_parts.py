@@ -486,7 +486,7 @@ def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp
     (project / "dir").rmdir()
     (project / "dir").symlink_to("../other")
 
-    for read in (context.checksums, context.archive):
+    for read in (context.checksum, context.archive):
         with pytest.raises(OSError, match="leads out"):
             read(project, names)
 
