@@ -50,6 +50,7 @@ def cli_page() -> str:
     return "\n".join(parts)
 
 
+@pytest.mark.programs
 def test_the_page_of_commands_is_what_they_say_of_themselves():
     assert CLI.read_text() == cli_page(), "run: python tests/test_docs.py"
 

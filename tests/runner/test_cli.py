@@ -9,12 +9,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from runner.core import events
+from tests.runner.engines.running import long_sleep
+
+pytestmark = pytest.mark.programs
 
 RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
@@ -49,6 +53,15 @@ def under_way(project: Path) -> subprocess.Popen[bytes]:
     assert child.stdout is not None
     assert child.stdout.readline() in (b"started\n", b"one\n")
     return child
+
+
+def end(command: str) -> None:
+    """End a program that a run has started."""
+    words = b"".join(word.encode() + b"\0" for word in command.split())
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # others' processes come and go
+            if path.read_bytes() == words:
+                os.kill(int(path.parent.name), signal.SIGTERM)
 
 
 @pytest.mark.local
@@ -120,15 +133,22 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_is_cancelled(project):
 
 @pytest.mark.local
 def test_a_run_that_is_under_way_is_in_ps_and_its_logs_can_be_followed(project):
-    text = "commands: {build: [\"sh -c 'echo one; sleep 2; echo two'\"]}\n"
+    sleep = long_sleep()
+    text = f"commands: {{build: [\"sh -c 'echo one; {sleep}; echo two'\"]}}\n"
     (project / "rai_build.yml").write_text(text)
     child = under_way(project)
 
     (active,) = json.loads(rai("ps", "--json").stdout)
-    followed = rai("logs", "-f", "latest")
+    follower = subprocess.Popen(
+        [RAI, "logs", "-f", "latest"], stdout=subprocess.PIPE, text=True
+    )
+    assert follower.stdout is not None
+    first = follower.stdout.readline()
+    end(sleep)
+    rest, _ = follower.communicate(timeout=60)
 
     assert active["state"] == "running"
-    assert followed.stdout == "one\ntwo\n"
+    assert (first, rest) == ("one\n", "two\n")
     child.communicate()
     assert json.loads(rai("ps", "--json").stdout) == []
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pty
-import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import docker
 import pytest
+
+from tests.runner.engines.running import long_sleep
 
 RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
@@ -33,14 +33,6 @@ def rai(*words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         env={**os.environ, **environ},
     )
-
-
-@pytest.fixture
-def name(client: docker.APIClient) -> Iterator[str]:
-    name = f"rai-test-{secrets.token_hex(4)}:1"
-    yield name
-    for found in client.images(filters={"label": f"rai-test={name}"}):
-        client.remove_image(found["Id"], force=True)
 
 
 @pytest.fixture
@@ -265,7 +257,8 @@ def test_a_dockerfile_that_is_not_there_is_told_and_the_list_is_shown(project):
 
 
 def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
-    write(project, name, "RUN sleep 69")
+    sleep = long_sleep()
+    write(project, name, f"RUN {sleep}")
     child = subprocess.Popen(
         [RAI, "image", "build", "-p", project],
         stdout=subprocess.PIPE,
@@ -273,7 +266,7 @@ def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
         text=True,
     )
     assert child.stderr is not None
-    assert any("sleep 69" in line for line in child.stderr)
+    assert any(sleep in line for line in child.stderr)
 
     child.send_signal(signal.SIGINT)
     out, _ = child.communicate(timeout=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from runner.core import (
     Severity,
 )
 from runner.core.errors import SpecError
+from tests import outside
 
 HEAD = "rai: {version: 0.2, image: gcc}\n"
 MAKE = "commands: {build: [make]}\n"
@@ -623,10 +623,8 @@ def test_any_file_is_read_or_refused_with_places(parts):
     assert all(p.place for p in problems)
 
 
-SHARED = os.environ.get("RAI_SHARED_DATA")
-SHARED_DATA = Path(SHARED) if SHARED else Path(__file__).parents[3] / "shared" / "data"
-REAL = SHARED_DATA / "rai_build"
-real = pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not here")
+REAL = outside.path("rai_build")
+real = pytest.mark.data
 
 
 def index() -> list[tuple[str, int, str]]:

@@ -46,8 +46,8 @@ class Layout(Struct, frozen=True):
     """A whole sandbox: folders, then binds, then links, on an empty root.
 
     ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an
-    ordinary user, who stays who they are. ``overlay`` is laid over /usr/bin. ``devices``
-    are device files of the host that are seen beside those that any program expects,
+    ordinary user, who stays who they are. ``overlay`` is laid over /usr/bin. ``devices`` are
+    device files of the host that are seen beside those that any program expects,
     ``groups`` what the owner is a member of to open them.
     """
 

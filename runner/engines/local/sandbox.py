@@ -36,7 +36,7 @@ PROGRAMS = {"bubblewrap": "bwrap", "unshare": "unshare"}
 class Sandbox(Struct, frozen=True):
     """One way to make a sandbox: bubblewrap, or unshare.
 
-    ``time`` says where GNU time comes from: "host", "overlay" (over /usr/bin) or "named".
+    ``time`` says where GNU time is: "host", "overlay" (over /usr/bin) or "named".
     """
 
     kind: str
