@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from runner.buildfile import (
-    build,
-    build_image,
-    dataresources,
-    resources,
-)
+from runner.buildfile import build, build_image, dataresources, resources
 from runner.buildfile.keys import KEYS, dotted
 from runner.buildfile.secrets import redacted
-from runner.core import (
-    BuildImage,
-    BuildSpec,
-    Command,
-    Place,
-    Problem,
-)
+from runner.core import BuildImage, BuildSpec, Command, Place, Problem
 from runner.core.errors import SpecError
 from runner.images import problems as image_problems
 from runner.images.names import valid
-from runner.yamlfile import (
-    Fields,
-    Mapping,
-    Problems,
-    compose,
-)
+from runner.yamlfile import Fields, Mapping, Problems, compose
 from runner.yamlfile import decode as decode_yaml
 
 __all__ = ["KEYS", "decode", "dotted", "parse", "redacted"]

@@ -5,13 +5,7 @@ from __future__ import annotations
 from runner import commandline as lines
 from runner.core import Command
 from runner.core.quantities import Kind
-from runner.yamlfile import (
-    Fields,
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-)
+from runner.yamlfile import Fields, Mapping, Node, Scalar, Sequence
 
 _EXAMPLE = "[make, ./a.out]"
 

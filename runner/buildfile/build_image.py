@@ -6,12 +6,7 @@ import posixpath
 
 from runner.core import BuildImage, Push
 from runner.core.quantities import Kind
-from runner.yamlfile import (
-    Fields,
-    Mapping,
-    Node,
-    Scalar,
-)
+from runner.yamlfile import Fields, Mapping, Node, Scalar
 
 _IF_EMPTY = "no image is built; indent its keys below it, or write `build_image: {}`"
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.yamlfile import (
-    Mapping,
-    Node,
-    Problems,
-    Scalar,
-    Sequence,
-    compose,
-)
+from runner.yamlfile import Mapping, Node, Problems, Scalar, Sequence, compose
 
 MASK = "***"
 

@@ -13,13 +13,7 @@ from runner.core.build_spec import (
     Profile,
     Push,
 )
-from runner.core.ending import (
-    TRANSITIONS,
-    Reason,
-    State,
-    Verdict,
-    transition,
-)
+from runner.core.ending import TRANSITIONS, Reason, State, Verdict, transition
 from runner.core.figures import (
     Findings,
     Inference,

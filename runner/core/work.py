@@ -9,11 +9,7 @@ from typing import BinaryIO
 
 from msgspec import Struct, field
 
-from runner.core.build_spec import (
-    BuildImage,
-    Command,
-    Profile,
-)
+from runner.core.build_spec import BuildImage, Command, Profile
 from runner.core.gpu import GpuGrant
 from runner.core.image import BuiltImage, ImageParts, Origin
 from runner.core.limits import Limits

@@ -14,12 +14,7 @@ from runner.core import ProfileRow, ProfileTable
 from runner.findings import ncu, nvprof
 from runner.findings.kernel_names import LONGEST_NAME
 from runner.findings.tables import MOST_ROWS, MOST_TABLES
-from runner.findings.units import (
-    EXPONENTS,
-    UNSIGNED,
-    keep,
-    scaled,
-)
+from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
 
 _SUMMARY = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
 _TIMED = ("Time", "Avg", "Min", "Max")

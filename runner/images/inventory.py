@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from runner.core import (
-    BuiltImage,
-    ImageAction,
-    ImagePlan,
-    Origin,
-)
+from runner.core import BuiltImage, ImageAction, ImagePlan, Origin
 from runner.images.labels import is_key
 
 

@@ -7,12 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import Struct
 
-from runner.core import (
-    BuiltImage,
-    ImageParts,
-    ImagePlan,
-    Origin,
-)
+from runner.core import BuiltImage, ImageParts, ImagePlan, Origin
 from runner.images.names import KEY_REPOSITORY, normalise
 
 BUILD = "rai.build"

@@ -6,13 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-from runner.core import (
-    BuildImage,
-    BuiltImage,
-    ImageFacts,
-    ImageParts,
-    Origin,
-)
+from runner.core import BuildImage, BuiltImage, ImageFacts, ImageParts, Origin
 from runner.images.names import KEY_REPOSITORY, normalise
 
 DIGITS = 20

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from runner.core import (
-    CommandRecord,
-    ProfileFile,
-    ProfileRow,
-    ProfileTable,
-    RunRecord,
-)
+from runner.core import CommandRecord, ProfileFile, ProfileRow, ProfileTable, RunRecord
 from runner.report.blocks import Table
 from runner.report.words import brief, one_line, size
 

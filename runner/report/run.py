@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core import (
-    CommandRecord,
-    GpuUse,
-    Outcome,
-    RunRecord,
-)
+from runner.core import CommandRecord, GpuUse, Outcome, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
@@ -77,8 +72,8 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
     if record.git:
         rows.append(("commit", record.git.commit[:12] + CHANGED[record.git.dirty]))
     if record.engine:
-        how = f"{record.engine.name} {record.engine.version}, {record.engine.how}"
-        rows.append(("engine", how.strip(", ")))
+        name = f"{record.engine.name} {record.engine.version}".rstrip()
+        rows.append(("engine", f"{name}, {record.engine.how}".removesuffix(", ")))
         rows.append(("profile", str(record.profile)))
         rows.append(("not enforced", ", ".join(record.engine.unenforced)))
     if record.image:

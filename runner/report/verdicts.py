@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner import report
-from runner.core import (
-    Command,
-    Findings,
-    GpuFault,
-    GpuUse,
-    JobRequest,
-    Reason,
-    Verdict,
-)
+from runner.core import Command, Findings, GpuFault, GpuUse, JobRequest, Reason, Verdict
 from runner.core.errors import RaiError
 from runner.core.events import CommandFinished
 

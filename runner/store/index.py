@@ -14,12 +14,7 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from runner.core import (
-    Inference,
-    Reason,
-    RunRecord,
-    State,
-)
+from runner.core import Inference, Reason, RunRecord, State
 from runner.core.errors import RaiError
 
 VERSION = 1

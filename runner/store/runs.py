@@ -12,14 +12,7 @@ from typing import BinaryIO, Self
 from msgspec.structs import replace
 
 from runner import files
-from runner.core import (
-    Reason,
-    RunRecord,
-    Stream,
-    Verdict,
-    events,
-    record,
-)
+from runner.core import Reason, RunRecord, Stream, Verdict, events, record
 from runner.store.paths import Home, RunPaths
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner import report
-from runner.core import (
-    GpuState,
-    GpuUse,
-    ImageAction,
-    Reason,
-)
+from runner.core import GpuState, GpuUse, ImageAction, Reason
 from runner.core import events as ev
 from runner.images import KEY_REPOSITORY
 from runner.store.paths import RunPaths

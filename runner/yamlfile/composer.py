@@ -16,12 +16,7 @@ from yaml.reader import Reader
 
 from runner.core import Place
 from runner.yamlfile.explanations import MERGE, explain
-from runner.yamlfile.nodes import (
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-)
+from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence
 from runner.yamlfile.problems import Problems
 
 MOST_BYTES = 256 * 1024

@@ -16,13 +16,7 @@ from msgspec import Struct
 
 from runner.core import Limit, Place
 from runner.core.quantities import COUNT, SWITCH, TEXT, TIME, Kind
-from runner.yamlfile.nodes import (
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-    kind,
-)
+from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence, kind
 from runner.yamlfile.problems import Problems
 
 Grammar = Table[str, Collection[str]]

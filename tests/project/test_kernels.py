@@ -22,12 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import VARIANTS
 from shapes import ConvShape, between
-from variants import (
-    FP32,
-    MOST_CONSTANT,
-    MOST_GRID,
-    Variant,
-)
+from variants import FP32, MOST_CONSTANT, MOST_GRID, Variant
 
 from tests.project.covered import COVERAGE, by_threads, check_limits, check_plan, covers
 

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner import engines
-from runner.core import (
-    GIB,
-    Limits,
-    Profile,
-    Severity,
-)
+from runner.core import GIB, Limits, Profile, Severity
 from runner.core.errors import ConfigError
 from runner.store import settings
 

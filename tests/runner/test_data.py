@@ -15,13 +15,7 @@ import pytest
 from runner.archive import datafiles
 from runner.archive.datafiles import DataPlaces
 from runner.core import DataMount, DataResource
-from runner.core.events import (
-    DataMissing,
-    DataReady,
-    Event,
-    Progress,
-    Warned,
-)
+from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 from tests import outside
 
 CONTENT = b"ten thousand pictures" * 100_000

@@ -72,9 +72,9 @@ def test_a_wrong_limit_is_answered_with_its_default_and_its_least(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        (Reason.TIME_LIMIT, "took the run past its limit, 1h"),
-        (Reason.MEMORY_LIMIT, "needed more memory than 8GiB"),
-        (Reason.PIDS_LIMIT, "needed more than 512 processes"),
+        (Reason.TIME_LIMIT, "exceeded the run's time limit of 1h"),
+        (Reason.MEMORY_LIMIT, "exceeded the memory limit of 8GiB"),
+        (Reason.PIDS_LIMIT, "exceeded the limit of 512 processes"),
         (Reason.OUTPUT_LIMIT, "wrote more than 256MiB to one stream"),
         (Reason.DISK_LIMIT, "wrote more than 2GiB to the build folder"),
         (Reason.CANCELLED, ""),
@@ -88,4 +88,4 @@ def test_a_command_that_met_a_limit_is_told_which_and_how_much(reason, said):
 def test_a_command_that_met_its_own_timeout_is_told_that_one():
     command = Command("make", timeout_s=90)
     said = report.allowed(Reason.TIME_LIMIT, command, Limits(), wall_s=90)
-    assert said == "took longer than its own timeout, 1m30s"
+    assert said == "exceeded its timeout of 1m30s"

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core import (
-    Findings,
-    GpuFault,
-    GpuFaultKind,
-    Reason,
-)
+from runner.core import Findings, GpuFault, GpuFaultKind, Reason
 from runner.findings import combined, find, gpu_faults
 from runner.findings.gpu_faults import LONGEST_LINE, fault
 from runner.findings.prefilter import Prefilter, rare

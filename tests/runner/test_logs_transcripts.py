@@ -4,13 +4,7 @@ import re
 
 import pytest
 
-from runner.core import (
-    Findings,
-    Inference,
-    ProfileRow,
-    ProfileTable,
-    TimeUsage,
-)
+from runner.core import Findings, Inference, ProfileRow, ProfileTable, TimeUsage
 from runner.findings import find
 from tests import outside
 

@@ -9,12 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from runner.cli import common
-from runner.core import (
-    BuildImage,
-    BuildSpec,
-    ImageAction,
-    Reason,
-)
+from runner.core import BuildImage, BuildSpec, ImageAction, Reason
 from runner.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from runner import images
-from runner.core import (
-    BuildSpec,
-    BuiltImage,
-    ImagePlan,
-    Origin,
-    Problem,
-)
+from runner.core import BuildSpec, BuiltImage, ImagePlan, Origin, Problem
 from runner.core.errors import ImageError, UsageError
 from runner.images import inventory
 from runner.session.project import build_file, read_spec

@@ -46,9 +46,9 @@ class Layout(Struct, frozen=True):
     """A whole sandbox: folders, then binds, then links, on an empty root.
 
     ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an
-    ordinary user, who stays who they are. ``overlay`` is laid over /usr/bin. ``devices`` are
-    device files of the host that are seen beside those that any program expects,
-    ``groups`` what the owner is a member of to open them.
+    ordinary user, who stays who they are. ``overlay`` is mounted over /usr/bin.
+    ``devices`` are device files of the host beside those that any program expects, and
+    ``groups`` are the groups that the owner needs to open them.
     """
 
     folders: tuple[str, ...]

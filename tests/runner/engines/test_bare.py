@@ -11,13 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import (
-    BuildSpec,
-    Command,
-    DataFile,
-    DataMount,
-    Place,
-)
+from runner.core import BuildSpec, Command, DataFile, DataMount, Place
 from runner.engines.bare import BareEngine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import Subject, run

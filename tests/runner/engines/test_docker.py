@@ -17,13 +17,7 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    DataFile,
-    DataMount,
-    Profile,
-    Reason,
-    Workspace,
-)
+from runner.core import DataFile, DataMount, Profile, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandSkipped

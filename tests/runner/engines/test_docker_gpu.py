@@ -8,13 +8,7 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    DockerGpus,
-    Gpu,
-    GpuWay,
-    HostGpus,
-    Reason,
-)
+from runner.core import DockerGpus, Gpu, GpuWay, HostGpus, Reason
 from runner.core.errors import BusyError, EngineError
 from runner.core.events import Warned
 from runner.engines.docker import DockerEngine, owner

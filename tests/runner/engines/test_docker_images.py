@@ -12,14 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner import images
-from runner.core import (
-    BuildImage,
-    BuildSpec,
-    ImageAction,
-    ImagePlan,
-    Push,
-    Reason,
-)
+from runner.core import BuildImage, BuildSpec, ImageAction, ImagePlan, Push, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import (

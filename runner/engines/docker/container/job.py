@@ -7,12 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from runner.core import Workspace
 from runner.core.cancel import Cancel
-from runner.core.events import (
-    CommandSkipped,
-    Event,
-    Starting,
-    Usage,
-)
+from runner.core.events import CommandSkipped, Event, Starting, Usage
 from runner.engines.docker import owner
 from runner.engines.docker.client import Client
 from runner.engines.docker.container.reap import reap
