@@ -1,4 +1,4 @@
-# The doors. `make run` and `make test` set up all they need in .venv by themselves.
+# `make run` and `make test` set up all they need in .venv by themselves.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,16 +6,28 @@ ARGS   ?=
 # An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
 GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
-.PHONY: help run test fast mxnet check format kernels gpu bench results table clean
+# What Python compiles is kept. Tests wait for engines more than they work, so that some more
+# workers than cores pay.
+TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
+WORKERS ?= 4
+USUAL  := not slow and not gpu and not mxnet and not train
+
+.PHONY: help run test slow test-all fast mxnet check format kernels gpu bench results table clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
 
-test: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that need a GPU, MXNet or PyTorch
+	@$(TESTS) -n $(WORKERS) -m '$(USUAL)' $(ARGS)
 
-fast: $(VENV)/.ready-dev ## the tests that need no Docker, no sandbox, no GPU
-	@$(BIN)/python -m pytest -m 'not docker and not local and not gpu' $(ARGS)
+slow: $(VENV)/.ready-dev ## the tests that `make test` leaves out because they take long
+	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)
+
+test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
+	@$(TESTS) -n $(WORKERS) $(ARGS)
+
+fast: $(VENV)/.ready-dev ## the tests that need no Docker, no sandbox and no nvcc, and start no programs
+	@$(TESTS) -n auto -m '$(USUAL) and not docker and not local and not kernels and not programs' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'
@@ -49,10 +61,10 @@ bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.j
 table: $(VENV)/.ready-dev ## write the table of editions in docs/project.md from what was measured
 	@$(BIN)/python -m benchmarks.table
 
-help: ## say what the doors are
-	@sed -n 's/^\([a-z]*\):.*## /\1: /p' Makefile
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
 
-clean: ## remove what these doors made
+clean: ## remove what these targets made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:

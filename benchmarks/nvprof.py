@@ -34,7 +34,7 @@ int main(int, char **argv)
 """
 
 Launching = Callable[[int], Sequence[str]]
-"""Give the command that launches so many kernels and prints its VmHWM."""
+"""Return the command that launches a number of kernels and prints its VmHWM."""
 
 
 def measure() -> Iterator[dict[str, object]]:

@@ -9,7 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT, IMAGE = "RAI_COMMIT", "RAI_IMAGE"  # set where git or the engine is absent
-GENERATED = ("measurements", "RESULTS.md", "docs/kernels.md", "docs/kernels/results.svg")
+GENERATED = (
+    "measurements",
+    "RESULTS.md",
+    "docs/kernels.md",
+    "docs/kernels/results.svg",
+)
 ANSWER_S = 10.0
 
 FIELDS = {

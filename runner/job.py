@@ -1,4 +1,4 @@
-"""The life of one run, from a request to its verdict, as events."""
+"""Carry out one run, from a request to its verdict, as events."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ NO_GPU_HERE = "needs a GPU, and this run has none"
 
 
 def steps(spec: BuildSpec, gpu: bool) -> tuple[Step, ...]:
-    """Give the spec's commands as steps; without a GPU those that need one are skipped.
+    """Return the spec's commands as steps; without a GPU skip those that need one.
 
-    The spec's lines are known to be well formed: ``spec.parse`` refuses others.
+    The command lines are well formed: ``buildfile.parse`` refuses others.
     """
     return tuple(
         Step(
@@ -73,35 +73,33 @@ def run(
     *,
     download: bool = True,
 ) -> Generator[ev.Event, None, None]:
-    """Run the job on the first engine; every event is recorded, then yielded.
+    """Run the job on the first engine; record every event, then yield it.
 
     ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
-
-    A later engine takes over where an earlier one cannot have the image that it would
-    have to build. The last event is Finished. Only a defect of rai itself raises, after
-    its Finished.
+    If an engine cannot get the base image of a build, the next engine runs the job. The
+    last event is Finished. Only a bug in rai raises an exception, after Finished.
     """
     files.write(paths.spec, request.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
-        life = _Life(request, project, engines, paths, places, cancel, download)
+        job = _Job(request, project, engines, paths, places, cancel, download)
         try:
-            for event in life.events():
+            for event in job.events():
                 yield recorder.keep(event)
-            verdict = life.verdict()
+            verdict = job.verdict()
         except RaiError as error:
-            verdict = verdicts.refused(error)
+            verdict = verdicts.from_error(error)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             verdict = Verdict(False, False, None, Reason.INTERNAL, message)
             yield recorder.keep(ev.Finished(verdict))
             raise
-        for event in life.never_reached():
+        for event in job.not_reached():
             yield recorder.keep(event)
         yield recorder.keep(ev.Finished(verdict))
 
 
-class _Life:
-    """The steps of one run, and what is learned on the way."""
+class _Job:
+    """The steps of one run, and the results so far."""
 
     def __init__(
         self,
@@ -134,8 +132,8 @@ class _Life:
         git = self.project.git()
         here = machine.describe()
         yield ev.Created(self.paths.id, shown, request.spec.file, git, here)
-        yield from self._turn_to(self.engines[0], request.why)
-        # Before anything is packed: a project without an image is refused.
+        yield from self._use(self.engines[0], request.why)
+        # Planned before anything is packed, to refuse a project without an image early.
         self.project.open(self.paths.source)
         plan = self._plan(self.engines[0])
         packed = yield from self._unless_cancelled(self._pack(git))
@@ -161,7 +159,7 @@ class _Life:
     def _unless_cancelled(
         self, steps: Generator[ev.Event, None, T]
     ) -> Generator[ev.Event, None, T | None]:
-        """Pass steps on and give their result; on a cancel end them, and give None."""
+        """Yield from steps and return their result; end them on a cancel."""
         while not self.cancel.requested:
             try:
                 event = next(steps)
@@ -172,22 +170,22 @@ class _Life:
         steps.close()
         return None
 
-    def never_reached(self) -> Iterator[ev.Event]:
-        """Tell the commands that the run ended before."""
+    def not_reached(self) -> Iterator[ev.Event]:
+        """Yield a CommandSkipped for each command that the run did not reach."""
         for step in self.steps:
             if step.index not in self.reached:
                 command, why = step.command, step.skip or "the run ended before it"
                 yield ev.CommandSkipped(step.index, command.text, why, command.name)
 
     def verdict(self) -> Verdict:
-        """Say how it went, from the commands that ended."""
+        """Return the verdict, from the commands that ended."""
         if self.cancel.requested:
             message = "stopped on request; what it wrote so far is kept"
             return Verdict(True, False, None, Reason.CANCELLED, message)
         return verdicts.judge(self.ended, self.request, self.found, self.gpu)
 
-    def _turn_to(self, engine: Engine, why: str) -> Iterator[ev.Event]:
-        """Say which engine serves; find out whether it has what GPUs are asked for."""
+    def _use(self, engine: Engine, why: str) -> Iterator[ev.Event]:
+        """Announce the engine, and find out whether it has the GPUs requested."""
         spec = self.request.spec
         yield ev.EngineChosen(engine.facts(), self.request.profile, spec.limits, why)
         self.gpus = yield from allocation.find(engine, spec)
@@ -202,7 +200,7 @@ class _Life:
         return packed
 
     def _seal(self, packed: Archive, git: GitState | None) -> None:
-        """Write down beside the archive what anyone needs to run it again."""
+        """Write what is needed to run the archive again beside it."""
         request = self.request
         sealed = Parcel(
             project=str(request.project),
@@ -219,39 +217,39 @@ class _Life:
         files.write(self.paths.parcel, parcel.to_json(sealed))
 
     def _plan(self, engine: Engine) -> ImagePlan | None:
-        """Decide how the run gets its image; None where the engine runs none."""
+        """Decide how the run gets its image; None if the engine runs none."""
         facts = engine.image_facts(self.project.folder, self.spec)
         return None if facts is None else images.plan(self.spec, facts)
 
     def _prepare(
         self, plan: ImagePlan | None
     ) -> Generator[ev.Event, None, tuple[Engine, ImagePlan | None]]:
-        """Have the image on the first engine that can; give it and its plan."""
+        """Get the image on the first engine that can; return engine and plan."""
         engine, *others = self.engines
         while True:
             try:
                 yield from self._image(engine, plan)
                 return engine, plan
             except ImageError as error:
-                # A named image is what the commands were written for: nothing else
-                # will do. One that is built here only lends its programs.
+                # Commands are written for the image that the build file names. An image
+                # that is built here only provides programs, which other engines have.
                 named = self.request.spec.names_image
                 if named or error.reason is not Reason.IMAGE_NOT_FOUND or not others:
                     raise
-                why = f"the {engine.name} engine cannot have the image"
+                why = f"the {engine.name} engine cannot get the image"
                 engine, *others = others
                 if engine.check(self.request.spec):
                     raise
                 yield ev.Warned("; ".join(str(p) for p in error.problems))
-                yield from self._turn_to(engine, why)
+                yield from self._use(engine, why)
                 plan = self._plan(engine)
 
     def _image(self, engine: Engine, plan: ImagePlan | None) -> Iterator[ev.Event]:
         if plan is None:
             if self.spec.names_image:
                 yield ev.Warned(
-                    f"the {engine.name} engine runs no images: {self.spec.image} is not"
-                    " used, and the programs are those of this machine"
+                    f"ignoring the image {self.spec.image}: the {engine.name} engine"
+                    " uses this machine's programs"
                 )
             return
         for event in engine.prepare(plan, self.project.folder, self.cancel):
@@ -262,7 +260,7 @@ class _Life:
     def _grant(
         self, engine: Engine, reference: str | None, held: ExitStack
     ) -> Generator[ev.Event, None, GpuGrant | None]:
-        """Hold the run's GPUs; None where it has none."""
+        """Hold the run's GPUs; return None if it has none."""
         request, situation = self.spec.gpu, self.gpus
         if request is None or situation is None:
             return None
@@ -301,8 +299,8 @@ class _Life:
         )
 
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
-        """Pass the engine's events on; read the output; keep the build folder."""
-        reading = _Reading()
+        """Yield the engine's events; scan the output; keep the build folder."""
+        output = _CommandOutput()
         with ExitStack() as stack:
             writer: archive.BuildWriter | None = None
             for event in engine.run(work, self.cancel):
@@ -321,13 +319,13 @@ class _Life:
                 if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
                     self.reached.add(event.index)
                 if isinstance(event, ev.CommandStarted):
-                    reading = _Reading()
+                    output = _CommandOutput()
                 elif isinstance(event, ev.Output):
-                    reading.feed(event)
+                    output.feed(event)
                 yield event
                 if isinstance(event, ev.CommandFinished):
                     self.ended.append(event)
-                    self.found[event.index] = reading.findings()
+                    self.found[event.index] = output.findings()
                     yield ev.Found(event.index, self.found[event.index])
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
@@ -336,10 +334,10 @@ class _Life:
                 yield from self._profiled()
 
     def _profiled(self) -> Iterator[ev.Event]:
-        """Tell the files that the commands' profilers wrote to the build folder."""
+        """Yield the files that the commands' profilers wrote to the build folder."""
         from runner.commandline import exports
 
-        # What a command that failed was to write may be of the one that did not.
+        # If several commands name one file, it belongs to one that succeeded.
         ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
         texts = {step.index: step.command.text for step in self.steps}
         lines = [(end.index, texts[end.index]) for end in ended]
@@ -349,7 +347,7 @@ class _Life:
         try:
             files = archive.files(self.paths.build, caps, root="build")
         except RaiError as error:
-            yield ev.Warned(f"profiles are not looked for: {error}")
+            yield ev.Warned(f"cannot look for profiles: {error}")
             return
         for index, found in sorted(exports.claimed(lines, files).items()):
             yield ev.Profiled(index, found)
@@ -359,11 +357,11 @@ def _failed(end: ev.CommandFinished) -> bool:
     return end.exit_code != 0 or end.reason is not None
 
 
-class _Reading:
-    """Looks for figures in what one command writes, each stream by itself.
+class _CommandOutput:
+    """Scans the output of one command for figures, each stream by itself.
 
-    What knows the figures' forms is loaded with the first output, while the command
-    runs on; a silent one does not wait for it.
+    The scanner is imported at the first output, while the command runs: a silent one
+    does not need it.
     """
 
     def __init__(self) -> None:

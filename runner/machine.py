@@ -11,7 +11,7 @@ from runner.core import Machine
 
 
 def describe() -> Machine:
-    """Say where a run takes place."""
+    """Return the facts about this machine for a record."""
     return Machine(
         host=platform.node(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",

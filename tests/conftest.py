@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import outside
+
 if TYPE_CHECKING:
     import docker
     import numpy as np
@@ -48,13 +50,20 @@ def _local() -> str | None:
 
 @cache
 def _data() -> str | None:
-    name = "t10k-images-idx3-ubyte.gz"
-    folder = shared_data() / "fashion-mnist"
-    places = [folder, Path(os.environ.get("RAI_DATA_DIR", "/nowhere"))]
-    places += [place / "fashion-mnist" for place in places]
-    if any((place / name).is_file() for place in places):
-        return None
-    return "no Fashion-MNIST files (RAI_DATA_DIR)"
+    folder = outside.folder()
+    return None if folder and folder.is_dir() else "RAI_SHARED_DATA names no folder"
+
+
+@cache
+def _compiler() -> str | None:
+    import compiler
+    from errors import NoGpuError
+
+    try:
+        compiler.find()
+    except NoGpuError as error:
+        return str(error)
+    return None
 
 
 @cache
@@ -86,28 +95,46 @@ def _mxnet() -> str | None:
     return probe.stderr.rstrip().rpartition("\n")[2] if probe.returncode else None
 
 
+@cache
+def _train() -> str | None:
+    return None if find_spec("torch") else "the extra `train` is not installed"
+
+
 _PROBES = {
     "docker": _docker,
     "local": _local,
     "data": _data,
+    "kernels": _compiler,
     "gpu": _gpu,
     "mxnet": _mxnet,
+    "train": _train,
 }
 
 
-def shared_data() -> Path:
-    """The folder with real build files, transcripts and images; may not exist."""
-    named = os.environ.get("RAI_SHARED_DATA")
-    return Path(named) if named else ROOT.parent / "shared" / "data"
+def pytest_configure() -> None:
+    """Let no machine's speed decide whether a property holds."""
+    from hypothesis import settings
+
+    settings.register_profile("any speed", deadline=None)
+    settings.load_profile("any speed")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this machine cannot run, saying why; fail it where it is required."""
+@pytest.hookimpl(trylast=True)  # what was asked for by -m and -k is known by then
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Skip what this machine cannot run, saying why; fail it where it is required.
+
+    Tests that read files from outside the repository run where a folder is named.
+    """
+    if outside.folder() is None and "data" not in REQUIRED:
+        away = [item for item in items if item.get_closest_marker("data")]
+        config.hook.pytest_deselected(items=away)
+        items[:] = [item for item in items if not item.get_closest_marker("data")]
     for item in items:
-        for name, probe in _PROBES.items():
-            if item.get_closest_marker(name) is None or name in REQUIRED:
-                continue
-            if why := probe():
+        needed = {marker.name for marker in item.iter_markers()} & _PROBES.keys()
+        for name in needed - REQUIRED:
+            if why := _PROBES[name]():
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {why}"))
 
 
@@ -139,12 +166,25 @@ def client() -> Iterator[docker.APIClient]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keep what fixtures of many tests compile in a folder, never in the user's."""
-    folder = tmp_path_factory.mktemp("builds")
+def builds(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """Keep what fixtures of many tests compile from one session to the next.
+
+    Each file is named by all that it is made from. The user's own folder is let alone.
+    """
+    folder = pytestconfig.cache.mkdir("builds")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Name a folder with images of our own, in the files of Fashion-MNIST."""
+    from tests.project import pictures
+
+    folder = tmp_path_factory.mktemp("pictures")
+    pictures.write(folder)
+    return str(folder)
 
 
 @pytest.fixture
@@ -190,7 +230,7 @@ def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test its own home, away from the user's settings and runs."""
     home = next(homes)
     for name in [n for n in os.environ if n.startswith("RAI_")]:
-        if name not in ("RAI_DATA_DIR", "RAI_SHARED_DATA", "RAI_TEST_REQUIRE"):
+        if name not in ("RAI_SHARED_DATA", "RAI_TEST_REQUIRE"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAI_HOME", str(home / "rai"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

@@ -55,6 +55,8 @@ def test_the_default_job_brings_the_files_where_the_scripts_look(monkeypatch):
     assert all(resource.md5 for resource in job.data)
 
 
+@pytest.mark.programs
+@pytest.mark.usefixtures("compiled_once")
 def test_what_a_milestone_says_of_synthetic_images_is_never_an_accuracy():
     (inference,) = findings.find(output("m2.1.py", "20")).inferences
 
@@ -65,12 +67,12 @@ def test_what_a_milestone_says_of_synthetic_images_is_never_an_accuracy():
     assert (inference.correctness, inference.accuracy) == (None, None)
 
 
-@pytest.mark.data
-def test_what_the_milestones_print_is_read_back():
-    data = os.environ.get("RAI_DATA_DIR") or str(ROOT.parent / "shared" / "data")
-    printed = output("m2.1.py", "100", data=data)
+@pytest.mark.programs
+@pytest.mark.usefixtures("compiled_once")
+def test_what_the_milestones_print_is_read_back(pictures):
+    printed = output("m2.1.py", "100", data=pictures)
     (ours,) = findings.find(printed).inferences
-    (library,) = findings.find(output("m1.1.py", "100", data=data)).inferences
+    (library,) = findings.find(output("m1.1.py", "100", data=pictures)).inferences
 
     shown = [float(t) for t in re.findall(rb"Op Time: (\S+)", printed)]
     assert ours.op_times_s == tuple(shown)

@@ -50,6 +50,7 @@ def cli_page() -> str:
     return "\n".join(parts)
 
 
+@pytest.mark.programs
 def test_the_page_of_commands_is_what_they_say_of_themselves():
     assert CLI.read_text() == cli_page(), "run: python tests/test_docs.py"
 
@@ -82,14 +83,36 @@ def test_every_engine_and_exit_status_is_documented():
 
 
 def test_every_setting_is_documented():
-    from runner.store import settings
+    from runner.core import quantities
+    from runner.store.settings import SETTINGS, Settings
 
     page = (DOCS / "settings.md").read_text()
-    for setting in settings._SETTINGS:
-        assert f"| `{setting.key}` |" in page
-        assert f"`{setting.variable}`" in page
-    for key in settings._KEYS.values():
-        assert f"\n  {key}: " in page
+    for setting in SETTINGS:
+        option = f" `{setting.option}` " if setting.option else " "
+        row = f"| `{setting.key}` |{option}| `{setting.variable}` |"
+        (found,) = (line for line in page.splitlines() if line.startswith(row))
+        default, meaning = found.removeprefix(row).split("|")[:2]
+        assert meaning.strip().startswith(setting.meaning)
+        match getattr(Settings(Path()), setting.key):
+            case bool() as value:
+                assert default.strip() == f"`{str(value).lower()}`"
+            case float() as value:
+                assert default.strip() == f"`{quantities.duration_text(value)}`"
+            case str() as value:
+                assert default.strip() == f"`{value}`"
+
+
+def test_every_limit_is_documented_with_its_default():
+    from runner.core import LIMITS
+
+    keys = (DOCS / "rai_build.md").read_text().splitlines()
+    policy = (DOCS / "settings.md").read_text().partition("## A site's policy")[2]
+    for limit in LIMITS:
+        value = f"{limit.kind.words.removeprefix('a ')} | {limit.help}"
+        assert (
+            f"| `resources.limits.{limit.key}` | {value}; {limit.written()} |" in keys
+        )
+        assert f"\n  {limit.key}: " in policy
 
 
 def test_every_dependency_is_named_with_what_it_is_for():

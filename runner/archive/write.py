@@ -12,12 +12,7 @@ from typing import BinaryIO
 from runner import files
 from runner.archive.caps import UPLOAD, Caps
 from runner.archive.compressed import Compressed
-from runner.archive.contents import (
-    Member,
-    MemberKind,
-    Survey,
-    cannot_read,
-)
+from runner.archive.contents import Member, MemberKind, Survey, cannot_read
 from runner.core import Archive, Problem, Severity
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Progress

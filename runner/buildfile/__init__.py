@@ -1,38 +1,22 @@
-"""rai_build.yml: text to BuildSpec, or every problem at once."""
+"""Parse rai_build.yml to a BuildSpec, or report every problem at once."""
 
 from __future__ import annotations
 
-from runner.buildfile import (
-    build,
-    build_image,
-    dataresources,
-    resources,
-)
+from runner.buildfile import build, build_image, dataresources, resources
 from runner.buildfile.keys import KEYS, dotted
 from runner.buildfile.secrets import redacted
-from runner.core import (
-    BuildImage,
-    BuildSpec,
-    Command,
-    Place,
-    Problem,
-)
+from runner.core import BuildImage, BuildSpec, Command, Place, Problem
 from runner.core.errors import SpecError
 from runner.images import problems as image_problems
 from runner.images.names import valid
-from runner.yamlfile import (
-    Fields,
-    Mapping,
-    Problems,
-    compose,
-)
+from runner.yamlfile import Fields, Mapping, Problems, compose
 from runner.yamlfile import decode as decode_yaml
 
 __all__ = ["KEYS", "decode", "dotted", "parse", "redacted"]
 
 
 def decode(raw: bytes, file: str) -> str:
-    """Decode the file's bytes; raise SpecError with the place of what is not text."""
+    """Decode the file's bytes; raise SpecError with the place of the first bad byte."""
     problems = Problems()
     text = decode_yaml(raw, file, problems)
     if text is None:
@@ -90,7 +74,7 @@ def _image(rai: Fields) -> str | None:
     image = rai.text("image", None, "gcc:12")
     if image is not None and not valid(image):
         rai.problems.warn(
-            f'rai.image is "{image}", which is not a valid image name',
+            f'rai.image "{image}" is not a valid image name',
             rai.place("image"),
             "expected e.g. `someone/project:1`, in lower case",
         )

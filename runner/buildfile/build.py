@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from runner import commandline as lines
 from runner.core import Command
-from runner.yamlfile import (
-    Fields,
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-)
+from runner.core.quantities import Kind
+from runner.yamlfile import Fields, Mapping, Node, Scalar, Sequence
 
 _EXAMPLE = "[make, ./a.out]"
 
 
 def read(commands: Fields, has_gpu: bool) -> tuple[Command, ...]:
-    """Read every command, in order; empty items are left out."""
+    """Parse the commands, in order; empty items are left out."""
     node = commands.node.get("build")
     if isinstance(node, Scalar) and not node.null:
         commands.problems.warn(
-            f"{commands.name('build')} is one text; it is read as one command",
+            f"{commands.name('build')} is not a list; it is read as one command",
             node.place,
             "write a list: each command on a line of its own, after a `- `",
         )
@@ -33,7 +28,7 @@ def read(commands: Fields, has_gpu: bool) -> tuple[Command, ...]:
         commands.problems.found += lines.problems(command.text, command.place)
         if command.needs_gpu and not has_gpu:
             commands.problems.warn(
-                "the command needs a GPU and resources.gpu asks for none",
+                "the command needs a GPU, but resources.gpu does not ask for one",
                 command.place,
                 "it is skipped; add `gpu: {count: 1}`, or run with `--gpus 1`",
             )
@@ -47,7 +42,7 @@ def _command(commands: Fields, node: Node, path: str) -> Command | None:
         commands.problems.error(
             f"{path} is a list",
             node.place,
-            "write the command as one text, in quotes where it begins with `[` or `-`",
+            "write the command on one line, in quotes if it begins with `[` or `-`",
         )
         return None
     return _mapping(commands, node, path)
@@ -56,7 +51,7 @@ def _command(commands: Fields, node: Node, path: str) -> Command | None:
 def _line(commands: Fields, node: Scalar, path: str) -> Command | None:
     text = node.text.strip()
     if node.null or not text:
-        commands.problems.warn(f"{path} is empty", node.place, "it is left out")
+        commands.problems.warn(f"{path} is empty", node.place, "it is ignored")
         return None
     return Command(text, place=node.place)
 
@@ -79,7 +74,7 @@ def _mapping(commands: Fields, node: Mapping, path: str) -> Command | None:
     return Command(
         text,
         name=fields.text("name", None, "build"),
-        needs_gpu=fields.read("needs", False, _gpu, "gpu", "gpu"),
+        needs_gpu=fields.read("needs", False, Kind("gpu", _gpu), "gpu"),
         continue_on_error=fields.boolean("continue_on_error", False),
         timeout_s=fields.duration_s("timeout", None),
         place=fields.place("run"),

@@ -1,40 +1,33 @@
-"""``commands.build_image``: the image that is built from the project."""
+"""``commands.build_image``: how to build the image from the project."""
 
 from __future__ import annotations
 
 import posixpath
 
 from runner.core import BuildImage, Push
-from runner.yamlfile import (
-    Fields,
-    Mapping,
-    Node,
-    Scalar,
-)
+from runner.core.quantities import Kind
+from runner.yamlfile import Fields, Mapping, Node, Scalar
 
 _IF_EMPTY = "no image is built; indent its keys below it, or write `build_image: {}`"
 
 
 def read(commands: Fields, has_gpu: bool) -> BuildImage | None:
-    """Read how to build the image; None where none is built."""
+    """Parse how to build the image; None if none is built."""
     fields = commands.child("build_image", "`dockerfile: Dockerfile`", _IF_EMPTY)
     if fields is None:
         return None
     if fields.has("gpu_target") and not has_gpu:
         fields.problems.warn(
-            f"{fields.name('gpu_target')}: resources.gpu asks for no GPU",
+            f"{fields.name('gpu_target')}: resources.gpu does not ask for a GPU",
             fields.place("gpu_target"),
             "it is not built; add `gpu: {count: 1}`, or run with `--gpus 1`",
         )
+    inside = Kind("a path inside the project", _inside_the_project)
     image_name = fields.text("image_name", None, "someone/project:1")
     return BuildImage(
         image_name=image_name,
         dockerfile=fields.read(
-            "dockerfile",
-            BuildImage().dockerfile,
-            _inside_the_project,
-            "a path inside the project",
-            "docker/Dockerfile",
+            "dockerfile", BuildImage().dockerfile, inside, "docker/Dockerfile"
         ),
         target=fields.text("target", None, "cpu"),
         gpu_target=fields.text("gpu_target", None, "gpu"),
@@ -52,7 +45,7 @@ def _inside_the_project(text: str) -> str | None:
 
 
 def _arguments(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """Read ``args``, a mapping or a list of ``NAME=value``."""
+    """Parse ``args``, a mapping or a list of ``NAME=value``."""
     node = fields.node.get("args")
     if isinstance(node, Mapping):
         pairs = [(key.text, value) for key, value in node.entries]
@@ -73,7 +66,7 @@ def _argument(fields: Fields, path: str, node: Node) -> tuple[str, str]:
     name, equals, value = (node.text if isinstance(node, Scalar) else "").partition("=")
     if not (name and equals):
         hint = "expected e.g. `- NAME=value`"
-        fields.problems.error(f"{path} is no argument", node.place, hint)
+        fields.problems.error(f"{path} is not a build argument", node.place, hint)
     return name, value
 
 
@@ -83,13 +76,13 @@ def _push(fields: Fields, image_name: str | None) -> Push | None:
         return None
     if push.has("credentials"):
         push.problems.warn(
-            f"{push.name('credentials')} is not read, so that no record can hold it",
+            f"{push.name('credentials')} is ignored, to keep secrets out of records",
             push.place("credentials"),
             "remove it; `docker login` keeps credentials",
         )
     if push.has("registry"):
         push.problems.warn(
-            f"{push.name('registry')} is without effect",
+            f"{push.name('registry')} has no effect",
             push.place("registry"),
             "write the registry in image_name, e.g. `ghcr.io/someone/project:1`",
         )

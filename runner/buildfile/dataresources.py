@@ -6,6 +6,7 @@ import posixpath
 import re
 
 from runner.core import DataResource
+from runner.core.quantities import Kind
 from runner.yamlfile import Fields
 
 ROOT = "/data"
@@ -18,7 +19,7 @@ _MD5_EXAMPLE = "bef4ecab320f06d8554ea6380940ec79"
 
 
 def read(resources: Fields) -> tuple[DataResource, ...]:
-    """Read every file that is asked for."""
+    """Parse the list of data files."""
     found: list[DataResource] = []
     for path, node in resources.items("dataresources", "[{mount: ..., source: ...}]"):
         fields = resources.item(node, path)
@@ -30,7 +31,7 @@ def read(resources: Fields) -> tuple[DataResource, ...]:
 
 
 def file_name(url: str) -> str | None:
-    """Return the file name at the end of an address; None where there is none."""
+    """Return the file name at the end of an address; None if there is none."""
     match = re.fullmatch(_URL, url)
     if match is None:
         return None
@@ -46,7 +47,8 @@ def _resource(fields: Fields) -> DataResource | None:
     )
     if not _require(fields, "mount", _MOUNT_EXAMPLE) or not source:
         return None
-    mount = fields.read("mount", None, _mount, "a path under /data", _MOUNT_EXAMPLE)
+    path = Kind("a path under /data", _mount)
+    mount = fields.read("mount", None, path, _MOUNT_EXAMPLE)
     url = _url(source)
     if mount is None or url is None:
         return None
@@ -69,7 +71,7 @@ def _require(fields: Fields, key: str, example: str) -> bool:
 
 
 def _mount(text: str) -> str | None:
-    """Normalise the path; None where it is not under /data."""
+    """Return the normalised path; None if it is not under /data."""
     if not text.startswith("/") or ".." in text.split("/") or not text.isprintable():
         return None
     path = posixpath.normpath("/" + text.lstrip("/"))
@@ -79,33 +81,29 @@ def _mount(text: str) -> str | None:
 def _url(source: Fields) -> str | None:
     if not _require(source, "url", _URL_EXAMPLE):
         return None
-    return source.read(
-        "url",
-        None,
-        lambda text: text if file_name(text) else None,
+    address = Kind(
         "the http or https address of a file",
-        _URL_EXAMPLE,
+        lambda text: text if file_name(text) else None,
     )
+    return source.read("url", None, address, _URL_EXAMPLE)
 
 
 def _md5(source: Fields) -> str | None:
-    if source.read("extract", False, _asks, "true or false", "false"):
+    if source.read("extract", False, Kind("true or false", _asks), "false"):
         source.problems.warn(
-            f"{source.name('extract')} is without effect",
+            f"{source.name('extract')} has no effect",
             source.place("extract"),
-            "the file appears as it is; extract it in a command",
+            "extract the file in a command",
         )
     if not source.has("md5"):
-        hint = "what comes from the network is not checked; give its `md5:`"
+        hint = "the downloaded file is not verified; add `md5:`"
         source.problems.warn(f"{source.path} has no md5", source.place(), hint)
     digits = re.compile("[0-9a-f]{32}")
-    return source.read(
-        "md5",
-        None,
-        lambda text: text.lower() if digits.fullmatch(text.lower()) else None,
+    checksum = Kind(
         "32 hexadecimal digits",
-        _MD5_EXAMPLE,
+        lambda text: text.lower() if digits.fullmatch(text.lower()) else None,
     )
+    return source.read("md5", None, checksum, _MD5_EXAMPLE)
 
 
 def _asks(text: str) -> bool:
@@ -124,9 +122,9 @@ def _refuse_clash(fields: Fields, new: DataResource, found: list[DataResource]) 
             or _below(old.directory, new.directory)
         ):
             fields.problems.error(
-                f"{fields.path} puts {path} where another has put {other}",
+                f"{fields.path} puts {path} in the place of {other}",
                 fields.place(),
-                "give it another mount, neither inside the other's nor around it",
+                "choose a mount that is neither inside the other's nor around it",
             )
             return
 

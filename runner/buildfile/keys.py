@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runner.core import LIMITS
 from runner.yamlfile import Grammar
 
 KEYS: Grammar = {
@@ -18,16 +19,7 @@ KEYS: Grammar = {
     ),
     "resources.cpu": ("architecture",),
     "resources.gpu": ("count", "optional", "architecture", "memory"),
-    "resources.limits": (
-        "time",
-        "memory",
-        "pids",
-        "output",
-        "disk",
-        "shm",
-        "network",
-        "datasize",
-    ),
+    "resources.limits": (*(limit.key for limit in LIMITS), "datasize"),
     "resources.dataresources[]": ("mount", "source", "cache"),
     "resources.dataresources[].source": ("url", "md5", "extract"),
     "commands": ("build_image", "build"),

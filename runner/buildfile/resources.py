@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from runner.core import MIB, GpuRequest, Limits, quantities
+from typing import Any
+
+from runner.core import LIMITS, GpuRequest, Limits, quantities
 from runner.yamlfile import Fields, Scalar
-
-_LEAST_MEMORY = 6 * MIB
-"""What a container needs to start at all."""
-
-_LEAST_PIDS = 8
-"""What an engine itself may need beside a command."""
 
 _LEAST_COUNT = -1_000_000
 
 
 def cpu_architecture(resources: Fields) -> str:
-    """Read the architecture, which has no effect."""
+    """Parse the architecture, which has no effect."""
     node = resources.node.get("cpu")
     if isinstance(node, Scalar) and not node.null:
         resources.problems.warn(
@@ -28,7 +24,7 @@ def cpu_architecture(resources: Fields) -> str:
 
 
 def gpu(resources: Fields) -> GpuRequest | None:
-    """Read the request for GPUs; None without one."""
+    """Parse the request for GPUs; None if there is none."""
     if resources.has("gpus"):
         return _of_version_01(resources)
     fields = resources.child("gpu", "`count: 1`", "no GPU is asked for")
@@ -37,7 +33,7 @@ def gpu(resources: Fields) -> GpuRequest | None:
     if fields.has("memory"):
         hint = "GPUs are not chosen by memory"
         fields.problems.warn(
-            f"{fields.name('memory')} is without effect", fields.place("memory"), hint
+            f"{fields.name('memory')} has no effect", fields.place("memory"), hint
         )
     count = _count(fields)
     if count is None:
@@ -55,38 +51,43 @@ def limits(resources: Fields) -> Limits:
     fields = resources.section("limits")
     if fields.has("datasize"):
         fields.problems.warn(
-            f"{fields.name('datasize')} is without effect",
+            f"{fields.name('datasize')} has no effect",
             fields.place("datasize"),
             "`disk` limits what may be written to /build",
         )
     if quantities.boolean(resources.text("cache", "no")) is not False:
         resources.problems.warn(
-            f"{resources.name('cache')} is without effect", resources.place("cache")
+            f"{resources.name('cache')} has no effect", resources.place("cache")
         )
-    usual = Limits()
-    return Limits(
-        time_s=fields.duration_s("time", usual.time_s, "1h"),
-        memory_bytes=fields.size_bytes(
-            "memory", usual.memory_bytes, at_least=_LEAST_MEMORY
-        ),
-        pids=fields.whole("pids", usual.pids, "512", at_least=_LEAST_PIDS),
-        output_bytes=fields.size_bytes("output", usual.output_bytes, "256MiB"),
-        disk_bytes=fields.size_bytes("disk", usual.disk_bytes, "2GiB"),
-        shm_bytes=fields.size_bytes("shm", usual.shm_bytes, "64MiB"),
-        network=_network(resources, fields, usual.network),
-    )
+    # The network has a key in both places.
+    usual = Limits(network=resources.boolean("network", Limits().network))
+    read: dict[str, Any] = {
+        limit.field: fields.limit(limit, limit.of(usual)) for limit in LIMITS
+    }
+    if read["network"] != usual.network and resources.has("network"):
+        resources.problems.warn(
+            "resources.network and resources.limits.network differ",
+            resources.place("network"),
+            "the latter takes precedence: the network is "
+            + ("on" if read["network"] else "off"),
+        )
+    return Limits(**read)
 
 
 def _of_version_01(resources: Fields) -> GpuRequest | None:
     place = resources.place("gpus")
     if resources.has("gpu"):
         resources.problems.warn(
-            "resources.gpus is without effect beside resources.gpu", place, "remove it"
+            "ignoring resources.gpus: resources.gpu takes precedence",
+            place,
+            "remove it",
         )
         return gpu(_without(resources, "gpus"))
     count = resources.whole("gpus", 0, "1", at_least=0)
-    hint = f"it is read as `gpu: {{count: {count}}}`"
-    resources.problems.warn("resources.gpus is the old spelling", place, hint)
+    hint = f"write `gpu: {{count: {count}}}`"
+    resources.problems.warn(
+        "resources.gpus is the spelling of version 0.1", place, hint
+    )
     return GpuRequest(count) if count else None
 
 
@@ -97,33 +98,20 @@ def _without(fields: Fields, key: str) -> Fields:
 
 
 def _count(fields: Fields) -> int | None:
-    """Read the count; None for no GPU."""
+    """Parse the count; None for no GPU."""
     if not fields.has("count"):
-        hint = "1 is taken; write `count: 1`"
+        hint = "using 1; write `count: 1`"
         fields.problems.warn(f"{fields.path} has no count", fields.place(), hint)
         return 1
     count = fields.whole("count", 1, "1", at_least=_LEAST_COUNT)
     if count == 0:
-        hint = "no GPU is asked for; `count: 1` asks for one"
+        hint = "the run gets no GPU; `count: 1` asks for one"
         fields.problems.warn(
             f"{fields.name('count')} is 0", fields.place("count"), hint
         )
         return None
     if count < 0:
         fields.problems.warn(
-            f"{fields.name('count')} is {count}", fields.place("count"), "1 is taken"
+            f"{fields.name('count')} is {count}", fields.place("count"), "using 1"
         )
     return max(count, 1)
-
-
-def _network(resources: Fields, limits: Fields, usual: bool) -> bool:
-    """Read the network switch in either place; that under limits takes precedence."""
-    outer = resources.boolean("network", usual)
-    inner = limits.boolean("network", outer)
-    if inner != outer and resources.has("network"):
-        resources.problems.warn(
-            "resources.network and resources.limits.network differ",
-            resources.place("network"),
-            f"the latter counts: the network is {'on' if inner else 'off'}",
-        )
-    return inner

@@ -1,17 +1,10 @@
-"""Mask the credentials that old build files carry."""
+"""Mask the credentials in old build files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.yamlfile import (
-    Mapping,
-    Node,
-    Problems,
-    Scalar,
-    Sequence,
-    compose,
-)
+from runner.yamlfile import Mapping, Node, Problems, Scalar, Sequence, compose
 
 MASK = "***"
 

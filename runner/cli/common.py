@@ -1,4 +1,4 @@
-"""What most commands share: the settings, the home, `--json`, and RUN."""
+"""Shared by most commands: settings and their options, the home, `--json`, and RUN."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from runner.store.settings import SETTINGS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -14,6 +16,21 @@ if TYPE_CHECKING:
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
 
+
+def _option(key: str) -> Any:  # noqa: ANN401 - as typer types its options
+    """Make a setting's option. Its variable is read with the others, not by typer.
+
+    Typer would read it as if the option were given, and a wrong value be reported so.
+    """
+    setting = next(setting for setting in SETTINGS if setting.key == key)
+    text = setting.meaning[:1].upper() + setting.meaning[1:]
+    return typer.Option(setting.option, help=f"{text}. [env var: {setting.variable}]")
+
+
+Engine = Annotated[str | None, _option("engine")]
+Profile = Annotated[str | None, _option("profile")]
+Progress = Annotated[str | None, _option("progress")]
+Wait = Annotated[str | None, _option("gpu_wait")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")
@@ -21,7 +38,7 @@ RunArgument = Annotated[
 
 
 def settings() -> Settings:
-    """Return the settings, with their warnings printed."""
+    """Return the settings, and print their warnings."""
     from runner.store import settings
 
     found, warnings = settings.load(os.environ, settings.settings_files(), {})
@@ -37,13 +54,13 @@ def warn(warnings: Iterable[Problem]) -> None:
 
 
 def home() -> Home:
-    """Return the home folder, with the runs whose process died recorded as lost."""
+    """Return the home folder, after recording runs whose process died as lost."""
     from runner.store import home
 
-    return home.swept(settings().home)
+    return home.sweep(settings().home)
 
 
-def found(run: str) -> RunPaths:
+def find_run(run: str) -> RunPaths:
     """Return the folder of the run that RUN names."""
     from runner.store.home import find
 

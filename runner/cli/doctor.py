@@ -10,7 +10,7 @@ from runner.cli import common
 
 
 def doctor(as_json: common.JsonFlag = False) -> None:
-    """Say what this machine can do for a run."""
+    """Check what this machine can run, and how."""
     from runner import doctor as findings
     from runner import report
     from runner.core import Reason, record

@@ -1,4 +1,4 @@
-"""`rai run --dry-run`: what would be sent, and what not."""
+"""`rai run --dry-run`: which files would be sent, and which not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runner.session.project import build_file
 
 
 def show(path: Path, as_json: bool) -> None:
-    """Print the survey of the project's folder."""
+    """Print the files of the project's folder that would be sent or left out."""
     from runner import report
     from runner.core import record
     from runner.terminal.tables import blocks
@@ -23,13 +23,13 @@ def show(path: Path, as_json: bool) -> None:
         common.print_json(record.plain(found))
     else:
         sent = tuple((report.size(m.size_bytes), m.name) for m in found.members)
-        left = tuple((item.name, item.why) for item in found.left_out)
+        left_out = tuple((item.name, item.why) for item in found.left_out)
         total = report.size(found.total_bytes)
         title = f"{len(sent)} entries, {total}, would be sent"
         blocks(
             [
                 report.Table(title, ("size", "name"), sent, frozenset({0})),
-                report.Table("Left out", ("name", "by"), left),
+                report.Table("Left out", ("name", "by"), left_out),
             ]
         )
     warnings = [p for p in found.problems if p.severity is Severity.WARNING]

@@ -27,20 +27,22 @@ commands:
 
 
 def init(
-    path: Annotated[Path, typer.Option("--path", "-p", help="The project.")] = Path(),
+    path: Annotated[
+        Path, typer.Option("--path", "-p", help="The project's folder.")
+    ] = Path(),
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a small rai_build.yml to start from."""
+    """Create a small rai_build.yml to start from."""
     from runner.core.errors import UsageError
 
     for name in NAMES:
         if (path / name).exists():
-            raise UsageError(f"{path / name} exists; it is left as it is")
+            raise UsageError(f"{path / name} exists already")
     if not path.is_dir():
-        raise UsageError(f"{path} is no folder")
+        raise UsageError(f"{path} is not a folder")
     file = path / NAMES[0]
     try:
-        with file.open("x") as new:  # never through a link that leads elsewhere
+        with file.open("x") as new:  # never through a link
             new.write(STARTER)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error

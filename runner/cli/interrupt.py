@@ -1,4 +1,4 @@
-"""Ctrl-C, or a closed terminal, while something is under way that can end cleanly."""
+"""End cleanly after Ctrl-C, another signal, or a closed terminal."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from types import FrameType
 from runner.core.cancel import Cancel
 from runner.terminal.console import Console
 
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 
 
 @contextmanager
-def heeded(cancel: Cancel, console: Console) -> Iterator[None]:
-    """Let the first Ctrl-C, TERM or QUIT end it cleanly, and the second at once.
+def cancel_on_signals(cancel: Cancel, console: Console) -> Iterator[None]:
+    """Request a cancel on the first Ctrl-C, TERM or QUIT; interrupt on the second.
 
-    HUP, which a closed terminal sends, ends it cleanly too. HUP and QUIT stay ignored
-    where they were, as under nohup.
+    HUP, which a closed terminal sends, requests a cancel too. HUP and QUIT stay ignored
+    if they were, as under nohup.
     """
-    asked = False
+    stopping = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal stopping
+        if stopping:
             raise KeyboardInterrupt
-        asked = True
+        stopping = True
         cancel.request()
         console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
 
     def hang_up(number: int, frame: FrameType | None) -> None:
-        # A shell and the kernel both send it, so a second one asks for nothing more,
-        # even after this; nobody is left to read a line.
+        # The shell and the kernel both send it, so ignore the second one, even later.
+        # Nobody is left to read a line.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         cancel.request()
 
-    handlers = {**dict.fromkeys(ASKING, stop), signal.SIGHUP: hang_up}
+    handlers = {**dict.fromkeys(STOP_SIGNALS, stop), signal.SIGHUP: hang_up}
     for number in (signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             del handlers[number]

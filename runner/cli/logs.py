@@ -20,18 +20,19 @@ POLL_S = 0.2
 def logs(
     run: common.RunArgument,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the run ends.")
+        bool,
+        typer.Option("--follow", "-f", help="Follow the output until the run ends."),
     ] = False,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Print what a run's commands wrote.
+    """Print the output of a run's commands.
 
-    What they wrote to stdout goes to stdout, and to stderr to stderr. With --json
-    the run's events are printed, one JSON line each.
+    Their stdout goes to stdout and their stderr to stderr. With --json the run's events
+    are printed, one JSON line each.
     """
     from runner.store.tail import Tail
 
-    paths = common.found(run)
+    paths = common.find_run(run)
     _print(Tail(paths), paths, follow=follow, as_json=as_json)
 
 
@@ -42,7 +43,7 @@ def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
 
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:
-        # Asked before reading: what a run wrote before it ended is not missed.
+        # Checked before reading, so as not to miss the last output of the run.
         over = not follow or not runs.held(paths)
         lines = ((Stream.STDOUT, line) for line in tail.lines())
         for stream, data in lines if as_json else tail.output():

@@ -1,4 +1,4 @@
-"""The door: routes the words, runs a command, turns errors into reports."""
+"""The entry point: find the command, run it, and report errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runner.core import Reason
 from runner.core.errors import RaiError, UsageError
 
 READER_LEFT = 141
-"""What a shell reports for a program that SIGPIPE ended."""
+"""The exit code that a shell reports for a program that SIGPIPE ended."""
 
 COMMANDS = (
     "run",
@@ -34,12 +34,14 @@ COMMANDS = (
     "version",
     "image",
 )
-"""In the order of the help, groups last; each is a function or a group in a module,
-both of its name."""
+"""The commands in the order of the help.
+
+Each is a module with a function, or a group of commands, of the same name.
+"""
 
 
 def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Make the command line, with all its commands or with those that are wanted."""
+    """Return the command line with all commands, or with the named ones."""
     made = typer.Typer(
         name="rai",
         add_completion=names is COMMANDS,
@@ -62,13 +64,13 @@ def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
 
 def root(
     show_version: Annotated[
-        bool, typer.Option("--version", help="Show the version and leave.")
+        bool, typer.Option("--version", help="Show the version and exit.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show a traceback with an error.")
     ] = False,
 ) -> None:
-    """Say what rai is."""
+    """Hold the options of `rai` itself."""
 
 
 def main() -> NoReturn:
@@ -77,7 +79,7 @@ def main() -> NoReturn:
     if given == ["--version"]:
         given = ["version"]
     try:
-        status = _obey(words.routed(given))
+        status = _run(words.routed(given))
     except RaiError as error:
         if debug:
             traceback.print_exc()
@@ -88,7 +90,7 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os._exit(READER_LEFT)
     except OSError as error:
-        # No place, no right, a stream that is closed: nothing that rai can mend.
+        # A full disk, a missing permission, a closed stream: not an error of rai.
         if debug:
             traceback.print_exc()
         name = f"{error.filename}: " if error.filename else ""
@@ -100,23 +102,23 @@ def main() -> NoReturn:
         internal = RaiError(f"{type(error).__name__}: {error}")
         _report(internal)
         sys.exit(Reason.INTERNAL.exit_code)
-    # All is closed and written; for Python to take itself apart would be 20 ms more.
+    # Everything is closed and written; the interpreter's own exit takes 20 ms more.
     os._exit(status)
 
 
-def _obey(given: list[str]) -> int:
-    """Run a command; give its exit status."""
-    # What is loaded stays: to look through it for garbage, time and again, is in vain.
+def _run(given: list[str]) -> int:
+    """Run a command and return its exit code."""
+    # Imports are never garbage; collect less often.
     gc.set_threshold(50_000)
-    # A command that is named need not wait for the others to be loaded.
+    # Import only the command that is named.
     named = [word for word in given[:1] if word in COMMANDS]
     group = get_command(app(named or COMMANDS))
     _refuse_contradictions(group, given)
     status: object = 0
     try:
         group(given)
-    except SystemExit as left:
-        status = left.code
+    except SystemExit as end:
+        status = end.code
     sys.stdout.flush()
     sys.stderr.flush()
     return status if isinstance(status, int) else int(status is not None)
@@ -146,5 +148,5 @@ def _report(error: RaiError) -> None:
     from runner.terminal.problems import problems
 
     problems(error.problems)
-    if error.reason is not Reason.USAGE:  # what to do about a word is in its report
+    if error.reason is not Reason.USAGE:  # a usage error says itself what to do
         print(error.reason.advice, file=sys.stderr)

@@ -13,14 +13,17 @@ from runner.cli import common
 
 
 def parse(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A log; - for stdin.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="A file of output; - for stdin.")
+    ],
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Print the figures that a program's output holds.
+    """Print the figures in a program's output.
 
-    It knows the lines of the course's programs, those of GNU time, the error counts of
-    memory checkers, and the tables of nvprof, nsys and ncu. Of these it shows the rows
-    that together take over 90 % of the time, and sums up the rest; --json has them all.
+    These are the lines of the course's programs and of GNU time, the error counts of
+    memory checkers, and the tables of nvprof, nsys and ncu. Of a table it shows the
+    rows that together take over 90 % of the time, and sums up the rest; --json has all
+    rows.
     """
     from runner import report
     from runner.core import record

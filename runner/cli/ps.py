@@ -6,5 +6,5 @@ from runner.cli import common, listing
 
 
 def ps(as_json: common.JsonFlag = False) -> None:
-    """List the runs that are under way."""
+    """List running jobs."""
     listing.show(active=True, limit=None, as_json=as_json)

@@ -14,19 +14,19 @@ def pull(
     run: common.RunArgument,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The new folder; build-RUN if not given."),
+        typer.Option("--output", "-o", help="The new folder.  [default: build-RUN]"),
     ] = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """Unpack a run's build folder here."""
+    """Unpack a run's build folder into a new folder."""
     from runner import archive
     from runner.core import Limits, record
     from runner.core.errors import UsageError
     from runner.store.home import record_of
 
-    paths = common.found(run)
+    paths = common.find_run(run)
     if not paths.build.exists():
-        raise UsageError(f"run {paths.id} brought no build folder back")
+        raise UsageError(f"run {paths.id} has no build folder")
     into = (output or Path(f"build-{paths.id}")).absolute()
     limits = record_of(paths).limits or Limits()
     done = archive.unpack(paths.build, into, archive.build_caps(limits), root="build")

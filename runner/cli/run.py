@@ -1,4 +1,4 @@
-"""`rai run -p DIR`: the main job."""
+"""`rai run -p DIR`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,12 @@ def run(
     path: Annotated[
         Path, typer.Option("--path", "-p", help="The project's folder.")
     ] = Path(),
-    engine: Annotated[
-        str | None, typer.Option(help="auto, docker, local or bare (RAI_ENGINE).")
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="strict or compatible (RAI_PROFILE).")
-    ] = None,
+    engine: common.Engine = None,
+    profile: common.Profile = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Run the rest after a failure.")
     ] = False,
-    progress: Annotated[
-        str | None, typer.Option(help="auto, tty, plain or quiet (RAI_PROGRESS).")
-    ] = None,
+    progress: common.Progress = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Unpack the build folder to here."),
@@ -50,10 +44,7 @@ def run(
             metavar="N|UUID,...", help="GPUs, in place of the file's; 0 for none."
         ),
     ] = None,
-    wait: Annotated[
-        str | None,
-        typer.Option(help="Wait this long for GPUs in use: 0, 10m (RAI_GPU_WAIT)."),
-    ] = None,
+    wait: common.Wait = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
@@ -66,11 +57,11 @@ def run(
     from runner.core import record
     from runner.terminal.console import Console, Mode
 
-    asked = session.Options(engine, profile, progress, gpus, wait, keep_going)
+    options = session.Options(engine, profile, progress, gpus, wait, keep_going)
     if output is not None:
         _refuse_output(output)
-    prepared = session.prepare(path, asked)
-    console = Console(Mode(prepared.settings.progress), aside=as_json)
+    prepared = session.prepare(path, options)
+    console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
     if queue:
@@ -88,30 +79,33 @@ def run(
 
 
 def _refuse_output(output: Path) -> None:
-    """Refuse a folder that cannot be made, before anything runs."""
+    """Refuse a folder that cannot be created, before anything runs."""
     from runner import archive
     from runner.core.errors import UsageError
 
     if archive.taken(output):
         raise UsageError(
-            f"--output {output} exists; name a new folder, or an empty one"
+            f"--output {output} exists; choose a new folder, or an empty one"
         )
     archive.folder_beside(output.absolute()).rmdir()
 
 
 def _show(started: Run, console: Console) -> None:
-    """Carry the run out while it is shown; signals end it cleanly."""
+    """Carry out the run and show it; signals end it cleanly."""
     from runner.cli import interrupt
     from runner.core.cancel import Cancel
 
     cancel = Cancel()
     try:
-        with interrupt.heeded(cancel, console), closing(started.events(cancel)) as told:
-            for event in told:
+        with (
+            interrupt.cancel_on_signals(cancel, console),
+            closing(started.events(cancel)) as events,
+        ):
+            for event in events:
                 console.show(event)
     except KeyboardInterrupt:
-        left = f"Run {started.id} was left at once: rai show {started.id}"
-        console.line(left, "red")
+        text = f"Run {started.id} interrupted. See it again: rai show {started.id}"
+        console.line(text, "red")
         raise
 
 
@@ -120,7 +114,7 @@ def _bring_back(done: Run, output: Path, console: Console) -> None:
     from runner.core import Limits
 
     caps = archive.build_caps(done.record.limits or Limits())
-    came = archive.unpack(done.paths.build, output.absolute(), caps, root="build")
+    unpacked = archive.unpack(done.paths.build, output.absolute(), caps, root="build")
     console.line(f"The build folder is in {output}.", "green")
-    for name in came.left_out:
+    for name in unpacked.left_out:
         console.line(f"Warning: left out of it: {name}", "yellow")

@@ -6,18 +6,18 @@ from runner.cli import common
 
 
 def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
-    """Show what a run was and what came of it.
+    """Show a run's settings, commands, results and figures.
 
-    Of a profiler's tables it shows the rows that together take over 90 % of the
-    time, and sums up the rest; --json has them all. Files that the commands had
-    a profiler write to the build folder are named (nvprof, nsys, ncu: -o).
+    Of a profiler's table it shows the rows that together take over 90 % of the time,
+    and sums up the rest; --json has all rows. It lists the files that profilers wrote
+    to the build folder (nvprof, nsys and ncu with -o).
     """
     from runner import report
     from runner.core import record
     from runner.store.home import record_of
     from runner.terminal.tables import blocks
 
-    found = record_of(common.found(run))
+    found = record_of(common.find_run(run))
     if as_json:
         common.print_json(record.plain(found))
     else:

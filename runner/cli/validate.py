@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 def validate(
     path: Annotated[
-        Path, typer.Option("--path", "-p", help="The project's folder, or its file.")
+        Path,
+        typer.Option("--path", "-p", help="The project's folder, or its build file."),
     ] = Path(),
-    engine: Annotated[
-        str | None, typer.Option(help="auto, docker, local or bare (RAI_ENGINE).")
-    ] = None,
+    engine: common.Engine = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and show the plan of its run.
 
-    It needs no Docker.
+    Docker is not needed.
     """
     from runner import report, session
     from runner.terminal.tables import blocks

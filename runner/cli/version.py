@@ -9,9 +9,9 @@ from runner.cli.common import JsonFlag, print_json
 
 
 def version(as_json: JsonFlag = False) -> None:
-    """Show the version of rai and of Python."""
-    known = {"rai": __version__, "python": platform.python_version()}
+    """Show the versions of rai and Python."""
+    versions = {"rai": __version__, "python": platform.python_version()}
     if as_json:
-        print_json(known)
+        print_json(versions)
     else:
-        print(f"rai {known['rai']} (Python {known['python']})")
+        print(f"rai {versions['rai']} (Python {versions['python']})")

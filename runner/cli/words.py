@@ -1,4 +1,4 @@
-"""What the words of a command line mean before any option is read: pure."""
+"""Prepare the arguments of a command line before any option is parsed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Option(Struct, frozen=True):
 
 
 def routed(words: Sequence[str]) -> list[str]:
-    """Read ``rai -p DIR ...`` as ``rai run -p DIR ...``, as the original was called."""
+    """Turn ``rai -p DIR ...``, the original's form, into ``rai run -p DIR ...``."""
     first = words[0] if words else ""
     is_option = first.startswith("-") and first not in OWN
     if is_option and not first.startswith(OWN_PREFIXES):
@@ -28,14 +28,14 @@ def routed(words: Sequence[str]) -> list[str]:
 
 
 def without_debug(words: Sequence[str]) -> tuple[list[str], bool]:
-    """Take ``--debug`` out wherever it stands before a ``--``."""
+    """Remove ``--debug`` before a ``--``; also return whether it was there."""
     end = list(words).index("--") if "--" in words else len(words)
     kept = [word for word in words[:end] if word != "--debug"]
     return kept + list(words[end:]), len(kept) < end
 
 
 def contradictions(words: Sequence[str], options: Iterable[Option]) -> list[str]:
-    """Say which options are given twice with different values."""
+    """Return an error for each option that is given twice with different values."""
     by_spelling = {s: option for option in options for s in option.spellings}
     given: dict[str, list[str]] = {}
     queue = list(words)
@@ -46,7 +46,7 @@ def contradictions(words: Sequence[str], options: Iterable[Option]) -> list[str]
             continue
         if option.takes_value and not joined:
             value = queue.pop(0) if queue else ""
-        # Of a flag, --this and --no-this are different values; -v and --verbose not.
+        # --this and --no-this are different values of a flag; -v and --verbose are not.
         negated = "no" if spelling.startswith("--no-") else "yes"
         given.setdefault(option.name, []).append(
             value if option.takes_value else negated
@@ -59,7 +59,7 @@ def contradictions(words: Sequence[str], options: Iterable[Option]) -> list[str]
 
 
 def _split(word: str, known: dict[str, Option]) -> tuple[str, bool, str]:
-    """Split ``--option=value`` and ``-pvalue``; say whether a value was joined."""
+    """Split ``--option=value`` and ``-pvalue``; return whether a value was joined."""
     if word.startswith("--") and "=" in word:
         spelling, value = word.split("=", 1)
         return spelling, True, value

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import re
 
-from runner.commandline.lex import (
-    Piece,
-    PieceKind,
-    pieces,
-    text,
-    words,
-)
+from runner.commandline.lex import Piece, PieceKind, pieces, text, words
 
 
 def names(listed: str) -> frozenset[str]:

@@ -10,17 +10,10 @@ from runner.core.build_spec import (
     Command,
     DataResource,
     GpuRequest,
-    Limits,
     Profile,
     Push,
 )
-from runner.core.ending import (
-    TRANSITIONS,
-    Reason,
-    State,
-    Verdict,
-    transition,
-)
+from runner.core.ending import TRANSITIONS, Reason, State, Verdict, transition
 from runner.core.figures import (
     Findings,
     Inference,
@@ -43,6 +36,7 @@ from runner.core.gpu import (
 )
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
 from runner.core.image import BuiltImage, ImageParts, Origin
+from runner.core.limits import LIMITS, Limit, Limits
 from runner.core.problem import Place, Problem, Severity
 from runner.core.run import (
     CommandRecord,
@@ -70,6 +64,7 @@ from runner.core.work import (
 
 __all__ = [
     "GIB",
+    "LIMITS",
     "MIB",
     "MOST_PIDS",
     "TRANSITIONS",
@@ -105,6 +100,7 @@ __all__ = [
     "Inference",
     "Invocation",
     "JobRequest",
+    "Limit",
     "Limits",
     "Machine",
     "Origin",

@@ -1,4 +1,4 @@
-"""A rai_build.yml in types."""
+"""The typed contents of a rai_build.yml."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from runner.core.limits import Limits
 from runner.core.problem import Place
-from runner.core.units import GIB, MIB
 
 
 class Command(Struct, frozen=True):
-    """One entry of ``commands.build``; ``text`` is the line as written."""
+    """One entry of ``commands.build``; ``text`` is the line as it is written."""
 
     text: str
     name: str | None = None
@@ -23,9 +23,9 @@ class Command(Struct, frozen=True):
 
 
 class GpuRequest(Struct, frozen=True):
-    """What ``resources.gpu`` asks for; architecture and memory have no effect.
+    """The request of ``resources.gpu``; architecture and memory have no effect.
 
-    ``uuids`` are the GPUs that the command line names, or prefixes of them.
+    ``uuids`` are UUIDs of GPUs, or prefixes of them, from the command line.
     """
 
     count: int = 1
@@ -35,24 +35,8 @@ class GpuRequest(Struct, frozen=True):
     uuids: tuple[str, ...] = ()
 
 
-class Limits(Struct, frozen=True):
-    """What a run may use. ``network`` is off unless asked for."""
-
-    time_s: float = 3600.0
-    memory_bytes: int = 8 * GIB
-    pids: int = 512
-    output_bytes: int = 256 * MIB
-    disk_bytes: int = 2 * GIB
-    shm_bytes: int = 64 * MIB
-    network: bool = False
-    stop_grace_s: float = 10.0
-    build_time_s: float = 1200.0
-    open_files: int = 4096
-    file_bytes: int = 2 * GIB
-
-
 class DataResource(Struct, frozen=True):
-    """A file that a spec asks for: its address, checksum and where it appears.
+    """A data file of a spec: its address, its checksum and its place in the run.
 
     ``directory`` is the folder of the file inside the run, ``file_name`` its name.
     """
@@ -73,7 +57,7 @@ class Push(Struct, frozen=True):
 class BuildImage(Struct, frozen=True):
     """``commands.build_image``: which Dockerfile, which target, which tag.
 
-    ``gpu_target`` is built in place of ``target`` for a run that is given a GPU.
+    ``gpu_target`` is built instead of ``target`` for a run with a GPU.
     """
 
     image_name: str | None = None
@@ -94,7 +78,7 @@ class Profile(StrEnum):
 
 
 class BuildSpec(Struct, frozen=True):
-    """A whole rai_build.yml, in types."""
+    """A whole rai_build.yml."""
 
     file: str
     version: str = ""
@@ -108,12 +92,12 @@ class BuildSpec(Struct, frozen=True):
 
     @property
     def profile(self) -> Profile:
-        """Compatible for a named image that is not built here, else strict."""
+        """Compatible for a named image that is not built here, otherwise strict."""
         return Profile.COMPATIBLE if self.names_image else Profile.STRICT
 
     @property
     def names_image(self) -> bool:
-        """Whether the run uses a named image, and builds none."""
+        """Whether the run uses a named image and builds none."""
         return self.image is not None and self.build_image is None
 
     def built_for(self, gpu: bool) -> BuildSpec:

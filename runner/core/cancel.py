@@ -17,5 +17,5 @@ class Cancel:
 
     @property
     def requested(self) -> bool:
-        """Whether the run shall end."""
+        """Whether somebody asked the run to end."""
         return self._event.is_set()

@@ -1,4 +1,4 @@
-"""Where a run stands, why it ended, and the three answers of its verdict."""
+"""The state of a run, the reason for its end, and its verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class State(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     NEW = "new"
     PACKED = "packed"
@@ -45,28 +45,33 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.CANCELLED: frozenset(),
     State.LOST: frozenset(),
 }
-"""The allowed steps."""
+"""The states that may follow each state."""
 
 
 def transition(state: State, to: State) -> State:
     """Return the new state; raise ValueError where the transition is not allowed."""
     if to not in TRANSITIONS[state]:
-        raise ValueError(f"no run goes from {state} to {to}")
+        raise ValueError(f"a run cannot go from {state} to {to}")
     return to
 
 
 class Reason(StrEnum):
-    """Why something ended: the one closed list, with its exit code and advice."""
+    """Why a run or a command ended: every reason, with its exit code and advice.
+
+    ``met`` says that a command met this limit, whose value stands for ``{}``.
+    """
 
     exit_code: int
     advice: str
+    met: str
 
-    def __new__(cls, value: str, exit_code: int, advice: str) -> Reason:
-        """Create a member that is a string and carries exit code and advice."""
+    def __new__(cls, value: str, exit_code: int, advice: str, met: str = "") -> Reason:
+        """Create a member that is a string and carries the rest."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.exit_code = exit_code
         member.advice = advice
+        member.met = met
         return member
 
     DONE = "done", 0, "Nothing to do."
@@ -85,61 +90,67 @@ class Reason(StrEnum):
     BAD_CONFIG = (
         "bad_config",
         2,
-        "Fix the option, the variable or the settings file that it names.",
+        "Fix the option, the variable or the settings file named above.",
     )
     BUILD_FAILED = (
         "build_failed",
         3,
-        "Fix the Dockerfile; `docker build .` in the project shows the same.",
+        "Fix the Dockerfile; `docker build .` in the project shows the same error.",
     )
     IMAGE_NOT_FOUND = (
         "image_not_found",
         3,
         "Use an image that this engine can pull, or build one from a Dockerfile.",
     )
-    WRONG_ANSWER = "wrong_answer", 4, "The program ran, and its answer is not right."
+    WRONG_ANSWER = "wrong_answer", 4, "Fix the program: its answer is wrong."
     TIME_LIMIT = (
         "time_limit",
         5,
-        "Give more time in resources.limits.time or the command's timeout.",
+        "Speed it up, or allow more time in resources.limits.time or its timeout.",
+        "exceeded the run's time limit of {}",
     )
     MEMORY_LIMIT = (
         "memory_limit",
         6,
         "Use less memory, or ask for more in resources.limits.memory.",
+        "exceeded the memory limit of {}",
     )
     OUTPUT_LIMIT = (
         "output_limit",
         6,
         "Print less, or ask for more in resources.limits.output.",
+        "wrote more than {} to one stream",
     )
     DISK_LIMIT = (
         "disk_limit",
         6,
         "Write less to /build, or ask for more in resources.limits.disk.",
+        "wrote more than {} to the build folder",
     )
     PIDS_LIMIT = (
         "pids_limit",
         6,
         "Start fewer processes, or ask for more in resources.limits.pids.",
+        "exceeded the limit of {} processes",
     )
     GPU_MEMORY = (
         "gpu_memory",
         6,
         "Use smaller batches, or a GPU with more memory that nobody else uses.",
     )
-    REGRESSION = "regression", 7, "The new figures are worse than the old ones."
+    REGRESSION = "regression", 7, "Compare with the earlier figures, which are better."
     RATE_LIMIT = "rate_limit", 8, "Wait, and try again."
     BUSY = "busy", 8, "Try again later, or wait longer with --wait."
     NOT_ALLOWED = (
         "not_allowed",
         9,
-        "Ask for less, or have the site's policy changed.",
+        "Ask for less, or ask the administrator to change the site's policy.",
     )
     INTERNAL = (
         "internal",
         10,
-        "This is a defect of rai or its machine: repeat with --debug and report it.",
+        "This is a bug in rai or a fault of this machine: run it again with --debug and"
+        " report it.",
     )
     RUNNER_LOST = (
         "runner_lost",
@@ -150,22 +161,22 @@ class Reason(StrEnum):
     NO_ENGINE = (
         "no_engine",
         11,
-        "Start a Docker Engine, or install bubblewrap; `rai doctor` says what is here.",
+        "Start a Docker Engine or install bubblewrap; `rai doctor` shows what is here.",
     )
     NO_GPU = (
         "no_gpu",
         11,
-        "Ask for one in resources.gpu; where there is none, `optional: true` there or"
-        " --gpus 0 runs what needs none.",
+        "Ask for one in resources.gpu. Where there is none, `optional: true` there or"
+        " --gpus 0 runs only the commands that need no GPU.",
     )
-    CANCELLED = "cancelled", 130, "It was stopped on request."
+    CANCELLED = "cancelled", 130, "Run it again: it was stopped on request."
 
 
 class Verdict(Struct, frozen=True):
-    """Three separate answers: did rai work, did the commands, is the answer right.
+    """How a run went: did rai work, did the commands succeed, is the answer right.
 
-    ``passed`` is None when the job claims nothing about correctness. ``hint`` is what
-    else to do, after the reason's own advice.
+    ``passed`` is None when the job claims nothing about correctness. ``hint`` is shown
+    after the reason's own advice.
     """
 
     served: bool

@@ -1,4 +1,4 @@
-"""What can go wrong in rai itself, each with its Reason.
+"""The errors of rai itself, each with its Reason.
 
     RaiError
         SpecError       the build file is wrong          bad_spec
@@ -6,7 +6,7 @@
         UsageError      the command line is              usage
         NotAllowedError the site's policy forbids it     not_allowed
         ImageError      no image to run in               build_failed, image_not_found
-        EngineError     the machinery failed, or is absent     internal, no_engine, ...
+        EngineError     an engine failed, or there is none     internal, no_engine, ...
         BusyError       others use what the run needs          busy
 
 A command that fails is not an error of rai: it is a Verdict.
@@ -20,7 +20,7 @@ from runner.core import Problem, Reason
 
 
 class RaiError(Exception):
-    """Base of all errors that a user may see; the text is fit to be shown as it is."""
+    """Base of all errors that a user may see; the text can be shown as it is."""
 
     reason = Reason.INTERNAL
 
@@ -55,13 +55,13 @@ class UsageError(RaiError):
 
 
 class NotAllowedError(RaiError):
-    """The site's policy sets a ceiling that the request goes over."""
+    """The request exceeds a ceiling that the site's policy sets."""
 
     reason = Reason.NOT_ALLOWED
 
 
 class ImageError(RaiError):
-    """The image could not be built (build_failed) or had (image_not_found)."""
+    """The image could not be built (build_failed) or found (image_not_found)."""
 
     reason = Reason.BUILD_FAILED
 
@@ -71,6 +71,6 @@ class EngineError(RaiError):
 
 
 class BusyError(RaiError):
-    """Others use what the run needs; says who."""
+    """Others use what the run needs; the message says who."""
 
     reason = Reason.BUSY

@@ -29,7 +29,7 @@ from runner.core import (
 
 
 class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
-    """An event in JSON has its name beside its fields."""
+    """Base of all events: in JSON an event has its name beside its fields."""
 
 
 class Created(_Tagged, frozen=True):
@@ -49,7 +49,7 @@ class StateChanged(_Tagged, frozen=True):
 
 
 class EngineChosen(_Tagged, frozen=True):
-    """Which engine serves, how it confines, and what it cannot enforce."""
+    """The engine that runs the job: how it confines, and what it cannot enforce."""
 
     engine: EngineFacts
     profile: Profile
@@ -78,8 +78,8 @@ class Warned(_Tagged, frozen=True):
 class Progress(_Tagged, frozen=True):
     """How far a step has come; ``total`` None where it is unknown.
 
-    ``task`` is "pack", "upload", "download NAME" or "pull"; both are in bytes. Shown,
-    not recorded.
+    ``task`` is "pack", "upload", "download NAME" or "pull"; ``done`` and ``total`` are
+    in bytes. Shown, not recorded.
     """
 
     task: str
@@ -96,7 +96,7 @@ class DataReady(_Tagged, frozen=True):
 
 
 class DataMissing(_Tagged, frozen=True):
-    """A data file is not available; the commands decide what they can do without."""
+    """A data file is not available; the commands run without it."""
 
     name: str
     directory: str
@@ -130,22 +130,23 @@ class ImageReady(_Tagged, frozen=True):
 
 
 class Starting(_Tagged, frozen=True):
-    """What confines the commands is about to start: "container" or "sandbox"."""
+    """The container or sandbox is about to start; ``what`` says which."""
 
     what: str = "container"
 
 
 class GpuBusy(_Tagged, frozen=True):
-    """The GPUs that the run needs are held by others; it waits, ``wait_s`` at most."""
+    """Others hold the GPUs that the run needs; it waits for ``wait_s`` at most."""
 
     why: str
     wait_s: float
 
 
 class GpuGiven(_Tagged, frozen=True):
-    """The GPUs are in the container or sandbox; sent again when commands are ``over``.
+    """The container or sandbox has its GPUs.
 
-    By then ``use`` holds their state after the run, if they answer.
+    Sent again when the commands are ``over``: ``use`` then holds the GPUs' state after
+    the run too, if they answer.
     """
 
     use: GpuUse
@@ -170,9 +171,10 @@ class CommandSkipped(_Tagged, frozen=True):
 
 
 class Output(_Tagged, frozen=True):
-    """Bytes that a command wrote, exactly as it wrote them.
+    """Bytes that a command wrote, unchanged.
 
-    An engine fills ``data``; whoever keeps the log fills ``offset`` and ``length``.
+    An engine sets ``data``; the recorder sets ``offset`` and ``length``, the bytes'
+    place in the log file.
     """
 
     index: int
@@ -192,9 +194,9 @@ class Tick(_Tagged, frozen=True):
 class CommandFinished(_Tagged, frozen=True):
     """A command ended.
 
-    ``exit_code`` is 128 + n after signal n. ``reason`` is None for an ordinary end,
-    whatever its exit code; else the limit that ended it, or cancelled. ``cpu_s`` is
-    user + system time of the command and its children, None where it is not known.
+    ``exit_code`` is 128 + n after signal n. ``reason`` is the limit that ended the
+    command, or cancelled; None for an ordinary end, whatever its exit code. ``cpu_s``
+    is user + system time of the command and its children, None if unknown.
     """
 
     index: int
@@ -206,21 +208,21 @@ class CommandFinished(_Tagged, frozen=True):
 
 
 class Found(_Tagged, frozen=True):
-    """What was found in a command's output."""
+    """The figures and faults in a command's output."""
 
     index: int
     findings: Findings
 
 
 class Profiled(_Tagged, frozen=True):
-    """A command wrote profiles to the build folder; sent when that is kept."""
+    """A command wrote profiles to the build folder; sent after Collected."""
 
     index: int
     files: tuple[ProfileFile, ...]
 
 
 class Usage(_Tagged, frozen=True):
-    """What the whole run used."""
+    """The resources that the whole run used."""
 
     peak_memory_bytes: int | None
 
@@ -228,14 +230,14 @@ class Usage(_Tagged, frozen=True):
 class BuildFolder(_Tagged, frozen=True):
     """A piece of the build folder as an uncompressed tar stream, root ``build/``.
 
-    Not recorded: whoever keeps the run writes it to its file.
+    Not recorded: the job writes it to the run's archive.
     """
 
     data: bytes
 
 
 class Collected(_Tagged, frozen=True):
-    """The build folder is kept."""
+    """The build folder is in an archive at ``path``."""
 
     path: str
     size_bytes: int
@@ -279,7 +281,7 @@ Event = (
 )
 
 TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder)
-"""Events that are shown or carried, and have no line in events.jsonl."""
+"""Events without a line in events.jsonl."""
 
 
 class _Stamp(Struct):
@@ -294,7 +296,7 @@ def to_line(event: Event, at: float) -> bytes:
 
 
 def from_line(line: bytes) -> tuple[float, Event]:
-    """Parse one line; raise ValueError where it is not an event."""
+    """Parse one line; raise ValueError if it is not an event."""
     return json.decode(line, type=_Stamp).at, _decoder().decode(line)
 
 

@@ -10,7 +10,7 @@ from runner.core.gpu_fault import GpuFault, GpuFaultKind
 
 
 class Inference(Struct, frozen=True):
-    """What one run of a network printed; None and () for what it did not print.
+    """The figures that one run of a network printed; None and () where it printed none.
 
     ``agreement`` belongs to synthetic images and is never an accuracy.
     """
@@ -25,12 +25,12 @@ class Inference(Struct, frozen=True):
 
     @property
     def synthetic(self) -> bool:
-        """Whether the images were made up, by the program's own words or its result."""
+        """Whether the images were synthetic, as the program or its result says."""
         return self.made_up or self.agreement is not None
 
 
 class TimeUsage(Struct, frozen=True):
-    """What GNU time, or a shell's ``time``, printed."""
+    """The figures that GNU time, or a shell's ``time``, printed."""
 
     user_s: float
     system_s: float
@@ -68,10 +68,10 @@ class ProfileFile(Struct, frozen=True):
 
 
 class Findings(Struct, frozen=True):
-    """All that was found in a piece of output, in order.
+    """All figures in a piece of output, in order.
 
-    ``gpu_faults`` holds the first of each kind; ``memory_errors`` how many errors each
-    run of a memory checker counted.
+    ``gpu_faults`` holds the first fault of each kind, ``memory_errors`` the number of
+    errors that each run of a memory checker counted.
     """
 
     inferences: tuple[Inference, ...] = ()
@@ -82,16 +82,16 @@ class Findings(Struct, frozen=True):
 
     @property
     def gpu_fault(self) -> GpuFault | None:
-        """The fault that counts: a lost GPU, else the first, which causes the rest.
+        """The decisive fault: a lost GPU, otherwise the first, as it causes the rest.
 
-        Which of the two streams came first is not known: stdout is taken first.
+        The order of the two streams is not known; stdout's faults come first.
         """
         lost = (f for f in self.gpu_faults if f.kind is GpuFaultKind.DEVICE_LOST)
         return next(lost, next(iter(self.gpu_faults), None))
 
 
 def combined(parts: Iterable[Findings]) -> Findings:
-    """Put the findings of several streams or commands together, in their order."""
+    """Return the findings of several streams or commands as one, in their order."""
     every = tuple(parts)
     return Findings(
         tuple(one for part in every for one in part.inferences),

@@ -1,4 +1,4 @@
-"""GPUs: those of a machine, how to reach them, and what a run was given."""
+"""GPUs: those of a machine, how a run gets access, and what a run was given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class GpuWay(StrEnum):
-    """How a GPU comes into a container or sandbox, in the order of preference."""
+    """How a container or sandbox gets access to a GPU, in order of preference."""
 
     REQUEST = "request"
     CDI = "cdi"
@@ -30,8 +30,8 @@ _WAYS = {
 class Gpu(Struct, frozen=True):
     """One GPU, or one MIG slice, that a run can be given.
 
-    ``index`` is NVML's; of a slice it is its GPU's, whose UUID is ``parent``. ``nodes``
-    are the device files that belong to it alone. ``compute`` is e.g. "9.0".
+    ``index`` is NVML's; a slice has the index of its GPU, whose UUID is ``parent``.
+    ``nodes`` are the device files of this GPU alone. ``compute`` is e.g. "9.0".
     """
 
     uuid: str
@@ -44,7 +44,7 @@ class Gpu(Struct, frozen=True):
 
 
 class GpuProcess(Struct, frozen=True):
-    """Who else computes on a GPU; ``memory_bytes`` is None where it is unknown."""
+    """Another process on a GPU; ``memory_bytes`` is None if unknown."""
 
     pid: int
     name: str
@@ -52,10 +52,10 @@ class GpuProcess(Struct, frozen=True):
 
 
 class GpuState(Struct, frozen=True):
-    """A GPU at one moment; None for what cannot be read.
+    """The state of a GPU at one moment; None for what cannot be read.
 
     ``throttle`` are NVML's reasons for a lower clock, in its words; ``processes`` is
-    None where they cannot be seen. ``problem`` says that the GPU is lost, or that its
+    None if they cannot be listed. ``problem`` says that the GPU is lost, or that its
     memory is damaged.
     """
 
@@ -77,7 +77,7 @@ class GpuState(Struct, frozen=True):
 
 
 class HostGpus(Struct, frozen=True):
-    """What a machine shows of its GPUs: the facts that all choices depend on.
+    """The facts about a machine's GPUs, which all decisions are made from.
 
     ``driver`` is the kernel module's version, e.g. "580.159.04". ``nodes`` are the
     device files that every GPU needs (``/dev/nvidiactl`` and its like); ``libraries``
@@ -102,18 +102,18 @@ class HostGpus(Struct, frozen=True):
 
 
 class WayTried(Struct, frozen=True):
-    """One way to a GPU; ``problem`` says why it is not available, or is empty."""
+    """One way to access a GPU; ``problem`` says why it is not available, if so."""
 
     way: GpuWay
     problem: str = ""
 
 
 class GpuSituation(Struct, frozen=True):
-    """What an engine can give: the ways in order, and the GPUs.
+    """The GPUs that an engine offers, and the ways to access them, in order.
 
-    ``gpus`` is None where only a container can see them (an engine elsewhere), and
-    ``states`` are theirs at that moment. Without a way, or without a GPU, ``problem``
-    and ``hint`` say why and what to do.
+    ``gpus`` is None if only a container can see them (a remote engine); ``states`` are
+    their states at that moment. Without a way or a GPU, ``problem`` and ``hint`` say
+    why and what to do.
     """
 
     ways: tuple[WayTried, ...] = ()
@@ -135,7 +135,7 @@ class GpuSituation(Struct, frozen=True):
 
 
 class GpuGrant(Struct, frozen=True):
-    """The GPUs that a run holds, and the ways to try in their order."""
+    """The GPUs that a run holds, and the ways of access to try, in order."""
 
     gpus: tuple[Gpu, ...]
     ways: tuple[GpuWay, ...]
@@ -143,12 +143,12 @@ class GpuGrant(Struct, frozen=True):
 
     @property
     def uuids(self) -> str:
-        """The UUIDs as CUDA_VISIBLE_DEVICES takes them."""
+        """The UUIDs in the form of CUDA_VISIBLE_DEVICES."""
         return ",".join(gpu.uuid for gpu in self.gpus)
 
 
 class GpuUse(Struct, frozen=True):
-    """What a run was given, which way, and the GPUs before and after it."""
+    """The GPUs that a run was given, how, and their states before and after it."""
 
     way: GpuWay
     gpus: tuple[Gpu, ...]
@@ -158,13 +158,13 @@ class GpuUse(Struct, frozen=True):
 
 
 class DockerGpus(Struct, frozen=True):
-    """What a Docker Engine, or Podman, reports that decides about GPUs.
+    """The facts that a Docker Engine, or Podman, reports about GPUs.
 
-    ``here``: it runs on this machine's kernel and sees its files. ``version`` is its
-    own, ``api_version`` its API's. ``runtimes`` are the names of its runtimes;
-    ``cdi_folders`` where it looks for CDI specifications (none where CDI is off);
-    ``cdi_devices`` the names it found there, which an engine before Docker 28.2 does
-    not report.
+    ``here`` is whether it runs on this machine's kernel and sees its files.
+    ``version`` is the engine's, ``api_version`` its API's. ``runtimes`` are the names
+    of its runtimes, ``cdi_folders`` the folders where it looks for CDI specifications
+    (none if CDI is off), ``cdi_devices`` the devices it found there, which an engine
+    before Docker 28.2 does not report.
     """
 
     api_version: str

@@ -1,4 +1,4 @@
-"""A GPU fault that a program reported, and the reason that it makes for the end."""
+"""A GPU fault that a program reported, and the run's reason that follows from it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class GpuFaultKind(StrEnum):
 
 
 _WORDS = {
-    GpuFaultKind.OUT_OF_MEMORY: "the GPU's memory was not enough",
-    GpuFaultKind.ILLEGAL_ADDRESS: "a kernel used memory that is not its own",
+    GpuFaultKind.OUT_OF_MEMORY: "the GPU ran out of memory",
+    GpuFaultKind.ILLEGAL_ADDRESS: "a kernel accessed an illegal address",
     GpuFaultKind.LAUNCH_FAILED: "a kernel failed",
-    GpuFaultKind.NO_CODE: "it has no code for this GPU",
+    GpuFaultKind.NO_CODE: "the program has no code for this GPU",
     GpuFaultKind.DEVICE_LOST: "the GPU was lost, damaged or not available",
     GpuFaultKind.DRIVER_ERROR: "the GPU's driver failed",
     GpuFaultKind.DRIVER_TOO_OLD: "the GPU's driver is too old for its CUDA",
-    GpuFaultKind.NO_DEVICE: "it found no GPU",
+    GpuFaultKind.NO_DEVICE: "the program found no GPU",
 }
 
 _REASONS = {
@@ -49,9 +49,9 @@ _REASONS = {
 
 
 class GpuFault(Struct, frozen=True):
-    """A fault, and the line of output that reported it, cut to be shown.
+    """A fault, and the line of output that reported it, shortened.
 
-    Only the program says so; nothing else has checked it.
+    Only the program reports it; rai has not checked it.
     """
 
     kind: GpuFaultKind
@@ -60,8 +60,8 @@ class GpuFault(Struct, frozen=True):
     def reason(self, given: bool) -> Reason:
         """Return the reason for a run that was, or was not, given a GPU.
 
-        A program that finds no GPU where one was given means a broken machine;
-        where none was given, it needs one, and cannot have lost it.
+        A program that was given a GPU and finds none ran on a broken machine. One that
+        was given none needs a GPU, and cannot have lost one.
         """
         if self.kind is GpuFaultKind.DEVICE_LOST and not given:
             return Reason.COMMAND_FAILED

@@ -9,7 +9,7 @@ class Origin(Struct, frozen=True):
     """The project folder that an image was built from, on any machine.
 
     ``name`` is the folder's; ``machine`` and ``folder`` are checksums of the machine
-    and the path, so that projects of several people on one engine are told apart.
+    and the path, which distinguish the projects of several people on one engine.
     """
 
     name: str
@@ -18,10 +18,10 @@ class Origin(Struct, frozen=True):
 
 
 class ImageParts(Struct, frozen=True):
-    """What goes into a built image: its target, and a checksum of each other part.
+    """The inputs of a built image: its target, and a checksum of each other part.
 
-    ``args`` covers the platform too, ``files`` all that .dockerignore leaves, ``bases``
-    the names and ids of the images that the Dockerfile starts from.
+    ``args`` includes the platform, ``files`` all files that .dockerignore does not
+    exclude, ``bases`` the names and ids of the images that the Dockerfile starts from.
     """
 
     target: str
@@ -35,8 +35,9 @@ class BuiltImage(Struct, frozen=True):
     """An image on the engine that rai built.
 
     ``tags`` are all its names now, ``names`` those that the build file asked for when
-    it was built. ``versions`` are those that its Dockerfile states. ``containers``
-    counts those that use it, running or not. What was not looked up is None.
+    it was built. ``versions`` are those that its Dockerfile states. ``containers`` is
+    the number of containers that use it, running or not. What was not looked up is
+    None.
     """
 
     id: str

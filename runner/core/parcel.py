@@ -1,4 +1,4 @@
-"""A sealed request: what to run and how, beside the packed project it is about."""
+"""A sealed request: what to run and how, kept beside the packed project."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ PARCEL_VERSION = 1
 
 
 class Parcel(msgspec.Struct, frozen=True):
-    """What whoever carries a run out needs to know besides ``source.tar.zst``.
+    """What a worker needs to carry out a run, besides ``source.tar.zst``.
 
     ``project`` is the client's folder and ``spec_file`` its build file, as shown.
     ``sha256`` is of the archive's uncompressed tar stream. ``profile`` and ``gpus`` are
-    what the command line said; None leaves both to the build file.
+    the options of the command line; None leaves both to the build file.
     """
 
     project: str
@@ -36,8 +36,8 @@ def to_json(parcel: Parcel) -> bytes:
 
 
 def from_json(data: bytes) -> Parcel:
-    """Read a parcel back; ValueError where it is none of a version known here."""
+    """Parse a parcel; raise ValueError if it is damaged or of an unknown version."""
     parcel = msgspec.json.decode(data, type=Parcel)
     if parcel.version != PARCEL_VERSION:
-        raise ValueError(f"parcel version {parcel.version} is not known here")
+        raise ValueError(f"parcel version {parcel.version} is not supported")
     return parcel

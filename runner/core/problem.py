@@ -1,4 +1,4 @@
-"""One finding about a text file or a machine, with its place."""
+"""One problem of a text file or a machine, with its place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Severity(StrEnum):
-    """Whether a problem stops the run."""
+    """How bad a problem is: an error stops the run, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,7 +26,7 @@ class Place(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """One finding: what is wrong, where, and what to do about it."""
+    """What is wrong, where, and what to do about it."""
 
     message: str
     place: Place | None = None

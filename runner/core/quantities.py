@@ -1,8 +1,18 @@
-"""Numbers, switches, times and sizes as people write them; None where they are not."""
+"""Parse numbers, switches, times and sizes as people write them; None for others.
+
+``duration_text`` and ``size_text`` write what is read here.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+_Value = TypeVar("_Value")
 
 _TRUE = frozenset({"true", "yes", "on", "y"})
 _FALSE = frozenset({"false", "no", "off", "n"})
@@ -23,18 +33,18 @@ _SHIFT = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 _WHOLE = re.compile(r"[+-]?\d[\d_]*(?:\.0*)?")
 _MOST = 10**15
-"""Beyond this no time or size is meant."""
+"""The largest time or size that is accepted."""
 
 
 def whole(text: str) -> int | None:
-    """Read a whole number: ``2``, ``-1``, ``1_000``, ``2.0``."""
+    """Parse a whole number: ``2``, ``-1``, ``1_000``, ``2.0``."""
     if len(text) > 20 or not _WHOLE.fullmatch(text) or not text.isascii():
         return None
     return int(text.partition(".")[0].replace("_", ""))
 
 
 def boolean(text: str) -> bool | None:
-    """Read a switch as YAML 1.1 spells it: true, yes, on, and their opposites."""
+    """Parse a switch as YAML 1.1 spells it: true, yes, on, and their opposites."""
     word = text.lower()
     if word in _TRUE:
         return True
@@ -42,7 +52,7 @@ def boolean(text: str) -> bool | None:
 
 
 def duration_s(text: str) -> float | None:
-    """Read a time in seconds: ``90``, ``10m``, ``1h30m``, ``1.5 hours``, ``10:00``."""
+    """Parse a time as seconds: ``90``, ``10m``, ``1h30m``, ``1.5 hours``, ``10:00``."""
     text = text.strip().lower()
     if not text.isascii():
         return None
@@ -60,7 +70,7 @@ def duration_s(text: str) -> float | None:
 
 
 def size_bytes(text: str) -> int | None:
-    """Read a size in bytes: ``4096``, ``512M``, ``8GiB``; K, M, G and T are binary."""
+    """Parse a size as bytes: ``4096``, ``512M``, ``8GiB``; K, M, G and T are binary."""
     match = _SIZE.fullmatch(text.strip().lower())
     if match is None or not text.isascii():
         return None
@@ -68,5 +78,52 @@ def size_bytes(text: str) -> int | None:
     return None if size is None else int(size)
 
 
+def duration_text(value_s: float) -> str:
+    """Write a time: ``10m``, ``1h30m``, ``0.5s``."""
+    minutes, seconds = divmod(value_s, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{n:.12g}{unit}" for n, unit in parts if n) or "0s"
+
+
+def size_text(value: float) -> str:
+    """Write a size in the greatest unit of which it is a whole number: ``8GiB``."""
+    for unit in ("", "KiB", "MiB", "GiB"):
+        if value % 1024 or not value:
+            return f"{value:.0f}{unit}"
+        value /= 1024
+    return f"{value:.0f}TiB"
+
+
 def _sane(value: float) -> float | None:
     return value if value <= _MOST else None
+
+
+class Kind(Struct, Generic[_Value], frozen=True):
+    """What values of one kind are called, and how they are read and written.
+
+    ``parse`` returns None for a wrong one; ``unit`` ends the names of their fields.
+    """
+
+    words: str
+    parse: Callable[[str], _Value | None]
+    write: Callable[[Any], str] = str
+    unit: str = ""
+
+    def at_least(self, least: Any) -> Kind[_Value]:  # noqa: ANN401 - a _Value
+        """Return the kind of those that are no less."""
+
+        def parse(text: str) -> _Value | None:
+            value = self.parse(text)
+            return value if value is not None and value >= least else None
+
+        between = " of at least " if self.unit else " from "
+        above = between + self.write(least) if least > 0 else ""
+        return replace(self, words=self.words + above, parse=parse)
+
+
+TEXT = Kind("text", str)
+TIME = Kind("a time", lambda text: duration_s(text) or None, duration_text, "_s")
+SIZE = Kind("a size", lambda text: size_bytes(text) or None, size_text, "_bytes")
+COUNT = Kind("a whole number", whole)
+SWITCH = Kind("true or false", boolean, lambda on: "on" if on else "off")

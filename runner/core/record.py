@@ -22,7 +22,7 @@ from runner.core import events as ev
 
 
 def fold(stamped: Iterable[tuple[float, ev.Event]]) -> RunRecord | None:
-    """Return the record that these events make; None without a first event."""
+    """Return the record that these events add up to; None if there are none."""
     record: RunRecord | None = None
     for at, event in stamped:
         record = begin(at, event) if record is None else advance(record, at, event)
@@ -86,7 +86,7 @@ def to_json(record: RunRecord) -> bytes:
 
 
 def from_json(data: bytes) -> RunRecord:
-    """Parse record.json; raise ValueError where it is not one."""
+    """Parse record.json; raise ValueError if it is not one."""
     return msgspec.json.decode(data, type=RunRecord)
 
 

@@ -1,4 +1,4 @@
-"""One run: what was asked for, and the record of what came of it."""
+"""One run: what was requested, and the record of its result."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runner.core.build_spec import BuildSpec, Limits, Profile
+from runner.core.build_spec import BuildSpec, Profile
 from runner.core.ending import Reason, State, Verdict
 from runner.core.figures import Findings, ProfileFile, combined
 from runner.core.gpu import GpuUse
+from runner.core.limits import Limits
 from runner.core.work import EngineFacts, ImageAction
 
 
 class Machine(Struct, frozen=True):
-    """Where a run took place."""
+    """The machine that a run took place on."""
 
     host: str
     system: str
@@ -27,7 +28,7 @@ class Machine(Struct, frozen=True):
 
 
 class GitState(Struct, frozen=True):
-    """The project's commit, and whether its files differed (None: cannot be told)."""
+    """The project's commit, and whether its files differ from it (None if unknown)."""
 
     commit: str
     branch: str = ""
@@ -45,10 +46,10 @@ class ImageUsed(Struct, frozen=True):
 
 
 class Outcome(StrEnum):
-    """What became of one command.
+    """The result of one command.
 
-    It is unfinished where the run ended, or was lost, before anybody saw how the
-    command did: it may have failed or not.
+    It is unfinished if the run ended, or was lost, before the command's exit code was
+    known.
     """
 
     RUNNING = "running"
@@ -59,7 +60,7 @@ class Outcome(StrEnum):
 
 
 class CommandRecord(Struct, frozen=True):
-    """One command in a record; times are None where it did not run."""
+    """One command in a record; times are None if it did not run."""
 
     index: int
     text: str
@@ -76,7 +77,7 @@ class CommandRecord(Struct, frozen=True):
 
 
 class RunRecord(Struct, frozen=True):
-    """What a run was and what came of it; derived from its events alone."""
+    """A run and its results, derived from its events alone."""
 
     id: str
     project: str
@@ -105,20 +106,20 @@ class RunRecord(Struct, frozen=True):
 
     @property
     def findings(self) -> Findings:
-        """All that was found in the commands' output, in the commands' order."""
+        """The findings of all commands, in the commands' order."""
         return combined(command.findings for command in self.commands)
 
     @property
     def synthetic(self) -> bool:
-        """Whether any network ran on made-up images."""
+        """Whether any network ran on synthetic images."""
         return any(i.synthetic for i in self.findings.inferences)
 
 
 class JobRequest(Struct, frozen=True):
-    """One run as it was asked for; ``why`` says why this engine serves it.
+    """A request for one run; ``why`` says why this engine was chosen.
 
-    ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is what the
-    command line said of them, which ``spec`` already has.
+    ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is the
+    option of the command line, which is already applied to ``spec``.
     """
 
     project: Path

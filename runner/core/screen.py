@@ -1,4 +1,4 @@
-"""What of a program's output may reach a terminal."""
+"""Filter a program's output for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_HELD = 4096
 
 
 class TerminalFilter:
-    """Lets text, colours, carriage returns and backspaces through, and nothing else.
+    """A filter that passes text, colours, carriage returns and backspaces only.
 
     A sequence that is cut between two pieces is held until its end arrives.
     """
@@ -28,7 +28,7 @@ class TerminalFilter:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Give what of this piece, and of what was held, may be shown."""
+        """Return what may be shown of this piece and of what was held back."""
         data = self._held + data
         cut = re.search(_UNFINISHED, data)
         if cut is not None and len(data) - cut.start() <= _LONGEST_HELD:
@@ -39,12 +39,12 @@ class TerminalFilter:
 
 
 def printable(text: str) -> str:
-    """Give a text of somebody else without what could steer a terminal."""
+    """Return an untrusted text without control characters."""
     return _STEERING.sub("", text)
 
 
 def uncoloured(text: str) -> str:
-    """Give a text without its colours."""
+    """Return a text without its colours."""
     return re.sub(_COLOUR, b"", text.encode()).decode()
 
 

@@ -1,4 +1,4 @@
-"""How many bytes the binary units are."""
+"""Binary units in bytes, and Linux's limit of processes."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ MIB = 1 << 20
 GIB = 1 << 30
 
 MOST_PIDS = 1 << 22
-"""The most processes that Linux counts; it refuses a higher limit."""
+"""The highest limit of processes that Linux accepts."""

@@ -1,4 +1,4 @@
-"""What an engine is given: steps, image, data, limits."""
+"""The input of an engine: steps, image, data, limits."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ from typing import BinaryIO
 
 from msgspec import Struct, field
 
-from runner.core.build_spec import (
-    BuildImage,
-    Command,
-    Limits,
-    Profile,
-)
+from runner.core.build_spec import BuildImage, Command, Profile
 from runner.core.gpu import GpuGrant
 from runner.core.image import BuiltImage, ImageParts, Origin
+from runner.core.limits import Limits
 
 
 class Stream(StrEnum):
-    """Where a program's output went."""
+    """The stream that a program wrote to."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
 
 
 class Invocation(Struct, frozen=True):
-    """How one command line is started, and why that way.
+    """How one command line is started, and why.
 
-    Without a shell ``argv`` is the program and its words. With one, ``script`` is the
-    line for ``bash -o pipefail -c``, or ``sh -c`` where there is no bash.
+    Without a shell ``argv`` is the program and its arguments. With one, ``script`` is
+    the line for ``bash -o pipefail -c``, or ``sh -c`` if there is no bash.
     """
 
     argv: tuple[str, ...]
@@ -39,12 +35,12 @@ class Invocation(Struct, frozen=True):
 
     @property
     def shell(self) -> bool:
-        """Whether a shell reads the line."""
+        """Whether a shell runs the line."""
         return self.script is not None
 
 
 class Step(Struct, frozen=True):
-    """A command as an engine gets it; ``skip`` says why it is not run."""
+    """A command for an engine; ``skip`` says why it is not run."""
 
     index: int
     command: Command
@@ -53,7 +49,7 @@ class Step(Struct, frozen=True):
 
 
 class Archive(Struct, frozen=True):
-    """A packed project: ``sha256`` is of the uncompressed tar stream."""
+    """A packed project; ``sha256`` is that of the uncompressed tar stream."""
 
     path: Path
     sha256: str
@@ -65,8 +61,8 @@ class Archive(Struct, frozen=True):
 class DataFile(Struct, frozen=True):
     """One verified data file on this machine.
 
-    ``within`` is the folder that no link may lead out of when the file is opened; None
-    for a file of the user's own folders, where links lead where the user says.
+    ``within`` is the folder that links must not leave when the file is opened; None for
+    a file in the user's own folders, whose links are followed.
     """
 
     name: str
@@ -77,15 +73,15 @@ class DataFile(Struct, frozen=True):
 
 
 class DataMount(Struct, frozen=True):
-    """Data files that appear together, read-only, in one folder of the run."""
+    """Data files that the run sees, read-only, in one folder."""
 
     directory: str
     files: tuple[DataFile, ...]
 
     @property
     def key(self) -> str:
-        """A name for exactly this content."""
-        import hashlib  # takes longer to load than most commands to run
+        """A name that identifies this content."""
+        import hashlib  # slow to import, and most commands do not need it
 
         text = "\n".join(f"{f.md5} {f.name}" for f in self.files)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -100,10 +96,10 @@ class ImageAction(StrEnum):
 
 
 class ImageFacts(Struct, frozen=True):
-    """What an engine knows that decides about an image.
+    """The facts from an engine and a project that decide how to get an image.
 
-    ``present`` maps every tag (and our own key tags) to an image id. ``context_sha256``
-    covers every file that .dockerignore leaves; ``dockerfile`` is None if the named
+    ``present`` maps every tag, rai's own included, to an image id. ``context_sha256``
+    covers every file that .dockerignore does not exclude; ``dockerfile`` is None if the
     file does not exist. ``built`` are the images that rai built, of any project;
     ``origin`` identifies this project.
     """
@@ -117,10 +113,10 @@ class ImageFacts(Struct, frozen=True):
 
 
 class ImagePlan(Struct, frozen=True):
-    """Pull, build or reuse, and why. ``reference`` is what the run starts from.
+    """Pull, build or reuse, and why; ``reference`` names the image of the run.
 
-    ``parts``, ``bases`` (their names) and ``origin`` are of what is built, where the
-    engine was asked.
+    ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
+    absent if the engine was not asked.
     """
 
     action: ImageAction
@@ -136,7 +132,7 @@ class ImagePlan(Struct, frozen=True):
 
 
 class EngineFacts(Struct, frozen=True):
-    """What an engine is and which limits it cannot enforce for this user here."""
+    """The name of an engine, and the limits that it cannot enforce for this user."""
 
     name: str
     version: str = ""
@@ -148,8 +144,8 @@ class EngineFacts(Struct, frozen=True):
 class Workspace(Struct, frozen=True):
     """All that an engine needs to run the steps of one job.
 
-    ``open_source`` gives the project as an uncompressed tar stream, names relative to
-    the project's root. ``environment`` is complete but for what an engine must set.
+    ``open_source`` returns the project as an uncompressed tar stream, with names
+    relative to the project's root. ``environment`` lacks only what an engine must set.
     """
 
     run_id: str

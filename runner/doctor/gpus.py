@@ -6,13 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from runner import report
-from runner.core import (
-    GIB,
-    Gpu,
-    GpuSituation,
-    GpuState,
-    HostGpus,
-)
+from runner.core import GIB, Gpu, GpuSituation, GpuState, HostGpus
 from runner.doctor.finding import Finding, Health
 from runner.gpu import access
 

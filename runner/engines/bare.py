@@ -26,13 +26,7 @@ from runner.core import (
     Workspace,
 )
 from runner.core.cancel import Cancel
-from runner.core.events import (
-    BuildFolder,
-    CommandFinished,
-    Event,
-    Starting,
-    Usage,
-)
+from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
 from runner.engines import launch
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import environment

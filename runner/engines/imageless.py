@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from runner.core import (
-    BuildSpec,
-    Gpu,
-    GpuGrant,
-    GpuSituation,
-    ImageFacts,
-    ImagePlan,
-)
+from runner.core import BuildSpec, Gpu, GpuGrant, GpuSituation, ImageFacts, ImagePlan
 from runner.core.cancel import Cancel
 from runner.core.events import Event
 from runner.gpu.watch import OnThisMachine, Watch

@@ -8,13 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from runner.core import (
-    BuildSpec,
-    BuiltImage,
-    Origin,
-    Problem,
-    Reason,
-)
+from runner.core import BuildSpec, BuiltImage, Origin, Problem, Reason
 from runner.core.errors import EngineError
 from runner.engines import make
 from runner.engines.base import Engine

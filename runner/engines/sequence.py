@@ -7,12 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from runner.core import Reason, Step, Workspace
 from runner.core.cancel import Cancel
-from runner.core.events import (
-    CommandFinished,
-    CommandSkipped,
-    CommandStarted,
-    Event,
-)
+from runner.core.events import CommandFinished, CommandSkipped, CommandStarted, Event
 
 Execute = Callable[[Step, float], Generator[Event, None, CommandFinished]]
 """Run one step for at most the given seconds; return how it ended."""

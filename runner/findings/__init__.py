@@ -1,13 +1,13 @@
-"""What a program's output says: bytes to clean lines, lines to Findings.
+"""Find figures in a program's output: bytes to clean lines, lines to Findings.
 
-    bytes -> lines.py (as a terminal shows them)
+    bytes -> lines.py (lines as a terminal shows them)
           -> inference.py, timing.py, profiles.py, memory_checks.py, gpu_faults.py
              (one reader for each kind of figure)
              profiles.py -> tables.py (nvprof.py's and nsys.py's forms), ncu.py,
                             csv_tables.py
 
-A figure counts only where it stands as a program prints it: alone on its line, in one
-of the printed forms. Prose, listings and tables written by hand are not output.
+Only what a program prints is read: a figure alone on its line, in one of the printed
+forms. Prose, source code and tables written by hand are ignored.
 """
 
 from __future__ import annotations

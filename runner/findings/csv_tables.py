@@ -1,7 +1,7 @@
 """Profilers' tables as comma-separated values: `nvprof --csv` and `ncu --csv`.
 
-A table begins at its header and ends at the first line that is no row of its own, but
-for blank ones. Rows that a log has cut are lost.
+A table begins at its header and ends at the first line that is neither a row of it nor
+blank. Rows that a log has truncated are lost.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from runner.core import ProfileRow, ProfileTable
 from runner.findings import ncu, nvprof
 from runner.findings.kernel_names import LONGEST_NAME
 from runner.findings.tables import MOST_ROWS, MOST_TABLES
-from runner.findings.units import (
-    EXPONENTS,
-    UNSIGNED,
-    keep,
-    scaled,
-)
+from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
 
 _SUMMARY = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
 _TIMED = ("Time", "Avg", "Min", "Max")
@@ -30,17 +25,17 @@ _METRIC = ("Metric Name", "Metric Unit", "Metric Value")
 
 
 class _Form(Protocol):
-    """One table while it is read."""
+    """A table that is being read."""
 
     def take(self, cells: list[str]) -> bool:
-        """Take one row; False where it is none."""
+        """Read one row; return False if it is not one."""
 
     def tables(self) -> list[ProfileTable]:
-        """Return what was read."""
+        """Return the tables read so far."""
 
 
 class CsvReader:
-    """Adds the tables that it reads to ``found``."""
+    """A reader that adds the tables to ``found``."""
 
     def __init__(self, found: list[ProfileTable]) -> None:
         self._found = found
@@ -52,7 +47,7 @@ class CsvReader:
         return self._form is not None
 
     def read(self, line: str) -> bool:
-        """Take one clean line, stripped; False where it belongs to no such table."""
+        """Read one line, cleaned and stripped; return False if it is in no table."""
         if line[:1] == '"' and (form := _opened(cells := _cells(line))) is not None:
             self.close()
             self._form = form
@@ -66,14 +61,14 @@ class CsvReader:
         return False
 
     def close(self) -> None:
-        """End the open table; one without a single row is none."""
+        """End the open table; drop it if it has no row."""
         for table in self._form.tables() if self._form is not None else ():
             keep(self._found, table, MOST_TABLES)
         self._form = None
 
 
 class _Summary:
-    """nvprof's summary: a header, a row of units, and rows with or without a Type."""
+    """nvprof's summary: a header, a row of units, and rows, with or without a Type."""
 
     def __init__(self, header: list[str]) -> None:
         self._header = header
@@ -112,7 +107,7 @@ class _Summary:
 
 
 class _Metrics:
-    """ncu's rows of one metric each; a launch's stand together, under its ID."""
+    """ncu's rows of one metric each; those of a launch share its ID."""
 
     def __init__(self, header: list[str]) -> None:
         self._header = header
@@ -138,7 +133,7 @@ class _Metrics:
 
 
 class _Raw:
-    """ncu's rows of one launch each (`--page raw`), below a row of units."""
+    """ncu's rows of one launch each (`--page raw`), after a row of units."""
 
     def __init__(self, header: list[str], duration: str) -> None:
         self._width = len(header)

@@ -1,10 +1,10 @@
-"""What programs print when a GPU fails them: CUDA's names and sentences for it.
+"""Recognise the GPU faults that programs print, by CUDA's names and sentences.
 
-The names are those of CUresult and cudaError_t, the sentences what cuGetErrorString
-and cudaGetErrorString give for them (CUDA 8 to 13). PyCUDA, PyTorch, MXNet, CuPy,
-Numba, TensorFlow and a program's own checks all print one or the other; some have a
-few more of their own. A line that only quotes source code, a sanitizer's report, and a
-warning that the program itself goes on from are not faults.
+The names are those of CUresult and cudaError_t, the sentences those of
+cuGetErrorString and cudaGetErrorString (CUDA 8 to 13). PyCUDA, PyTorch, MXNet, CuPy,
+Numba, TensorFlow and a program's own checks print one or the other; some print a few
+of their own. Quoted source code, a sanitizer's report and a warning after which the
+program continues are not faults.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runner.core import GpuFault, GpuFaultKind
 from runner.findings.prefilter import Prefilter, rare
 
 LONGEST_LINE = 240
-"""Characters of a fault's line that are kept."""
+"""The number of characters of a fault's line that are kept."""
 
 _NAMES = {
     GpuFaultKind.OUT_OF_MEMORY: """
@@ -80,7 +80,7 @@ _SENTENCES = {
     "RESOURCE_EXHAUSTED: Out of memory while trying": GpuFaultKind.OUT_OF_MEMORY,
     "Resource exhausted: Out of memory while trying": GpuFaultKind.OUT_OF_MEMORY,
 }
-"""What nothing but a GPU's software says (the last two: XLA, of a device's memory)."""
+"""Sentences that only GPU software prints (the last two: XLA, of a device's memory)."""
 
 _COMMON = {
     "misaligned address": GpuFaultKind.LAUNCH_FAILED,
@@ -93,7 +93,7 @@ _COMMON = {
     "fallen off the bus": GpuFaultKind.DEVICE_LOST,
     "OOM when allocating": GpuFaultKind.OUT_OF_MEMORY,
 }
-"""What other software says as well: it counts on a line with one of the brands."""
+"""Sentences that other software prints too: they need one of the brands beside them."""
 
 _BRANDS = ("CUDA", "GPU", "NVIDIA", "pycuda", "cudaSuccess")
 _TEXT = re.compile("|".join(map(re.escape, (*_SENTENCES, *_COMMON))))
@@ -121,7 +121,7 @@ _UNBRANDED = (
     ),
     *("cudaError", "_STATUS_", "ut of memory"),
 )
-"""One of these is in every line that reports a fault and has none of the brands."""
+"""A line that reports a fault and has none of the brands contains one of these."""
 
 _BRANDED = Prefilter(_BRANDS)
 _BESIDE = Prefilter(
@@ -131,13 +131,13 @@ _ALONE = Prefilter(_UNBRANDED)
 
 
 def possible(block: bytes, remains: bytes) -> bool:
-    """Whether a block may report a fault; ``remains`` is what `rare` leaves of it."""
+    """Whether a block may report a fault; ``remains`` is ``rare(block)``."""
     branded = _BRANDED.matches(block, remains) and _BESIDE.matches(block, remains)
     return branded or _ALONE.matches(block, remains)
 
 
 class GpuFaultReader:
-    """Collects the first fault of each kind."""
+    """A reader that collects the first fault of each kind."""
 
     def __init__(self) -> None:
         self._found: dict[GpuFaultKind, GpuFault] = {}
@@ -148,7 +148,7 @@ class GpuFaultReader:
         return list(self._found.values())
 
     def read(self, lines: Sequence[str]) -> None:
-        """Take clean lines; those that cannot report a fault are skipped together."""
+        """Read clean lines; skip them together if none can report a fault."""
         text = "\n".join(lines).encode("utf-8", "replace")
         if possible(text, rare(text)):
             for found in filter(None, map(fault, lines)):
@@ -156,7 +156,7 @@ class GpuFaultReader:
 
 
 def fault(line: str) -> GpuFault | None:
-    """Read a stripped line as a fault; None where it is something else."""
+    """Parse a stripped line as a fault; None if it reports none."""
     reported = _reported(line)
     if reported is None or _NO_FAULT.match(line):
         return None
@@ -166,7 +166,7 @@ def fault(line: str) -> GpuFault | None:
 
 
 def _reported(line: str) -> tuple[GpuFaultKind, int] | None:
-    """Return the kind of fault that a line reports, and where its words end."""
+    """Return the kind of fault that a line reports, and the end of the match."""
     if (match := _NAME.search(line)) is not None:
         return _KINDS[match["name"]], match.end()
     branded = any(brand in line for brand in _BRANDS)

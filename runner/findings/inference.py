@@ -1,10 +1,10 @@
-"""The course's printed lines: op times, correctness, accuracy, one inference a run.
+"""Read the course's lines: op times, correctness, accuracy, one inference a run.
 
 An inference ends at its closing line (Correctness, Agreement, EvalMetric or Test
-Accuracy). One that only printed op times, because its program died, ends at the next
-start or at the end of output. So `New Inference` may stand before or after the
-loading lines, or nowhere. A line may hold several of the printed forms, as a document
-that joins lines leaves them, but nothing else.
+Accuracy). One that printed only op times, because its program died, ends at the next
+start or at the end of the output. So `New Inference` may come before or after the
+loading lines, or be missing. A line may hold several of the printed forms, as in a
+document that joins lines, but nothing else.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from runner.core import Inference
 from runner.findings.units import UNSIGNED, keep, scaled
 
 MOST_INFERENCES = 1000
-"""How many are kept; past it the last one replaces its predecessor."""
+"""The most that are kept; after that the newest replaces the last."""
 
 MOST_TIMES = 1000
-"""How many op times, and layer times, one inference may hold, kept in the same way."""
+"""The most op times, and layer times, of one inference, kept in the same way."""
 
 _REAL = rf"{UNSIGNED}(?:[eE][+-]?[0-9]{{1,3}})?"
 _OP_TIME = re.compile(rf"Op Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
@@ -51,12 +51,12 @@ _FIRST_LETTERS = frozenset("OCAETLN✱*=")
 
 
 def op_time_sum(inference: Inference) -> float:
-    """Return the ranking figure: the sum of the op times, in seconds."""
+    """Return the figure for rankings: the sum of the op times, in seconds."""
     return math.fsum(inference.op_times_s)
 
 
 class InferenceReader:
-    """Groups the course's lines into inferences."""
+    """A reader that groups the course's lines into inferences."""
 
     def __init__(self) -> None:
         self.found: list[Inference] = []
@@ -70,11 +70,11 @@ class InferenceReader:
 
     @property
     def busy(self) -> bool:
-        """Whether the very next line decides about one already seen."""
+        """Whether the next line decides about a line already read."""
         return bool(self._quoted)
 
     def read(self, line: str) -> None:
-        """Take one clean line, stripped."""
+        """Read one line, cleaned and stripped."""
         if line[:1] not in _FIRST_LETTERS:
             if line:
                 self._quoted.clear()
@@ -86,7 +86,7 @@ class InferenceReader:
                 self._plain(part)
 
     def close(self) -> None:
-        """End the output: what has times only is an inference as well."""
+        """End the output; times without a closing line are an inference too."""
         one = self._timed(Inference(made_up=self._synthetic))
         times = one.op_times_s or one.layer_times_s
         if times and (self._started or not self._known(one)):
@@ -114,19 +114,19 @@ class InferenceReader:
     def _start(self, line: str, *, data: bool) -> None:
         self.close()
         self._late, self._layer, self._started = False, 0, True
-        # Nothing said on made-up images may pass for an accuracy.
+        # A figure on synthetic images must not be taken for an accuracy.
         if data or line[0] in "✱*":
             self._synthetic = line.startswith("Loading synthetic")
 
     def _timed(self, end: Inference) -> Inference:
-        """Return an inference with the times read so far, which are then used up."""
+        """Return an inference with the times read so far, and forget these."""
         timed = _with_times(end, self._op_times, self._layer_times)
         self._op_times.clear()
         self._layer_times.clear()
         return timed
 
     def _known(self, times: Inference) -> bool:
-        """Whether a report lists the times of an inference above once more."""
+        """Whether a report repeats the times of an inference above."""
         op_times, layer_times = times.op_times_s, times.layer_times_s
         return any(
             op_times in ((), one.op_times_s) and layer_times in ((), one.layer_times_s)
@@ -137,10 +137,10 @@ class InferenceReader:
         keep(self.found, inference, MOST_INFERENCES)
 
     def _add_late(self, layer: int, value: float, *, whole: bool) -> None:
-        """Take a row of Mini-DNN's table of timings, which follows its accuracy.
+        """Add a row of Mini-DNN's table of timings, which follows its accuracy.
 
-        A layer that is not beyond the last one begins another run's table; the time of
-        a whole layer stands below its op time.
+        A layer with no higher number than the last one begins the table of another
+        run; the time of a whole layer is below its op time.
         """
         if not whole and layer <= self._layer:
             self.close()
@@ -158,10 +158,10 @@ class InferenceReader:
         self.found[-1] = _with_times(last, op_times, layer_times)
 
     def _quote(self, line: str) -> None:
-        """A report's emphasised lines count when they quote a whole inference.
+        """Read an emphasised line of a report, if it quotes a whole inference.
 
-        A program prints no asterisks; halves of it in bold repeat what stands, or
-        will stand, elsewhere.
+        Programs print no asterisks; a part of an inference in bold repeats figures that
+        are elsewhere in the report.
         """
         if (value := op_time(line)) is not None:
             keep(self._quoted, value, MOST_TIMES)
@@ -173,7 +173,7 @@ class InferenceReader:
 
 
 def op_time(line: str) -> float | None:
-    """Read an ``Op Time`` line as seconds; None where it is something else."""
+    """Parse an ``Op Time`` line as seconds; None if it is another line."""
     return _duration(_OP_TIME.fullmatch(line))
 
 

@@ -1,8 +1,8 @@
-"""Bytes to clean lines: what a terminal would show when the dust has settled.
+"""Turn bytes into clean lines: what a terminal shows in the end.
 
-Colours and titles go, carriage returns and backspaces overwrite, erasures erase. So a
-progress bar leaves its last state and a spinner leaves nothing. Memory is flat: a line
-is cut at LINE_LIMIT characters however long it is.
+Colours and titles are dropped, carriage returns and backspaces overwrite, erasures
+erase. So a progress bar leaves its last state and a spinner leaves nothing. Memory is
+bounded: a line is cut at LINE_LIMIT characters.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 LINE_LIMIT = 32 * 1024
-"""Characters of a line that are looked at; the rest is dropped."""
+"""The number of characters of a line that are read; the rest is dropped."""
 
-# A sequence never crosses a line end, and one that is longer than any real one is text.
+# A sequence never crosses a line end; one that is longer than any real one is text.
 _CONTROL = re.compile(
     r"\x1b\[(?P<args>[0-?]{0,64})[ -/]{0,8}(?P<final>[@-~])"  # CSI
     r"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # OSC and other strings
@@ -31,7 +31,7 @@ _PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)])
 
 
 class _Row:
-    """One line of a terminal while it is written, from any number of pieces."""
+    """One line of a terminal, written in any number of pieces."""
 
     def __init__(self) -> None:
         self.cells: list[str] = []
@@ -39,7 +39,7 @@ class _Row:
         self.pending = ""
 
     def write(self, piece: str) -> None:
-        """Write a piece; an escape sequence cut by its end waits for the next."""
+        """Write a piece; keep an escape sequence that is cut for the next piece."""
         piece = self.pending + piece
         start = max(0, len(piece) - _LONGEST)
         cut = _UNFINISHED.search(piece, start)
@@ -47,7 +47,7 @@ class _Row:
         self._apply(piece[: cut.start()] if cut else piece)
 
     def finish(self) -> str:
-        """Return the line as it now stands."""
+        """Return the line as it is now."""
         self._apply(self.pending)
         return "".join(self.cells)
 
@@ -93,14 +93,14 @@ class _Row:
 
 
 class LineReader:
-    """Turns pieces of output into clean lines; a line may come in many pieces."""
+    """A reader of output in pieces; a line may come in many of them."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._row = _Row()
 
     def feed(self, data: bytes) -> list[str]:
-        """Take a piece and return the lines that it completes."""
+        """Read a piece and return the lines that it completes."""
         first, *rest = self._decoder.decode(data).split("\n")
         self._row.write(first)
         if not rest:
@@ -115,14 +115,14 @@ class LineReader:
         return complete
 
     def finish(self) -> list[str]:
-        """Return the last line, where it has no line end."""
+        """Return the last line, if it has no line end."""
         self._row.write(self._decoder.decode(b"", final=True))
         last, self._row = self._row.finish(), _Row()
         return [last] if last else []
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Read chunks, however they cut the output, as clean lines."""
+    """Yield the clean lines of an output that comes in chunks."""
     reader = LineReader()
     for chunk in chunks:
         yield from reader.feed(chunk)

@@ -1,6 +1,6 @@
-"""How many errors a memory checker counted: compute-sanitizer, cuda-memcheck, valgrind.
+"""Read the error counts of compute-sanitizer, cuda-memcheck and valgrind.
 
-Of each check its summary is read: `========= ERROR SUMMARY: 7 errors`, or valgrind's
+The summary of each check is read: `========= ERROR SUMMARY: 7 errors`, or valgrind's
 `==305== ERROR SUMMARY: 7 errors from 3 contexts (suppressed: 0 from 0)`.
 """
 
@@ -11,7 +11,7 @@ import re
 from runner.findings.units import keep
 
 MOST_CHECKS = 1000
-"""How many are kept; past it the last one replaces its predecessor."""
+"""The most that are kept; after that the newest replaces the last."""
 
 _SUMMARY = re.compile(
     r"={2,9}(?:[0-9]{1,9}==)? ERROR SUMMARY: (?P<errors>[0-9]{1,9}) errors?"
@@ -20,12 +20,12 @@ _SUMMARY = re.compile(
 
 
 class MemoryCheckReader:
-    """Collects the count of errors of each check."""
+    """A reader that collects the number of errors of each check."""
 
     def __init__(self) -> None:
         self.found: list[int] = []
 
     def read(self, line: str) -> None:
-        """Take one clean line, stripped."""
+        """Read one line, cleaned and stripped."""
         if line[:2] == "==" and (match := _SUMMARY.fullmatch(line)) is not None:
             keep(self.found, int(match["errors"]), MOST_CHECKS)

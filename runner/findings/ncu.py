@@ -1,9 +1,8 @@
-"""Nsight Compute's output: each launch of a kernel, and how long it took.
+"""Read Nsight Compute's output: the launches of kernels and their durations.
 
 A launch begins at its title, which names the kernel, its grid and (in CUDA 10 and 11)
-the time; somewhere below its duration stands among other metrics. The titles of a
-process follow each other, so launches of a kernel are put together until another
-process begins.
+the time; its duration is below, among other metrics. The launches of one process
+follow each other and are summed by kernel until another process begins.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ KERNELS = "GPU kernels"
 DURATIONS = frozenset(
     {"Duration", *(f"gpu__time_duration.{part}" for part in ("sum", "avg", "max"))}
 )
-"""The metrics that hold how long a launch took; for one launch they are the same."""
+"""The metrics of a launch's duration; for one launch they are all the same."""
 
 _MOST_LINES = 16
-"""How many lines a name may be broken into."""
+"""The most lines that a name may be broken into."""
 
 _PROCESS = re.compile(r"==PROF== Connected to process|\[[0-9]{1,9}\] \S.*@\S+$")
 _BETWEEN = re.compile(r"==(?:PROF|WARNING|ERROR)==|-{5}|`{3}|Section:|\[[0-9]{1,9}\] ")
@@ -44,7 +43,7 @@ _POINTS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3}){1,5},[0-9]{1,9}")
 
 
 def seconds(number: str, unit: str) -> float | None:
-    """Read a duration in any version's unit; None for what is none."""
+    """Parse a duration in the unit of any version; None if it is not one."""
     unit = unit.removesuffix("econd")
     if unit not in EXPONENTS:
         return None
@@ -58,14 +57,14 @@ def seconds(number: str, unit: str) -> float | None:
 
 
 class Launches:
-    """The launches of one process, put together by kernel, in flat memory."""
+    """The launches of one process, summed by kernel, in bounded memory."""
 
     def __init__(self) -> None:
         self._total_s = 0.0
         self._times: dict[str, tuple[int, float, float, float]] = {}
 
     def add(self, name: str, took_s: float) -> None:
-        """Count one launch. Of too many kernels the one of the least time goes."""
+        """Count one launch; of too many kernels drop the one with the least time."""
         name = name[:LONGEST_NAME]
         self._total_s += took_s
         if name not in self._times and len(self._times) >= MOST_ROWS:
@@ -76,7 +75,7 @@ class Launches:
         self._times[name] = count + 1, total + took_s, *spread
 
     def table(self) -> ProfileTable | None:
-        """Return a row for each kernel, the longest first; None without any launch."""
+        """Return a row for each kernel, the longest first; None without a launch."""
         rows = [
             ProfileRow(
                 name=name,
@@ -94,7 +93,7 @@ class Launches:
 
 
 class LaunchReader:
-    """Adds a table of each process's launches to ``found``."""
+    """A reader that adds a table of each process's launches to ``found``."""
 
     def __init__(self, found: list[ProfileTable]) -> None:
         self._found = found
@@ -104,11 +103,11 @@ class LaunchReader:
 
     @property
     def busy(self) -> bool:
-        """Whether a launch's duration may still come."""
+        """Whether the duration of a launch may still follow."""
         return self._name is not None
 
     def read(self, line: str) -> None:
-        """Take one clean line, stripped."""
+        """Read one line, cleaned and stripped."""
         if not line or _BETWEEN.match(line):
             self._above.clear()
             if line and _PROCESS.match(line):
@@ -121,7 +120,7 @@ class LaunchReader:
         self._above.append(line)
 
     def close(self) -> None:
-        """End the process; one without a measured launch has no table."""
+        """End the process; it has no table if no launch was measured."""
         if (table := self._launches.table()) is not None:
             keep(self._found, table, MOST_TABLES)
         self._launches = Launches()
@@ -137,12 +136,12 @@ class LaunchReader:
 
 
 def _kernel(launch: str, above: deque[str]) -> str:
-    """Return the kernel of a title, whose first lines may stand above."""
+    """Return the kernel of a title, whose first lines may be above it."""
     while above and _closes(launch) and len(launch) < LONGEST_NAME:
         launch = joined(above.pop(), launch)
     return _SHAPE.sub("", _STARTED.sub("", launch)).strip()
 
 
 def _closes(text: str) -> bool:
-    """Whether brackets are closed that an earlier line opened."""
+    """Whether a text closes brackets that an earlier line opened."""
     return any(text.count(b) > text.count(a) for a, b in ("()", "<>", "[]"))

@@ -1,7 +1,7 @@
-"""The summary tables of `nsys stats` and `nsys profile --stats=true`, 2020 to 2024.
+"""Read the tables of `nsys stats` and `nsys profile --stats=true`, 2020 to 2024.
 
-Read are the tables by time; those by size carry no times, and NVTX ranges are no
-figures of the GPU. Sections are named alike for all versions: see SECTIONS.
+Only the tables by time are read: those by size have no times, and NVTX ranges are not
+times of the GPU. SECTIONS gives the sections of all versions the same names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECTIONS: tuple[tuple[re.Pattern[str], str | None], ...] = (
     (re.compile(r"Memory Operation Stat|MemOps Summ|gpu_?mem_?time_?sum"), MEMORY),
     (re.compile(r"Operating System Runtime|OS Runtime Summ|osrt_?sum"), RUNTIME),
 )
-"""What a title must hold, and the section's name; the first that fits decides."""
+"""A pattern for titles, and the section's name; the first that matches decides."""
 
 _TITLE = re.compile(
     r"(?:\*\* )?[A-Z][\w/ ()-]{0,60} (?:Statistics|Summary)(?: \([\w/ ]+\))*:?"
@@ -51,13 +51,13 @@ _CUDA = re.compile(r"cuda|cu[A-Z]")
 
 
 class Columns(Struct, frozen=True):
-    """The columns of one table, from its header; and the unit of its times."""
+    """The columns of one table, from its header, and the unit of its times."""
 
     names: tuple[str, ...]
     unit: str = "ns"
 
     def row(self, line: str) -> ProfileRow | None:
-        """Read one row; None where a column does not hold what it should."""
+        """Parse one row; None if a column holds something else."""
         cells = line.split(None, len(self.names) - 1)
         if len(cells) != len(self.names) or not _PERCENT.fullmatch(cells[0]):
             return None
@@ -78,7 +78,7 @@ class Columns(Struct, frozen=True):
         )
 
     def section(self, names: Sequence[str]) -> str:
-        """Return the section of a table without title, by columns and first name."""
+        """Return the section of an untitled table, by its columns and first name."""
         if "Instances" in self.names:
             return KERNELS
         if "Operations" in self.names or "Count" in self.names:
@@ -95,14 +95,14 @@ class Columns(Struct, frozen=True):
 
 
 def title(line: str) -> tuple[str | None] | None:
-    """Return the section that a title names, in a tuple; None where it is no title."""
+    """Return the section that a title names, in a tuple; None if it is not a title."""
     if _TITLE.fullmatch(line) is None:
         return None
     return (next((name for form, name in SECTIONS if form.search(line)), None),)
 
 
 def header(line: str) -> Columns | None:
-    """Read a table's header; None for other lines and for tables without times."""
+    """Parse a table's header; None for other lines and for tables without times."""
     names: list[str] = []
     unit, end = "ns", 0
     while (match := _COLUMN.match(line, end)) is not None and match.end() > end:

@@ -1,4 +1,4 @@
-"""nvprof's rows, as they stand in its two layouts and in logs pasted from them."""
+"""Parse nvprof's rows, in its two layouts and as logs paste them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LABEL = re.compile(r"(GPU activities|API calls|OpenACC \(excl\)|OpenMP \(incl\)
 
 
 def opening(line: str) -> str | None:
-    """Return the section that a line opens; "" for a header, which opens any."""
+    """Return the section that a line opens; "" for a header, which may open any."""
     if _RESULT.fullmatch(line):
         return GPU
     if _CALLS.fullmatch(line):
@@ -44,9 +44,9 @@ def opening(line: str) -> str | None:
 
 
 def section(names: Sequence[str]) -> str:
-    """Return the section of a table that only its header opened, by most names.
+    """Return the section of a table that begins with its header, by most of its names.
 
-    A space in the middle of a name is the log's, as no function of the API has one.
+    No function of the API has a space in its name: one was added by the log.
     """
     calls = sum(
         _API_NAME.fullmatch(name.replace(" ", "")) is not None for name in names
@@ -55,19 +55,19 @@ def section(names: Sequence[str]) -> str:
 
 
 def label(line: str) -> tuple[str, str] | None:
-    """Split the Type column off a row: its section and what follows."""
+    """Split a row into the section of its Type column and the rest."""
     match = _LABEL.match(line)
     return (match[1], line[match.end() :]) if match else None
 
 
 def row(line: str) -> ProfileRow | None:
-    """Read one row, without its Type; tabs or any number of spaces between columns."""
+    """Parse one row, without its Type; columns are separated by any white space."""
     match = _ROW.fullmatch(line)
     return None if match is None else _read(match, *map(seconds, match.group(*_TIMES)))
 
 
 def units(line: str) -> Callable[[str], ProfileRow | None] | None:
-    """Return the reader of rows for a table whose units stand below its header."""
+    """Return a parser of rows for a table whose units are below its header."""
     match = _UNITS.fullmatch(line)
     if match is None:
         return None
@@ -100,14 +100,14 @@ def _read(
 
 
 def half(line: str) -> bool:
-    """Whether a line is one half of a row, as text taken from a PDF has them."""
+    """Whether a line is one half of a row, as in text copied from a PDF."""
     return _FIRST_HALF.fullmatch(line) is not None or _is_second_half(line)
 
 
 def paired(one: str, other: str) -> ProfileRow | None:
-    """Read two halves of a row, in either order; None where they do not fit.
+    """Parse two halves of a row, in either order; None if they do not match.
 
-    They fit where the calls times their average is the total.
+    They match if the calls times their average is the total.
     """
     whole = f"{other} {one}" if _is_second_half(one) else f"{one} {other}"
     found = row(whole)

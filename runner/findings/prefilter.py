@@ -1,8 +1,8 @@
-"""Whether a block of output can hold any of many words, without searching it for each.
+"""Tell quickly whether a block of output may contain any of many words.
 
-Most of a text is made of a few letters, digits and spaces. Without them it is short,
-and what remains of a word must stand in what remains of the block: only where it does
-is the block itself searched.
+Most of a text consists of a few letters, digits and spaces. Without them the text is
+short, and the rest of a word must be in the rest of the block: only if it is, the block
+itself is searched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Prefilter:
         self._words = tuple((word, rare(word)) for word in encoded)
 
     def matches(self, block: bytes, remains: bytes) -> bool:
-        """Whether any of the words stands in a block; ``remains`` is its ``rare``."""
+        """Whether a block contains any of the words; ``remains`` is ``rare(block)``."""
         # A loop: any() over a generator costs as much as half of the searches.
         for word, rest in self._words:  # noqa: SIM110
             if rest in remains and word in block:

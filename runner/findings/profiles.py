@@ -1,4 +1,4 @@
-"""Every profiler's tables, in the order in which they end."""
+"""Read the tables of every profiler, in the order in which they end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runner.findings.tables import TableReader
 
 
 class ProfileReader:
-    """Collects profilers' tables, line after line."""
+    """A reader that collects profilers' tables, line after line."""
 
     def __init__(self) -> None:
         self.found: list[ProfileTable] = []
@@ -24,7 +24,7 @@ class ProfileReader:
         return any(reader.busy for reader in self._readers)
 
     def read(self, line: str) -> None:
-        """Take one clean line, stripped."""
+        """Read one line, cleaned and stripped."""
         if self._csv.read(line):
             self._launches.close()
             self._tables.close()
@@ -35,6 +35,6 @@ class ProfileReader:
             self._launches.close()
 
     def close(self) -> None:
-        """End what is open; a table without a single row is none."""
+        """End the open tables; drop those without a row."""
         for reader in self._readers:
             reader.close()

@@ -1,7 +1,7 @@
-"""Reads output as it streams and collects what is found, in flat memory.
+"""Scan output as it arrives and collect its figures, in bounded memory.
 
-Output is looked at in blocks of one fixed size, so that how it was delivered cannot
-matter. A block without a word of any figure is skipped whole.
+Output is scanned in blocks of one size, so the result does not depend on how it was
+delivered. A block without any word of a figure is skipped whole.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _FIGURES = Prefilter(
     )
 )
 _STAMP = re.compile(r"\[ ?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][^\]]{5,60}\] +")
-"""What the original puts before each message when it is asked to be verbose."""
+"""The time that the original prints before each message if it is verbose."""
 
 _PLAIN = bytes([*range(0x20, 0x7F), *range(0x80, 0x100)]) + b"\t\n"
 
 
 class Scanner:
-    """Reads one stream of a command, piece by piece; see `findings`.
+    """A scanner of one stream of a command, piece by piece.
 
-    Each stream needs its own, since two of them meet in the middle of lines.
+    Each stream needs its own, since two streams mix in the middle of lines.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Scanner:
         self._memory_checks = MemoryCheckReader()
 
     def feed(self, data: bytes) -> None:
-        """Take the next piece, of any size."""
+        """Scan the next piece, of any size."""
         self._buffer += data
         if len(self._buffer) < _BLOCK:
             return
@@ -64,7 +64,7 @@ class Scanner:
         del self._buffer[:whole]
 
     def findings(self) -> Findings:
-        """Return what has been found so far, as if the output ended here."""
+        """Return the findings so far, as if the output ended here."""
         end = copy.deepcopy(self)
         return end._finish()
 
@@ -82,7 +82,7 @@ class Scanner:
         )
 
     def _scan(self, block: bytes) -> None:
-        """Read a block; of one without figures only the lines at its edges."""
+        """Read a block; if it has no figures, only the lines at its edges."""
         if _skippable(block):
             head, tail = _edges(block)
             if 0 < head < tail:
@@ -109,7 +109,7 @@ class Scanner:
 
 
 def find(text: bytes | str) -> Findings:
-    """Return all that is found in a whole piece of output, in its order."""
+    """Return all findings of a whole output, in its order."""
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     scanner = Scanner()
     scanner.feed(data)
@@ -122,7 +122,7 @@ def _unstamped(line: str) -> str:
 
 
 def _edges(block: bytes) -> tuple[int, int]:
-    """Return where a block's first line ends, and where its last four begin.
+    """Return where a block's first line ends and its last four lines begin.
 
     A kernel's name may be broken over the lines above its title.
     """

@@ -1,9 +1,8 @@
-"""nvprof's and nsys's tables, also where a document has wrapped their rows.
+"""Read nvprof's and nsys's tables, also if a document has wrapped their rows.
 
-A table begins at its header, title or Type column and ends at the first line that can
-be none of its own; blank lines and code fences do not end it, since reports split
-tables. Those typed by hand, without calls and average, are no profiler's and are left
-out.
+A table begins at its header, title or Type column and ends at the first line that
+cannot be part of it; blank lines and code fences do not end it, since reports split
+tables. Tables typed by hand, without calls and average, are ignored.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from runner.findings.kernel_names import LONGEST_NAME, joined, unfinished
 from runner.findings.units import keep
 
 MOST_TABLES = 100
-"""How many are kept; past it the last one replaces its predecessor."""
+"""The most that are kept; after that the newest replaces the last."""
 
 MOST_ROWS = 500
-"""How many rows a table may hold, kept in the same way."""
+"""The most rows of one table, kept in the same way."""
 
 _FIRST_LETTERS = frozenset("=*[ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _RULERS = frozenset("`~-")
@@ -34,16 +33,16 @@ _TIMES = re.compile(
     r"[0-9]\.[0-9]+(?:ns|us|ms|s)\b|(?<![\w.])[0-9]+(?:ns|us|ms|s)\b"
     r"|(?<!\S)[0-9](?:[0-9.,]*[0-9])?(?:\s+[0-9](?:[0-9.,]*[0-9])?){2}(?!\S)"
 )
-"""What no name holds: a time with its unit, or the bare numbers of three columns."""
+"""Text that no name contains: a time with a unit, or the bare numbers of 3 columns."""
 
 _RUN_ON = re.compile(r"(?<=\D)[0-9]{1,9}\.[0-9]{1,9}(?:%|(?:ns|us|ms|s)\b)\s.*")
-"""The row that follows on the line of a name, as a document joins lines."""
+"""A row that follows a name on its line, as in a document that joins lines."""
 
 Parse = Callable[[str], ProfileRow | None]
 
 
 class TableReader:
-    """Adds the tables that it reads to ``found``."""
+    """A reader that adds the tables to ``found``."""
 
     def __init__(self, found: list[ProfileTable]) -> None:
         self._found = found
@@ -63,11 +62,11 @@ class TableReader:
 
     @property
     def _nvprof(self) -> Parse | None:
-        """What reads the rows of the open table, if that is nvprof's."""
+        """The parser of the open table's rows, if the table is nvprof's."""
         return self._parse if self._tool == nvprof.TOOL else None
 
     def read(self, line: str) -> None:
-        """Take one clean line, stripped."""
+        """Read one line, cleaned and stripped."""
         if not line or (line[0] in _RULERS and _FENCE.fullmatch(line)):
             self._half, self._stray = "", False
             self._gap = not line.startswith("-")
@@ -77,7 +76,7 @@ class TableReader:
             self._inside(line, self._parse)
 
     def close(self) -> None:
-        """End the open table; one without a single row is none."""
+        """End the open table; drop it if it has no row."""
         if self._rows:
             guess = self._columns.section if self._columns else nvprof.section
             section = self._section or guess([row.name for row in self._rows])
@@ -93,7 +92,10 @@ class TableReader:
         self._tool, self._section, self._parse = tool, section, parse
 
     def _opens(self, line: str) -> bool:
-        """Take a line that opens a table or names one, with what follows in it."""
+        """Open a table at its first line, and read the row that this may hold.
+
+        Return False for any other line.
+        """
         labelled = nvprof.label(line)
         if labelled is not None and labelled[1]:
             section, rest = labelled
@@ -113,7 +115,7 @@ class TableReader:
         return True
 
     def _open_nvprof(self, section: str) -> None:
-        """Open a section; a header right below a section's name opens nothing new."""
+        """Open a section, unless the line is the header just below a section's name."""
         headed = self._nvprof is not None and not self._rows
         if section or not headed:
             self._open(nvprof.TOOL, section, nvprof.row)
@@ -139,7 +141,7 @@ class TableReader:
             self._other(line)
 
     def _name_goes_on(self, line: str) -> bool:
-        """Take a line as more of the last row's name, whose brackets are still open."""
+        """Add a line to the last row's name, if that has open brackets."""
         if self._gap or self._stray:
             return False
         if self._unreadable:
@@ -152,7 +154,7 @@ class TableReader:
         return True
 
     def _other(self, line: str) -> None:
-        """Take a line that is no row: units, or after a second one or a gap the end."""
+        """Read a line that is not a row: units, or the second such line, the end."""
         if not self._rows and (bare := self._nvprof and nvprof.units(line)):
             self._parse = bare
         elif self._stray or self._gap or line[0] in _ENDS:

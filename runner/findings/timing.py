@@ -1,8 +1,8 @@
-"""What GNU time and the shells' ``time`` print about a command.
+"""Read the output of GNU time and of the shells' ``time``.
 
-Four forms: GNU time's default (with or without its tail and second line), the same
-three words with plain seconds (``-f "%Uuser %Ssystem %eelapsed"``), the three lines
-of ``-p``, and bash's three lines with minutes.
+There are four forms: GNU time's default (with or without its tail and second line),
+the same three words with plain seconds (``-f "%Uuser %Ssystem %eelapsed"``), the three
+lines of ``-p``, and bash's three lines with minutes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from runner.core import TimeUsage
 from runner.findings.units import keep
 
 MOST_USAGES = 1000
-"""How many are kept; past it the last one replaces its predecessor."""
+"""The most that are kept; after that the newest replaces the last."""
 
 _CPU = r"[0-9]{1,9}\.[0-9]{2}"
 _CLOCK = r"[0-9]{1,6}(?::[0-9]{2}){1,2}(?:\.[0-9]{1,3})?"
@@ -27,7 +27,7 @@ _GNU = re.compile(
     rf"(?P<elapsed>{_CLOCK}|{_CPU})elapsed"
     rf"(?:\s+(?P<percent>[0-9]{{1,6}}|\?)%CPU(?:\s+(?:{_TAIL}))?)?"
 )
-"""GNU time's line; the tail may be missing, or cut short."""
+"""GNU time's line; its end may be missing or truncated."""
 
 _SHELL = re.compile(
     rf"(?P<word>real|user|sys)\s+"
@@ -42,7 +42,7 @@ _DIGITS = frozenset("0123456789")
 
 
 def elapsed(text: str) -> float:
-    """Read GNU time's elapsed time: ``0:05.21``, ``1:02:03``, ``4.57``."""
+    """Parse GNU time's elapsed time: ``0:05.21``, ``1:02:03``, ``4.57``."""
     match = _ELAPSED.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"not an elapsed time (m:ss.hh or h:mm:ss): {text!r}")
@@ -53,7 +53,7 @@ def elapsed(text: str) -> float:
 
 
 class TimingReader:
-    """Collects what the timing tools said, line after line."""
+    """A reader that collects the timing tools' output, line after line."""
 
     def __init__(self) -> None:
         self.found: list[TimeUsage] = []
@@ -61,11 +61,11 @@ class TimingReader:
 
     @property
     def busy(self) -> bool:
-        """Whether a group of lines has begun and not ended."""
+        """Whether a group of three lines is incomplete."""
         return bool(self._words)
 
     def read(self, line: str) -> None:
-        """Take one clean line, stripped."""
+        """Read one line, cleaned and stripped."""
         if line[:1] in _DIGITS:
             self._words.clear()
             usage = _read_gnu(line)
@@ -77,7 +77,7 @@ class TimingReader:
             self._words.clear()
 
     def _word(self, match: re.Match[str]) -> None:
-        """Take one of the three; they count only together, in order, of one form."""
+        """Read one of the three lines; they are valid only in order and in one form."""
         place, bash = _ORDER.index(match["word"]), match["plain"] is None
         if place != len(self._words) or any(form != bash for form, _ in self._words):
             self._words.clear()
@@ -108,7 +108,7 @@ def _usage(match: re.Match[str]) -> TimeUsage:
 
 
 def _read_gnu(line: str) -> TimeUsage | None:
-    """Read one line of GNU time; None where it is something else."""
+    """Parse one line of GNU time; None if it is another line."""
     if "elapsed" not in line:
         return None
     match = _GNU.fullmatch(line)

@@ -1,4 +1,4 @@
-"""Printed numbers and units; decimal arithmetic, so that 79464.3 ms is 79.4643 s."""
+"""Parse printed numbers with units, in decimals: 79464.3 ms is exactly 79.4643 s."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 UNSIGNED = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
-"""A plain number, as a pattern: short enough to be safe to convert."""
+"""The pattern of a plain number, short enough to be safe to convert."""
 
 EXPONENTS = {"ns": -9, "us": -6, "µs": -6, "ms": -3, "s": 0, "sec": 0}
 
@@ -17,12 +17,12 @@ Item = TypeVar("Item")
 
 
 def scaled(number: str, unit: str) -> float:
-    """Return a printed number of units as the nearest float of seconds."""
+    """Return a printed number of units in seconds, as the nearest float."""
     return float(Decimal(number).scaleb(EXPONENTS[unit]))
 
 
 def seconds(text: str) -> float:
-    """Read a time as nvprof prints it: ``16.602ms``, ``992ns``, ``1.88s``."""
+    """Parse a time as nvprof prints it: ``16.602ms``, ``992ns``, ``1.88s``."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"not a time with a unit (ns, us, ms, s): {text!r}")
@@ -30,9 +30,9 @@ def seconds(text: str) -> float:
 
 
 def keep(items: list[Item], item: Item, limit: int) -> None:
-    """Append, but past the limit let the newest item take the last place.
+    """Append an item; at the limit let it replace the last one.
 
-    So a flood of figures costs no memory, and a run's last word is still there.
+    So a flood of figures costs no memory, and the newest is always kept.
     """
     if len(items) < limit:
         items.append(item)

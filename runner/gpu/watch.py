@@ -11,15 +11,7 @@ from threading import Thread
 
 from msgspec.structs import replace
 
-from runner.core import (
-    Gpu,
-    GpuGrant,
-    GpuState,
-    GpuUse,
-    GpuWay,
-    HostGpus,
-    Workspace,
-)
+from runner.core import Gpu, GpuGrant, GpuState, GpuUse, GpuWay, HostGpus, Workspace
 from runner.core.events import Event, GpuGiven
 
 LOOK_S = 5.0

@@ -1,8 +1,8 @@
 """The image of a run: pull, build or reuse, and why. Pure: the engine carries it out.
 
-An image built here is tagged ``rai-build:<key>``, where the key covers all that goes
-into it; a run starts from that tag. ``image_name`` is one more tag on the same image,
-which other projects may move.
+An image built here is tagged ``rai-build:<key>``; the key is a checksum of all its
+inputs, and a run starts from that tag. ``image_name`` is one more tag on the same
+image, which other projects may move.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["KEY_REPOSITORY", "normalise", "plan", "problems", "without_dockerfil
 
 
 def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
-    """Decide how the run gets its image; without facts, say what the choice depends on.
+    """Decide how the run gets its image; without facts, as far as the spec tells.
 
     Raise ImageError if there can be no image, SpecError if a name is not allowed.
     """
@@ -41,7 +41,7 @@ def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
 
 
 def without_dockerfile(spec: BuildSpec) -> ImageError:
-    """Return what is wrong where the Dockerfile is absent that a run would build."""
+    """Return the error for a project whose Dockerfile is needed and does not exist."""
     build = spec.build_image
     if build is not None:
         hint = "check the path: it is relative to the project's folder"
@@ -59,22 +59,22 @@ def without_dockerfile(spec: BuildSpec) -> ImageError:
 
 
 def problems(spec: BuildSpec) -> list[Problem]:
-    """Return what is wrong with the names that the spec gives to what it builds."""
+    """Return the problems of the names that the spec gives to the image it builds."""
     build = spec.build_image
     if build is None:
         return []
-    found = []
+    wrong = []
     if (name := build.image_name) and names.reserved(name):
-        hint = "choose a name that begins otherwise, e.g. with your own"
-        message = f"build_image.image_name is `{name}`, which rai keeps for itself"
-        found.append(Problem(message, build.place, hint))
+        hint = "choose a name with another beginning, e.g. with your own name"
+        message = f"build_image.image_name is `{name}`, which is reserved for rai"
+        wrong.append(Problem(message, build.place, hint))
     pushed = build.push.image_name if build.push else None
     for key_, tag in (("image_name", name), ("push.image_name", pushed)):
         if tag and not names.valid(tag):
-            message = f"build_image.{key_} is `{tag}`"
+            message = f"build_image.{key_} `{tag}` is not a valid image name"
             hint = "expected lower-case letters and digits, e.g. `someone/project:1`"
-            found.append(Problem(message, build.place, hint))
-    return found
+            wrong.append(Problem(message, build.place, hint))
+    return wrong
 
 
 def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
@@ -96,28 +96,28 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
     if facts.dockerfile is None:
         raise without_dockerfile(spec)
-    # Loaded here, as in most commands no image is built.
+    # Imported here, as most commands build no image.
     from runner.images import parts
 
     bases = _bases(build, facts.dockerfile, facts.platform)
-    made_of = parts.of(build, facts, bases)
-    reference = parts.reference(made_of)
+    inputs = parts.of(build, facts, bases)
+    reference = parts.reference(inputs)
     action = ImageAction.BUILD
     if build.no_cache:
         why = "no_cache asks for a build"
     elif reference in facts.present:
         action, why = ImageAction.REUSE, "nothing that goes into it has changed"
     else:
-        why = parts.reason(made_of, facts.origin, facts.built)
+        why = parts.reason(inputs, facts.origin, facts.built)
     return ImagePlan(
         action,
         reference,
         why,
         build,
-        parts.key(made_of),
+        parts.key(inputs),
         tags,
         spec.limits.build_time_s,
-        made_of,
+        inputs,
         bases,
         facts.origin,
     )
@@ -134,9 +134,9 @@ def _bases(build: BuildImage, text: str, platform: str) -> tuple[str, ...]:
     named = [stage.name for stage in found if stage.name]
     target = (build.target or "").lower()
     if target and target not in named and not target.isdigit():
-        known = ", ".join(f"`{name}`" for name in named) or "none"
+        choices = ", ".join(f"`{name}`" for name in named) or "none"
         message = f"{build.dockerfile} has no stage `{build.target}`"
-        raise ImageError(Problem(message, build.place, f"its stages are: {known}"))
+        raise ImageError(Problem(message, build.place, f"its stages are: {choices}"))
     return dockerfile.bases(found)
 
 

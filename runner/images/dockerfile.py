@@ -1,4 +1,4 @@
-"""What a Dockerfile builds on: its FROM lines, read without building."""
+"""The base images of a Dockerfile, read from its FROM lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FROM = re.compile(
 
 
 class Stage(Struct, frozen=True):
-    """One FROM: the image it names, and what the stage is called ("" for nothing)."""
+    """One FROM: the image, and the name of the stage ("" if it has none)."""
 
     image: str
     name: str
@@ -29,7 +29,7 @@ class Stage(Struct, frozen=True):
 def stages(
     text: str, args: Mapping[str, str] | None = None, platform: str = ""
 ) -> tuple[Stage, ...]:
-    """Read the FROM lines, with the arguments declared before the first of them."""
+    """Parse the FROM lines, with the arguments declared before the first of them."""
     given = dict(args or {})
     values = {**_of_platform(platform)}
     found: list[Stage] = []
@@ -43,7 +43,7 @@ def stages(
 
 
 def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
-    """Return the images that are not stages of the file, each once, in order."""
+    """Return the images that are not stages of the file, without repeats, in order."""
     earlier: set[str] = {"scratch", ""}
     names: dict[str, None] = {}
     for stage in found:
@@ -54,7 +54,7 @@ def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each instruction's word and what follows it, lines joined."""
+    """Yield each instruction's keyword and its arguments, continued lines joined."""
     lines = iter(text.removeprefix("\ufeff").splitlines())
     escape = _escape(text)
     joined = ""

@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from runner.core import (
-    BuiltImage,
-    ImageAction,
-    ImagePlan,
-    Origin,
-)
+from runner.core import BuiltImage, ImageAction, ImagePlan, Origin
 from runner.images.labels import is_key
 
 
@@ -46,7 +41,7 @@ def target(image: BuiltImage) -> str:
 
 
 def current(image: BuiltImage, plans: Iterable[ImagePlan]) -> bool:
-    """Whether a run of the project, as it is now, would start from this image."""
+    """Whether a run of the project as it is now would start from this image."""
     reused = (plan for plan in plans if plan.action is ImageAction.REUSE)
     return any(plan.reference in image.tags for plan in reused)
 
@@ -56,27 +51,27 @@ def outdated(
 ) -> list[BuiltImage]:
     """Return the builds of a project that a later one has replaced.
 
-    For each target that runs now the current build stays, or the newest if none is
-    current. Builds of other targets are outdated once another build stays. Without
-    plans any target may run.
+    Of each target in the plans the current build is kept, or the newest if none is
+    current. Builds of other targets are outdated if any build is kept. Without plans
+    every target counts as planned.
     """
     own = [image for image in built if image.origin == origin]
     targets = {plan.build.target or "" for plan in plans if plan.build}
     targets = targets if plans else {target(image) for image in own}
-    stays = [image for image in own if current(image, plans)]
-    for name in targets - {target(image) for image in stays}:
+    keep = [image for image in own if current(image, plans)]
+    for name in targets - {target(image) for image in keep}:
         of_target = [image for image in own if target(image) == name]
-        stays += [_newest(of_target)] if of_target else []
-    if not stays and own:
-        stays = [_newest(own)]
-    return [image for image in own if image not in stays]
+        keep += [_newest(of_target)] if of_target else []
+    if not keep and own:
+        keep = [_newest(own)]
+    return [image for image in own if image not in keep]
 
 
 def prune(images: Iterable[BuiltImage], *, everything: bool) -> Prune:
     """Sort images into those to remove and those to keep.
 
-    An image that a container uses is kept, and one with a name that rai did not give.
-    A name that the build file asked for keeps an image too, unless ``everything``.
+    An image is kept if a container uses it or if it has a name of the user's own.
+    A name from the build file also keeps an image, unless ``everything``.
     """
     removals, kept = [], []
     for image in images:
@@ -93,7 +88,7 @@ def prune(images: Iterable[BuiltImage], *, everything: bool) -> Prune:
 
 
 def least_freed_bytes(removals: Iterable[BuiltImage]) -> int:
-    """Return how much space at least is freed: what each image shares with none."""
+    """Return the bytes that no other image shares: at least these are freed."""
     return sum(image.size_bytes - (image.shared_bytes or 0) for image in removals)
 
 

@@ -1,4 +1,4 @@
-"""The label of an image that rai built: written at its build, read from the engine."""
+"""The label of an image that rai built: set by the build, read from the engine."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import Struct
 
-from runner.core import (
-    BuiltImage,
-    ImageParts,
-    ImagePlan,
-    Origin,
-)
+from runner.core import BuiltImage, ImageParts, ImagePlan, Origin
 from runner.images.names import KEY_REPOSITORY, normalise
 
 BUILD = "rai.build"
 VERSIONS = ("cuda", "mxnet", "numpy", "pycuda", "cudnn")
-"""What a Dockerfile may state, as `rai.numpy` and so on: LABEL rai.numpy=1.23.5"""
+"""Versions that a Dockerfile may state, e.g. `LABEL rai.numpy=1.23.5`."""
 
 
 class Label(Struct, frozen=True):
@@ -30,7 +25,7 @@ class Label(Struct, frozen=True):
 
 
 def written(plan: ImagePlan) -> dict[str, str]:
-    """Return the label of a plan's image."""
+    """Return the labels to set on a plan's image."""
     pushed = plan.build.push if plan.build else None
     names = (*plan.tags, *([normalise(pushed.image_name)] if pushed else []))
     label = Label(plan.key, tuple(dict.fromkeys(names)), plan.parts, plan.origin)
@@ -44,20 +39,20 @@ def read(
     size_bytes: int,
     created_at: float,
 ) -> BuiltImage | None:
-    """Recognise an image that rai built; None for any other.
+    """Return the record of an image that rai built; None for any other image.
 
-    An image built on such an image inherits its label, and one that is pulled has it
-    too: so an image with names must have a name that rai gives.
+    Images that are built on such an image inherit its label, and pulled ones carry it:
+    so an image that has names must have one that rai gave.
     """
-    known = tuple(tags)
-    ours = not known or any(map(is_key, known))
+    names = tuple(tags)
+    ours = not names or any(map(is_key, names))
     label = _label(labels.get(BUILD, ""))
     if label is None or not ours:
         return None
     found = ((version, labels.get(f"rai.{version}", "")) for version in VERSIONS)
     return BuiltImage(
         id=image_id,
-        tags=known,
+        tags=names,
         size_bytes=size_bytes,
         created_at=created_at,
         origin=label.project,
@@ -68,7 +63,7 @@ def read(
 
 
 def is_key(tag: str) -> bool:
-    """Whether a name is one by which rai finds an image again."""
+    """Whether a name is a tag that rai made from a key."""
     return tag.startswith(f"{KEY_REPOSITORY}:")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 KEY_REPOSITORY = "rai-build"
-"""Where images built here are tagged by what went into them."""
+"""The repository of rai's own tags, which are keys of the images' inputs."""
 
 RESERVED = (KEY_REPOSITORY, "rai/")
 
@@ -24,12 +24,12 @@ def valid(name: str) -> bool:
 
 
 def reserved(name: str) -> bool:
-    """Whether the name is one that rai gives itself."""
+    """Whether only rai may give the name."""
     return normalise(name).startswith(RESERVED)
 
 
 def normalise(tag: str) -> str:
-    """Return a name as an engine lists it: without Docker Hub's host, with a tag."""
+    """Return a name as an engine lists it: with a tag, without Docker Hub's host."""
     for host in _DEFAULT_HOSTS:
         if tag.startswith(host):
             tag = tag.removeprefix(host).removeprefix("library/")

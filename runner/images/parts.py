@@ -1,4 +1,4 @@
-"""What goes into an image that is built: its key, and the reason to build it again."""
+"""The inputs of a built image: their key, and the reason to build it again."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-from runner.core import (
-    BuildImage,
-    BuiltImage,
-    ImageFacts,
-    ImageParts,
-    Origin,
-)
+from runner.core import BuildImage, BuiltImage, ImageFacts, ImageParts, Origin
 from runner.images.names import KEY_REPOSITORY, normalise
 
 DIGITS = 20
-"""Of a checksum, in the label and in the tag."""
+"""The length of a checksum in the label and in the tag."""
 
 NO_EARLIER = "no earlier build"
 REASONS = {
@@ -25,22 +19,22 @@ REASONS = {
     "files": "files changed",
     "bases": "base image changed",
 }
-"""What is said when a part differs; the first that does counts.
+"""The reason for a build when a part differs; the first part that differs gives it.
 
-The base is last: it also differs once an earlier build has pulled it.
+The bases are last: they also differ after an earlier build has pulled them.
 """
 
 
 def of(build: BuildImage, facts: ImageFacts, bases: Iterable[str]) -> ImageParts:
     """Return the parts of an image that starts from the given bases.
 
-    A base that the engine does not have counts as unknown: once the build has pulled
-    it the key is another one.
+    A base that the engine does not have is unknown: the key changes once the build has
+    pulled it.
     """
     return ImageParts(
         target=build.target or "",
         dockerfile=_checksum(facts.dockerfile),
-        # The platform's name and parts are build arguments, too.
+        # The platform also sets build arguments.
         args=_checksum([facts.platform, *sorted(build.args)]),
         files=_checksum(facts.context_sha256),
         bases=checksum_of_bases(bases, facts.present),
@@ -48,26 +42,26 @@ def of(build: BuildImage, facts: ImageFacts, bases: Iterable[str]) -> ImageParts
 
 
 def checksum_of_bases(names: Iterable[str], present: Mapping[str, str]) -> str:
-    """Return a checksum over the ids that the engine has for images of these names."""
+    """Return a checksum of the ids that the engine has for images of these names."""
     listed = {normalise(tag): image_id for tag, image_id in present.items()}
     return _checksum([(name, listed.get(normalise(name))) for name in names])
 
 
 def key(parts: ImageParts) -> str:
-    """Return one checksum over all parts."""
+    """Return one checksum of all parts."""
     values = (parts.target, parts.dockerfile, parts.args, parts.files, parts.bases)
     return _sha256(values)
 
 
 def reference(parts: ImageParts) -> str:
-    """Return the tag by which an image of these parts is found again."""
+    """Return the tag of an image of these parts."""
     return f"{KEY_REPOSITORY}:{key(parts)[:DIGITS]}"
 
 
 def reason(
     parts: ImageParts, origin: Origin | None, built: Iterable[BuiltImage]
 ) -> str:
-    """Return why an image is built, given what rai built before."""
+    """Return why an image must be built, given the images that rai built before."""
     earlier = [
         image
         for image in built

@@ -1,7 +1,7 @@
-"""A record as blocks that each face renders its own way; and its words for figures.
+"""Turn records into blocks, which each display renders, and figures into words.
 
-run.py (a whole record, a list of records) -> figures.py (what its output held)
-       -> words.py (how a figure is written), blocks.py (what a report is made of)
+run.py (a whole record, a list of records) -> figures.py (findings)
+       -> words.py (figures as text), blocks.py (the parts of a report)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from runner.report.figures import figures
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
-from runner.report.run import listing, of, result
+from runner.report.run import of, result, table
 from runner.report.words import (
     ago,
     allowed,
@@ -35,7 +35,6 @@ __all__ = [
     "condition",
     "figures",
     "fitted",
-    "listing",
     "of",
     "one_line",
     "outcome",
@@ -46,5 +45,6 @@ __all__ = [
     "seconds",
     "shortened",
     "size",
+    "table",
     "words",
 ]

@@ -1,4 +1,4 @@
-"""What a report is made of; each face renders the blocks its own way."""
+"""The blocks of a report; each kind of output renders them in its own way."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ class Pairs(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Rows under heads; ``right`` says which columns hold numbers.
+    """Rows under heads.
 
-    ``names`` says which hold names of functions, which a terminal may shorten.
+    ``right`` are the columns with numbers, ``names`` those with names of functions,
+    which a terminal may shorten.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""What was found in a program's output, as blocks."""
+"""The findings in a program's output, as blocks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from runner.report.words import outcome, size
 
 
 def figures(found: Findings) -> list[Block]:
-    """Return what was found in a program's output: figures, and faults of a GPU."""
+    """Return all findings in a program's output: figures, and faults of a GPU."""
     return [*printed(found), *map(profile, found.profiles), *faults(found)]
 
 
 def printed(found: Findings) -> list[Block]:
-    """Return what networks, time and memory checkers printed."""
+    """Return the figures that networks, time and memory checkers printed."""
     blocks: list[Block] = []
     if found.inferences:
         blocks.append(_inferences(found.inferences))
@@ -29,13 +29,13 @@ def printed(found: Findings) -> list[Block]:
 
 
 def faults(found: Findings) -> list[Block]:
-    """Return the faults of a GPU that were reported."""
+    """Return the GPU faults that the program reported."""
     rows = tuple((f.kind.words, f.line) for f in found.gpu_faults)
     return [Table("GPU faults", ("what", "as it was printed"), rows)] if rows else []
 
 
 def _inferences(found: tuple[Inference, ...]) -> Table:
-    """Return the table of inferences, with layer times where any has them."""
+    """Return the table of inferences, with layer times if any has them."""
     layers = any(one.layer_times_s for one in found)
     heads = ("model", "op times", "sum", *(("layer times",) if layers else ()))
     rows = tuple(

@@ -1,4 +1,4 @@
-"""Names of C++ functions, cut so that a table fits a terminal."""
+"""Shorten names of C++ functions so that a table fits a terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from runner.report.blocks import Table
 
 GAP = 2
-"""Spaces between two columns."""
+"""The number of spaces between two columns."""
 
 NARROWEST = 16
-_TELLING = 8
-"""Fewer characters of template arguments say nothing."""
+_LEAST_ARGUMENTS = 8
+"""Fewer characters of template arguments are not worth showing."""
 
 
 def fitted(table: Table, width: int) -> Table:
@@ -30,10 +30,10 @@ def fitted(table: Table, width: int) -> Table:
 
 
 def shortened(name: str, width: int) -> str:
-    """Leave out what tells least of a function first.
+    """Shorten a function's name to ``width``; drop the least important parts first.
 
-    That is its parameters, ``void``, the end of its template's arguments, the
-    namespaces that it is in, and at last its own end.
+    These are, in order: the parameters, ``void``, the end of the template arguments,
+    the namespaces, and the end of the name itself.
     """
     if len(name) <= width:
         return name
@@ -48,7 +48,7 @@ def shortened(name: str, width: int) -> str:
     for head in (function, own):
         room = width - len(head) - len("<...>") - len(tail)
         if arguments and room >= 0:
-            kept = arguments[:room].rstrip(", ") if room >= _TELLING else ""
+            kept = arguments[:room].rstrip(", ") if room >= _LEAST_ARGUMENTS else ""
             return f"{head}<{kept}...>{tail}"
         if not arguments and len(head) + len(tail) <= width:
             return head + tail
@@ -56,7 +56,7 @@ def shortened(name: str, width: int) -> str:
 
 
 def _split(text: str, brackets: str) -> tuple[str, str]:
-    """Split what the last brackets hold off; nothing where they end no text."""
+    """Split off the contents of the brackets at the end; "" if there are none."""
     depth = 0
     for place in range(len(text) - 1, -1, -1):
         depth += (text[place] == brackets[1]) - (text[place] == brackets[0])

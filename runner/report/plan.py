@@ -1,40 +1,38 @@
-"""What a build file would do, as blocks."""
+"""The plan of a build file, as blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.core import BuildSpec, ImagePlan, Step
+from runner.core import LIMITS, BuildSpec, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import seconds, size
 
 
 def plan(
     spec: BuildSpec, image: ImagePlan, steps: Sequence[Step], warnings: int
 ) -> list[Block]:
-    """Return a spec's settings and its commands, each with how it is started."""
+    """Return a spec's settings, and its commands with how each is started."""
     return [Pairs(tuple(_head(spec, image, warnings))), _commands(steps)]
 
 
 def _commands(steps: Sequence[Step]) -> Table:
-    """Return a row a command; a column says which need a GPU where any does."""
-    some = any(step.command.needs_gpu for step in steps)
+    """Return a row for each command; a column shows which need a GPU, if any does."""
+    any_gpu = any(step.command.needs_gpu for step in steps)
     rows = tuple(
         (
             str(step.index + 1),
             "shell" if step.invocation.shell else "direct",
             step.invocation.why,
-            *(["GPU" if step.command.needs_gpu else ""] if some else []),
+            *(["GPU" if step.command.needs_gpu else ""] if any_gpu else []),
             step.command.name or step.command.text,
         )
         for step in steps
     )
-    heads = ("#", "run", "why", *(["needs"] if some else []), "command")
+    heads = ("#", "run", "why", *(["needs"] if any_gpu else []), "command")
     return Table("Commands", heads, rows, frozenset({0}))
 
 
 def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, str]]:
-    limits = spec.limits
     rows = [
         ("file", spec.file),
         ("warnings", str(warnings)),
@@ -46,10 +44,7 @@ def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, s
     if spec.gpu:
         optional = ", optional" if spec.gpu.optional else ""
         target = spec.build_image.gpu_target if spec.build_image else None
-        built = f"; with it the image's target is {target}" if target else ""
+        built = f"; the image's target is then {target}" if target else ""
         rows.append(("GPU", f"{spec.gpu.count}{optional}{built}"))
-    said = (
-        f"{seconds(limits.time_s)}, {size(limits.memory_bytes)} memory,"
-        f" {limits.pids} processes, network {'on' if limits.network else 'off'}"
-    )
-    return [*rows, ("limits", said)]
+    limits = (f"{limit.key} {limit.written(spec.limits)}" for limit in LIMITS)
+    return [*rows, ("limits", ", ".join(limits))]

@@ -1,27 +1,21 @@
-"""A profiler's table, down to the rows that make most of the time; and its files."""
+"""Profilers' tables, reduced to the rows with most of the time, and their files."""
 
 from __future__ import annotations
 
 import shlex
 
-from runner.core import (
-    CommandRecord,
-    ProfileFile,
-    ProfileRow,
-    ProfileTable,
-    RunRecord,
-)
+from runner.core import CommandRecord, ProfileFile, ProfileRow, ProfileTable, RunRecord
 from runner.report.blocks import Table
 from runner.report.words import brief, one_line, size
 
 _READERS = {"nvprof": "nvprof -i", "nsys": "nsys stats"}
 
 MOST = 90.0
-"""The share of the time, in percent, that the shown rows together go over."""
+"""The shown rows together take more than this share of the time, in percent."""
 
 
 def profiled(commands: tuple[CommandRecord, ...]) -> list[Table]:
-    """Give each command's tables, under the command's number and text."""
+    """Return each command's tables, titled with the command's number and text."""
     return [
         profile(table, f" of command {c.index + 1}, `{one_line(c.text)}`")
         for c in commands
@@ -30,7 +24,7 @@ def profiled(commands: tuple[CommandRecord, ...]) -> list[Table]:
 
 
 def files(record: RunRecord) -> list[Table]:
-    """Give the files that profilers wrote, and how each is read again."""
+    """Return the files that profilers wrote, with the command that reads each."""
     rows = tuple(
         (str(c.index + 1), file.path, size(file.size_bytes), _reader(record.id, file))
         for c in record.commands
@@ -47,9 +41,9 @@ def _reader(run_id: str, file: ProfileFile) -> str:
 
 
 def profile(table: ProfileTable, whose: str = "") -> Table:
-    """Give the rows that take most of the time, their shares added up, and the rest.
+    """Return the rows that take most of the time, with a running sum, and the rest.
 
-    A rest of a single row is shown as it is: to sum it up would take a line as well.
+    The rest is summed up in one row; a single row is shown as it is.
     """
     ordered = sorted(table.rows, key=lambda row: -row.percent)
     count = _until(ordered)
@@ -76,7 +70,7 @@ def _until(rows: list[ProfileRow]) -> int:
     reached = 0.0
     for count, row in enumerate(rows, 1):
         reached += row.percent
-        # Two decimals were printed: a sum of 90 is not over it for a float's rounding.
+        # Percentages have two decimals; rounding keeps a sum of 90 from exceeding 90.
         if round(reached, 2) > MOST:
             return count
     return len(rows)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from runner.core import (
-    CommandRecord,
-    GpuUse,
-    Outcome,
-    RunRecord,
-)
+from runner.core import CommandRecord, GpuUse, Outcome, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
 from runner.report.words import ago, condition, outcome, processes, seconds, size
 
 CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
-"""What is said of a project's files beside its commit."""
+"""How a project's files differ from its commit."""
 
 
 def of(record: RunRecord) -> list[Block]:
-    """Give the whole record, from what matters most to the details."""
+    """Return the whole record as blocks, the most important first."""
     blocks: list[Block] = [Pairs(tuple(_head(record)))]
     if record.commands:
         rows = tuple(_command(c) for c in record.commands)
@@ -32,21 +27,21 @@ def of(record: RunRecord) -> list[Block]:
     ]
 
 
-def listing(records: list[RunRecord], now: float) -> Table:
-    """Give one line a run, newest first."""
+def table(records: list[RunRecord], now: float) -> Table:
+    """Return a table with a row for each run."""
     rows = tuple(_line(r, now) for r in records)
     heads = ("run", "when", "state", "engine", "took", "op time", "result", "project")
     return Table("", heads, rows, frozenset({4, 5}))
 
 
 def result(record: RunRecord) -> str:
-    """Say in a word or two what came of a run."""
+    """Return the result of a run in a word or two."""
     if record.verdict is None:
         return ""
     last = next((i for i in reversed(record.findings.inferences)), None)
-    said = outcome(last) if last else ""
+    answer = outcome(last) if last else ""
     reason = "ok" if record.verdict.reason == "done" else record.verdict.reason.value
-    return f"{reason}, {said}" if said else reason
+    return f"{reason}, {answer}" if answer else reason
 
 
 def _line(record: RunRecord, now: float) -> tuple[str, ...]:
@@ -77,8 +72,8 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
     if record.git:
         rows.append(("commit", record.git.commit[:12] + CHANGED[record.git.dirty]))
     if record.engine:
-        how = f"{record.engine.name} {record.engine.version}, {record.engine.how}"
-        rows.append(("engine", how.strip(", ")))
+        name = f"{record.engine.name} {record.engine.version}".rstrip()
+        rows.append(("engine", f"{name}, {record.engine.how}".removesuffix(", ")))
         rows.append(("profile", str(record.profile)))
         rows.append(("not enforced", ", ".join(record.engine.unenforced)))
     if record.image:
@@ -108,10 +103,10 @@ def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
         rows.append(("GPU", ", ".join(filter(None, (gpu.name, *about)))))
         for when, states in (("before", use.before), ("after", use.after)):
             for state in states:
-                if state.uuid == gpu.uuid and (said := condition(state)):
+                if state.uuid == gpu.uuid and (words := condition(state)):
                     others = processes(state.processes or ())
-                    said += [f"others: {others}"] if others else []
-                    rows.append(("", f"{when}: {', '.join(said)}"))
+                    words += [f"others: {others}"] if others else []
+                    rows.append(("", f"{when}: {', '.join(words)}"))
     rows.append(("GPU by", use.way.words))
     return rows
 

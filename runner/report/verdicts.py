@@ -1,33 +1,25 @@
-"""How a run went: from an error, or from the commands that ended. Pure."""
+"""The verdict of a run: from an error, or from the commands that ended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from runner import report
-from runner.core import (
-    Command,
-    Findings,
-    GpuFault,
-    GpuUse,
-    JobRequest,
-    Reason,
-    Verdict,
-)
+from runner.core import Command, Findings, GpuFault, GpuUse, JobRequest, Reason, Verdict
 from runner.core.errors import RaiError
 from runner.core.events import CommandFinished
 
 MACHINERY = (10, 11)
-"""The exit statuses of what is not the user's: rai's own failure, and no engine."""
+"""The exit codes for failures of rai or the machine, not of the user's project."""
 
 MOST_LISTED = 10
-"""How many of the commands that failed a message numbers."""
+"""The most failed commands that a message lists."""
 
 KEEP_GOING = "--keep-going runs the rest as well."
 
 
-def refused(error: RaiError) -> Verdict:
-    """Say how a run went that an error ended: its own, or one of the machinery."""
+def from_error(error: RaiError) -> Verdict:
+    """Return the verdict of a run that an error ended."""
     message = "; ".join(str(p) for p in error.problems)
     served = error.reason.exit_code not in MACHINERY
     return Verdict(served, False, None, error.reason, message)
@@ -39,26 +31,28 @@ def judge(
     found: Mapping[int, Findings],
     gpu: GpuUse | None,
 ) -> Verdict:
-    """Say how a run went whose machinery worked, or only its GPU did not.
+    """Return the verdict of a run from its commands, and the state of its GPUs.
 
-    A GPU fault counts where its command failed: a program may expect one and go on. It
-    is the program's word; only what rai itself saw of the GPU says that rai served ill.
+    A GPU fault matters only if its command failed, as a program may expect one and
+    continue. The program reports it; that rai failed follows only from a problem that
+    rai itself saw on the GPU.
     """
     commands = request.spec.commands
     failed = [e for e in ended if e.exit_code and e.reason is None]
     failed = [e for e in failed if not commands[e.index].continue_on_error]
     faults = {e.index: fault for e in failed if (fault := _fault(e, found))}
-    said = [_told(failed, commands, faults)] if failed else []
+    failures = [_failures(failed, commands, faults)] if failed else []
     for event in ended:
         if event.reason is not None:
             limits, command = request.spec.limits, commands[event.index]
             allowed = report.allowed(event.reason, command, limits, event.wall_s)
-            met = f"{_named(command)} {allowed}".rstrip()
-            return Verdict(True, False, None, event.reason, "; ".join([met, *said]))
+            limit = f"{_named(command)} {allowed}".rstrip()
+            message = "; ".join([limit, *failures])
+            return Verdict(True, False, None, event.reason, message)
     if not failed:
         return Verdict(True, True, None, Reason.DONE)
     if broken := _broken(gpu):
-        message = "; ".join([*said, *broken])
+        message = "; ".join([*failures, *broken])
         return Verdict(False, False, None, Reason.GPU_ERROR, message)
     given = gpu is not None
     reasons = [
@@ -68,19 +62,19 @@ def judge(
     reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
     stopped = not request.keep_going and failed[-1].index + 1 < len(commands)
     hint = KEEP_GOING if stopped and reason is Reason.COMMAND_FAILED else ""
-    return Verdict(True, False, None, reason, said[0], hint)
+    return Verdict(True, False, None, reason, failures[0], hint)
 
 
 def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | None:
     return found.get(event.index, Findings()).gpu_fault
 
 
-def _told(
+def _failures(
     failed: Sequence[CommandFinished],
     commands: Sequence[Command],
     faults: Mapping[int, GpuFault],
 ) -> str:
-    """Name the command that failed, or number those that did, up to a few."""
+    """Describe the command that failed, or list the numbers of several, up to a few."""
     if len(failed) == 1:
         (event,) = failed
         fault = faults.get(event.index)
@@ -106,10 +100,10 @@ def _named(command: Command) -> str:
 
 
 def _broken(gpu: GpuUse | None) -> list[str]:
-    """Say what befell a GPU in the run, whatever the program made of it."""
+    """Describe the problems that GPUs have after the run and did not have before."""
     if gpu is None:
         return []
-    known = {state.uuid: state.problem for state in gpu.before}
-    troubled = [state for state in gpu.after if state.problem]
-    new = [s for s in troubled if s.problem != known.get(s.uuid, "")]
+    before = {state.uuid: state.problem for state in gpu.before}
+    after = [state for state in gpu.after if state.problem]
+    new = [s for s in after if s.problem != before.get(s.uuid, "")]
     return [f"{state.uuid}: {state.problem}" for state in new]

@@ -1,19 +1,21 @@
-"""A report's words for figures."""
+"""Figures as text."""
 
 from __future__ import annotations
 
 from runner.core import (
+    LIMITS,
     Command,
     GpuProcess,
     GpuState,
     Inference,
     Limits,
     Reason,
+    quantities,
 )
 
 
 def seconds(value: float | None) -> str:
-    """Write a time span as a person would: 0.012 s, 4.2 s, 3 min 20 s."""
+    """Format a time span: 0.012 s, 4.2 s, 3 min 20 s."""
     if value is None:
         return ""
     if value < 1:
@@ -28,7 +30,7 @@ def seconds(value: float | None) -> str:
 
 
 def brief(value: float | None) -> str:
-    """Write a short time to four digits, as profilers do: 992.0 ns, 16.60 ms."""
+    """Format a short time with four digits, as profilers do: 992.0 ns, 16.60 ms."""
     if value is None:
         return ""
     for unit, scale in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
@@ -38,7 +40,7 @@ def brief(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Write a number of bytes with a binary unit."""
+    """Format a number of bytes with a binary unit."""
     if value is None:
         return ""
     for unit in ("B", "KiB", "MiB"):
@@ -49,54 +51,43 @@ def size(value: float | None) -> str:
 
 
 def one_line(command: str) -> str:
-    """Give a command's first line, and a sign of more."""
+    """Return a command's first line, with dots if there are more lines."""
     first, more, _ = command.partition("\n")
     return f"{first} ..." if more else first
 
 
 def words(reason: Reason) -> str:
-    """Write a reason as a person would say it."""
+    """Return a reason as words."""
     return reason.value.replace("_", " ").replace("gpu", "GPU")
 
 
 def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> str:
-    """Say which limit a command met, and what it was."""
-    own = command.timeout_s is not None and command.timeout_s <= wall_s
-    match reason:
-        case Reason.TIME_LIMIT if own:
-            return f"took longer than its own timeout, {seconds(command.timeout_s)}"
-        case Reason.TIME_LIMIT:
-            return f"took the run past its limit, {seconds(limits.time_s)}"
-        case Reason.MEMORY_LIMIT:
-            return f"needed more memory than {size(limits.memory_bytes)}"
-        case Reason.OUTPUT_LIMIT:
-            return f"wrote more than {size(limits.output_bytes)} to one stream"
-        case Reason.DISK_LIMIT:
-            return f"wrote more than {size(limits.disk_bytes)} to the build folder"
-        case Reason.PIDS_LIMIT:
-            return f"needed more than {limits.pids} processes"
-        case _:
-            return ""
+    """Describe the limit that a command exceeded, and its value."""
+    own_s = command.timeout_s
+    if reason is Reason.TIME_LIMIT and own_s is not None and own_s <= wall_s:
+        return f"exceeded its timeout of {quantities.duration_text(own_s)}"
+    limit = next((limit for limit in LIMITS if limit.reason is reason), None)
+    return reason.met.format(limit.written(limits)) if limit else ""
 
 
 def condition(state: GpuState) -> list[str]:
-    """Say how a GPU stood: its clock, temperature and power, and what holds it back."""
-    said = []
+    """Describe a GPU's state: clock, temperature, power, throttling and problem."""
+    facts = []
     if state.sm_clock_mhz is not None:
         most = state.sm_clock_most_mhz
         of = f" of {most}" if most is not None else ""
-        said.append(f"{state.sm_clock_mhz}{of} MHz")
+        facts.append(f"{state.sm_clock_mhz}{of} MHz")
     if state.temperature_c is not None:
-        said.append(f"{state.temperature_c} °C")
+        facts.append(f"{state.temperature_c} °C")
     if state.power_w is not None:
-        said.append(f"{state.power_w:.0f} W")
+        facts.append(f"{state.power_w:.0f} W")
     if state.throttle:
-        said.append(f"held back by {', '.join(state.throttle)}")
-    return [*said, state.problem] if state.problem else said
+        facts.append(f"throttled: {', '.join(state.throttle)}")
+    return [*facts, state.problem] if state.problem else facts
 
 
 def processes(found: tuple[GpuProcess, ...]) -> str:
-    """List programs, each with its process id and memory."""
+    """List processes, each with its id and memory."""
     return ", ".join(
         f"{p.name or 'process'} ({p.pid}{'' if p.memory_bytes is None else ', '}"
         f"{size(p.memory_bytes)})"
@@ -105,7 +96,7 @@ def processes(found: tuple[GpuProcess, ...]) -> str:
 
 
 def ago(span_s: float) -> str:
-    """Write how long ago something was."""
+    """Format how long ago something was."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if span_s >= length:
             return f"{int(span_s // length)} {unit} ago"
@@ -113,7 +104,7 @@ def ago(span_s: float) -> str:
 
 
 def outcome(inference: Inference) -> str:
-    """Say what an inference's answer was; a synthetic one never as an accuracy."""
+    """Describe an inference's result; a synthetic one is never called an accuracy."""
     if inference.agreement is not None:
         return f"agreement {inference.agreement:g} (synthetic)"
     if inference.correctness is not None:

@@ -1,4 +1,4 @@
-"""One run, from what was asked for to its events: all that `rai run` does but showing.
+"""One run, from a request to its events: all of `rai run` except its display.
 
     prepared = session.prepare(Path("project"), session.Options(engine="local"))
     for event in session.start(prepared).events(Cancel()):

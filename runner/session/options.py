@@ -1,4 +1,4 @@
-"""What a caller may ask of a run besides its project."""
+"""The options of a run, besides its project."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from msgspec import Struct
 
 
 class Options(Struct, frozen=True):
-    """What the command line says; None leaves it to the settings or the build file.
+    """The options of the command line; None leaves one to the settings or build file.
 
-    All are text as it is typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a
-    number or UUIDs.
+    All are text as typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a number
+    or UUIDs.
     """
 
     engine: str | None = None
@@ -24,7 +24,7 @@ class Options(Struct, frozen=True):
 
     @property
     def settings(self) -> dict[str, str | None]:
-        """The options that stand for a setting, by the setting's key."""
+        """The options that override a setting, by the setting's key."""
         return {
             "engine": self.engine,
             "profile": self.profile,
@@ -35,4 +35,4 @@ class Options(Struct, frozen=True):
 
 
 NONE_GIVEN = Options()
-"""All is left to the settings and the build file."""
+"""No options: the settings and the build file decide."""

@@ -1,4 +1,4 @@
-"""From a project or a parcel, settings and options to a request: needs no engine."""
+"""Make a request from a project or a parcel, settings and options; needs no engine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from runner.store.settings import Settings
 
 
 class Prepared(Struct, frozen=True):
-    """A request that is checked and can be started; ``warnings`` are worth a look.
+    """A request that is checked and can be started, with the warnings found.
 
-    ``parcel`` is the run's folder that holds the sealed project, None for one that is
-    packed from its folder.
+    ``parcel`` is the folder of the run that holds the sealed project; None for a
+    project that is packed from its folder.
     """
 
     request: JobRequest
@@ -34,7 +34,7 @@ class Prepared(Struct, frozen=True):
 
 
 def in_ci() -> bool:
-    """Tell whether a CI system runs this process, by the variable that all set."""
+    """Return whether a CI system runs this process: all of them set ``CI``."""
     return bool(os.environ.get("CI"))
 
 
@@ -65,7 +65,7 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
 def reopen(folder: RunPaths, options: Options = NONE_GIVEN) -> Prepared:
     """Prepare to run a sealed parcel again: the project and request in a run's folder.
 
-    The engine, and where the run is kept, are chosen here; the rest is the parcel's.
+    ``options`` choose the engine and the home folder; the parcel decides the rest.
 
     Raises:
         UsageError: there is no parcel, or it is damaged.
@@ -74,14 +74,14 @@ def reopen(folder: RunPaths, options: Options = NONE_GIVEN) -> Prepared:
     found, warnings = settings(options)
     parcel = archive.read_parcel(folder.parcel)
     spec, problems = buildfile.parse(parcel.spec_text, parcel.spec_file)
-    asked = replace(options, gpus=parcel.gpus, keep_going=parcel.keep_going)
+    sealed = replace(options, gpus=parcel.gpus, keep_going=parcel.keep_going)
     found = replace(
         found,
         profile=Profile(parcel.profile) if parcel.profile else None,
         gpu_wait=parcel.gpu_wait_s,
     )
     project = Path(parcel.project)
-    request, more = _request(project, spec, parcel.spec_text, found, asked)
+    request, more = _request(project, spec, parcel.spec_text, found, sealed)
     return Prepared(request, found, (*warnings, *problems, *more), folder)
 
 
@@ -92,7 +92,7 @@ def _request(
     found: Settings,
     options: Options,
 ) -> tuple[JobRequest, Sequence[Problem]]:
-    """Fit a spec to the options and the site's policy; return the policy's warnings."""
+    """Apply the options and the site's policy to a spec; return its warnings too."""
     policy, warnings = stored.policy(stored.POLICY_FILES)
     profile = found.profile or spec.profile
     spec = replace(spec, limits=stored.fit(spec.limits, policy))
@@ -113,7 +113,7 @@ def _request(
 
 
 def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:
-    """Read what the command line asks for, which is never optional."""
+    """Apply the GPUs of the command line, which are never optional."""
     asked = choice.parse(text)
     if asked is None or spec.gpu is None:
         return asked

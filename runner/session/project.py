@@ -16,21 +16,21 @@ def build_file(path: Path) -> Path:
     """Return the build file of a project's folder, or the file itself.
 
     Raises:
-        UsageError: there is none; names a folder above that has one.
+        UsageError: there is none; the message names a folder above that has one.
     """
     if path.is_file():
         return path
     if not path.is_dir():
-        raise UsageError(f"{path} was not found; -p names the project's folder")
+        raise UsageError(f"{path} does not exist; -p names the project's folder")
     for name in NAMES:
         if (path / name).is_file():
             return path / name
     full = path.resolve()
     for folder in full.parents:
         if any((folder / name).is_file() for name in NAMES):
-            hint = f"{folder} has one: rai run -p {folder}"
+            hint = f"{folder} has one: use -p {folder}"
             raise UsageError(f"{full} has no {NAMES[0]}; {hint}")
-    raise UsageError(f"{full} has no {NAMES[0]}; `rai init` writes one")
+    raise UsageError(f"{full} has no {NAMES[0]}; `rai init` creates one")
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:

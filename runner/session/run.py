@@ -1,4 +1,4 @@
-"""A run that is carried out: its folder, its events, its place in the index."""
+"""Carry out a run: its folder, its events, its entry in the index."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from runner.store.paths import Home, RunPaths
 
 
 def start(prepared: Prepared) -> Run:
-    """Choose the engine and make the run's folder; nothing runs yet.
+    """Choose the engine and make the run's folder; run nothing yet.
 
     Raises:
-        EngineError: no engine can serve here (no_engine); no folder is made then.
+        EngineError: no engine can run it here (no_engine); no folder is made.
         ConfigError: the home folder cannot be made.
     """
     settings = prepared.settings
@@ -35,7 +35,7 @@ def start(prepared: Prepared) -> Run:
 
 
 class Run:
-    """One run; ``events`` carries it out and can be called once."""
+    """One run; ``events`` carries it out, and can be called once."""
 
     def __init__(
         self,
@@ -66,16 +66,16 @@ class Run:
 
         Closing the iterator early ends the run and records it as cancelled.
         """
-        with homes.opened(self._home) as known:
-            known.put(*self._lost)
+        with homes.open_index(self._home) as index:
+            index.put(*self._lost)
             try:
-                with closing(self._job(cancel)) as told:
-                    for event in told:
+                with closing(self._job(cancel)) as events:
+                    for event in events:
                         if isinstance(event, ev.Created):
-                            known.put(self.record)
+                            index.put(self.record)
                         yield event
             finally:
-                self._list(known)
+                self._update(index)
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
         settings = self._prepared.settings
@@ -101,6 +101,6 @@ class Run:
         parcel = archive.read_parcel(sealed.parcel)
         return SealedProject(sealed.source, parcel, self.paths.unpacked)
 
-    def _list(self, known: Index) -> None:
+    def _update(self, index: Index) -> None:
         if (record := runs.read(self.paths)) is not None:
-            known.put(record)
+            index.put(record)

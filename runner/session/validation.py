@@ -1,4 +1,4 @@
-"""A project's build file, checked without running anything."""
+"""Check a project's build file without running anything."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from runner.session.project import read_spec
 
 
 class Validation(Struct, frozen=True):
-    """What a build file would do, and every problem found in it.
+    """The plan of a build file, and every problem found in it.
 
-    ``spec``, ``image`` and ``steps`` are absent where there are errors; ``reason`` says
-    what a run would end with then.
+    ``spec``, ``image`` and ``steps`` are absent if there are errors; ``reason`` is then
+    the reason that a run would end with.
     """
 
     problems: tuple[Problem, ...]
@@ -44,10 +44,10 @@ class Validation(Struct, frozen=True):
 
 
 def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
-    """Read a project's build file and plan its run; needs no engine.
+    """Parse a project's build file and plan its run; needs no engine.
 
-    Only a project without a Dockerfile and a named image depends on the engine that a
-    run would choose: ``options`` and the settings say which.
+    Only for a project without a Dockerfile and a named image the result depends on the
+    engine that a run would choose, by ``options`` and the settings.
 
     Raises:
         UsageError: there is no build file.
@@ -65,7 +65,7 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
 def _without_dockerfile(
     spec: BuildSpec, found: list[Problem], options: Options
 ) -> list[Problem]:
-    """Warn that there is nothing to build an image of; ImageError where a run would."""
+    """Warn of a missing Dockerfile; raise ImageError if a run would."""
     dockerfile = (spec.build_image or BuildImage()).dockerfile
     if spec.names_image or (Path(spec.file).parent / dockerfile).is_file():
         return []
@@ -76,7 +76,7 @@ def _without_dockerfile(
 
 
 def _takes_images(spec: BuildSpec, options: Options) -> bool:
-    """Tell whether a run would need an image on this machine, with these settings."""
+    """Return whether a run would need an image on this machine, with these settings."""
     wanted = settings(options)[0].engine
     try:
         choice = engines.choose(wanted, spec, ci=in_ci())

@@ -1,1 +1,1 @@
-"""What rai keeps: run folders, their index, and the settings."""
+"""Run folders, their index, and the settings."""

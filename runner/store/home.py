@@ -1,4 +1,4 @@
-"""rai's home folder as commands use it: its runs found, listed and kept in order."""
+"""Open rai's home folder, and find runs in it."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ LATEST = "latest"
 
 
 def make(root: Path) -> Home:
-    """Make the home folder where it is absent; ConfigError where that fails."""
+    """Make the home folder if it is absent; raise ConfigError if that fails."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        why = f"runs cannot be kept in {root}: {error.strerror}"
-        hint = "let RAI_HOME name a folder that can be written to"
+        why = f"cannot create {root}: {error.strerror}"
+        hint = "set RAI_HOME to a folder that you can write to"
         raise ConfigError(Problem(why, hint=hint)) from error
     return Home(root)
 
 
-def swept(root: Path) -> Home:
-    """Return the home folder, with the runs whose process died recorded as lost."""
+def sweep(root: Path) -> Home:
+    """Return the home folder, after recording runs whose process died as lost."""
     home = make(root)
     if lost := runs.sweep(home):
-        with opened(home) as known:
-            known.put(*lost)
+        with open_index(home) as listed:
+            listed.put(*lost)
     return home
 
 
-def opened(home: Home) -> Index:
-    """Open the index, brought up to date with the folders of the runs."""
+def open_index(home: Home) -> Index:
+    """Open the index and bring it up to date with the folders of the runs."""
 
     def records() -> Iterable[RunRecord]:
         found = (runs.read(paths) for paths in runs.folders(home))
         return [record for record in found if record is not None]
 
-    known = index.open_index(home.index, records)
+    listed = index.open_index(home.index, records)
     try:
-        known.sync(lambda: runs.names(home), lambda name: runs.read(home.run(name)))
+        listed.sync(lambda: runs.names(home), lambda name: runs.read(home.run(name)))
     except BaseException:
-        known.close()
+        listed.close()
         raise
-    return known
+    return listed
 
 
 def find(home: Home, text: str) -> RunPaths:
-    """Return the one run that ``text`` names: an id, its beginning, or ``latest``.
+    """Return the run that ``text`` names: an id, its beginning, or ``latest``.
 
     Raises:
-        UsageError: it names none, or several.
+        UsageError: ``text`` matches no run, or several.
     """
     if not text:
         raise UsageError("the run's id is empty; `rai history` lists the runs")
-    with opened(home) as known:
-        newest = [known.latest()] if text == LATEST else known.find(text)
+    with open_index(home) as listed:
+        newest = [listed.latest()] if text == LATEST else listed.find(text)
     found = [name for name in newest if name]
     if not found:
         raise UsageError(f"no run {text!r}; `rai history` lists the runs")
     if len(found) > 1 and text not in found:
-        raise UsageError(f"{text!r} could be any of {', '.join(found)}")
+        raise UsageError(f"{text!r} matches several runs: {', '.join(found)}")
     return home.run(text if text in found else found[0])
 
 
 def record_of(paths: RunPaths) -> RunRecord:
-    """Return a run's record; UsageError where its folder has none."""
+    """Return a run's record; raise UsageError if its folder has none."""
     record = runs.read(paths)
     if record is None:
         raise UsageError(f"run {paths.id} has no record; its folder is {paths.root}")

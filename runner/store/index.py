@@ -1,6 +1,6 @@
-"""The SQLite index of runs: a table that can always be made again from the records.
+"""The SQLite index of runs, a cache of the records in the runs' folders.
 
-There are no migrations: a file of another version, or a damaged one, is made anew.
+There are no migrations: a file of another version, or a damaged one, is rebuilt.
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from runner.core import (
-    Inference,
-    Reason,
-    RunRecord,
-    State,
-)
+from runner.core import Inference, Reason, RunRecord, State
 from runner.core.errors import RaiError
 
 VERSION = 1
-"""Counted up with each change of the columns."""
+"""Incremented with each change of the columns."""
 
 BUSY_S = 30.0
-"""How long one process waits for another's writing."""
+"""How long a process waits for another that writes."""
 
 _COLUMNS = (
     "id TEXT PRIMARY KEY",
@@ -44,16 +39,16 @@ _COLUMNS = (
 _MAKE = f"CREATE TABLE runs ({', '.join(_COLUMNS)})"
 _PUT = f"REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"
 _ADD = _PUT.replace("REPLACE", "INSERT OR IGNORE")
-"""Leaves a run alone that another process has put meanwhile."""
+"""Keeps a run that another process has put meanwhile."""
 _REMOVE = "DELETE FROM runs WHERE id = ?"
 _REASONS = {reason.value: reason for reason in Reason}
 _NEWEST = "ORDER BY created_at DESC, id DESC"
 
 
 class Entry(Struct, frozen=True):
-    """One run, as a listing shows it.
+    """One run in the index.
 
-    ``op_time_s`` is the least sum of op times that one inference printed.
+    ``op_time_s`` is the least sum of op times of its inferences.
     """
 
     id: str
@@ -88,7 +83,7 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """End the use of the file."""
+        """Close the file."""
         self._connection.close()
 
     def put(self, *records: RunRecord) -> None:
@@ -98,7 +93,7 @@ class Index:
                 self._connection.executemany(_PUT, map(_row, records))
 
     def remove(self, *run_ids: str) -> None:
-        """Forget runs."""
+        """Remove runs."""
         with self._writing():
             self._connection.executemany(_REMOVE, [(run_id,) for run_id in run_ids])
 
@@ -107,27 +102,27 @@ class Index:
         present: Callable[[], set[str]],
         read: Callable[[str], RunRecord | None],
     ) -> None:
-        """Forget the runs that are no longer present, and add those that are new.
+        """Remove the runs that are no longer present, and add those that are new.
 
-        ``read`` gives a run's record, if it has one yet.
+        ``read`` returns a run's record, if it has one yet.
         """
-        # Asked in this order, a run that is put meanwhile is not taken for gone.
-        known = {row[0] for row in self._select("id", "")}
+        # In this order a run that is added meanwhile is not removed.
+        listed = {row[0] for row in self._select("id", "")}
         names = present()
-        if gone := known - names:
-            self.remove(*gone)
-        records = [one for name in names - known if (one := read(name)) is not None]
+        if absent := listed - names:
+            self.remove(*absent)
+        records = [one for name in names - listed if (one := read(name)) is not None]
         if records:
             with self._writing():
                 self._connection.executemany(_ADD, map(_row, records))
 
     def find(self, prefix: str) -> list[str]:
-        """Give the ids that begin so, newest first."""
+        """Return the ids that begin with a prefix, newest first."""
         where = f"WHERE substr(id, 1, ?) = ? {_NEWEST}"
         return [row[0] for row in self._select("id", where, len(prefix), prefix)]
 
     def latest(self) -> str | None:
-        """Give the id of the newest run."""
+        """Return the id of the newest run."""
         rows = self._select("id", f"{_NEWEST} LIMIT 1")
         return rows[0][0] if rows else None
 
@@ -137,22 +132,22 @@ class Index:
         project: str | None = None,
         active: bool | None = None,
     ) -> list[Entry]:
-        """Give the runs, newest first; ``active`` True: those not yet ended."""
+        """Return the runs, newest first; ``active`` selects running or ended ones."""
         final = [state.value for state in State if state.final]
-        are = "NOT IN" if active else "IN"
+        operator = "NOT IN" if active else "IN"
         conditions, values = ["1"], list[object]()
         if project is not None:
             conditions.append("project = ?")
             values.append(project)
         if active is not None:
-            conditions.append(f"state {are} ({', '.join('?' * len(final))})")
+            conditions.append(f"state {operator} ({', '.join('?' * len(final))})")
             values += final
         where = f"WHERE {' AND '.join(conditions)} {_NEWEST} LIMIT ?"
         rows = self._select("*", where, *values, -1 if limit is None else limit)
         return [_entry(row) for row in rows]
 
     def damaged(self) -> bool:
-        """Whether the file is no sound database."""
+        """Whether the file is not a sound database."""
         try:
             check = self._connection.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.OperationalError as error:
@@ -163,11 +158,11 @@ class Index:
 
     @property
     def version(self) -> int:
-        """The version that the file is of; 0 for a new one."""
+        """The version of the file; 0 for a new one."""
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     def fill(self, records: Iterable[RunRecord]) -> None:
-        """Make the table anew, unless another process just has."""
+        """Rebuild the table, unless another process just did."""
         with self._writing():
             if self.version == VERSION:
                 return
@@ -186,7 +181,7 @@ class Index:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            # Nothing waits for the disk: what a power failure takes can be made again.
+            # Do not wait for the disk: after a power failure the index is rebuilt.
             self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute("BEGIN IMMEDIATE")
             with self._connection:
@@ -196,7 +191,7 @@ class Index:
 
 
 def open_index(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
-    """Open the index, making it from ``records()`` where it is absent or unusable."""
+    """Open the index; build it from ``records()`` if it is absent or unusable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         index = Index(path)
@@ -217,7 +212,7 @@ def open_index(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
 
 def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
-    # A journal left behind would be played back into the new file.
+    # SQLite would replay a journal that is left behind into the new file.
     path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
 
 
@@ -240,7 +235,7 @@ def _row(record: RunRecord) -> tuple[object, ...]:
 
 
 def _best(inferences: tuple[Inference, ...]) -> Inference | None:
-    """The fastest of those with op times, else the last with a correctness."""
+    """Return the fastest with op times, otherwise the last with a correctness."""
     timed = [i for i in inferences if i.op_times_s]
     if timed:
         return min(timed, key=lambda i: sum(i.op_times_s))
@@ -258,4 +253,4 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 
 def _failed(path: Path, error: Exception) -> RaiError:
-    return RaiError(f"the index of runs cannot be used: {path}: {error}")
+    return RaiError(f"cannot use the index of runs, {path}: {error}")

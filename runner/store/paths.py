@@ -1,4 +1,4 @@
-"""Every file name of a run, and of rai's home folder."""
+"""The file names of a run, and of rai's home folder."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class RunPaths(Struct, frozen=True):
 
     @property
     def events(self) -> Path:
-        """One JSON line an event: the truth about the run."""
+        """The events, one JSON line each, which all else is derived from."""
         return self.root / "events.jsonl"
 
     @property
     def stdout(self) -> Path:
-        """All that the commands wrote to stdout, raw."""
+        """The commands' output to stdout, unchanged."""
         return self.root / "stdout.log"
 
     @property
     def stderr(self) -> Path:
-        """All that the commands wrote to stderr, raw."""
+        """The commands' output to stderr, unchanged."""
         return self.root / "stderr.log"
 
     @property
@@ -39,12 +39,12 @@ class RunPaths(Struct, frozen=True):
 
     @property
     def parcel(self) -> Path:
-        """What to run and how: with the packed project, all that a worker needs."""
+        """What to run and how; with the packed project, all that a worker needs."""
         return self.root / "parcel.json"
 
     @property
     def unpacked(self) -> Path:
-        """A sealed project's files, while its run lasts."""
+        """The files of a sealed project, during its run."""
         return self.root / "project"
 
     @property
@@ -64,18 +64,18 @@ class RunPaths(Struct, frozen=True):
 
     @property
     def lock(self) -> Path:
-        """Locked by the process that holds the run, for as long as it lives."""
+        """Locked by the run's process for as long as that lives."""
         return self.root / "lock"
 
 
 class Home(Struct, frozen=True):
-    """Where rai keeps what outlives a run."""
+    """The folder in which rai keeps runs, their index and data files."""
 
     root: Path
 
     @property
     def runs(self) -> Path:
-        """One folder a run."""
+        """The folders of the runs."""
         return self.root / "runs"
 
     @property
@@ -85,9 +85,9 @@ class Home(Struct, frozen=True):
 
     @property
     def data(self) -> Path:
-        """Downloaded data files, each under its own name in a folder named by md5."""
+        """Downloaded data files, each in a folder named by its md5."""
         return self.root / "data"
 
     def run(self, run_id: str) -> RunPaths:
-        """Give the paths of one run."""
+        """Return the paths of one run."""
         return RunPaths(self.runs / run_id)

@@ -1,4 +1,4 @@
-"""The folders of the runs: made, written, read, and found lost."""
+"""Make, write and read the folders of the runs, and find lost runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,7 @@ from typing import BinaryIO, Self
 from msgspec.structs import replace
 
 from runner import files
-from runner.core import (
-    Reason,
-    RunRecord,
-    Stream,
-    Verdict,
-    events,
-    record,
-)
+from runner.core import Reason, RunRecord, Stream, Verdict, events, record
 from runner.store.paths import Home, RunPaths
 
 
@@ -30,13 +23,13 @@ def create(home: Home) -> RunPaths:
     return paths
 
 
-LEFT = Verdict(
-    True, False, None, Reason.CANCELLED, "left at once; the output so far is kept"
+INTERRUPTED = Verdict(
+    True, False, None, Reason.CANCELLED, "interrupted; the output so far is kept"
 )
 
 
 class Recorder:
-    """Holds a run's folder: its lock, its logs, its events, and at last its record."""
+    """The writer of a run's folder: its lock, logs, events, and finally its record."""
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
@@ -51,9 +44,9 @@ class Recorder:
             Stream.STDOUT: self.paths.stdout,
             Stream.STDERR: self.paths.stderr,
         }
-        # Unbuffered: a reader that follows, or a crash, finds all that was said.
+        # Unbuffered, so that a follower, or a reader after a crash, finds everything.
         self._files = {name: path.open("ab", 0) for name, path in named.items()}
-        # Waits for a look of another process at this very lock, and no longer.
+        # Another process holds the lock only while it tests it, so this wait is short.
         fcntl.flock(self._files["lock"], fcntl.LOCK_EX)
         return self
 
@@ -64,8 +57,8 @@ class Recorder:
         trace: TracebackType | None,
     ) -> None:
         if kind in (KeyboardInterrupt, GeneratorExit) and not self._over:
-            # Nobody waits for the end of this run any more: that is its end.
-            self.keep(events.Finished(LEFT))
+            # The caller left without waiting for the commands to end.
+            self.keep(events.Finished(INTERRUPTED))
         if self.record is not None and self.record.state.final:
             files.write(self.paths.record, record.to_json(self.record))
         for file in self._files.values():
@@ -76,7 +69,7 @@ class Recorder:
         return self.record is None or self.record.state.final
 
     def keep(self, event: events.Event) -> events.Event:
-        """Write an event down; an Output comes back with its offset and length."""
+        """Record an event and return it, an Output with its offset and length."""
         at = round(time.time(), 6)
         if isinstance(event, events.Output):
             event = self._log(event)
@@ -98,9 +91,9 @@ class Recorder:
 
 
 def read(paths: RunPaths) -> RunRecord | None:
-    """Give a run's record, from its events while it has none; None for no run.
+    """Return a run's record, made from its events until there is one; None for no run.
 
-    The folder's name is the run's id, also where a user has copied or renamed it.
+    The folder's name is the run's id, even if a user has copied or renamed it.
     """
     found: RunRecord | None
     try:
@@ -111,7 +104,7 @@ def read(paths: RunPaths) -> RunRecord | None:
 
 
 def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
-    """Read a run's events with their times, as far as whole lines go."""
+    """Yield a run's events with their times, up to the last whole line."""
     try:
         with paths.events.open("rb") as lines:
             for line in lines:
@@ -122,7 +115,7 @@ def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
 
 
 def held(paths: RunPaths) -> bool:
-    """Tell whether a living process holds the run."""
+    """Return whether a living process holds the run."""
     try:
         with paths.lock.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -134,12 +127,12 @@ def held(paths: RunPaths) -> bool:
 
 
 def folders(home: Home) -> list[RunPaths]:
-    """Give every run's paths, in no order."""
+    """Return the paths of every run, in no order."""
     return [home.run(name) for name in names(home)]
 
 
 def names(home: Home) -> set[str]:
-    """Return the name of every run's folder."""
+    """Return the names of the runs' folders."""
     try:
         with os.scandir(home.runs) as entries:
             return {entry.name for entry in entries if entry.is_dir()}
@@ -148,15 +141,15 @@ def names(home: Home) -> set[str]:
 
 
 def sweep(home: Home) -> list[RunRecord]:
-    """Write down as LOST each run whose holder died before its end."""
+    """Record each run whose process died before its end as lost; return them."""
     found = []
     for paths in folders(home):
         if paths.record.exists() or held(paths):
             continue
-        half = record.fold(stamped(paths))
-        if half is not None:
-            # A holder that died between the last event and the record had ended.
-            ended = half if half.state.final else record.lost(half, time.time())
+        last = record.fold(stamped(paths))
+        if last is not None:
+            # A process that died between the last event and the record had finished.
+            ended = last if last.state.final else record.lost(last, time.time())
             files.write(paths.record, record.to_json(ended))
             found.append(ended)
     return found

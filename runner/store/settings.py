@@ -5,7 +5,7 @@ A site's policy, which no setting goes over, stands in a file of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner.core import (
+    LIMITS,
+    MIB,
+    Limit,
     Limits,
     Place,
     Problem,
@@ -22,6 +25,7 @@ from runner.core import (
     quantities,
 )
 from runner.core.errors import ConfigError
+from runner.core.quantities import SIZE, SWITCH, TIME, Kind
 
 if TYPE_CHECKING:
     from runner.yamlfile import Fields, Grammar
@@ -82,11 +86,12 @@ def load(
     problems: list[Problem] = []
     for file in files:
         values |= _from_file(file, problems)
-    variables = {s.key: environ.get(s.variable) for s in _SETTINGS if s.variable}
-    names = {s.key: s.variable for s in _SETTINGS}
-    values |= _from_words(variables, names, problems)
-    options = {s.key: s.flag or "--" + s.key.replace("_", "-") for s in _SETTINGS}
-    values |= _from_words(flags, options, problems)
+    for setting in SETTINGS:
+        variable, key = setting.variable, setting.key
+        words = {variable: environ.get(variable), setting.option: flags.get(key)}
+        for name, word in words.items():
+            if text := (word or "").strip():
+                values[key] = _from_word(setting, name, text, problems)
     warnings = _only_warnings(problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
     return Settings(**{"home": Path(home), **values}), warnings
@@ -101,11 +106,13 @@ def policy(files: Sequence[Path]) -> tuple[Policy, list[Problem]]:
         fields = _fields(file, _POLICY_KEYS, problems)
         if fields is None:
             continue
-        for name, ceiling in _ceilings(fields.section("limits")):
-            known = ceilings.get(name)
-            if known is None or ceiling.most < known.most:
-                ceilings[name] = ceiling
-        profile = fields.read("profile", None, _profile, _ONE_OF_PROFILES, "strict")
+        limits = fields.section("limits")
+        for limit in LIMITS:
+            most = limits.limit(limit, None)
+            known = ceilings.get(limit.field)
+            if most is not None and (known is None or most < known.most):
+                ceilings[limit.field] = Ceiling(most, limits.place(limit.key))
+        profile = fields.read("profile", None, _PROFILE, "strict")
         if profile is Profile.STRICT:
             strict = strict or fields.place("profile")
         problems += fields.problems.in_file_order()
@@ -116,7 +123,7 @@ def fit(limits: Limits, policy: Policy) -> Limits:
     """Lower to the ceilings what stands at its default: nobody asked for that."""
     usual = Limits()
     changes: dict[str, Any] = {
-        name: type(getattr(usual, name))(ceiling.most)
+        name: ceiling.most
         for name, ceiling in policy.ceilings.items()
         if getattr(limits, name) == getattr(usual, name) > ceiling.most
     }
@@ -126,11 +133,11 @@ def fit(limits: Limits, policy: Policy) -> Limits:
 def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
     """Say what goes over a ceiling, naming ceiling and file; for NotAllowedError."""
     problems = []
-    for name, ceiling in policy.ceilings.items():
-        asked = getattr(limits, name)
-        if asked > ceiling.most:
-            have, most = _shown(name, asked), _shown(name, ceiling.most)
-            key = f"resources.limits.{_KEYS[name]}"
+    for limit in LIMITS:
+        ceiling, asked = policy.ceilings.get(limit.field), limit.of(limits)
+        if ceiling and asked > ceiling.most:
+            have, most = _shown(limit, asked), _shown(limit, ceiling.most)
+            key = f"resources.limits.{limit.key}"
             text = f"{key} is {have}, and at most {most} is allowed by {ceiling.place}"
             problems.append(Problem(text))
     if policy.strict and profile is not Profile.STRICT:
@@ -140,72 +147,64 @@ def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
     return problems
 
 
-class _Setting(Struct, frozen=True):
+class Setting(Struct, frozen=True):
+    """One setting: its key in a file and in Settings, and how else it is given."""
+
     key: str
-    convert: Callable[[str], object | None]
-    expected: str
+    help: str
+    kind: Kind[Any]
     example: str
-    variable: str = ""
-    flag: str = ""
+    option: str = ""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"RAI_{self.key.upper()}"
+
+    @property
+    def meaning(self) -> str:
+        """What it says, and with what values: for `--help` and the documents."""
+        return f"{self.help}: {self.kind.words}"
 
 
-def _one_of(words: Iterable[str]) -> Callable[[str], str | None]:
-    return lambda text: text if text in words else None
-
-
-def _profile(text: str) -> Profile | None:
-    return next((profile for profile in Profile if profile == text), None)
+def _one_of(words: Sequence[str]) -> Kind[str]:
+    *most, last = words
+    known = {str(word): word for word in words}
+    return Kind(f"{', '.join(most)} or {last}", known.get)
 
 
 def _path(text: str) -> Path:
     return Path(text).expanduser()
 
 
-def _choice(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}"
+_FOLDER = Kind("a folder", _path)
+_WAIT = Kind("a time such as 10m", quantities.duration_s)
+_PROGRESS = _one_of(PROGRESS)
+_PROFILE = _one_of(tuple(Profile))
 
-
-_ONE_OF_PROFILES = _choice(Profile)
-_FOLDER = "a folder"
-_SETTINGS = (
-    _Setting("engine", _one_of(ENGINES), _choice(ENGINES), "docker", "RAI_ENGINE"),
-    _Setting("profile", _profile, _ONE_OF_PROFILES, "strict", "RAI_PROFILE"),
-    _Setting("progress", _one_of(PROGRESS), _choice(PROGRESS), "plain", "RAI_PROGRESS"),
-    _Setting("home", _path, _FOLDER, "~/rai", "RAI_HOME"),
-    _Setting("data_dir", _path, _FOLDER, "~/data", "RAI_DATA_DIR"),
-    _Setting("download", quantities.boolean, "true or false", "false", "RAI_DOWNLOAD"),
-    _Setting(
-        "gpu_wait",
-        quantities.duration_s,
-        "a time span",
-        "10m",
-        "RAI_GPU_WAIT",
-        "--wait",
-    ),
+SETTINGS = (
+    Setting("engine", "where commands run", _one_of(ENGINES), "docker", "--engine"),
+    Setting("profile", "how commands are confined", _PROFILE, "strict", "--profile"),
+    Setting("progress", "how progress is shown", _PROGRESS, "plain", "--progress"),
+    Setting("home", "where runs and downloaded data are kept", _FOLDER, "~/rai"),
+    Setting("data_dir", "where data files are looked for first", _FOLDER, "~/data"),
+    Setting("download", "whether data files may be downloaded", SWITCH, "false"),
+    Setting("gpu_wait", "how long to wait for GPUs in use", _WAIT, "10m", "--wait"),
 )
 
-_KEYS = {
-    "time_s": "time",
-    "memory_bytes": "memory",
-    "pids": "pids",
-    "output_bytes": "output",
-    "disk_bytes": "disk",
-    "shm_bytes": "shm",
-    "network": "network",
+_POLICY_KEYS = {
+    "": ("limits", "profile"),
+    "limits": tuple(limit.key for limit in LIMITS),
 }
-"""The fields of Limits that a policy caps, with their keys in YAML."""
-
-_POLICY_KEYS = {"": ("limits", "profile"), "limits": tuple(_KEYS.values())}
 
 
 def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
-    fields = _fields(file, {"": tuple(s.key for s in _SETTINGS)}, problems)
+    fields = _fields(file, {"": tuple(s.key for s in SETTINGS)}, problems)
     if fields is None:
         return {}
     values: dict[str, Any] = {}
-    for s in _SETTINGS:
-        value = fields.read(s.key, None, s.convert, s.expected, s.example)
+    for s in SETTINGS:
+        value = fields.read(s.key, None, s.kind, s.example)
         if isinstance(value, Path):
             # Relative to the file, wherever rai is called.
             value = file.parent.absolute() / value
@@ -215,20 +214,14 @@ def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
     return values
 
 
-def _from_words(
-    words: Mapping[str, str | None], names: Mapping[str, str], problems: list[Problem]
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for s in _SETTINGS:
-        text = (words.get(s.key) or "").strip()
-        if not text:
-            continue
-        value = s.convert(text)
-        if value is None:
-            message = f'{names[s.key]} is "{text}"'
-            problems.append(Problem(message, hint=f"expected {s.expected}"))
-        values[s.key] = value.absolute() if isinstance(value, Path) else value
-    return values
+def _from_word(
+    setting: Setting, name: str, text: str, problems: list[Problem]
+) -> object | None:
+    value = setting.kind.parse(text)
+    if value is None:
+        message = f'{name} is "{text}"'
+        problems.append(Problem(message, hint=f"expected {setting.kind.words}"))
+    return value.absolute() if isinstance(value, Path) else value
 
 
 def _fields(file: Path, grammar: Grammar, problems: list[Problem]) -> Fields | None:
@@ -241,12 +234,7 @@ def _fields(file: Path, grammar: Grammar, problems: list[Problem]) -> Fields | N
         problems.append(Problem(f"{file} cannot be read: {error.strerror}"))
         return None
     # The YAML parser takes longer to import than most commands take to run.
-    from runner.yamlfile import (
-        Fields,
-        Problems,
-        compose,
-        decode,
-    )
+    from runner.yamlfile import Fields, Problems, compose, decode
 
     found = Problems()
     text = decode(raw, str(file), found)
@@ -257,32 +245,16 @@ def _fields(file: Path, grammar: Grammar, problems: list[Problem]) -> Fields | N
     return fields
 
 
-def _ceilings(limits: Fields) -> list[tuple[str, Ceiling]]:
-    asked: dict[str, float | None] = {
-        "time_s": limits.duration_s("time", None, "1h"),
-        "memory_bytes": limits.size_bytes("memory", None),
-        "pids": limits.whole("pids", None, "512"),
-        "output_bytes": limits.size_bytes("output", None, "256MiB"),
-        "disk_bytes": limits.size_bytes("disk", None, "2GiB"),
-        "shm_bytes": limits.size_bytes("shm", None, "64MiB"),
-        "network": limits.boolean("network", None),
-    }
-    return [
-        (name, Ceiling(most, limits.place(_KEYS[name])))
-        for name, most in asked.items()
-        if most is not None
-    ]
-
-
 def _only_warnings(problems: list[Problem]) -> list[Problem]:
     if any(problem.severity is Severity.ERROR for problem in problems):
         raise ConfigError(*problems)
     return problems
 
 
-def _shown(name: str, value: float) -> str:
-    if name == "network":
-        return "on" if value else "off"
-    if name.endswith("_bytes"):
-        return f"{value / (1 << 20):,.10g} MiB"
-    return f"{value:,.10g}" + (" s" if name.endswith("_s") else "")
+def _shown(limit: Limit, value: float) -> str:
+    """Write a value so that it compares with another: all in one unit."""
+    if limit.kind.unit == TIME.unit:
+        return f"{value:,.10g} s"
+    if limit.kind.unit == SIZE.unit:
+        return f"{value / MIB:,.10g} MiB"
+    return limit.kind.write(value)

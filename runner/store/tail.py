@@ -1,4 +1,4 @@
-"""What is new in a run's folder since the last look."""
+"""Read what was added to a run's folder since the last read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ CHUNK_BYTES = 1 << 20
 
 
 class Tail:
-    """Reads a run's events from where it stopped; only whole lines count."""
+    """A reader of a run's events that continues where it stopped, at whole lines."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
         self._read = 0
 
     def lines(self) -> Iterator[bytes]:
-        """Give the new lines of events.jsonl."""
+        """Yield the new lines of events.jsonl."""
         if not self._paths.events.exists():
             return
         with self._paths.events.open("rb") as file:
@@ -30,7 +30,7 @@ class Tail:
                 yield line
 
     def output(self) -> Iterator[tuple[Stream, bytes]]:
-        """Give the new output, in the order in which it came."""
+        """Yield the new output, in the order in which it was written."""
         for line in self.lines():
             _, event = events.from_line(line)
             if isinstance(event, events.Output):

@@ -1,7 +1,7 @@
-"""What a person sees of a run while it happens.
+"""Show the events of a run while it happens.
 
 Program output goes to stdout and stderr as it comes; rai's own lines go to stderr.
-What moves and has colours is loaded only for a terminal.
+Progress bars and colours are imported only for a terminal.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from runner.terminal.streams import discard
 if TYPE_CHECKING:
     from runner.terminal.live import Live
 
-QUIET_FOR_A_LINE_S = 60
-"""In plain mode a silent command gets one line this often."""
+SILENCE_S = 60
+"""In plain mode a silent command is reported this often."""
 
 
 class Mode(StrEnum):
@@ -38,17 +38,17 @@ class Mode(StrEnum):
 class Console:
     """Shows the events of one run on a terminal or in a log."""
 
-    def __init__(self, mode: Mode = Mode.AUTO, *, aside: bool = False) -> None:
-        """Show in a mode; ``aside`` sends the program's stdout to stderr as well."""
+    def __init__(self, mode: Mode = Mode.AUTO, *, to_stderr: bool = False) -> None:
+        """Show in a mode; ``to_stderr`` sends the program's stdout to stderr too."""
         if mode is Mode.AUTO:
             mode = Mode.TTY if sys.stderr.isatty() else Mode.PLAIN
         self.mode = mode
         self._live = _live() if mode is Mode.TTY else None
-        out = sys.stderr if aside else sys.stdout
+        out = sys.stderr if to_stderr else sys.stdout
         self._own = Sink(sys.stderr)
         self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: Sink(sys.stderr)}
         self._run, self._began_s = "", time.monotonic()
-        self._running, self._line_at_s = "", QUIET_FOR_A_LINE_S
+        self._running, self._line_at_s = "", SILENCE_S
         self._at_line_start = True
         self._shared = _same_place(out, sys.stderr)
 
@@ -57,7 +57,9 @@ class Console:
         if isinstance(event, ev.Output):
             self.close()
             if why := self._sinks[event.stream].write(event.data):
-                text = f"{event.stream} cannot be written to: {why}; `rai logs` has it"
+                text = (
+                    f"cannot write to {event.stream}: {why}; `rai logs` has the output"
+                )
                 self.line(f"Warning: {text}", "yellow")
             if event.stream is Stream.STDERR or self._shared:
                 self._at_line_start = event.data.endswith(b"\n")
@@ -72,7 +74,7 @@ class Console:
             for text, colour in self._lines(event):
                 self.line(text, colour)
         if isinstance(event, ev.CommandStarted):
-            self._running, self._line_at_s = event.text, QUIET_FOR_A_LINE_S
+            self._running, self._line_at_s = event.text, SILENCE_S
 
     def _lines(self, event: ev.Event) -> messages.Lines:
         if isinstance(event, ev.Created):
@@ -84,21 +86,21 @@ class Console:
         return messages.lines(event, self._running)
 
     def line(self, text: str, colour: str = "") -> None:
-        """Say one of rai's own lines, beginning with its bullet."""
+        """Print one of rai's own lines, with its bullet."""
         if self.mode is Mode.QUIET and colour != "red":
             return
         self.close()
-        said = printable(f"✱ {text}")
+        shown = printable(f"✱ {text}")
         if not self._at_line_start:
-            said = "\n" + said
+            shown = "\n" + shown
             self._at_line_start = True
         if self._live:
-            self._live.line(said, colour)
+            self._live.line(shown, colour)
         else:
-            self._own.write(f"{said}\n".encode())
+            self._own.write(f"{shown}\n".encode())
 
     def close(self) -> None:
-        """Take away what moves."""
+        """Remove the progress bar or clock."""
         if self._live:
             self._live.close()
 
@@ -113,12 +115,12 @@ class Console:
         if self._live and self._at_line_start:
             self._live.clock(f"{elapsed}  {self._running[:60]}")
         elif self.mode is Mode.PLAIN and event.elapsed_s >= self._line_at_s:
-            self._line_at_s += QUIET_FOR_A_LINE_S
+            self._line_at_s += SILENCE_S
             self.line(f"Still running after {elapsed}: {self._running}")
 
 
 class Sink:
-    """A sink for a program's bytes: raw to files and pipes, filtered to a terminal."""
+    """A sink for a program's bytes: raw for files and pipes, filtered for terminals."""
 
     def __init__(self, stream: TextIO) -> None:
         self._raw = getattr(stream, "buffer", None)
@@ -126,7 +128,7 @@ class Sink:
         self._filter = TerminalFilter() if stream.isatty() else None
 
     def write(self, data: bytes) -> str | None:
-        """Write a piece; give why that cannot be, "" where the reader just left."""
+        """Write a piece; if that fails return why, "" for a reader that left."""
         shown = self._filter.feed(data) if self._filter else data
         try:
             if self._raw is None:
@@ -135,14 +137,14 @@ class Sink:
                 self._raw.write(shown)
             self._stream.flush()
         except OSError as error:
-            # The reader left, or the disk is full: the run is still worth its record.
+            # The reader left, or the disk is full: the run goes on for its record.
             discard(self._stream)
             return "" if isinstance(error, BrokenPipeError) else str(error.strerror)
         return None
 
 
 def _same_place(one: TextIO, other: TextIO) -> bool:
-    """Tell whether two streams end in the same terminal, file or pipe."""
+    """Return whether two streams lead to the same terminal, file or pipe."""
     try:
         return os.path.sameopenfile(one.fileno(), other.fileno())
     except (OSError, ValueError):

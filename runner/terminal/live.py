@@ -1,4 +1,4 @@
-"""What moves on a terminal: bars, a clock while a command is silent, colours."""
+"""Draw progress bars, a clock for silent commands, and colours on a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from runner.terminal.streams import BestEffort
 
 
 class Live:
-    """Owns the last line of the terminal while something is under way."""
+    """The last line of the terminal during a step: a progress bar or a clock."""
 
     def __init__(self) -> None:
         self._console = Console(
@@ -47,7 +47,7 @@ class Live:
         self._console.print(Text.from_ansi(text), style="dim", end="")
 
     def bar(self, event: ev.Progress) -> None:
-        """Show how far a step has come."""
+        """Show the progress of a step."""
         if self._task is None or self._task[0] != event.task or self._progress is None:
             self.close()
             self._progress = _progress(self._console)
@@ -65,7 +65,7 @@ class Live:
         self._status.update(escape(text))
 
     def close(self) -> None:
-        """Take away what moves."""
+        """Remove the progress bar or clock."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = self._task = None

@@ -1,18 +1,14 @@
-"""rai's own lines: the original's words, for the steps that really happen here."""
+"""rai's own lines about a run, in the original's words where they are true."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from runner import report
-from runner.core import (
-    GpuState,
-    GpuUse,
-    ImageAction,
-    Reason,
-)
+from runner.core import GpuState, GpuUse, ImageAction, Reason
 from runner.core import events as ev
 from runner.images import KEY_REPOSITORY
+from runner.store.paths import RunPaths
 
 CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
 
@@ -21,15 +17,16 @@ Lines = list[tuple[str, str]]
 
 
 def lines(event: ev.Event, running: str = "") -> Lines:
-    """Give the lines that an event is told in; ``running`` is the latest command."""
+    """Return the lines for an event; ``running`` is the latest command."""
     match event:
         case ev.EngineChosen():
             return [_engine(event)]
         case ev.Warned(text):
             return [(f"Warning: {text}", "yellow")]
         case ev.DataMissing(name, directory, why):
-            hint = "set RAI_DATA_DIR to a folder that has it"
-            return [(f"Warning: no {directory}/{name}: {why}; {hint}", "yellow")]
+            hint = "set RAI_DATA_DIR to a folder that contains it"
+            text = f"Warning: {directory}/{name} is missing: {why}; {hint}"
+            return [(text, "yellow")]
         case ev.Packing():
             preparing = "Preparing your project directory for upload."
             uploading = "Uploading your project directory. This may take a few minutes."
@@ -46,8 +43,7 @@ def lines(event: ev.Event, running: str = "") -> Lines:
         case ev.ImageReady(image):
             using = (f"Using {image.reference} as container image.", "yellow")
             if image.action is ImageAction.BUILD:
-                built = f"Server has build your {image.reference} docker image."
-                return [(built, "yellow"), using]
+                return [(f"Built image {image.reference}.", "yellow"), using]
             if image.reference.startswith(f"{KEY_REPOSITORY}:"):
                 return [(CACHED, "yellow"), using]
             return [using]
@@ -61,20 +57,20 @@ def lines(event: ev.Event, running: str = "") -> Lines:
 
 
 def _gpus(use: GpuUse) -> Lines:
-    """Tell each GPU, and whoever else computes on it."""
-    said = []
+    """Return a line for each GPU, and a warning of others that use it."""
+    shown: Lines = []
     before = {state.uuid: state for state in use.before}
     for gpu in use.gpus:
         state = before.get(gpu.uuid, GpuState(gpu.uuid))
         about = ", ".join(filter(None, (gpu.uuid, *report.condition(state))))
         driver = f", driver {use.driver}" if use.driver else ""
         text = f"Using {gpu.name} ({about}){driver}, by {use.way.words}."
-        said.append((text, "cyan"))
+        shown.append((text, "cyan"))
         if state.processes:
             others = report.processes(state.processes)
-            text = f"Warning: others compute on it, so times may suffer: {others}"
-            said.append((text, "yellow"))
-    return said
+            text = f"Warning: others use this GPU, so times may be longer: {others}"
+            shown.append((text, "yellow"))
+    return shown
 
 
 def _engine(event: ev.EngineChosen) -> tuple[str, str]:
@@ -83,7 +79,7 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     enforced = f" Not enforced here: {missing}." if missing else ""
     why = f". Why: {event.why}." if event.why else "."
     if not engine.confines:
-        alone = "the commands run on this machine as you, with nothing around them"
+        alone = "the commands run on this machine as you, without isolation"
         return (
             f"Using the {engine.name} engine, NO SANDBOX: {alone}{why}{enforced}",
             "red",
@@ -103,15 +99,10 @@ def _command_lines(event: ev.Event, running: str) -> Lines:
         case ev.CommandFinished() if event.exit_code or event.reason:
             return [(_failed(event, running), "red")]
         case ev.Collected(path):
-            url = Path(path).as_uri()
-            text = f"The build folder has been uploaded to {url}. "
-            return [
-                (
-                    text
-                    + "The data will be present for only a short duration of time.",
-                    "green",
-                )
-            ]
+            kept = Path(path)
+            where = f"The build folder has been uploaded to {kept.as_uri()}."
+            unpack = f"It stays there; unpack it: rai pull {RunPaths(kept.parent).id}"
+            return [(f"{where} {unpack}", "green")]
         case _:
             return []
 
@@ -130,16 +121,17 @@ def _failed(event: ev.CommandFinished, running: str) -> str:
 
 
 def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) -> Lines:
-    """Give the last lines of a run; ``whole`` where nothing was shown before.
+    """Return the last lines of a run; ``whole`` if nothing was shown before.
 
-    What follows a message's first line is a failed build's last lines.
+    The lines after a message's first are the end of a failed build's output.
     """
     verdict = finished.verdict
     message = verdict.message if whole else verdict.message.partition("\n")[0]
+    again = f"See it again: rai show {run_id}"
     if verdict.reason is Reason.DONE:
         text = f"Run {run_id} done in {report.seconds(took_s)}."
-        return [(f"{text} See it again: rai show {run_id}", "green")]
+        return [(f"{text} {again}", "green")]
     if verdict.reason is Reason.CANCELLED:
-        return [(f"Run {run_id} cancelled: {message}. rai show {run_id}", "red")]
+        return [(f"Run {run_id} cancelled: {message}. {again}", "red")]
     text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
     return [(text, "red"), (verdict.advice, "yellow")]

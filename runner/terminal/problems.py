@@ -1,4 +1,4 @@
-"""Findings, printed on stderr."""
+"""Print problems on stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runner.core.screen import printable
 
 
 def problems(found: Iterable[Problem]) -> None:
-    """Print findings on stderr; on a terminal errors in red, warnings in yellow."""
+    """Print problems on stderr; on a terminal errors in red, warnings in yellow."""
     coloured = sys.stderr.isatty()
     for problem in found:
         if coloured:

@@ -1,4 +1,4 @@
-"""Streams that may lose their terminal, file or pipe while rai writes to them."""
+"""Write to streams whose terminal, file or pipe may go away."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TextIO
 
 
 def discard(stream: TextIO) -> None:
-    """Send all that is written to a stream from now on to /dev/null."""
+    """Redirect a stream to /dev/null."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
 class BestEffort(io.TextIOBase):
-    """A stream that takes text, and drops it once it cannot be written.
+    """A text stream that drops text once it cannot be written.
 
-    A run goes on, or ends as it was asked to, after its terminal was closed.
+    So a run goes on, or ends cleanly, after its terminal was closed.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,7 +37,7 @@ class BestEffort(io.TextIOBase):
             return len(text)
 
     def flush(self) -> None:
-        """Write what is held back, or drop it."""
+        """Write what is buffered, or drop it."""
         try:
             self._stream.flush()
         except OSError:

@@ -1,4 +1,4 @@
-"""Reports, listings and findings, printed at once."""
+"""Print the blocks of reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _table(console: Console, block: report.Table) -> None:
 
 
 def _plain(console: Console, block: report.Table) -> None:
-    """Print for files and pipes, where nothing is shortened."""
+    """Print a table for files and pipes, where names are not shortened."""
     widths = [
         max(map(len, column)) for column in zip(block.heads, *block.rows, strict=True)
     ]

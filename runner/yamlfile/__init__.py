@@ -11,12 +11,7 @@ if problems.fatal: ...                               # problems.in_file_order()
 from runner.yamlfile.composer import compose
 from runner.yamlfile.encoding import decode
 from runner.yamlfile.fields import Fields, Grammar, resembling
-from runner.yamlfile.nodes import (
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-)
+from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence
 from runner.yamlfile.problems import Problems
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""Text to tree: the only module that uses PyYAML.
+"""Parse YAML text to a tree; the only module that uses PyYAML.
 
-Nothing is constructed from the text: scalars stay text, tags are not followed. The tree
-is built from the parser's events, since ``yaml.compose`` crashes the process on deep
-nesting, refuses an anchor that is used again, and hides where aliases and `!` stand.
+Scalars stay text and tags construct nothing. The tree is built from the parser's
+events, since ``yaml.compose`` crashes the process on deep nesting, refuses an anchor
+that is defined again, and hides the places of aliases and tags.
 """
 
 from __future__ import annotations
@@ -15,13 +15,8 @@ import yaml
 from yaml.reader import Reader
 
 from runner.core import Place
-from runner.yamlfile.complaints import MERGE, plainly
-from runner.yamlfile.nodes import (
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-)
+from runner.yamlfile.explanations import MERGE, explain
+from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence
 from runner.yamlfile.problems import Problems
 
 MOST_BYTES = 256 * 1024
@@ -29,16 +24,16 @@ _MOST_NODES = 20_000
 _MOST_DEPTH = 20
 
 _BYTE_ORDER = "\ufeff"
-"""Printable to PyYAML, and to libyaml only where a text begins."""
+"""PyYAML accepts it anywhere, libyaml only at the beginning of a text."""
 
 _MERGE_MARK = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
 _SWALLOWED = re.compile(r"[\r\n][ \t]*(- )")
 LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml where PyYAML was built with it, else the slower parser in Python."""
+"""libyaml's loader if PyYAML was built with it, otherwise the slower one in Python."""
 
 
 class _RefusedError(Exception):
-    """The text is YAML of a kind that is refused here."""
+    """The text is YAML that rai does not accept."""
 
     def __init__(self, message: str, place: Place, hint: str = "") -> None:
         super().__init__(message)
@@ -48,21 +43,22 @@ class _RefusedError(Exception):
 def compose(
     text: str, file: str, problems: Problems, loader: type[Any] = LOADER
 ) -> Node | None:
-    """Return the tree of a document; None where it is empty or cannot be read.
+    """Return the tree of a document; None if it is empty or cannot be parsed.
 
-    Errors and warnings go to ``problems``; after an error a tree may be partial.
+    Errors and warnings are added to ``problems``; after an error the tree may be
+    incomplete.
     """
     text = text.removeprefix(_BYTE_ORDER)
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         problems.error(
             f"the file is larger than {MOST_BYTES >> 10} KiB",
             Place(file, 1, 1),
-            "it is not meant to hold data",
+            "keep data in other files",
         )
         return None
     if odd := Reader.NON_PRINTABLE.search(text) or re.search(_BYTE_ORDER, text):
         problems.error(
-            f"the character U+{ord(odd[0]):04X} cannot stand in YAML",
+            f"the character U+{ord(odd[0]):04X} is not allowed in YAML",
             place_of(text, odd.start(), file),
             "remove it, and save the file as plain UTF-8 text",
         )
@@ -72,7 +68,7 @@ def compose(
     except _RefusedError as error:
         problems.error(str(error), error.place, error.hint)
     except yaml.MarkedYAMLError as error:
-        _complain(error, text, file, problems)
+        _add_syntax_error(error, text, file, problems)
     return None
 
 
@@ -83,7 +79,7 @@ def place_of(text: str, index: int, file: str) -> Place:
     return Place(file, line + 1, len(before) - before.rfind("\n"))
 
 
-def _complain(
+def _add_syntax_error(
     error: yaml.MarkedYAMLError, text: str, file: str, problems: Problems
 ) -> None:
     if merge := _MERGE_MARK.search(text):
@@ -93,10 +89,10 @@ def _complain(
     line, column = (mark.line, mark.column) if mark else (0, 0)
     lines = text.splitlines()
     there = lines[line] if line < len(lines) else ""
-    complaint = plainly(error.problem or "", error.context or "", there, column)
-    if complaint.at_context and error.context_mark:
+    found = explain(error.problem or "", error.context or "", there, column)
+    if found.at_context and error.context_mark:
         line, column = error.context_mark.line, error.context_mark.column
-    problems.error(complaint.message, Place(file, line + 1, column + 1), complaint.hint)
+    problems.error(found.message, Place(file, line + 1, column + 1), found.hint)
 
 
 class _Composer:
@@ -127,7 +123,7 @@ class _Composer:
             return node
         if not (isinstance(node, Scalar) and node.null):
             raise _RefusedError(
-                f"a second document begins before this: it is number {documents}",
+                f"document number {documents} begins here, and only one is allowed",
                 node.place,
                 "keep one, and remove the `---` line",
             )
@@ -139,7 +135,7 @@ class _Composer:
         self._count(1, place)
         if depth > _MOST_DEPTH:
             raise _RefusedError(
-                f"this is nested more than {_MOST_DEPTH} levels deep", place
+                f"values are nested more than {_MOST_DEPTH} levels deep", place
             )
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), place)
@@ -163,9 +159,9 @@ class _Composer:
         source = self._text[slice(*span)]
         if plain and (swallowed := _SWALLOWED.search(source)):
             self._problems.warn(
-                f"this line goes on with the text that begins on line {place.line}",
+                f"this line continues the text that begins on line {place.line}",
                 place_of(self._text, span[0] + swallowed.start(1), self._file),
-                "for an item of its own, put its `- ` in the column of the others",
+                "to make it an item, put its `- ` in the same column as the others",
             )
         return Scalar(place, event.value, plain, span)
 
@@ -173,9 +169,9 @@ class _Composer:
         tag = event.tag
         if tag and not tag.startswith("tag:yaml.org,"):
             self._problems.warn(
-                f"`{tag}` is read as a tag of YAML, and left out",
+                f"`{tag}` is a YAML tag and is ignored",
                 place,
-                "put the whole value in quotes if it belongs to it",
+                "if it is part of the value, put the whole value in quotes",
             )
 
     def _items(self, end: type[Any], depth: int) -> Iterator[Node]:
@@ -193,15 +189,15 @@ class _Composer:
                 self._problems.error(
                     "a key is not plain text",
                     key.place,
-                    "put the value in quotes where it begins with `{` or `[`",
+                    "if it begins with `{` or `[`, put it in quotes",
                 )
             elif key.text == "<<" and key.plain:
                 merged += value.items if isinstance(value, Sequence) else (value,)
             elif first := entries.get(key.text):
                 self._problems.error(
-                    f"the key `{key.text}` is here a second time",
+                    f"duplicate key `{key.text}`",
                     key.place,
-                    f"the first is on line {first[0].place.line}: keep one",
+                    f"the first one is on line {first[0].place.line}; keep one of them",
                 )
             else:
                 entries[key.text] = (key, value)
@@ -213,9 +209,9 @@ class _Composer:
     def _alias(self, name: str, place: Place) -> Node:
         if name not in self._anchors:
             raise _RefusedError(
-                f"`*{name}` names nothing that stands before it",
+                f"`*{name}` is an alias, and no anchor `&{name}` is defined above",
                 place,
-                "put the value in quotes if it is not meant as an alias",
+                "if no alias is meant, put the value in quotes",
             )
         node, size = self._anchors[name]
         self._count(size, place)
@@ -225,7 +221,7 @@ class _Composer:
         self._nodes += nodes
         if self._nodes > _MOST_NODES:
             raise _RefusedError(
-                f"the file comes to more than {_MOST_NODES} values", place
+                f"the file has more than {_MOST_NODES} values, aliases included", place
             )
 
     def _place(self, event: Any) -> Place:  # noqa: ANN401 (yaml.Event)

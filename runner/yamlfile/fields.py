@@ -1,27 +1,22 @@
-"""Typed reading of a mapping: every value by key, every problem collected.
+"""Read typed values from a mapping and collect every problem.
 
-A grammar says which keys a mapping has. It maps the dotted path of a mapping to its
-keys; the items of a list are at ``path[]``.
+A grammar maps the dotted path of a mapping to the keys that it may have; the items of
+a list are at ``path[]``.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from collections.abc import Mapping as Table
 from typing import TypeVar
 
 from msgspec import Struct
 
-from runner.core import Place, quantities
-from runner.yamlfile.nodes import (
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-    kind,
-)
+from runner.core import Limit, Place
+from runner.core.quantities import COUNT, SWITCH, TEXT, TIME, Kind
+from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence, kind
 from runner.yamlfile.problems import Problems
 
 Grammar = Table[str, Collection[str]]
@@ -30,7 +25,7 @@ _Value = TypeVar("_Value")
 
 
 class Fields(Struct, frozen=True):
-    """One mapping, seen through its grammar."""
+    """One mapping, read by its grammar."""
 
     node: Mapping
     grammar: Grammar
@@ -47,7 +42,7 @@ class Fields(Struct, frozen=True):
         example: str = "",
         if_empty: str = "",
     ) -> Fields | None:
-        """Read a node as a mapping; None, after a problem, where it is not one."""
+        """Read a node as a mapping; None, and a problem, if it is not one."""
         if node is None:
             return None
         if isinstance(node, Scalar) and node.null:
@@ -67,7 +62,7 @@ class Fields(Struct, frozen=True):
         return fields
 
     def has(self, key: str) -> bool:
-        """Whether the key is there, with or without a value."""
+        """Whether the mapping has the key, with or without a value."""
         return self.node.get(key) is not None
 
     def place(self, key: str | None = None) -> Place:
@@ -80,19 +75,19 @@ class Fields(Struct, frozen=True):
         return f"{self.path}.{key}" if self.path else key
 
     def child(self, key: str, example: str = "", if_empty: str = "") -> Fields | None:
-        """Read a mapping; ``if_empty`` says what follows where it has no value."""
+        """Read a mapping; ``if_empty`` is the hint if the key has no value."""
         node, path = self.node.get(key), self.name(key)
         return Fields.of(node, self.grammar, self.problems, path, example, if_empty)
 
     def section(self, key: str, example: str = "") -> Fields:
-        """Read a mapping; an absent one is empty."""
+        """Read a mapping; return an empty one if it is absent."""
         empty = Mapping(self.place(key), ())
         return self.child(key, example) or Fields(
             empty, self.grammar, self.problems, self.name(key)
         )
 
     def items(self, key: str, example: str) -> Iterator[tuple[str, Node]]:
-        """Read a list: the path of each item, and the item."""
+        """Read a list; yield the path of each item, and the item."""
         node = self.node.get(key)
         if isinstance(node, Sequence):
             for number, item in enumerate(node.items, 1):
@@ -110,67 +105,44 @@ class Fields(Struct, frozen=True):
         self, key: str, default: _Default, example: str = "some text"
     ) -> str | _Default:
         """Read text, without surrounding white space."""
-        return self.read(key, default, _as_it_is, "text", example)
+        return self.read(key, default, TEXT, example)
 
     def whole(
         self, key: str, default: _Default, example: str = "2", at_least: int = 1
     ) -> int | _Default:
         """Read a whole number."""
-
-        def convert(text: str) -> int | None:
-            number = quantities.whole(text)
-            return number if number is not None and number >= at_least else None
-
-        expected = "a whole number" + (f" from {at_least}" if at_least > 0 else "")
-        return self.read(key, default, convert, expected, example)
+        return self.read(key, default, COUNT.at_least(at_least), example)
 
     def boolean(self, key: str, default: _Default) -> bool | _Default:
         """Read true or false."""
-        return self.read(key, default, quantities.boolean, "true or false", "true")
+        return self.read(key, default, SWITCH, "true")
 
     def duration_s(
         self, key: str, default: _Default, example: str = "10m"
     ) -> float | _Default:
         """Read a time above zero, in seconds."""
+        return self.read(key, default, TIME, example)
 
-        def convert(text: str) -> float | None:
-            return quantities.duration_s(text) or None
-
-        return self.read(key, default, convert, "a time", example)
-
-    def size_bytes(
-        self, key: str, default: _Default, example: str = "8GiB", at_least: int = 1
-    ) -> int | _Default:
-        """Read a size in bytes."""
-
-        def convert(text: str) -> int | None:
-            size = quantities.size_bytes(text)
-            return size if size is not None and size >= at_least else None
-
-        least = f" of at least {at_least} bytes" if at_least > 1 else ""
-        return self.read(key, default, convert, f"a size{least}", example)
+    def limit(self, limit: Limit, default: _Default) -> float | _Default:
+        """Read a limit by its row."""
+        return self.read(limit.key, default, limit.kind, limit.written())
 
     def read(
-        self,
-        key: str,
-        default: _Default,
-        convert: Callable[[str], _Value | None],
-        expected: str,
-        example: str,
+        self, key: str, default: _Default, wanted: Kind[_Value], example: str
     ) -> _Value | _Default:
-        """Read a value through ``convert``, which returns None for a wrong one."""
+        """Read a value of a kind; an invalid one is a problem and gives the default."""
         node = self.node.get(key)
         if node is None:
             return default
         if not isinstance(node, Scalar):
-            self._wrong(key, node, expected, example)
+            self._wrong(key, node, wanted.words, example)
             return default
         if not node.text.strip() or node.null:
             self.problems.warn(f"{self.name(key)} is empty", node.place)
             return default
-        value = convert(node.text.strip())
+        value = wanted.parse(node.text.strip())
         if value is None:
-            self._wrong(key, node, expected, example)
+            self._wrong(key, node, wanted.words, example)
             return default
         return value
 
@@ -194,7 +166,7 @@ class Fields(Struct, frozen=True):
 
 
 def resembling(word: str, known: Collection[str]) -> str | None:
-    """Return the known word that was probably meant."""
+    """Return the known word that is most like ``word``, if any is."""
     lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("-", "_"), lower, n=1)
     return lower[close[0]] if close else None
@@ -212,7 +184,7 @@ def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node
     problems.warn(
         f"{path or 'the file'} is {kind(node)}",
         node.place,
-        "it is read as if each `:` had a space after it: add it",
+        "add a space after each `:`; it is read as if it were there",
     )
     entries = ((Scalar(node.place, k), Scalar(node.place, v)) for k, v in pairs)
     return Mapping(node.place, tuple(entries))
@@ -220,13 +192,13 @@ def _spaced(node: Node, grammar: Grammar, problems: Problems, path: str) -> Node
 
 def _remedy(word: str, known: Collection[str], grammar: Grammar, shape: str) -> str:
     if "\xa0" in word:
-        return "it begins with or contains a no-break space: retype the line"
+        return "it contains a no-break space; retype the line"
     homes = [path for path, keys in grammar.items() if word in keys and path != shape]
     if homes:
         return "it belongs " + " or ".join(map(_home, homes))
     if close := resembling(word, known):
         return f"did you mean `{close}`?"
-    return "it is ignored; known are " + ", ".join(f"`{name}`" for name in known)
+    return "it is ignored; valid keys are " + ", ".join(f"`{name}`" for name in known)
 
 
 def _home(path: str) -> str:
@@ -238,7 +210,3 @@ def _home(path: str) -> str:
 def _shape(path: str) -> str:
     """Return the grammar's path of a list's item."""
     return re.sub(r"\[\d+\]", "[]", path)
-
-
-def _as_it_is(text: str) -> str:
-    return text

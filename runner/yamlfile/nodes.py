@@ -1,4 +1,4 @@
-"""A YAML document as a tree whose every node knows its place."""
+"""The nodes of a YAML document, each with its place."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Scalar(Struct, frozen=True):
-    """A value as its text in the file.
+    """A value as text.
 
     ``plain`` is whether it was written without quotes; ``span`` is where it starts and
-    ends in the text, quotes included.
+    ends in the file, quotes included.
     """
 
     place: Place
@@ -48,7 +48,7 @@ class Mapping(Struct, frozen=True):
         return next((value for k, value in self.entries if k.text == key), None)
 
     def key(self, key: str) -> Scalar | None:
-        """Return the key itself, which knows its place."""
+        """Return the key itself, with its place."""
         return next((k for k, _ in self.entries if k.text == key), None)
 
     def __iter__(self) -> Iterator[str]:
@@ -59,7 +59,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def kind(node: Node) -> str:
-    """Return a node's kind as a sentence needs it."""
+    """Return a node's kind for use in a sentence."""
     if isinstance(node, Mapping):
         return "a mapping"
     if isinstance(node, Sequence):

@@ -1,4 +1,4 @@
-"""A collection of the problems found while a file is read."""
+"""Collect the problems of a file while it is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from runner.core import Place, Problem, Severity
 
 
 class Problems:
-    """The problems of one file so far, in the order in which they were found."""
+    """The problems of one file, in the order in which they were found."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
@@ -21,16 +21,16 @@ class Problems:
 
     @property
     def errors(self) -> int:
-        """How many of them are errors."""
+        """The number of errors."""
         return sum(p.severity is Severity.ERROR for p in self.found)
 
     @property
     def fatal(self) -> bool:
-        """Whether any of them is an error."""
+        """Whether there is an error."""
         return self.errors > 0
 
     def in_file_order(self) -> list[Problem]:
-        """Return them sorted by place; those without one come first."""
+        """Return the problems sorted by place; those without a place come first."""
         return sorted(self.found, key=_position)
 
 

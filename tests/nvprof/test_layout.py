@@ -10,13 +10,11 @@ from nvprof import layout, names, units
 from nvprof.stream import Section
 from nvprof.summary import Row, Total, at_level, rows
 
-from tests.conftest import shared_data
+from tests import outside
 from tests.nvprof.printed import nanoseconds
 
-FOLDER = shared_data() / "transcripts"
-real = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason=f"no transcripts in {FOLDER} (RAI_SHARED_DATA)"
-)
+FOLDER = outside.path("transcripts")
+real = pytest.mark.data
 
 ROW = re.compile(
     r"(?P<label> GPU activities:|      API calls:| {16}) "

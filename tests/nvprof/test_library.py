@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.kept import kept
+
+pytestmark = pytest.mark.programs
+
 TESTS = Path(__file__).resolve().parent
 NVPROF = TESTS.parents[1] / "image" / "nvprof"
 TOOLKIT = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
@@ -20,11 +24,21 @@ TIME = shutil.which("time", path="/usr/bin")
 
 
 @pytest.fixture(scope="session")
-def fake(tmp_path_factory):
+def fake(builds):
     """Give a program that uses CUDA, as its arguments say, and the library for it."""
     if shutil.which("g++") is None or not (TOOLKIT / "include" / "cupti.h").is_file():
         pytest.skip("compiler: no g++, or no CUPTI headers (CUDA_HOME)")
-    home = tmp_path_factory.mktemp("cuda")
+    sources = sorted((NVPROF / "injection").rglob("*.[ch]*"))
+    programs = [TESTS / "fake_cupti.cpp", TESTS / "fake_cuda_program.cpp"]
+    toolkit = [TOOLKIT / "include" / "cuda.h", TOOLKIT / "include" / "cupti_version.h"]
+    version = subprocess.run(["g++", "--version"], capture_output=True, check=True)
+    parts = [__file__.encode(), version.stdout, NVPROF / "Makefile"]
+    home = kept(builds, [*parts, *sources, *programs, *toolkit], compiled)
+    return home / "program", home / "build" / "libnvprof.so"
+
+
+def compiled(home):
+    """Compile a CUPTI of our own, the library for it, and a program that uses it."""
     (home / "lib").mkdir()
     (home / "include").symlink_to(TOOLKIT / "include")
     cupti, program = home / "lib" / "libcupti.so", home / "program"
@@ -37,7 +51,6 @@ def fake(tmp_path_factory):
         [*gxx, "-o", program, TESTS / "fake_cuda_program.cpp", cupti, *found],
     ):
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-    return program, home / "build" / "libnvprof.so"
 
 
 @pytest.fixture

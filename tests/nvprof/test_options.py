@@ -12,9 +12,9 @@ from nvprof import manual
 from nvprof.filter import KernelFilter
 from nvprof.options import FLAGS, LISTS, VALUES, OptionError, Options, parse
 
-from tests.conftest import shared_data
+from tests import outside
 
-BUILD_FILES = shared_data() / "rai_build"
+BUILD_FILES = outside.path("rai_build")
 
 
 def given_as(line, **more):
@@ -67,10 +67,7 @@ def test_real_build_files_lines_are_read():
     assert len(found.notes) == 1
 
 
-@pytest.mark.skipif(
-    not BUILD_FILES.is_dir(),
-    reason=f"no build files in {BUILD_FILES} (RAI_SHARED_DATA)",
-)
+@pytest.mark.data
 def test_every_line_of_real_build_files_is_read():
     lines = {
         line.partition("nvprof ")[2].partition(" # ")[0]

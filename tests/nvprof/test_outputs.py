@@ -9,11 +9,14 @@ import shlex
 import signal
 import socket
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.nvprof.whole import CUDA, PROGRAM, counts, shown
+
+pytestmark = pytest.mark.programs
 
 
 def test_an_output_is_written_and_read_again(nvprof, tmp_path):
@@ -191,6 +194,17 @@ def test_with_a_file_to_read_an_output_is_ignored_and_said_to_be(nvprof, tmp_pat
     assert not (tmp_path / "u").exists()
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Give a file that the whole program wrote."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "libnvprof.so").touch()
+    environ = {**os.environ, "NVPROF_LIBRARY": str(folder / "libnvprof.so")}
+    argv = [*PROGRAM, "-o", "t", *CUDA, "cuda"]
+    subprocess.run(argv, cwd=folder, env=environ, capture_output=True, check=True)
+    return (folder / "t").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -211,8 +225,8 @@ def test_with_a_file_to_read_an_output_is_ignored_and_said_to_be(nvprof, tmp_pat
 @pytest.mark.parametrize(
     "words", [[], ["--print-gpu-trace"], ["--export-trace", "t.json"]]
 )
-def test_a_damaged_file_is_an_error(nvprof, tmp_path, change, said, words):
-    nvprof("-o", "t", *CUDA, "cuda")
+def test_a_damaged_file_is_an_error(nvprof, recorded, tmp_path, change, said, words):
+    (tmp_path / "t").write_bytes(recorded)
     base = sqlite3.connect(tmp_path / "t")
     base.execute("DROP VIEW launch")
     base.execute(change)

@@ -14,6 +14,8 @@ from nvprof.program import NCU
 
 from tests.nvprof.whole import CUDA, NVPROF, PROGRAM, TIME, counts, shown
 
+pytestmark = pytest.mark.programs
+
 
 def test_a_program_gets_nvprofs_lines_around_its_own(nvprof):
     done = nvprof(*CUDA, "cuda", "say", "hello")

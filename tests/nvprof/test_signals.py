@@ -19,6 +19,8 @@ from nvprof.users import birth
 from tests.nvprof import recording
 from tests.nvprof.whole import CUDA, DEADLINE_S, PROGRAM, shown
 
+pytestmark = pytest.mark.programs
+
 
 def test_the_first_line_is_there_as_soon_as_cuda_is_used(tmp_path, environ):
     words = [*PROGRAM, *CUDA, "cuda", "say", "ready", "sleep", "30"]

@@ -351,6 +351,7 @@ def test_what_is_missing_is_counted():
     assert lost.startswith("4 records were lost")
 
 
+@pytest.mark.slow
 def test_more_records_take_no_more_memory(tmp_path):
     def peak(count):
         made = recording.Recording()

@@ -10,9 +10,9 @@ import checkpoints
 import numpy as np
 import pytest
 
-from tests.project import fashion_mnist
+from tests import outside
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
 
 def probabilities(*scores):
@@ -95,7 +95,7 @@ def test_a_backend_that_is_named_and_cannot_run_is_no_agreement():
 def test_every_stored_model_classifies_every_image_alike_on_the_cpus_backends():
     words = ["--edition", "2017fa", "--edition", "2019fa", "--json"]
     words += [f"--backend={name}" for name in ("numpy", "c++", "mxnet")]
-    done = compared(*words, RAI_DATA_DIR=fashion_mnist.folder())
+    done = compared(*words, RAI_DATA_DIR=outside.fashion_mnist())
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout
@@ -110,13 +110,8 @@ def test_every_stored_model_classifies_every_image_alike_on_the_cpus_backends():
 
 def test_damaged_weights_end_the_comparison_and_are_not_left_out(tmp_path):
     (tmp_path / "2019fa-ece408-0001.params").write_bytes(b"\x12\x01")
-    done = subprocess.run(
-        [sys.executable, checkpoints.MODELS.parent / "agreement.py", "--images", "10"],
-        env={**os.environ, "RAI_MODELS_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["--edition", "2019fa", "--images", "10"]
+    done = compared(*words, RAI_MODELS_DIR=str(tmp_path))
 
     assert done.returncode == 1
     assert "2019fa-ece408-0001.params: " in done.stderr.splitlines()[-1]

@@ -18,7 +18,7 @@ import script_time
 import trials
 from bench import Bench
 from compile import usages
-from errors import GpuError, NoGpuError, ProjectError, UsageError
+from errors import GpuError, ProjectError, UsageError
 from kernels import VARIANTS
 from measurement import FMA, FULL, HALF, QUICK, SPLIT, Rates, Rule
 from shapes import ConvShape
@@ -396,13 +396,10 @@ def test_a_clean_commit_stays_clean_when_rows_are_added(monkeypatch, tmp_path):
     assert gpu_facts.commit() == f"{clean}-dirty"
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 def test_what_measures_the_ceilings_compiles_and_stays_in_registers(target):
-    try:
-        toolkit = compiler.find()
-    except NoGpuError as error:
-        pytest.skip(f"compiler: {error}")
-    made = toolkit.compile(bench_gpu.CEILINGS, target)
+    made = compiler.find().compile(bench_gpu.CEILINGS, target)
     assert [usage.spilled_bytes for usage in usages(made.log)] == [0]
 
 

@@ -1,7 +1,6 @@
 """Kernels compiled without a GPU, and kept."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -15,6 +14,8 @@ from compiler import Compiled, Unit
 from errors import NoGpuError, ProjectError
 from kernels import BEST, VARIANTS
 from layers import LAYERS
+
+from tests.kept import kept
 
 
 class Counting:
@@ -32,10 +33,7 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def toolkit():
-    try:
-        return compiler.find()
-    except NoGpuError as error:
-        pytest.skip(f"compiler: {error}")
+    return compiler.find()
 
 
 FAST = {part.stem for name in BEST.values() for part in VARIANTS[name].parts}
@@ -57,13 +55,21 @@ JOBS = list(dict.fromkeys(jobs()))
 NAMED = [" ".join([unit.name, target, *unit.options]) for unit, target in JOBS]
 
 
-@pytest.fixture(scope="module")
-def compiled(toolkit):
-    """Give all that is asked for, compiled, the slowest files first."""
-    slowest_first = sorted(JOBS, key=lambda job: -job[0].path.stat().st_size)
-    with ThreadPoolExecutor() as pool:
-        made = pool.map(lambda job: toolkit.compile(*job), slowest_first)
-        return dict(zip(slowest_first, made, strict=True))
+@pytest.fixture
+def compiled(toolkit, builds):
+    """Give what compiles a file for a target, and keeps what came of it."""
+
+    def compile(unit, target):
+        def make(folder):
+            made = toolkit.compile(unit, target)
+            (folder / "cubin").write_bytes(made.cubin)
+            (folder / "log").write_text(made.log)
+
+        parts = [compiler.key(unit, target, toolkit).encode()]
+        folder = kept(builds, parts, make)
+        return Compiled((folder / "cubin").read_bytes(), (folder / "log").read_text())
+
+    return compile
 
 
 @pytest.fixture
@@ -81,11 +87,13 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "rai" / "cubins"
 
 
+@pytest.mark.slow
+@pytest.mark.kernels
 @pytest.mark.parametrize("job", JOBS, ids=NAMED)
 def test_every_file_compiles_for_each_of_its_targets_and_a_fast_one_spills_nothing(
     job, compiled
 ):
-    made = compiled[job]
+    made = compiled(*job)
 
     usages = table.usages(made.log)
     assert made.cubin.startswith(b"\x7fELF")
@@ -96,9 +104,10 @@ def test_every_file_compiles_for_each_of_its_targets_and_a_fast_one_spills_nothi
         assert usage.spilled_bytes <= (0 if job[0].name in FAST else LEAST)
 
 
+@pytest.mark.kernels
 def test_a_row_of_the_table_holds_what_a_kernel_takes(compiled):
     (unit, _) = next(table.wanted(["restrict_unroll"]))
-    made = compiled[unit, "sm_90"]
+    made = compiled(unit, "sm_90")
     (usage,) = table.usages(made.log)
 
     (row,) = table.rows(unit, "sm_90", made)
@@ -110,6 +119,7 @@ def test_a_row_of_the_table_holds_what_a_kernel_takes(compiled):
     ]
 
 
+@pytest.mark.kernels
 def test_a_file_without_its_sizes_is_refused_in_the_files_own_words(toolkit):
     with pytest.raises(ProjectError, match=r"naive\.cu.*\n?.*TILE is set by"):
         toolkit.compile(Unit("naive"), "sm_75")
@@ -248,8 +258,8 @@ def test_a_driver_runs_what_toolkits_of_its_own_major_version_and_older_ones_mak
     assert compiler.too_old((13, 0), "13.1.48") is None
     assert compiler.too_old((13, 0), "12.9.86") is None
     assert compiler.too_old((12, 4), "13.0.88") == (
-        "the GPU's driver serves CUDA 12.4, and CUDA 13.0.88 compiles the kernels "
-        "here; update the driver, or use an image of CUDA 12"
+        "the GPU's driver supports CUDA 12.4, but the kernels are compiled with CUDA "
+        "13.0.88; update the driver, or use an image with CUDA 12"
     )
 
 
@@ -257,7 +267,7 @@ def test_a_driver_runs_what_toolkits_of_its_own_major_version_and_older_ones_mak
     find_spec("cuda.core") is not None, reason="compiler: there is NVRTC"
 )
 def test_without_a_compiler_it_is_said_where_one_was_looked_for(tmp_path):
-    with pytest.raises(NoGpuError, match=r"no nvcc \(.*\), and no NVRTC"):
+    with pytest.raises(NoGpuError, match=r"found neither nvcc \(.*\) nor NVRTC"):
         compiler.find([tmp_path / "nvcc"])
 
 
@@ -266,5 +276,5 @@ def test_an_nvcc_that_says_no_version_is_refused(tmp_path):
     path.write_text("#!/bin/sh\necho nothing\n")
     path.chmod(0o755)
 
-    with pytest.raises(NoGpuError, match="does not say its version; reinstall it"):
+    with pytest.raises(NoGpuError, match="prints no version; reinstall it"):
         compiler.find([path])

@@ -14,6 +14,8 @@ from errors import CompilerError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 LAYERS = [  # of all editions: channels, maps, kernel, size
     *[(1, 50, 5, 28), (1, 6, 5, 64), (6, 16, 5, 30), (1, 12, 7, 72), (12, 24, 7, 33)],
     *[(1, 6, 5, 48), (6, 16, 5, 22), (1, 12, 7, 48), (12, 24, 7, 21)],
@@ -234,6 +236,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_nothing_outside_the_arrays_is_touched(tmp_path):
     """Run under the sanitizers, on arrays that end where their memory does."""
     try:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from errors import ProjectError
 
-from tests.project import fashion_mnist
+from tests import outside
 
 IMAGES = "t10k-images-idx3-ubyte"
 LABELS = "t10k-labels-idx1-ubyte"
@@ -143,9 +143,13 @@ def test_an_archive_whose_content_was_changed_is_refused(folder, five):
         (gzip.compress(idx(np.zeros((5, 28, 28)))) + b"x", "damaged: Not a gzipped"),
         (gzip.compress(idx(np.zeros((5, 28, 28))) + b"x"), "too long for its shape"),
         (gzip.compress(idx(np.zeros((5, 28, 28)))[:-1]), "truncated for its shape"),
-        (gzip.compress(gzip.compress(idx(np.zeros((5, 28, 28))))), "not IDX of bytes"),
+        (
+            gzip.compress(gzip.compress(idx(np.zeros((5, 28, 28))))),
+            "not an IDX file of bytes",
+        ),
         (gzip.compress(b""), "the header is truncated"),
     ],
+    ids=["more behind", "too long", "too short", "packed twice", "empty"],
 )
 def test_an_archive_of_anything_else_is_refused(folder, five, content, problem):
     (folder / f"{IMAGES}.gz").write_bytes(content)
@@ -176,7 +180,7 @@ def test_labels_beyond_the_classes_are_refused(folder, five):
 
 @pytest.mark.data
 def test_the_published_test_images_are_ten_thousand_in_ten_even_classes(monkeypatch):
-    monkeypatch.setenv("RAI_DATA_DIR", fashion_mnist.folder())
+    monkeypatch.setenv("RAI_DATA_DIR", outside.fashion_mnist())
 
     images, labels = dataset.load(dataset.TEST)
 

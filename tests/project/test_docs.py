@@ -9,13 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import checkpoints
-import compiler
 import pytest
-from errors import NoGpuError
 
-from tests.project import fashion_mnist
-
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
 PROJECT = checkpoints.MODELS.parent
 PAGE = (PROJECT.parent / "docs" / "project.md").read_text()
@@ -95,30 +91,22 @@ def _with(folder):
     return os.pathsep.join([str(folder), *filter(None, [more])])
 
 
-def trained(folder, edition, model, words):
+def trained(folder, edition, model, words, pictures):
     """Train as the page says, or where that cannot be, store weights of chance."""
     assert words[1] == "project/train.py"
     if find_spec("torch"):
-        run(folder, words[1:], RAI_DATA_DIR=fashion_mnist.folder())
+        run(folder, words[1:], RAI_DATA_DIR=pictures)
     else:
         run(folder, ["-c", UNTRAINED, edition, model])
 
 
-def compiles(folder, words):
-    """Compile as the page says, and give the table."""
-    try:
-        compiler.find()
-    except NoGpuError as error:
-        pytest.skip(f"compiler: {error}")
-    return run(folder, words[1:])
-
-
+@pytest.mark.kernels
 def test_a_kernel_brought_as_the_page_says_compiles_and_is_planned(copy):
     text = section("Your own kernel")
     folder = copy(text)
     (compiled, on_gpu, _) = commands(text)
 
-    printed = compiles(folder, compiled)
+    printed = run(folder, compiled[1:])
 
     assert "conv_two_rows" in printed
     assert all(f" {target} " in printed for target in ("sm_75", "sm_80", "sm_90"))
@@ -145,14 +133,13 @@ def test_a_kernel_brought_as_the_page_says_is_right(copy):
     assert ours[-1] == known[-1]
 
 
-@pytest.mark.data
-def test_a_model_brought_as_the_page_says_is_trained_and_run(copy):
+def test_a_model_brought_as_the_page_says_is_trained_and_run(copy, pictures):
     text = section("Your own model")
     folder = copy(text)
     (training, milestone, agreement) = commands(text)
 
-    trained(folder, "2019fa", "wide", training)
-    printed = run(folder, milestone[1:], RAI_DATA_DIR=fashion_mnist.folder())
+    trained(folder, "2019fa", "wide", training, pictures)
+    printed = run(folder, milestone[1:], RAI_DATA_DIR=pictures)
     compared = run(folder, agreement[1:])
 
     assert re.search(r"^Correctness: 0\.\d+ Model: wide$", printed, re.M)
@@ -160,19 +147,18 @@ def test_a_model_brought_as_the_page_says_is_trained_and_run(copy):
     assert "2019fa  wide" in compared
 
 
-@pytest.mark.data
-def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy):
+@pytest.mark.kernels
+def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy, pictures):
     text = section("Your own edition")
     folder = copy(text)
     (training, library, ours, kernels) = commands(text)
 
-    trained(folder, "2026fa", "ece408", training)
-    images = fashion_mnist.folder()
-    printed = run(folder, library[1:], RAI_DATA_DIR=images)
+    trained(folder, "2026fa", "ece408", training, pictures)
+    printed = run(folder, library[1:], RAI_DATA_DIR=pictures)
     share = re.search(r"'accuracy': (\S+)}", printed)[1]
-    printed = run(folder, ours[1:], RAI_DATA_DIR=images)
+    printed = run(folder, ours[1:], RAI_DATA_DIR=pictures)
     assert f"Correctness: {share} Model: ece408\n" in printed
-    assert "-DSHAPE_K=3" in compiles(folder, kernels)
+    assert "-DSHAPE_K=3" in run(folder, kernels[1:])
 
 
 def test_the_page_names_every_edition_and_script():

@@ -13,8 +13,9 @@ import pytest
 from errors import GpuError, MissingError, NoGpuError, ProjectError, UsageError
 
 from runner import findings
+from tests import outside
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("compiled_once")]
 
 PROJECT = checkpoints.MODELS.parent
 SCRIPTS = ["m3.1.py", "m4.1.py", "final.py"]
@@ -154,7 +155,10 @@ def test_milestone_4_1_runs_the_variants_that_are_named_in_their_order():
 @pytest.mark.gpu
 @pytest.mark.data
 def test_milestone_3_1_is_as_right_as_milestone_2_1_on_all_images():
-    ours, gold = script("m3.1.py"), script("m2.1.py")
+    ours, gold = (
+        script(name, RAI_DATA_DIR=outside.fashion_mnist())
+        for name in ("m3.1.py", "m2.1.py")
+    )
 
     assert ours.stderr == ""
     assert ours.stdout.splitlines()[-1] == gold.stdout.splitlines()[-1]

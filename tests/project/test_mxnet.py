@@ -21,8 +21,8 @@ from graph import convolutions
 from kernels import VARIANTS
 from mxnet_package import INSTALL
 
-from tests.conftest import ROOT, shared_data
-from tests.project import fashion_mnist
+from tests import outside
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -56,10 +56,8 @@ def random_images(count, size, seed=1):
 @pytest.fixture(scope="module")
 def course():
     """Load the course's weights and its symbol file, as they are."""
-    folder = shared_data() / "course-models"
+    folder = outside.path("course-models")
     weights = folder / "2019sp-ece408-0002.params"
-    if not weights.is_file():
-        pytest.skip(f"data: {weights} is not there")
     text = (folder / "2019sp-ece408-symbol.json").read_text("utf-8")
     model = COURSE.model("ece408")
     return network.assemble(COURSE, model, params.read(weights), symbol=text)
@@ -70,7 +68,7 @@ def course():
 def test_the_courses_own_files_give_the_published_accuracies(
     course, capfd, monkeypatch
 ):
-    monkeypatch.setenv("RAI_DATA_DIR", fashion_mnist.folder())
+    monkeypatch.setenv("RAI_DATA_DIR", outside.fashion_mnist())
     images = milestone.load_images(COURSE, 10_000)
     capfd.readouterr()
 

@@ -17,10 +17,9 @@ from errors import ProjectError
 from graph import lenet
 from resize import resize
 
-from tests.conftest import shared_data
-from tests.project import fashion_mnist
+from tests import outside
 
-COURSE_MODEL = shared_data() / "course-models" / "2019sp-ece408-0002.params"
+COURSE_MODEL = outside.path("course-models", "2019sp-ece408-0002.params")
 
 SMALL_MODEL = Model("ece408", lenet((3, 3), (4, 2), hidden=7, classes=10, own=True))
 SMALL = Edition("small", 13, (SMALL_MODEL,))
@@ -140,9 +139,8 @@ def test_both_models_of_the_default_edition_have_weights():
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not COURSE_MODEL.is_file(), reason=f"data: no {COURSE_MODEL.name}")
 def test_the_courses_own_weights_reach_the_published_figures_exactly(monkeypatch):
-    monkeypatch.setenv("RAI_DATA_DIR", fashion_mnist.folder())
+    monkeypatch.setenv("RAI_DATA_DIR", outside.fashion_mnist())
     monkeypatch.setenv("RAI_MODELS_DIR", str(COURSE_MODEL.parent))
     edition = editions.edition("2019sp")
     model = edition.model("ece408")
@@ -159,7 +157,7 @@ def test_the_courses_own_weights_reach_the_published_figures_exactly(monkeypatch
 
 @pytest.mark.data
 def test_our_weights_are_right_on_the_share_of_images_that_is_promised(monkeypatch):
-    monkeypatch.setenv("RAI_DATA_DIR", fashion_mnist.folder())
+    monkeypatch.setenv("RAI_DATA_DIR", outside.fashion_mnist())
     ours = checkpoints.load(editions.DEFAULT, editions.DEFAULT.model("ece408"))
     images, labels = (part[:2000] for part in dataset.load(dataset.TEST))
     pixels = resize(images, editions.DEFAULT.size)

@@ -10,14 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from params import Layout
 
-from tests.conftest import shared_data
+from tests import outside
 
-COURSE_MODEL = shared_data() / "course-models" / "2019sp-ece408-0002.params"
-
-needs_course_model = pytest.mark.skipif(
-    not COURSE_MODEL.is_file(), reason=f"data: no {COURSE_MODEL.name}"
-)
-
+COURSE_MODEL = outside.path("course-models", "2019sp-ece408-0002.params")
 EVERY = params.NAMES
 some = settings(max_examples=40)
 shapes = st.lists(st.integers(0, 4), min_size=1, max_size=4)
@@ -217,7 +212,7 @@ def test_two_arrays_of_one_name_are_refused():
         params.loads(twice + 2 * (struct.pack("<Q", 1) + b"w"))
 
 
-@needs_course_model
+@pytest.mark.data
 def test_a_file_that_mxnet_wrote_is_written_again_byte_for_byte():
     weights = params.read(COURSE_MODEL)
 

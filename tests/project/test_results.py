@@ -1,4 +1,4 @@
-"""RESULTS.md, the block of docs/kernels.md and the plot, made of the benchmark's rows."""
+"""RESULTS.md, the block of docs/kernels.md and the plot, made of measured rows."""
 
 import itertools
 from xml.etree import ElementTree

@@ -12,9 +12,9 @@ from graph import Convolution, Dense, Flatten, Pooling, Softmax, Tanh, lenet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import shared_data
+from tests import outside
 
-COURSE = sorted((shared_data() / "course-models").glob("*-symbol.json"))
+COURSE = outside.path("course-models")
 LENET = lenet((12, 5), (24, 5), hidden=160, classes=10, own=False)
 MODELS = [
     pytest.param(model.layers, id=f"{edition.name}-{model.name}")
@@ -41,9 +41,11 @@ def refusal(document):
     return str(refused.value)
 
 
-@pytest.mark.skipif(not COURSE, reason="data: no symbol files of the course")
+@pytest.mark.data
 def test_the_courses_files_hold_the_layers_of_its_editions_with_their_names():
-    for path in COURSE:
+    files = sorted(COURSE.glob("*-symbol.json"))
+    assert files
+    for path in files:
         edition, model = path.name.removesuffix("-symbol.json").split("-", 1)
         layers = symbol.loads(path.read_text(), str(path))
 

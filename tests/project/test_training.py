@@ -1,6 +1,7 @@
 """The training, on a tiny edition; needs the extra `train`."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import checkpoints
 import editions
@@ -13,8 +14,11 @@ from backends.numpy_cpu import NumpyCpu
 from editions import Edition, Model
 from graph import lenet
 
-torch = pytest.importorskip("torch", reason="the extra `train` is not installed")
-training = pytest.importorskip("training")
+if find_spec("torch"):
+    import torch
+    import training
+
+pytestmark = pytest.mark.train
 
 MODEL = Model("ece408", lenet((3, 3), (4, 2), hidden=7, classes=10, own=True))
 TINY = Edition("tiny", 13, (MODEL,))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pty
-import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import docker
 import pytest
+
+from tests.runner.engines.running import long_sleep
 
 RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
@@ -33,14 +33,6 @@ def rai(*words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         env={**os.environ, **environ},
     )
-
-
-@pytest.fixture
-def name(client: docker.APIClient) -> Iterator[str]:
-    name = f"rai-test-{secrets.token_hex(4)}:1"
-    yield name
-    for found in client.images(filters={"label": f"rai-test={name}"}):
-        client.remove_image(found["Id"], force=True)
 
 
 @pytest.fixture
@@ -84,8 +76,8 @@ def test_an_image_is_built_once_and_its_reference_is_all_of_stdout(
     steps = [line for line in first.stderr.splitlines() if line.startswith("Step")]
     assert [line[:9] for line in steps] == ["Step 1/3 ", "Step 2/3 ", "Step 3/3 "]
     assert "rai.build" not in first.stderr
-    assert "is built: no earlier build." in first.stderr
-    assert "is there: nothing that goes into it has changed" in again.stderr
+    assert "was built: no earlier build." in first.stderr
+    assert "exists: nothing that goes into it has changed" in again.stderr
     assert "MiB" in again.stderr
     reference = again.stdout.removesuffix("\n")
     assert first.stdout == again.stdout
@@ -132,7 +124,7 @@ def test_a_target_is_chosen_and_both_that_a_run_may_have_are_current(project):
     assert len(references) == 2
     assert {i["parts"]["target"] for i in images if i["current"]} == {"cpu", "gpu"}
     assert [plan["action"] for plan in mine["plans"]] == ["reuse", "reuse"]
-    assert rai("prune", "-p", project, "--yes").stdout == "nothing to remove\n"
+    assert rai("prune", "-p", project, "--yes").stdout == "Nothing to remove.\n"
 
 
 def test_a_failed_build_ends_with_three_and_an_unknown_target_too(project, name):
@@ -164,15 +156,15 @@ def test_what_a_later_build_replaced_is_removed_and_the_rest_is_not(
     pruned = rai("prune", "-p", project, "--yes")
 
     assert looked.returncode == 0
-    assert "2 images can go; that frees" in looked.stdout
+    assert "2 images to remove; at least" in looked.stdout
     assert first in looked.stdout
     assert nameless[7:19] in looked.stdout
     assert refused.returncode == 2
     assert "--yes" in refused.stderr
-    assert "2 images removed; " in pruned.stdout
+    assert "2 images removed, " in pruned.stdout
     ((kept,), _) = listed(project)
     assert set(kept["tags"]) == {second, name}
-    assert rai("prune", "-p", project, "--yes").stdout == "nothing to remove\n"
+    assert rai("prune", "-p", project, "--yes").stdout == "Nothing to remove.\n"
 
 
 def test_what_a_container_uses_stays_and_is_named(project, client):
@@ -184,7 +176,7 @@ def test_what_a_container_uses_stays_and_is_named(project, client):
         client.remove_container(container)
 
     assert pruned.returncode == 0
-    assert f"{reference} stays: a container uses it" in pruned.stdout
+    assert f"Keeping {reference}: a container uses it" in pruned.stdout
     assert client.inspect_image(reference)
 
 
@@ -199,7 +191,7 @@ def test_all_of_a_project_takes_the_name_that_its_file_gave_and_no_other(
     client.remove_image(mine)
     pruned = rai("prune", "-p", project, "--all", "--yes").stdout
 
-    assert f"{reference} stays: it is named {mine}" in kept
+    assert f"Keeping {reference}: it is named {mine}" in kept
     assert "1 image removed" in pruned
     with pytest.raises(docker.errors.ImageNotFound):
         client.inspect_image(name)
@@ -265,7 +257,8 @@ def test_a_dockerfile_that_is_not_there_is_told_and_the_list_is_shown(project):
 
 
 def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
-    write(project, name, "RUN sleep 69")
+    sleep = long_sleep()
+    write(project, name, f"RUN {sleep}")
     child = subprocess.Popen(
         [RAI, "image", "build", "-p", project],
         stdout=subprocess.PIPE,
@@ -273,7 +266,7 @@ def test_ctrl_c_ends_a_build_and_gives_no_reference(project, name):
         text=True,
     )
     assert child.stderr is not None
-    assert any("sleep 69" in line for line in child.stderr)
+    assert any(sleep in line for line in child.stderr)
 
     child.send_signal(signal.SIGINT)
     out, _ = child.communicate(timeout=60)

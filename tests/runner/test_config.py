@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner import engines
-from runner.core import (
-    GIB,
-    Limits,
-    Profile,
-    Severity,
-)
+from runner.core import GIB, Limits, Profile, Severity
 from runner.core.errors import ConfigError
 from runner.store import settings
 
@@ -203,3 +198,14 @@ def test_a_policy_with_a_mistake_is_refused_rather_than_passed_over(tmp_path):
     file = written(tmp_path, "limits: {memory: lots}\n")
     with pytest.raises(ConfigError, match="memory"):
         settings.policy([file])
+
+
+def test_a_wrong_variable_is_reported_as_the_variable_beside_its_option():
+    environ = {"RAI_ENGINE": "podman", "RAI_GPU_WAIT": "soon"}
+    with pytest.raises(ConfigError) as caught:
+        settings.load(environ, [], {"engine": "lxc"})
+    assert [str(problem) for problem in caught.value.problems] == [
+        'RAI_ENGINE is "podman"; expected auto, docker, local or bare',
+        '--engine is "lxc"; expected auto, docker, local or bare',
+        'RAI_GPU_WAIT is "soon"; expected a time such as 10m',
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -16,13 +15,8 @@ import pytest
 from runner.archive import datafiles
 from runner.archive.datafiles import DataPlaces
 from runner.core import DataMount, DataResource
-from runner.core.events import (
-    DataMissing,
-    DataReady,
-    Event,
-    Progress,
-    Warned,
-)
+from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
+from tests import outside
 
 CONTENT = b"ten thousand pictures" * 100_000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -345,20 +339,14 @@ def test_a_place_that_cannot_be_written_to_makes_the_file_missing(places):
 
 
 @pytest.mark.data
-def test_the_real_pictures_are_found_where_rai_data_dir_points(tmp_path, real_data):
+def test_the_real_pictures_are_found_where_rai_data_dir_points(tmp_path):
     wanted = DataResource(
         "/data/fashion-mnist",
         "t10k-images-idx3-ubyte.gz",
         NOWHERE,
         "bef4ecab320f06d8554ea6380940ec79",
     )
-    places = DataPlaces(real_data, tmp_path, tmp_path / "cache")
+    places = DataPlaces(outside.folder(), tmp_path, tmp_path / "cache")
     events, (mount,) = resolved(places, wanted, download=False)
     assert [type(e) for e in events] == [DataReady]
     assert mount.files[0].size_bytes > 4_000_000
-
-
-@pytest.fixture
-def real_data() -> Path:
-    named = os.environ.get("RAI_DATA_DIR") or os.environ.get("RAI_SHARED_DATA")
-    return Path(named or Path(__file__).resolve().parents[3] / "shared" / "data")

@@ -172,7 +172,7 @@ def test_names_that_rai_keeps_for_itself_are_refused(name):
     with pytest.raises(SpecError) as caught:
         images.plan(built(image_name=name), None)
 
-    assert "keeps for itself" in str(caught.value)
+    assert "is reserved for rai" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["Upper/case", "a b", "-x", "a:", "x/", "ümlaut"])

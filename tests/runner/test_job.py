@@ -147,7 +147,7 @@ def test_many_failures_are_counted_and_the_first_numbered(project):
         messages.append(found.verdict.message)
 
     assert messages[0] == "2 of 40 commands failed: 2 (exit 1), 7 (exit 2)"
-    assert messages[1].startswith(f"`{names[8]}` took the run past its limit")
+    assert messages[1].startswith(f"`{names[8]}` exceeded the run's time limit")
     assert messages[1].endswith(f"; {messages[0]}")
     assert messages[2].startswith("39 of 40 commands failed: 2 (exit 1), 3 (exit 2)")
     assert messages[2].endswith(", 11 (exit 10) and 29 more")
@@ -299,7 +299,7 @@ def test_a_build_folder_that_cannot_be_looked_through_is_kept_with_a_warning(pro
 
     assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
-    assert "profiles are not looked for" in found.warnings[-1]
+    assert "cannot look for profiles" in found.warnings[-1]
     assert home.run(found.id).build.exists()
 
 

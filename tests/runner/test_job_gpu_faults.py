@@ -53,7 +53,7 @@ def test_the_message_names_the_command_its_exit_code_and_the_fault(project):
 
     assert found.verdict is not None
     assert found.verdict.message == (
-        "`first` exited 4: a kernel used memory that is not its own"
+        "`first` exited 4: a kernel accessed an illegal address"
         " (m3.1.py: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access)"
     )
 
@@ -102,10 +102,10 @@ def test_a_report_shows_the_fault_beside_the_command_and_as_it_was_printed(proje
     _, commands, faults = report.of(found)
 
     assert isinstance(commands, report.Table)
-    assert commands.rows[0][2] == "failed, the GPU's memory was not enough"
+    assert commands.rows[0][2] == "failed, the GPU ran out of memory"
     assert isinstance(faults, report.Table)
     line = MEMORY.decode().strip()
-    assert faults.rows == (("the GPU's memory was not enough", line),)
+    assert faults.rows == (("the GPU ran out of memory", line),)
 
 
 def test_a_record_of_before_faults_were_looked_for_still_loads(project):

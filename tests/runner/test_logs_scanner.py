@@ -6,12 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.core import (
-    Findings,
-    GpuFaultKind,
-    Inference,
-    TimeUsage,
-)
+from runner.core import Findings, GpuFaultKind, Inference, TimeUsage
 from runner.findings import Scanner, combined, find
 
 OUTPUT = b"""\

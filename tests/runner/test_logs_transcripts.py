@@ -1,31 +1,15 @@
 """What students pasted: the right figures come out of each file, and nothing else."""
 
-import os
 import re
-from pathlib import Path
 
 import pytest
 
-from runner.core import (
-    Findings,
-    Inference,
-    ProfileRow,
-    ProfileTable,
-    TimeUsage,
-)
+from runner.core import Findings, Inference, ProfileRow, ProfileTable, TimeUsage
 from runner.findings import find
+from tests import outside
 
-
-def _folder() -> Path:
-    shared = os.environ.get("RAI_SHARED_DATA")
-    root = Path(__file__).resolve().parents[2]
-    return (Path(shared) if shared else root.parent / "shared" / "data") / "transcripts"
-
-
-FOLDER = _folder()
-pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason=f"no transcripts in {FOLDER} (RAI_SHARED_DATA)"
-)
+FOLDER = outside.path("transcripts")
+pytestmark = pytest.mark.data
 
 GPU, API = "GPU activities", "API calls"
 

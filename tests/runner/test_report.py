@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from runner import report
 from runner.core import (
     CommandRecord,
+    EngineFacts,
     Findings,
     GitState,
     Outcome,
@@ -187,3 +188,17 @@ def test_a_commit_says_whether_the_files_differed_from_it(dirty, said):
 
     assert isinstance(pairs, report.Pairs)
     assert ("commit", f"c0ffee{said}") in pairs.rows
+
+
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        (EngineFacts("local", "0.8", "bubblewrap 0.8"), "local 0.8, bubblewrap 0.8"),
+        (EngineFacts("bare", how="no sandbox"), "bare, no sandbox"),
+        (EngineFacts("fake"), "fake"),
+    ],
+)
+def test_an_engine_without_a_version_is_named_without_a_gap(engine, text):
+    (pairs,) = report.of(RunRecord("1", "/p", "f", 0.0, engine=engine))
+
+    assert ("engine", text) in pairs.rows

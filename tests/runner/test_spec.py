@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from runner.core import (
     Severity,
 )
 from runner.core.errors import SpecError
+from tests import outside
 
 HEAD = "rai: {version: 0.2, image: gcc}\n"
 MAKE = "commands: {build: [make]}\n"
@@ -179,14 +179,14 @@ def test_an_empty_item_is_left_out_with_a_warning(item):
 
     assert texts(found) == ["make", "x"]
     assert len(warnings) == 1
-    assert "commands.build[2] is empty; it is left out" in warnings[0]
+    assert "commands.build[2] is empty; it is ignored" in warnings[0]
 
 
 def test_a_single_text_is_one_command_with_a_warning():
     found, warnings = read("commands:\n  build: make -j8\n")
 
     assert texts(found) == ["make -j8"]
-    assert "f.yml:2:10: warning: commands.build is one text" in warnings[0]
+    assert "f.yml:2:10: warning: commands.build is not a list" in warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -239,16 +239,16 @@ GPUS = [
     ("gpu: {count: 2, architecture: pascal}", GpuRequest(2, False, "pascal"), ""),
     ("gpu: {optional: true, count: 1}", GpuRequest(1, True), ""),
     ("gpu: {count: 1.0}", GpuRequest(1), ""),
-    ("gpu: {}", GpuRequest(1), "resources.gpu has no count; 1 is taken"),
+    ("gpu: {}", GpuRequest(1), "resources.gpu has no count; using 1"),
     ("gpu: {architecture: volta}", GpuRequest(1, False, "volta"), "has no count"),
     ("gpu: {count: }", GpuRequest(1), "resources.gpu.count is empty"),
-    ("gpu: {count: -2}", GpuRequest(1), "resources.gpu.count is -2; 1 is taken"),
-    ("gpu: {count: 0}", None, "count is 0; no GPU is asked for"),
+    ("gpu: {count: -2}", GpuRequest(1), "resources.gpu.count is -2; using 1"),
+    ("gpu: {count: 0}", None, "count is 0; the run gets no GPU"),
     ("gpu:", None, "resources.gpu is empty; no GPU is asked for"),
-    ("gpu: {count: 1, memory: 8G}", GpuRequest(1, memory="8G"), "without effect"),
-    ("gpus: 1", GpuRequest(1), "resources.gpus is the old spelling"),
-    ("gpus: 0", None, "resources.gpus is the old spelling"),
-    ("gpus: 3\ngpu: {count: 1}", GpuRequest(1), "without effect beside"),
+    ("gpu: {count: 1, memory: 8G}", GpuRequest(1, memory="8G"), "has no effect"),
+    ("gpus: 1", GpuRequest(1), "resources.gpus is the spelling of version 0.1"),
+    ("gpus: 0", None, "resources.gpus is the spelling of version 0.1"),
+    ("gpus: 3\ngpu: {count: 1}", GpuRequest(1), "resources.gpu takes precedence"),
 ]
 
 
@@ -288,8 +288,8 @@ def test_where_the_two_spellings_differ_the_one_under_limits_counts():
     ("text", "said"),
     [
         ("cpu: architecture:amd64", 'resources.cpu is "architecture:amd64"'),
-        ("cache: true", "resources.cache is without effect"),
-        ("cache: 1GB", "resources.cache is without effect"),
+        ("cache: true", "resources.cache has no effect"),
+        ("cache: 1GB", "resources.cache has no effect"),
         ("limits: {datasize: 1}", "`disk` limits what may be written"),
         ("cpu:", "resources.cpu is empty"),
         ("limits:", "resources.limits is empty"),
@@ -315,7 +315,7 @@ def test_a_space_that_is_missing_after_a_colon_is_a_warning_in_any_section():
 
     assert found.gpu == GpuRequest(2, architecture="volta")
     assert 'resources.gpu is "count:2 architecture:volta"' in warning
-    assert "a space after it" in warning
+    assert "a space after each" in warning
 
 
 @pytest.mark.parametrize("text", ["count", "cuont:1", "count:1 count:2", "'count:1'"])
@@ -420,7 +420,7 @@ def test_two_data_files_cannot_be_in_one_place(first, second):
     items = (f"{{mount: {m}, source: {{url: 'http://h/x'}}}}" for m in (first, second))
     problems = wrong(resources(f"dataresources: [{', '.join(items)}]"))
 
-    assert any("where another has put" in problem for problem in problems)
+    assert any("in the place of" in problem for problem in problems)
 
 
 def test_a_data_file_that_cannot_be_checked_or_extracted_is_a_warning():
@@ -428,7 +428,7 @@ def test_a_data_file_that_cannot_be_checked_or_extracted_is_a_warning():
     _, warnings = read(text)
 
     assert len(warnings) == 2
-    assert "extract it in a command" in warnings[0] + warnings[1]
+    assert "extract the file in a command" in warnings[0] + warnings[1]
     assert "has no md5" in warnings[0] + warnings[1]
 
 
@@ -457,14 +457,17 @@ WRONG = [
     (resources("network: maybe"), 'resources.network is "maybe"; expected true or'),
     ("commands: {build_image: {dockerfile: ../x}}\n", "expected a path inside"),
     ("commands: {build_image: {dockerfile: /x}}\n", "expected a path inside"),
-    ("commands: {build_image: {args: [x]}}\n", "args[1] is no argument"),
+    ("commands: {build_image: {args: [x]}}\n", "args[1] is not a build argument"),
     ("commands: {build_image: {args: {x: []}}}\n", "args.x is not text"),
     ("commands: {build_image: {push: {push: true}}}\n", "push has no image_name"),
-    ("commands: {build_image: {image_name: rai/x}}\n", "rai keeps for itself"),
+    ("commands: {build_image: {image_name: rai/x}}\n", "reserved for rai"),
     ("commands: {build_image: {image_name: A/x}}\n", "expected lower-case letters"),
-    (f"{MAKE}{MAKE}", "2:1: the key `commands` is here a second time"),
-    ("commands:\n  build:\n\t- make\n", "3:1: a tab stands"),
-    ("commands:\n  build:\n    - make\n- x\n", "4:1: this line does not fit"),
+    (f"{MAKE}{MAKE}", "2:1: duplicate key `commands`"),
+    ("commands:\n  build:\n\t- make\n", "3:1: a tab is used"),
+    (
+        "commands:\n  build:\n    - make\n- x\n",
+        "4:1: the indentation of this line does not match",
+    ),
 ]
 
 
@@ -486,12 +489,12 @@ ODD = [
     (f"rai: {{image: Gcc}}\n{MAKE}", "not a valid image name"),
     ("commands: {build: [cd x]}\n", "what `cd` changes in its shell"),
     ("commands: {build: ['echo “x”']}\n", "is no quote"),
-    ("commands: {build: [{run: x, needs: gpu}]}\n", "resources.gpu asks for none"),
+    ("commands: {build: [{run: x, needs: gpu}]}\n", "does not ask for one"),
     ("commands: {build: [{run: x, nmae: y}]}\n", "did you mean `name`?"),
     (f"{MAKE}---\n", "a `---` line with nothing after it"),
     (
         "commands: {build_image: {push: {registry: x}}}\n",
-        "registry is without effect; write the registry in image_name",
+        "registry has no effect; write the registry in image_name",
     ),
 ]
 
@@ -566,7 +569,7 @@ def test_credentials_are_never_read_shown_or_kept():
     assert "hunter2" not in "".join(problems)
     found, warnings = read(SECRET.replace("é/x", "e/x"))
     assert "hunter2" not in repr(found) + "".join(warnings)
-    assert "credentials is not read" in warnings[0]
+    assert "credentials is ignored" in warnings[0]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -620,10 +623,8 @@ def test_any_file_is_read_or_refused_with_places(parts):
     assert all(p.place for p in problems)
 
 
-SHARED = os.environ.get("RAI_SHARED_DATA")
-SHARED_DATA = Path(SHARED) if SHARED else Path(__file__).parents[3] / "shared" / "data"
-REAL = SHARED_DATA / "rai_build"
-real = pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not here")
+REAL = outside.path("rai_build")
+real = pytest.mark.data
 
 
 def index() -> list[tuple[str, int, str]]:

@@ -50,14 +50,14 @@ SEEN = """\
 ✱ Folder uploaded: 3 entries, 2.0 KiB.
 ✱ Server is starting to build image. (rai-build:abc: nothing like it is here; classic builder)
 Step 1/2 : FROM x
-✱ Server has build your rai-build:abc docker image.
+✱ Built image rai-build:abc.
 ✱ Using rai-build:abc as container image.
 ✱ Starting container.
 ✱ Running python -c "[bold]x[/]"
 \x1b[31mraw\x1b[2J
 ✱ `python -c "[bold]x[/]"` ended with exit status 3 after 2.5 s.
 ✱ Skipping make (command 1 failed)
-✱ The build folder has been uploaded to file:///r/build.tar.zst. The data will be present for only a short duration of time.
+✱ The build folder has been uploaded to file:///r/build.tar.zst. It stays there; unpack it: rai pull r
 """  # noqa: E501 - the screen, whole
 
 
@@ -69,7 +69,7 @@ def test_a_gpu_is_told_once_with_its_state_and_whoever_else_computes_on_it():
     assert [text for text, _ in lines(ev.GpuGiven(use))] == [
         "Using A GPU (GPU-1, 345 of 1980 MHz, 33 °C), driver 580.1,"
         " by device nodes and the driver's libraries.",
-        "Warning: others compute on it, so times may suffer:"
+        "Warning: others use this GPU, so times may be longer:"
         " python (7, 1.0 GiB), process (8)",
     ]
     assert lines(ev.GpuGiven(use, over=True)) == []
@@ -100,8 +100,8 @@ def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
     ]
 
 
-def test_aside_leaves_stdout_to_the_record(capfd):
-    console = Console(Mode.QUIET, aside=True)
+def test_output_can_be_sent_to_stderr_to_leave_stdout_to_the_record(capfd):
+    console = Console(Mode.QUIET, to_stderr=True)
     console.show(ev.Output(0, Stream.STDOUT, b"text\n"))
 
     assert capfd.readouterr() == ("", "text\n")

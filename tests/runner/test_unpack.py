@@ -16,12 +16,7 @@ from runner import archive
 from runner.archive.meter import ArchiveMeter
 from runner.archive.tree import leaves
 from runner.core import Reason
-from runner.core.errors import (
-    EngineError,
-    NotAllowedError,
-    RaiError,
-    UsageError,
-)
+from runner.core.errors import EngineError, NotAllowedError, RaiError, UsageError
 
 SMALL = archive.Caps(total_bytes=1 << 20, members=10, file_bytes=100_000)
 

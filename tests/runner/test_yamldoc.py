@@ -7,7 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core import Severity
+from runner.core import Limit, Severity
+from runner.core.quantities import SIZE
 from runner.yamlfile import (
     Fields,
     Mapping,
@@ -19,6 +20,7 @@ from runner.yamlfile import (
     decode,
 )
 
+MEMORY = Limit("memory", SIZE.at_least(4096), "")
 GRAMMAR = {
     "": ("name", "limits", "items", "on"),
     "limits": ("time", "memory", "count", "network"),
@@ -112,12 +114,12 @@ def test_a_scalar_knows_where_in_the_text_it_stands(head):
 
 
 WRONG = [
-    ("a:\n\tb: 1\n", "2:1", "a tab stands"),
-    ("a:\n  - x\n\t- y\n", "3:1", "a tab stands"),
-    ("a:\n  -\tx\n", "2:4", "a tab stands"),
-    ("a:\n  b:\n    - x\n- y\n", "4:1", "does not fit what stands above"),
-    ("- a\nb: 1\n", "2:1", "does not fit what stands above"),
-    ("a:\n   b: 1\n  c: 2\n", "3:3", "does not fit what stands above"),
+    ("a:\n\tb: 1\n", "2:1", "a tab is used"),
+    ("a:\n  - x\n\t- y\n", "3:1", "a tab is used"),
+    ("a:\n  -\tx\n", "2:4", "a tab is used"),
+    ("a:\n  b:\n    - x\n- y\n", "4:1", "does not match the lines above"),
+    ("- a\nb: 1\n", "2:1", "does not match the lines above"),
+    ("a:\n   b: 1\n  c: 2\n", "3:3", "does not match the lines above"),
     ('a:\n  - "x\nb: c\n', "2:5", "opened here and never closed"),
     ("a: 'x\n", "1:4", "opened here and never closed"),
     ("a: 'x\n---\nb'\n", "1:4", "not closed before `---`"),
@@ -131,8 +133,12 @@ WRONG = [
     ("- && x\n", "1:4", "cannot begin with a bare"),
     ('- "make" && ./a\n', "1:", "text after a closing quote"),
     ("- [ -f x ] && make\n", "1:", "text after a closing quote or bracket"),
-    ("<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> x\n", "1:1", "a merge of git"),
-    ("a:\n- x\n=======\n- y\n", "3:1", "a merge of git has left its marks"),
+    (
+        "<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> x\n",
+        "1:1",
+        "git left merge conflict",
+    ),
+    ("a:\n- x\n=======\n- y\n", "3:1", "git left merge conflict markers"),
     ("%YAML 2.0\n---\na: 1\n", "1:1", "another version of YAML; remove its `%YAML`"),
     ("a: b: c\n", "1:5", "a `:` is not expected here"),
     ("a:1\nb: 2\n", "2:2", "a space after its `:`"),
@@ -140,19 +146,19 @@ WRONG = [
     ("a: 1\nfoo\nb: 2\n", "2:1", "neither `key: value` nor"),
     ("a:\n  - |\n  x\n", "3:3", "neither `key: value` nor"),
     ("a: - b\n", "1:4", "a `- ` cannot begin here"),
-    ("a: [b, c\nd: e\n", "1:4", "not closed where it should be"),
-    ("b: [\n", "2:1", "not closed where it should be"),
+    ("a: [b, c\nd: e\n", "1:4", "opened here and not closed"),
+    ("b: [\n", "2:1", "opened here and not closed"),
     ("- > x\n", "1:5", "text follows `>` or `|`"),
     ('a: "\\$x"\n', "1:", "no such `\\` escape"),
     ('a: "C:\\x\\y"\n', "1:", "no such `\\` escape"),
     ("a: 1\n...\nfoo\n", "3:1", "after the end of the document"),
-    ("a: 1\n---\nb: 2\n", "3:1", "a second document"),
-    ("a: *x\n", "1:4", "names nothing that stands before it"),
-    ("a: &x [*x]\n", "1:8", "names nothing that stands before it"),
+    ("a: 1\n---\nb: 2\n", "3:1", "document number 2 begins here"),
+    ("a: *x\n", "1:4", "no anchor `&x` is defined above"),
+    ("a: &x [*x]\n", "1:8", "no anchor `&x` is defined above"),
     ("? [a]\n: b\n", "1:3", "a key is not plain text"),
-    ("a: x\x00y\n", "1:5", "U+0000 cannot stand"),
-    ("a: 1\nb: \x1b[0m\n", "2:4", "U+001B cannot stand"),
-    ("a: \ud800\n", "1:4", "U+D800 cannot stand"),
+    ("a: x\x00y\n", "1:5", "U+0000 is not allowed"),
+    ("a: 1\nb: \x1b[0m\n", "2:4", "U+001B is not allowed"),
+    ("a: \ud800\n", "1:4", "U+D800 is not allowed"),
     ("[" * 100, "1:22", "more than 20 levels"),
     ("%foo\n", "", ":"),
 ]
@@ -173,10 +179,8 @@ def test_each_second_use_of_a_key_is_an_error_that_names_the_first():
     _, problems = tree("a: 1\nb: {c: 1, c: 2}\na: 3\n")
 
     assert problems == [
-        "f.yml:2:11: the key `c` is here a second time; "
-        "the first is on line 2: keep one",
-        "f.yml:3:1: the key `a` is here a second time; "
-        "the first is on line 1: keep one",
+        "f.yml:2:11: duplicate key `c`; the first one is on line 2; keep one of them",
+        "f.yml:3:1: duplicate key `a`; the first one is on line 1; keep one of them",
     ]
 
 
@@ -194,7 +198,7 @@ def test_a_file_of_brackets_alone_is_refused_before_it_is_too_deep_to_read():
     node, problems = tree("[" * 100_000 + "]" * 100_000)
 
     assert node is None
-    assert problems == ["f.yml:1:22: this is nested more than 20 levels deep"]
+    assert problems == ["f.yml:1:22: values are nested more than 20 levels deep"]
 
 
 def test_an_anchor_that_is_used_again_names_the_latest_value():
@@ -210,7 +214,7 @@ def test_a_tag_that_changes_a_value_is_a_warning(tag):
 
     (problem,) = problems
     assert problem.startswith("f.yml:1:3: warning: ")
-    assert "read as a tag of YAML, and left out; put the whole value" in problem
+    assert "is a YAML tag and is ignored; if it is part of" in problem
 
 
 def test_a_large_file_is_refused_unread():
@@ -273,7 +277,7 @@ def test_a_curly_quote_of_windows_is_recognised():
     problems = Problems()
     decode(b"\x93", "f.yml", problems)
 
-    assert "it may be a `“` of Windows" in problems.found[0].message
+    assert "it may be a `“` in a Windows encoding" in problems.found[0].message
 
 
 def test_values_are_read_by_type_with_defaults():
@@ -285,7 +289,7 @@ def test_values_are_read_by_type_with_defaults():
 
     assert read.text("name", None) == "x"
     assert limits.duration_s("time", None) == 600
-    assert limits.size_bytes("memory", None) == 8 << 30
+    assert limits.limit(MEMORY, None) == 8 << 30
     assert limits.whole("count", None) == 2
     assert limits.boolean("network", False) is True
     assert read.text("on", "none") == "none"
@@ -300,14 +304,14 @@ def test_every_wrong_value_is_an_error_with_place_value_and_example():
     limits = read.section("limits")
     read.text("name", "")
     limits.duration_s("time", 1.0)
-    limits.size_bytes("memory", 1, at_least=4096)
+    limits.limit(MEMORY, 1)
     limits.whole("count", 1)
     limits.boolean("network", False)
 
     assert [str(p) for p in problems.found] == [
         "f.yml:1:7: name is a list; expected text, e.g. `name: some text`",
         'f.yml:2:16: limits.time is "soon"; expected a time, e.g. `time: 10m`',
-        'f.yml:2:30: limits.memory is "1"; expected a size of at least 4096 bytes, '
+        'f.yml:2:30: limits.memory is "1"; expected a size of at least 4KiB, '
         "e.g. `memory: 8GiB`",
         'f.yml:2:40: limits.count is "two"; expected a whole number from 1, '
         "e.g. `count: 2`",
@@ -335,7 +339,7 @@ def test_a_key_without_a_value_is_a_warning_and_its_default(value):
         ("limits: {name: x}", "in limits; it belongs at the top of the file"),
         ("run: x", "it belongs in an item of `items`"),
         ("\u00a0on: x", "no-break space"),
-        ("zzz: x", "it is ignored; known are `name`, `limits`, `items`, `on`"),
+        ("zzz: x", "it is ignored; valid keys are `name`, `limits`, `items`, `on`"),
     ],
 )
 def test_an_unknown_key_is_a_warning_that_says_what_to_do(text, said):

@@ -14,13 +14,7 @@ from msgspec import Struct
 from runner import files
 from runner.archive.datafiles.failed import FailedError
 from runner.core import DataFile, DataMount, DataResource
-from runner.core.events import (
-    DataMissing,
-    DataReady,
-    Event,
-    Progress,
-    Warned,
-)
+from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 
 if TYPE_CHECKING:
     from runner.archive.datafiles.download import Downloads

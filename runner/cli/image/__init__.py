@@ -1,4 +1,4 @@
-"""`rai image build|ls|prune`: each command is a module of its name."""
+"""`rai image build|ls|prune`: one module for each command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runner.cli.image.prune import prune
 
 image = typer.Typer(
     no_args_is_help=True,
-    help="Build the image of a project; list and remove what was built.",
+    help="Build a project's image; list and remove built images.",
 )
 image.command()(build)
 image.command()(ls)

@@ -9,23 +9,18 @@ import typer
 from msgspec.structs import replace
 
 from runner.cli import common
-from runner.core import (
-    BuildImage,
-    BuildSpec,
-    ImageAction,
-    Reason,
-)
+from runner.core import BuildImage, BuildSpec, ImageAction, Reason
 from runner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
 
 DONE = {
-    ImageAction.BUILD: "is built",
-    ImageAction.PULL: "is pulled",
-    ImageAction.REUSE: "is there",
+    ImageAction.BUILD: "was built",
+    ImageAction.PULL: "was pulled",
+    ImageAction.REUSE: "exists",
 }
-"""How the image came to be there."""
+"""How the engine got the image."""
 
 
 def build(
@@ -33,13 +28,14 @@ def build(
         Path, typer.Option("--path", "-p", help="The project's folder.")
     ] = Path(),
     target: Annotated[
-        str | None, typer.Option(help="The Dockerfile's stage, in place of the file's.")
+        str | None,
+        typer.Option(help="The Dockerfile's stage; overrides the build file."),
     ] = None,
     gpu: Annotated[
         bool | None,
         typer.Option(
             "--gpu/--no-gpu",
-            help="The image of a run with a GPU, or without.  [default: as here]",
+            help="Build for a run with, or without, a GPU.  [default: as here]",
         ),
     ] = None,
     no_cache: Annotated[
@@ -48,8 +44,8 @@ def build(
 ) -> None:
     """Build or pull the image without running.
 
-    An image is not built again if nothing has changed. Its reference is the only line
-    on stdout.
+    An image is built again only if something has changed. Its reference is the only
+    line on stdout.
     """
     from runner import images, session
     from runner.cli import interrupt
@@ -60,23 +56,22 @@ def build(
 
     prepared = session.prepare(path)
     request, settings = prepared.request, prepared.settings
-    console = Console(Mode(settings.progress), aside=True)
+    console = Console(Mode(settings.progress), to_stderr=True)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
     store = imagestore.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
     plan = images.plan(spec, store.image_facts(request.project, spec))
     cancel = Cancel()
-    with interrupt.heeded(cancel, console):
+    with interrupt.cancel_on_signals(cancel, console):
         for event in store.prepare(plan, request.project, cancel):
             console.show(event)
     console.close()
     if cancel.requested:
         raise typer.Exit(Reason.CANCELLED.exit_code)
     large = size(store.image_bytes(plan.reference))
-    console.line(
-        f"{plan.reference} ({large}) {DONE[plan.action]}: {plan.why}.", "green"
-    )
+    text = f"Image {plan.reference} ({large}) {DONE[plan.action]}: {plan.why}."
+    console.line(text, "green")
     print(plan.reference)
 
 
@@ -87,11 +82,11 @@ def _wanted(
     gpu: bool | None,
     no_cache: bool,
 ) -> BuildSpec:
-    """Return the spec of the one image that is wanted."""
+    """Return the spec of the image to build."""
     if spec.names_image:
         if target or no_cache or gpu is not None:
             text = (
-                f"{spec.file} names the image {spec.image}: there is nothing to build"
+                f"there is nothing to build: {spec.file} names the image {spec.image}"
             )
             raise UsageError(text)
         return spec
@@ -108,7 +103,7 @@ def _wanted(
 
 
 def _given_here(spec: BuildSpec, store: ImageStore) -> bool:
-    """Whether a run here would be given a GPU."""
+    """Whether a run here would get a GPU."""
     if spec.gpu is None:
         return False
     return not spec.gpu.optional or store.gpus().any

@@ -24,7 +24,7 @@ def ls(
     ] = None,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """List what rai built, and what a run would start from.
+    """List the images that rai built, and the image that a run would use.
 
     If the project's image would be built again, the reason is shown.
     """
@@ -41,7 +41,7 @@ def ls(
         common.print_json(_plain(built, project))
         return
     if not built:
-        print("rai has built no image on this engine: rai image build -p DIR")
+        print("No images built on this engine yet: rai image build -p DIR")
     blocks(_shown(built, project, store.origin(Path()).machine))
 
 

@@ -1,4 +1,4 @@
-"""The project of the commands about images, and how its runs get their image."""
+"""A project in the image commands, and how its runs get their image."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from runner import images
-from runner.core import (
-    BuildSpec,
-    BuiltImage,
-    ImagePlan,
-    Origin,
-    Problem,
-)
+from runner.core import BuildSpec, BuiltImage, ImagePlan, Origin, Problem
 from runner.core.errors import ImageError, UsageError
 from runner.images import inventory
 from runner.session.project import build_file, read_spec
@@ -24,13 +18,13 @@ if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
 
 NO_SPEC = BuildSpec("")
-"""Stands for no project, as finding an engine takes a spec."""
+"""The spec to choose an engine with if there is no project."""
 
 
 class ImageProject(Struct, frozen=True):
-    """A project's folder and how its runs would get their image now.
+    """A project's folder, and how its runs would get their image now.
 
-    There is a plan, or a problem, for each target that a run may have.
+    There is a plan, or a problem, for each target of a run.
     """
 
     origin: Origin
@@ -38,17 +32,17 @@ class ImageProject(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
     def outdated(self, built: Sequence[BuiltImage]) -> list[BuiltImage]:
-        """Return its builds that later ones replaced."""
+        """Return the project's builds that later ones replaced."""
         return inventory.outdated(built, self.origin, self.plans)
 
 
 def built(store: ImageStore) -> list[BuiltImage]:
-    """List what rai built on an engine, newest first."""
+    """Return the images that rai built on an engine, newest first."""
     return sorted(store.built_images(), key=lambda image: -image.created_at)
 
 
 def spec(path: Path | None) -> BuildSpec | None:
-    """Read a folder's build file; None if no folder is named and none is here."""
+    """Parse a folder's build file; None if no folder is given and none is here."""
     try:
         build_file(path or Path())
     except UsageError:

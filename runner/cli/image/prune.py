@@ -28,11 +28,11 @@ def prune(
         bool,
         typer.Option(
             "--all",
-            help="All that rai built; with -p, all that it built of the project.",
+            help="All images that rai built; with -p, all of the project.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be removed, and stop.")
+        bool, typer.Option("--dry-run", help="Show what would be removed, and exit.")
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
@@ -40,8 +40,8 @@ def prune(
 ) -> None:
     """Remove a project's builds that later ones replaced.
 
-    Images that a container uses and images with a name of your own are kept. --all also
-    removes images by the name that a build file gave.
+    Images that a container uses, or that have a name of your own, are kept. --all also
+    removes images with the name that a build file gave them.
     """
     from runner.cli.image import project as projects
     from runner.engines import imagestore
@@ -53,7 +53,7 @@ def prune(
     spec = None if everything and path is None else projects.spec(path or Path())
     store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
     found = inventory.prune(_candidates(store, spec, everything), everything=everything)
-    _tell(found, store.origin(Path()).machine)
+    _show(found, store.origin(Path()).machine)
     if dry_run or not found.removals:
         return
     question = f"Remove {_images(len(found.removals))}?"
@@ -77,43 +77,41 @@ def _candidates(
     return project.outdated(built)
 
 
-def _tell(found: Prune, machine: str) -> None:
+def _show(found: Prune, machine: str) -> None:
     """Show what would be removed, what that frees, and what is kept."""
     from runner.cli.image import words
     from runner.images import inventory
     from runner.report import size
     from runner.terminal.tables import blocks
 
-    _keep(found.kept)
+    _show_kept(found.kept)
     if not found.removals:
-        print("nothing to remove")
+        print("Nothing to remove.")
         return
 
     def names(image: BuiltImage) -> str:
         return ", ".join(inventory.other_names(image))
 
-    blocks([words.table(found.removals, machine, "with its names", names)])
+    blocks([words.table(found.removals, machine, "names", names)])
     least = size(inventory.least_freed_bytes(found.removals))
-    print(f"{_images(len(found.removals))} can go; that frees {least} or more")
+    print(f"{_images(len(found.removals))} to remove; at least {least} to free")
 
 
 def _remove(store: ImageStore, images: Sequence[BuiltImage]) -> None:
     from runner.report import size
 
     done = store.remove_images(images)
-    _keep(done.kept)
-    freed = (
-        "" if done.freed_bytes is None else f"; {size(done.freed_bytes)} are free again"
-    )
-    gone = len(images) - len(done.kept)
-    print(f"{_images(gone)} removed{freed}")
+    _show_kept(done.kept)
+    freed = "" if done.freed_bytes is None else f", {size(done.freed_bytes)} freed"
+    removed = len(images) - len(done.kept)
+    print(f"{_images(removed)} removed{freed}")
 
 
-def _keep(kept: Sequence[Kept]) -> None:
+def _show_kept(kept: Sequence[Kept]) -> None:
     from runner.images import inventory
 
     for one in kept:
-        print(f"{inventory.reference(one.image)} stays: {one.why}")
+        print(f"Keeping {inventory.reference(one.image)}: {one.why}")
 
 
 def _images(number: int) -> str:

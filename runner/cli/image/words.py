@@ -1,4 +1,4 @@
-"""Images that rai built, as rows and words."""
+"""Tables of the images that rai built."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def table(
     head: str,
     last: Callable[[BuiltImage], str],
 ) -> Table:
-    """Return a table with a row for each image; an empty last column is left out.
+    """Return a table with a row for each image; omit the last column if it is empty.
 
-    ``machine`` is this one: images built from another are marked.
+    ``machine`` is this machine: images built from another one are marked.
     """
     now = time.time()
     rows = tuple(
@@ -40,7 +40,7 @@ def table(
 
 
 def contents(images: Sequence[BuiltImage]) -> Table | None:
-    """Return a table of what else is known, of the images with anything known."""
+    """Return a table of the shared sizes, versions and other names that are known."""
     rows = tuple(
         (inventory.reference(image), size(image.shared_bytes), ", ".join(_known(image)))
         for image in images
@@ -59,7 +59,7 @@ def project(image: BuiltImage, machine: str) -> str:
 
 
 def target(plan: ImagePlan) -> str:
-    """Return the stage that a run would start from, "" for the last."""
+    """Return the stage that a run would use, "" for the last."""
     return plan.build.target or "" if plan.build else ""
 
 

@@ -28,13 +28,7 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import (
-    BuildFolder,
-    CommandFinished,
-    Event,
-    Starting,
-    Usage,
-)
+from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
 from runner.engines import datafile, launch
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
@@ -46,12 +40,7 @@ from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, la
 from runner.engines.local.start_marker import StartMarker
 from runner.engines.local.tools import provide, redirected
 from runner.engines.sequence import in_order
-from runner.gpu.watch import (
-    files,
-    groups,
-    nodes,
-    visible_devices,
-)
+from runner.gpu.watch import files, groups, nodes, visible_devices
 
 READABLE_BY_ALL = 0o004
 DRIVERS_OWN = {

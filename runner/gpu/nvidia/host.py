@@ -9,14 +9,7 @@ from msgspec.structs import replace
 
 from runner.core import Gpu, GpuState, HostGpus
 from runner.gpu import absence
-from runner.gpu.nvidia import (
-    cdi,
-    libraries,
-    nodes,
-    nvml,
-    programs,
-    smi,
-)
+from runner.gpu.nvidia import cdi, libraries, nodes, nvml, programs, smi
 
 ROOT = Path("/")
 NVML = "libnvidia-ml.so.1"

@@ -13,12 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.core import (
-    MIB,
-    Gpu,
-    GpuProcess,
-    GpuState,
-)
+from runner.core import MIB, Gpu, GpuProcess, GpuState
 
 FIELDS = (
     "index",

@@ -14,21 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import (
-    DataFile,
-    DataMount,
-    GpuGrant,
-    GpuWay,
-    Profile,
-    Reason,
-)
+from runner.core import DataFile, DataMount, GpuGrant, GpuWay, Profile, Reason
 from runner.core.errors import BusyError
-from runner.core.events import (
-    CommandFinished,
-    CommandStarted,
-    GpuGiven,
-    Starting,
-)
+from runner.core.events import CommandFinished, CommandStarted, GpuGiven, Starting
 from runner.engines.base import Engine
 from tests.runner.engines.gpus import DRIVER_API, StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import (
-    Gpu,
-    GpuGrant,
-    GpuWay,
-    HostGpus,
-)
+from runner.core import Gpu, GpuGrant, GpuWay, HostGpus
 from tests.conftest import REQUIRED
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import secrets
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ from runner.core.events import (
 from runner.engines.base import Engine
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
-RUN_ID = f"contract{os.getpid()}"
+RUN_ID = f"contract{secrets.token_hex(4)}"
 LIMITS = Limits(time_s=60, stop_grace_s=2)
 
 
@@ -125,6 +125,11 @@ def source(files: Mapping[str, bytes]) -> Callable[[], BinaryIO]:
     return lambda: io.BytesIO(buffer.getvalue())
 
 
+def long_sleep() -> str:
+    """Name a program that runs for long, unlike that of any test at the same time."""
+    return f"sleep {600 + secrets.randbelow(10**9) / 10**9:.9f}"
+
+
 def direct(*words: str) -> Step:
     """A step that is exec'd as it stands."""
     return Step(0, Command(" ".join(words)), Invocation(words, "a test"))
@@ -147,6 +152,7 @@ def run(
     gpu: GpuGrant | None = None,
     cancel_at: bytes | None = None,
     pause_s: float = 0.0,
+    run_id: str = RUN_ID,
     **limits: object,
 ) -> Result:
     """Run commands (a string is a shell line) to the end, and gather what was said.
@@ -156,7 +162,7 @@ def run(
     """
     steps = [shell(c) if isinstance(c, str) else c for c in commands]
     work = Workspace(
-        run_id=RUN_ID,
+        run_id=run_id,
         steps=tuple(replace(step, index=n) for n, step in enumerate(steps)),
         open_source=source(files),
         image=subject.image,

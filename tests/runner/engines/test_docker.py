@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import secrets
 import select
 import socket
 import threading
@@ -16,13 +17,7 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    DataFile,
-    DataMount,
-    Profile,
-    Reason,
-    Workspace,
-)
+from runner.core import DataFile, DataMount, Profile, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandSkipped
@@ -70,7 +65,7 @@ def client() -> Iterator[docker.APIClient]:
     client.close()
 
 
-def left_behind(client: docker.APIClient, run_id: str = "contract") -> list[str]:
+def left_behind(client: docker.APIClient, run_id: str) -> list[str]:
     """Name the containers and volumes of a run that are still there."""
     ours = {"label": f"{owner.RUN}={run_id}"}
     containers = client.containers(all=True, filters=ours)
@@ -199,6 +194,7 @@ def test_what_looks_like_the_engines_word_but_is_a_programs_stays_where_it_was(s
 @pytest.fixture(scope="module")
 def odd_image(client: docker.APIClient) -> Iterator[str]:
     text = f"""FROM {IMAGE}
+    LABEL rai-test={RUN_ID}
     RUN rm /bin/bash && mkdir /src && echo old > /src/old
     ENV TOOL=yes PATH=/opt/tool:/usr/bin:/bin
     USER nobody
@@ -207,7 +203,7 @@ def odd_image(client: docker.APIClient) -> Iterator[str]:
     ENTRYPOINT ["/bin/false"]
     CMD ["x"]
     """
-    name = "rai-test:odd"
+    name = f"rai-test-{RUN_ID}:odd"
     for told in client.build(
         fileobj=io.BytesIO(text.encode()), tag=name, rm=True, decode=True
     ):
@@ -233,24 +229,25 @@ def test_a_line_runs_under_sh_where_the_image_has_no_bash(engine, odd_image):
 
 
 def test_an_image_without_a_shell_is_refused_in_plain_words(engine, client):
-    name = "rai-test:empty"
-    client.import_image_from_data(bytes(10240), repository="rai-test", tag="empty")
+    run_id = f"empty{RUN_ID}"
+    name = f"rai-test-{RUN_ID}:empty"
+    client.import_image_from_data(bytes(10240), *name.split(":"))
     try:
-        with pytest.raises(EngineError, match=r"rai-test:empty has no /bin/sh"):
-            run(Subject(engine, name), ["true"])
+        with pytest.raises(EngineError, match=f"{name} has no /bin/sh"):
+            run(Subject(engine, name), ["true"], run_id=run_id)
     finally:
         client.remove_image(name, force=True)
-    assert left_behind(client) == []
+    assert left_behind(client, run_id) == []
 
 
 # Nothing stays
 
 
 def test_nothing_is_left_behind_however_a_run_ends(subject, client):
-    run(subject, ["true"])
-    run(subject, ["exit 1"])
-    run(subject, [shell("sleep 9", timeout_s=0.3)])
-    assert left_behind(client) == []
+    name = f"ends{RUN_ID}"
+    for line in ("true", "exit 1", shell("sleep 9", timeout_s=0.3)):
+        run(subject, [line], run_id=name)
+    assert left_behind(client, name) == []
 
 
 def test_nothing_is_left_behind_where_nobody_listens_to_the_end(subject, client):
@@ -260,7 +257,7 @@ def test_nothing_is_left_behind_where_nobody_listens_to_the_end(subject, client)
         for _ in range(stop_after):
             next(events)
         events.close()
-        assert left_behind(client, "alone") == []
+        assert left_behind(client, work.run_id) == []
 
 
 def test_a_run_that_is_cancelled_while_it_is_sent_skips_everything(subject, client):
@@ -270,11 +267,12 @@ def test_a_run_that_is_cancelled_while_it_is_sent_skips_everything(subject, clie
     events = list(subject.engine.run(work, cancel))
     (skipped,) = (e for e in events if isinstance(e, CommandSkipped))
     assert "cancelled" in skipped.why
-    assert left_behind(client, "alone") == []
+    assert left_behind(client, work.run_id) == []
 
 
 def workspace(subject: Subject, *steps) -> Workspace:
-    return Workspace("alone", steps, lambda: io.BytesIO(bytes(1024)), subject.image)
+    name = f"alone{RUN_ID}"
+    return Workspace(name, steps, lambda: io.BytesIO(bytes(1024)), subject.image)
 
 
 class Endless(io.RawIOBase):
@@ -295,26 +293,22 @@ class Endless(io.RawIOBase):
 
 
 def test_what_a_dead_owner_left_is_removed_and_what_a_living_one_has_is_not(client):
-    me = owner.here()
-    dead = {
-        **owner.labels("reaped", 60),
-        owner.OWNER: str(replace(me, started="1")),
-    }
-    living = owner.labels("reaped-not", 60)
-    made = [
-        client.create_container(IMAGE, ["true"], name=name, labels=labels)["Id"]
-        for name, labels in (("rai-test-dead", dead), ("rai-test-living", living))
-    ]
-    client.create_volume("rai-test-dead", labels=dead)
-    client.create_volume("rai-test-living", labels=living)
+    # On a machine of its own, so that no other run's reaping sees whether it lives.
+    me = replace(owner.here(), host=RUN_ID)
+    dead, living = f"{RUN_ID}-dead", f"{RUN_ID}-living"
+    owners = {dead: replace(me, started="1"), living: me}
+    for name, whose in owners.items():
+        labels = owner.labels(name, 60) | {owner.OWNER: str(whose)}
+        client.create_container(IMAGE, ["true"], name=name, labels=labels)
+        client.create_volume(name, labels=labels)
     try:
-        removed = reap(client)
-        assert removed.count("rai-test-dead") == 2
-        assert left_behind(client, "reaped") == []
-        assert len(left_behind(client, "reaped-not")) == 2
+        removed = reap(client, me)
+        assert removed.count(dead) == 2
+        assert left_behind(client, dead) == []
+        assert len(left_behind(client, living)) == 2
     finally:
-        client.remove_container(made[1])
-        client.remove_volume("rai-test-living")
+        client.remove_container(living)
+        client.remove_volume(living)
 
 
 # Data
@@ -322,7 +316,7 @@ def test_what_a_dead_owner_left_is_removed_and_what_a_living_one_has_is_not(clie
 
 @pytest.fixture
 def mount(tmp_path: Path, client: docker.APIClient) -> Iterator[DataMount]:
-    content = tmp_path.name.encode() * 100_000
+    content = secrets.token_bytes(20) * 100_000  # no other test's volume
     path = tmp_path / "set.bin"
     path.write_bytes(content)
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()

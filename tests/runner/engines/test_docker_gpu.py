@@ -8,13 +8,7 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    DockerGpus,
-    Gpu,
-    GpuWay,
-    HostGpus,
-    Reason,
-)
+from runner.core import DockerGpus, Gpu, GpuWay, HostGpus, Reason
 from runner.core.errors import BusyError, EngineError
 from runner.core.events import Warned
 from runner.engines.docker import DockerEngine, owner
@@ -28,7 +22,8 @@ from tests.runner.engines.running import RUN_ID, Subject, run
 pytestmark = pytest.mark.docker
 
 IMAGE = "debian:bookworm-slim"
-HELD = Gpu("GPU-of a test", "X", 0)
+HELD = Gpu(f"GPU-of {RUN_ID}", "X", 0)
+HOLDER = f"rai-gpu-GPU-of-{RUN_ID}"
 TOLD = {"index": "0", "clocks.sm": "345", "temperature.gpu": "31"}
 
 
@@ -139,15 +134,14 @@ def test_a_gpu_elsewhere_is_held_by_one_run_and_let_go_of(client):
         pytest.fail("two runs have it")
     with hold(client, HELD, "second"):
         pass
-    assert client.containers(all=True, filters={"name": "rai-gpu-"}) == []
+    assert client.containers(all=True, filters={"name": HOLDER}) == []
 
 
 def test_a_gpu_elsewhere_whose_holder_died_is_taken_over(client):
     dead = owner.labels("dead", 60) | {
         owner.OWNER: str(replace(owner.here(), started="1"))
     }
-    name = "rai-gpu-GPU-of-a-test"
-    client.create_container(IMAGE, ["true"], name=name, labels=dead)
+    client.create_container(IMAGE, ["true"], name=HOLDER, labels=dead)
     with hold(client, HELD, "next"):
-        labels = client.inspect_container(name)["Config"]["Labels"]
+        labels = client.inspect_container(HOLDER)["Config"]["Labels"]
         assert labels[owner.RUN] == "next"

@@ -7,15 +7,7 @@ import platform
 
 import pytest
 
-from runner.core import (
-    DockerGpus,
-    Gpu,
-    GpuGrant,
-    GpuWay,
-    HostGpus,
-    Profile,
-    Workspace,
-)
+from runner.core import DockerGpus, Gpu, GpuGrant, GpuWay, HostGpus, Profile, Workspace
 from runner.engines.docker import facts
 from runner.engines.docker.container import confinement
 from runner.engines.docker.endpoint import Endpoint

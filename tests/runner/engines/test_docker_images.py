@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import docker
@@ -14,14 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner import images
-from runner.core import (
-    BuildImage,
-    BuildSpec,
-    ImageAction,
-    ImagePlan,
-    Push,
-    Reason,
-)
+from runner.core import BuildImage, BuildSpec, ImageAction, ImagePlan, Push, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import (
@@ -34,7 +25,7 @@ from runner.core.events import (
 )
 from runner.engines.docker import DockerEngine
 from tests.runner.engines.registry import Registry
-from tests.runner.engines.running import Subject, run
+from tests.runner.engines.running import Subject, long_sleep, run
 
 pytestmark = pytest.mark.docker
 
@@ -52,14 +43,6 @@ def project(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     project.mkdir()
     return project
-
-
-@pytest.fixture
-def name(client: docker.APIClient) -> Iterator[str]:
-    name = f"rai-test-{secrets.token_hex(4)}:1"
-    yield name
-    for found in client.images(filters={"label": f"rai-test={name}"}):
-        client.remove_image(found["Id"], force=True)
 
 
 def write(project: Path, name: str, *lines: str, base: str = BASE) -> None:
@@ -171,20 +154,22 @@ def test_a_base_that_cannot_be_had_says_so_and_how_to_make_one(
 def test_a_build_that_takes_too_long_is_stopped_on_the_engine_too(
     engine, client, project, name
 ):
-    write(project, name, "RUN sleep 67")
+    sleep = long_sleep()
+    write(project, name, f"RUN {sleep}")
     plan = replace(planned(engine, project, spec(name)), build_time_s=3.0)
     with pytest.raises(ImageError, match="within 3 s"):
         prepare(engine, project, plan)
-    wait_for_no(client, "sleep 67")
+    wait_for_no(client, sleep)
 
 
 def test_a_cancelled_build_stops_and_gives_no_image(engine, client, project, name):
-    write(project, name, "RUN sleep 68")
+    sleep = long_sleep()
+    write(project, name, f"RUN {sleep}")
     cancel = Cancel()
     threading.Timer(2.0, cancel.request).start()
     events = prepare(engine, project, planned(engine, project, spec(name)), cancel)
     assert not of_kind(events, ImageReady)
-    wait_for_no(client, "sleep 68")
+    wait_for_no(client, sleep)
 
 
 def wait_for_no(client: docker.APIClient, command: str) -> None:

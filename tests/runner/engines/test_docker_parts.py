@@ -19,13 +19,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    BuildSpec,
-    DataFile,
-    Profile,
-    Stream,
-    Workspace,
-)
+from runner.core import BuildSpec, DataFile, Profile, Stream, Workspace
 from runner.core.errors import EngineError, ImageError
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams

@@ -6,12 +6,7 @@ import threading
 
 import pytest
 
-from runner.core import (
-    Gpu,
-    GpuGrant,
-    GpuState,
-    GpuWay,
-)
+from runner.core import Gpu, GpuGrant, GpuState, GpuWay
 from runner.core.events import CommandStarted, GpuGiven
 from runner.gpu import watch as watching
 from runner.gpu.watch import Watch

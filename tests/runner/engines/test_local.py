@@ -20,7 +20,7 @@ from runner.core import BuildSpec, DataFile, DataMount
 from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
-from tests.runner.engines.running import RUN_ID, Subject, run
+from tests.runner.engines.running import RUN_ID, Subject, long_sleep, run
 
 pytestmark = pytest.mark.local
 
@@ -117,9 +117,10 @@ def test_names_in_the_environment_do_not_lead_the_sandboxs_own_programs_astray(
 
 def test_a_folder_of_tmp_is_not_that_of_the_host(subject: Subject, scratch: Path):
     with tempfile.NamedTemporaryFile(dir="/tmp") as theirs:
-        line = f"ls {theirs.name} || echo x > /tmp/mine"
+        mine = Path(f"{theirs.name}-mine")
+        line = f"ls {theirs.name} || echo x > {mine}"
         assert run(subject, [line]).codes == [0]
-    assert not Path("/tmp/mine").exists()
+    assert not mine.exists()
 
 
 def test_shared_memory_and_devices_are_there(subject: Subject):
@@ -193,9 +194,10 @@ def leftovers(scratch: Path) -> list[str]:
 
 
 def test_nothing_is_left_of_a_run(subject: Subject, scratch: Path):
-    run(subject, ["mkdir -p a/b; touch a/b/c; chmod 0 a/b; (setsid sleep 654 &)"])
+    sleep = long_sleep()
+    run(subject, [f"mkdir -p a/b; touch a/b/c; chmod 0 a/b; (setsid {sleep} &)"])
     assert leftovers(scratch) == []
-    assert running("sleep 654") == []
+    assert running(sleep) == []
 
 
 def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: Path):
@@ -205,12 +207,13 @@ def test_nothing_is_left_where_the_reader_goes_away(subject: Subject, scratch: P
     from tests.runner.engines.running import SOURCE, shell
     from tests.runner.engines.running import source as opener
 
-    work = Workspace(RUN_ID, (shell("echo x; sleep 655"),), opener(SOURCE))
+    sleep = long_sleep()
+    work = Workspace(RUN_ID, (shell(f"echo x; {sleep}"),), opener(SOURCE))
     events = subject.engine.run(work, Cancel())
     next(event for event in events if isinstance(event, Output))
     events.close()
     assert leftovers(scratch) == []
-    assert running("sleep 655") == []
+    assert running(sleep) == []
 
 
 def running(args: str) -> list[str]:
@@ -219,7 +222,7 @@ def running(args: str) -> list[str]:
 
 
 def test_a_killed_rai_takes_its_commands_along(kind: str, scratch: Path):
-    line = f"sleep 65{len(kind)}"
+    line = long_sleep()
     program = [
         sys.executable,
         "-m",
@@ -289,8 +292,7 @@ def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess
 @needs_root
 @pytest.mark.parametrize("program_of_time", ["/usr/bin/time", "/no/such/time"])
 def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
-    home = Path("/tmp", f"rai-test-home-{os.getpid()}")
-    home.mkdir(mode=0o700)
+    home = Path(tempfile.mkdtemp(prefix="rai-test-home-", dir="/tmp"))
     os.chown(home, int(USER), int(USER))
     line = f"id -u; {NUMPY}; /usr/bin/time -f 'took %e' true; touch /src/x || echo ro"
     program = [

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import (
-    DataFile,
-    DataMount,
-    Invocation,
-    Limits,
-    Profile,
-)
+from runner.core import DataFile, DataMount, Invocation, Limits, Profile
 from runner.engines.folders import Folders
 from runner.engines.launch import in_groups, with_environment, with_limits
 from runner.engines.local import bwrap, unshare

@@ -34,10 +34,13 @@ atexit.register(lambda: hanging() == 1 or os._exit(3))
 """
 LOST = "GPU-77aa0c2a-9d1b-47aa-8f0e-6b1c2d3e4f51"
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None or platform.system() != "Linux",
-    reason="no C compiler for a library in NVML's place",
-)
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(
+        shutil.which("cc") is None or platform.system() != "Linux",
+        reason="no C compiler for a library in NVML's place",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

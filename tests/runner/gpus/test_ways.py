@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner.core import (
-    DockerGpus,
-    Gpu,
-    GpuWay,
-    HostGpus,
-)
+from runner.core import DockerGpus, Gpu, GpuWay, HostGpus
 from runner.gpu import access, nvidia
 from tests.runner.gpus import machines
 

@@ -15,6 +15,7 @@ from runner.core import BuildImage, BuildSpec, ImageAction
 from runner.core.cancel import Cancel
 from runner.engines.docker import DockerEngine
 from tests.conftest import REQUIRED
+from tests.kept import alone
 from tests.runner.engines.running import Result, Subject, run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,18 +35,19 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture(scope="session")
-def built(engine: DockerEngine) -> Callable[..., str]:
+def built(engine: DockerEngine, builds: Path) -> Callable[..., str]:
     """Give what builds a target, with build arguments, and names the image."""
 
     @cache
     def build(target: str, **args: str) -> str:
         wanted = BuildImage(target=target, args=tuple(sorted(args.items())))
         spec = BuildSpec("rai_build.yml", build_image=wanted)
-        plan = images.plan(spec, engine.image_facts(ROOT, spec))
-        if plan.action is ImageAction.BUILD and target != "cpu":
-            need_packages()
-        for _ in engine.prepare(plan, ROOT, Cancel()):
-            pass
+        with alone(builds / "images"):  # what one worker builds, the others use
+            plan = images.plan(spec, engine.image_facts(ROOT, spec))
+            if plan.action is ImageAction.BUILD and target != "cpu":
+                need_packages()
+            for _ in engine.prepare(plan, ROOT, Cancel()):
+                pass
         return plan.reference
 
     return build

@@ -11,7 +11,7 @@ import pytest
 from tests.runner.images.conftest import ROOT
 from tests.runner.images.test_pins import pins
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 MB = 1_000_000
 KERNEL = """\

@@ -10,10 +10,7 @@ import pytest
 
 from tests.runner.images.test_gpu_image import IMPORTS, MB, project
 
-pytestmark = pytest.mark.docker
-
-TOOLKIT = "rai-test/toolkit:1"
-"""A stand-in for NVIDIA's devel images: a base with a toolkit where theirs is."""
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -64,15 +61,19 @@ def test_cudnn_for_cuda_12_loads_too(built, confined):
 
 
 def test_a_base_with_a_toolkit_keeps_its_own(built, confined, client, inspect):
+    # A stand-in for NVIDIA's devel images: a base with a toolkit where theirs is. Its
+    # name says what it is made of, as checkouts alike may share an engine.
+    gpu = built("gpu")
+    toolkit = "rai-test/toolkit:" + gpu.rpartition(":")[2]
     text = (
-        f"FROM {built('gpu')} AS gpu\n"
+        f"FROM {gpu} AS gpu\n"
         "RUN cp -rL /usr/local/cuda /toolkit\n"
         "FROM debian:bookworm-slim\n"
         "COPY --from=gpu /toolkit /usr/local/cuda\n"
         "ENV CUDA_VERSION=13.0.2\n"
     )
-    client.images.build(fileobj=io.BytesIO(text.encode()), tag=TOOLKIT, rm=True)
-    image = built("gpu", BASE=TOOLKIT)
+    client.images.build(fileobj=io.BytesIO(text.encode()), tag=toolkit, rm=True)
+    image = built("gpu", BASE=toolkit)
     assert inspect(image)["Config"]["Labels"]["rai.cuda"] == "13.0.2"
 
     result = confined(

@@ -7,14 +7,7 @@ from typing import Any
 
 from docker.types import Mount, Ulimit
 
-from runner.core import (
-    GIB,
-    MOST_PIDS,
-    DataMount,
-    Limits,
-    Profile,
-    Workspace,
-)
+from runner.core import GIB, MOST_PIDS, DataMount, Limits, Profile, Workspace
 from runner.engines.docker.gpu.options import NO_GPU, GpuOptions
 from runner.engines.environment import environment
 from runner.gpu.watch import visible_devices

@@ -7,12 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from runner.core import Workspace
 from runner.core.cancel import Cancel
-from runner.core.events import (
-    CommandSkipped,
-    Event,
-    Starting,
-    Usage,
-)
+from runner.core.events import CommandSkipped, Event, Starting, Usage
+from runner.engines.docker import owner
 from runner.engines.docker.client import Client
 from runner.engines.docker.container.reap import reap
 from runner.engines.docker.container.stage import RunContainers
@@ -35,7 +31,7 @@ def run(
     stage = RunContainers(client, work, cancel, support)
     watch = _watch(client, work, stage, support)
     try:
-        reaping = pool.submit(reap, client)
+        reaping = pool.submit(reap, client, owner.here())
         yield Starting()
         yield from stage.set_up(pool)
         if cancel.requested:

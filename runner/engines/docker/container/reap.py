@@ -11,25 +11,26 @@ from runner.engines.docker import owner
 from runner.engines.docker.client import FAILURES, Client
 
 
-def reap(client: Client) -> list[str]:
+def reap(client: Client, me: owner.Owner) -> list[str]:
     """Remove abandoned containers, then volumes; return their names.
 
-    Those that cannot be removed now are left to the next call.
+    ``me`` is the identity of this process. What cannot be removed now is left
+    to the next call.
     """
     ours = {"label": owner.OWNER}
     removed: list[str] = []
     with contextlib.suppress(*FAILURES):
         for found in client.containers(all=True, filters=ours):
-            if _abandoned(found) and _removed(client.remove_container, found["Id"]):
+            if _abandoned(found, me) and _removed(client.remove_container, found["Id"]):
                 removed.append(found["Names"][0].lstrip("/"))
         for found in client.volumes(filters=ours)["Volumes"] or ():
-            if _abandoned(found) and _removed(client.remove_volume, found["Name"]):
+            if _abandoned(found, me) and _removed(client.remove_volume, found["Name"]):
                 removed.append(found["Name"])
     return removed
 
 
-def _abandoned(found: Mapping[str, Any]) -> bool:
-    return owner.abandoned(found["Labels"] or {}, owner.here(), time.time())
+def _abandoned(found: Mapping[str, Any], me: owner.Owner) -> bool:
+    return owner.abandoned(found["Labels"] or {}, me, time.time())
 
 
 def _removed(remove: Callable[..., None], name: str) -> bool:

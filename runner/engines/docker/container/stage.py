@@ -18,12 +18,7 @@ from typing import Any
 from runner.core import GpuWay, Problem, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import (
-    BuildFolder,
-    Event,
-    Progress,
-    Warned,
-)
+from runner.core.events import BuildFolder, Event, Progress, Warned
 from runner.engines.docker import owner
 from runner.engines.docker.attach import upload
 from runner.engines.docker.client import (

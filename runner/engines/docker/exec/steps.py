@@ -7,22 +7,10 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from runner.core import (
-    Limits,
-    Reason,
-    Step,
-    Stream,
-    Workspace,
-)
+from runner.core import Limits, Reason, Step, Stream, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import (
-    CommandFinished,
-    Event,
-    Output,
-    Tick,
-    Warned,
-)
+from runner.core.events import CommandFinished, Event, Output, Tick, Warned
 from runner.engines.docker.client import APIError, Client, NotFound, failing
 from runner.engines.docker.container.confinement import SLEEPER_PROCESSES
 from runner.engines.docker.container.disk import ContainerDiskWatch

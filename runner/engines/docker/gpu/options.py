@@ -14,14 +14,7 @@ from docker.types import DeviceRequest, Mount
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.core import (
-    DockerGpus,
-    GpuGrant,
-    GpuWay,
-    HostGpus,
-    Problem,
-    Reason,
-)
+from runner.core import DockerGpus, GpuGrant, GpuWay, HostGpus, Problem, Reason
 from runner.core.errors import EngineError
 from runner.gpu import access, watch
 

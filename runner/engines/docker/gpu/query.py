@@ -9,14 +9,7 @@ from collections.abc import Callable, Sequence
 from docker.types import DeviceRequest, LogConfig
 from msgspec.structs import replace
 
-from runner.core import (
-    MIB,
-    Gpu,
-    GpuGrant,
-    GpuSituation,
-    GpuState,
-    GpuWay,
-)
+from runner.core import MIB, Gpu, GpuGrant, GpuSituation, GpuState, GpuWay
 from runner.engines.docker import attach, owner
 from runner.engines.docker.client import FAILURES, Client, explained
 from runner.engines.docker.gpu.options import CAPABILITIES, GpuSupport

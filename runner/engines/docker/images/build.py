@@ -9,20 +9,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from runner import process
-from runner.core import (
-    BuildImage,
-    ImagePlan,
-    Problem,
-    Reason,
-)
+from runner.core import BuildImage, ImagePlan, Problem, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
-from runner.core.events import (
-    BuildOutput,
-    BuildStarted,
-    Event,
-    Output,
-)
+from runner.core.events import BuildOutput, BuildStarted, Event, Output
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
 from runner.engines.docker.images import context

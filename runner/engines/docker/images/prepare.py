@@ -22,12 +22,7 @@ from runner.core.errors import ImageError
 from runner.core.events import Event, ImageReady
 from runner.engines.docker.client import Client, NotFound, failing, image
 from runner.engines.docker.endpoint import EngineProbe
-from runner.engines.docker.images import (
-    build,
-    built,
-    context,
-    transfer,
-)
+from runner.engines.docker.images import build, built, context, transfer
 from runner.images import parts
 
 

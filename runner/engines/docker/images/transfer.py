@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from runner.core import Problem, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
-from runner.core.events import (
-    BuildOutput,
-    Event,
-    Progress,
-    PullStarted,
-)
+from runner.core.events import BuildOutput, Event, Progress, PullStarted
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
 from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.images.messages import Message, messages

@@ -1,0 +1,42 @@
+"""What tests make on a Docker Engine, and how nothing of it stays."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from http import HTTPStatus
+
+import docker
+import pytest
+from docker.errors import APIError, NotFound
+
+
+@pytest.fixture
+def name(client: docker.APIClient) -> Iterator[str]:
+    """Name an image; those with the label ``rai-test=NAME`` do not outlive the test."""
+    name = f"rai-test-{secrets.token_hex(4)}:1"
+    yield name
+    for found in client.images(filters={"label": f"rai-test={name}"}):
+        remove(client, found["Id"])
+
+
+def remove(client: docker.APIClient, image: str) -> None:
+    """Remove an image, with the containers that ended builds have of it.
+
+    The engine removes these itself, some time after a build was cancelled.
+    """
+    for _ in range(100):
+        for found in client.containers(all=True, filters={"ancestor": image}):
+            with suppress(APIError):
+                client.remove_container(found["Id"], force=True)
+        try:
+            return client.remove_image(image, force=True)
+        except NotFound:
+            return None
+        except APIError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
+        time.sleep(0.1)
+    return pytest.fail(f"the image {image} stays in use")
