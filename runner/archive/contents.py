@@ -72,18 +72,18 @@ class Survey(Struct, frozen=True):
         files = (m for m in self.members if m.kind is MemberKind.FILE)
         return heapq.nlargest(count, files, key=lambda m: m.size_bytes)
 
-    def over(self, caps: Caps) -> list[Problem]:
+    def exceeded(self, caps: Caps) -> list[Problem]:
         """Return which ceilings this exceeds, and the largest entries."""
-        found = list(self._over(caps))
+        found = list(self._exceeded(caps))
         if not found:
             return []
         rows = [f"{m.name!r}, {_megabytes(m.size_bytes)}" for m in self.largest()]
-        advice = f"name what is not needed in {self.rules or '.raiignore'}"
+        advice = f"add what is not needed to {self.rules or '.raiignore'}"
         return [Problem(text) for text in found] + [
             Problem("the largest entries are " + "; ".join(rows), hint=advice)
         ]
 
-    def _over(self, caps: Caps) -> Iterator[str]:
+    def _exceeded(self, caps: Caps) -> Iterator[str]:
         if self.total_bytes > caps.total_bytes:
             have, most = _megabytes(self.total_bytes), _megabytes(caps.total_bytes)
             yield f"the project is {have}; at most {most} can be sent"
@@ -122,7 +122,7 @@ class _Walk(Struct, frozen=True):
     ) -> None:
         """Add a folder's entries, sorted by name."""
         if depth > DEEPEST:
-            self.problems.append(Problem(f"{name!r} lies too deep to be packed"))
+            self.problems.append(Problem(f"{name!r} is nested too deeply"))
             return
         if not ignored and name:
             rules = rules.within(path, name)

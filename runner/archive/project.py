@@ -1,4 +1,4 @@
-"""The project of a run: a folder that is packed, or a parcel that was sealed before."""
+"""The project of a run: a folder to pack, or a parcel that was packed before."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ LONGEST_HEADERS = 16 << 10
 
 
 class Project(Protocol):
-    """A project on its way into a run: opened, packed, and closed after the run.
+    """The project of a run, which opens it, packs it, and closes it at the end.
 
-    ``folder`` holds its files on this machine while it is open: images are built from
-    there and data files are looked for there.
+    ``folder`` has its files on this machine while it is open, for building images and
+    finding data files.
     """
 
     @property
@@ -40,7 +40,7 @@ class Project(Protocol):
         ...
 
     def open(self, into: Path) -> None:
-        """Make ``folder`` ready; the archive will be written to ``into``."""
+        """Prepare ``folder``; the archive will be written to ``into``."""
         ...
 
     def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
@@ -48,7 +48,7 @@ class Project(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what ``pack`` made beside the archive."""
+        """Remove what ``open`` made in ``folder``."""
         ...
 
 
@@ -66,7 +66,7 @@ class FolderProject:
         """Use the user's folder as it is."""
 
     def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
-        """Pack what the ignore rules leave; yields Warned and Progress."""
+        """Pack what the ignore rules leave; yield Warned and Progress."""
         found = survey(self.folder)
         for problem in found.problems:
             if problem.severity is Severity.WARNING:
@@ -118,7 +118,7 @@ class SealedProject:
         self._packed = Archive(into, sha256, size, raw_bytes, members)
 
     def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
-        """Return the archive's facts; ``open`` made it."""
+        """Return the facts of the archive that ``open`` copied."""
         if self._packed is None:
             self.open(into)
         assert self._packed
@@ -131,7 +131,7 @@ class SealedProject:
 
 
 def read_parcel(path: Path) -> Parcel:
-    """Read a parcel's file; UsageError where it is absent, too large or damaged."""
+    """Read a parcel's file; raise UsageError if it is absent, too large or damaged."""
     try:
         return from_json(files.read_below(path.parent, path.name, LONGEST_PARCEL))
     except OSError as error:

@@ -53,7 +53,7 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     taken.
     """
     if taken(into):
-        raise UsageError(f"{into} exists already; name a new folder, or an empty one")
+        raise UsageError(f"{into} already exists; use a new folder, or an empty one")
     fresh = folder_beside(into)
     try:
         with _members(archive, caps) as (tar, meter):
@@ -88,7 +88,7 @@ def folder_beside(into: Path) -> Path:
         into.parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
     except OSError as error:
-        raise UsageError(f"{into} cannot be made: {error.strerror}") from error
+        raise UsageError(f"{into} cannot be created: {error.strerror}") from error
 
 
 class _Metered(io.RawIOBase):
@@ -141,7 +141,7 @@ class _Unpacking:
         self.kept = 0
 
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
-        """Write one member, or note that it is left out."""
+        """Write one member, or add it to ``left_out``."""
         name = inside(info.name, self.root)
         if name == "":
             if not info.isdir():

@@ -1,4 +1,4 @@
-"""A job's folders without a container: the project's tar in, the build's out."""
+"""Unpack a project into a folder and pack a build folder, for runs on this machine."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ Owner = tuple[int, int]
 
 
 def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
-    """Write an uncompressed tar stream's members below an empty folder.
+    """Unpack an uncompressed tar stream into an empty folder.
 
-    Nothing lands outside it, and no device or set-uid file is made. With ``owner`` (for
-    root only) all of it, the folder too, belongs to that user and group. Raises
-    EngineError where the archive is broken or means harm.
+    Nothing is written outside of it, and no device or set-uid file is made. With
+    ``owner`` (root only) everything, the folder too, belongs to that user and group.
+
+    Raises:
+        EngineError: the archive is damaged or hostile.
     """
     links: list[tarfile.TarInfo] = []
     try:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
-                # Made last: a link may point anywhere, as nothing is written through
-                # it, and until then no path in the folder leads out of it.
+                # Made last, so that nothing is written through a link.
                 if member.issym():
                     links.append(member)
                 else:
@@ -56,11 +57,11 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
         path.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
         os.utime(path, (member.mtime, member.mtime))
     else:
-        raise EngineError(f"the project cannot be unpacked: {member.name} is no file")
+        raise EngineError(f"the project cannot be unpacked: {member.name} is special")
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Give a member's path; a leading slash is dropped, a way out is refused."""
+    """Return a member's path, without a leading slash; refuse `..`."""
     if ".." in PurePosixPath(name).parts:
         raise EngineError(f"the project cannot be unpacked: {name} leaves it")
     return folder / name.lstrip("/")
@@ -75,7 +76,7 @@ def _link(folder: Path, member: tarfile.TarInfo) -> None:
 
 
 def change_owner(folder: Path, owner: Owner) -> None:
-    """Make a folder and all below it belong to a user and a group; for root only."""
+    """Change the owner of a folder and everything below it; for root only."""
     os.chown(folder, *owner)
     for parent, folders, files in os.walk(folder):
         for name in folders + files:
@@ -83,10 +84,10 @@ def change_owner(folder: Path, owner: Owner) -> None:
 
 
 def pack(folder: Path, root: str) -> Iterator[bytes]:
-    """Give a folder as pieces of an uncompressed tar stream, names below ``root``.
+    """Yield a folder as an uncompressed tar stream with names below ``root``.
 
     Folders, files, symbolic and hard links are kept, with their modes; sockets, devices
-    and pipes are not. Nothing may write to the folder meanwhile.
+    and pipes are left out. Nothing may write to the folder meanwhile.
     """
     linked: dict[tuple[int, int], str] = {}
     for path, info in _entries(folder):
@@ -101,7 +102,7 @@ def pack(folder: Path, root: str) -> Iterator[bytes]:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Give a folder and all below it, sorted, having made every folder readable."""
+    """Yield a folder and everything below it, sorted; make each folder readable."""
     info = folder.lstat()
     yield folder, info
     _open_up(folder, info)
@@ -114,7 +115,7 @@ def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _open_up(path: Path, info: os.stat_result) -> None:
-    """Let its owner read a folder or file whose mode a command took away."""
+    """Make a folder or file readable for its owner, if a command changed its mode."""
     wanted = stat.S_IRWXU if stat.S_ISDIR(info.st_mode) else stat.S_IRUSR
     if info.st_mode & wanted != wanted:
         path.chmod(stat.S_IMODE(info.st_mode) | wanted)
@@ -153,9 +154,9 @@ def _content(path: Path, size: int) -> Iterator[bytes]:
 
 
 def size(*folders: Path) -> int:
-    """Add up the lengths of the files below some folders, each file once.
+    """Return the total size of the files below some folders, in bytes, each file once.
 
-    What vanishes or cannot be looked into while commands are at work does not count.
+    Files that vanish meanwhile and folders that cannot be read do not count.
     """
     seen: set[tuple[int, int]] = set()
     total = 0
@@ -173,10 +174,10 @@ def size(*folders: Path) -> int:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and all below it, whatever modes a command left there."""
+    """Remove a folder and everything below it, whatever modes a command set."""
     try:
         shutil.rmtree(folder)
     except PermissionError:
         for _ in _entries(folder):
-            pass  # each folder is made accessible before it is looked into
+            pass  # makes each folder accessible
         shutil.rmtree(folder)

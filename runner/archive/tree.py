@@ -19,10 +19,10 @@ def inside(name: str, root: str) -> str:
     if name.startswith("/"):
         raise HostileNameError(f"{name!r} is an absolute name")
     if "\0" in name:
-        raise HostileNameError(f"{name!r} has a zero byte in it")
+        raise HostileNameError(f"{name!r} contains a NUL character")
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise HostileNameError(f"{name!r} points out of its folder")
+        raise HostileNameError(f"{name!r} leads out of its folder")
     if root and parts[:1] != [root]:
         raise HostileNameError(f"{name!r} is not in {root}/")
     return "/".join(parts[1:] if root else parts)
@@ -55,13 +55,13 @@ class Tree:
         if taken != name:
             raise HostileNameError(f"{whole!r} differs from {taken!r} only by case")
         if name != whole and there is not MemberKind.FOLDER:
-            raise HostileNameError(f"{whole!r} lies in {name!r}, which is no folder")
+            raise HostileNameError(f"{whole!r} is in {name!r}, which is not a folder")
         if not there is place is MemberKind.FOLDER:
-            raise HostileNameError(f"{name!r} comes twice")
+            raise HostileNameError(f"{name!r} occurs twice")
 
 
 def leaves(link: str, links: Mapping[str, str]) -> bool:
-    """Whether a link leads out of the root, by way of the other links."""
+    """Whether a link leads out of the root, through other links too."""
     here = link.split("/")[:-1]
     ahead = [*reversed(links[link].split("/"))]
     if links[link].startswith("/"):

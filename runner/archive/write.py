@@ -35,7 +35,7 @@ def pack(
     The same content gives the same ``sha256``. Raise NotAllowedError over a ceiling,
     UsageError with every file that vanished, changed or cannot be read.
     """
-    if over := survey.over(caps):
+    if over := survey.exceeded(caps):
         raise NotAllowedError(*over)
     part = files.aside(into)
     try:

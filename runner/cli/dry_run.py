@@ -35,5 +35,5 @@ def show(path: Path, as_json: bool) -> None:
     warnings = [p for p in found.problems if p.severity is Severity.WARNING]
     errors = [p for p in found.problems if p.severity is Severity.ERROR]
     common.warn(warnings)
-    if errors := [*errors, *found.over(archive.UPLOAD)]:
+    if errors := [*errors, *found.exceeded(archive.UPLOAD)]:
         raise NotAllowedError(*errors)

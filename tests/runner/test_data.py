@@ -272,8 +272,8 @@ def test_a_download_that_breaks_is_tried_once_more(path, places):
     ("path", "md5", "why", "tries"),
     [
         ("/absent", MD5, "127.0.0.1 answers 404 Not Found", 1),
-        ("/cut", MD5, "127.0.0.1 broke off", 2),
-        ("/images", "0" * 32, "has another md5 than " + "0" * 32, 2),
+        ("/cut", MD5, "127.0.0.1 closed the connection early", 2),
+        ("/images", "0" * 32, "does not have the md5 " + "0" * 32, 2),
         ("/to/file:///etc/passwd", MD5, "", 1),
         ("/to/ftp://127.0.0.1/x", MD5, "", 1),
     ],

@@ -335,7 +335,7 @@ def test_over_a_ceiling_the_five_largest_are_named_with_advice(tmp_path):
         "the project has 8 members; at most 5 can be sent",
         "1 file is larger than 0.6 MB",
         "the largest entries are 'file7', 0.7 MB; 'file6', 0.6 MB; 'file5', 0.5 MB; "
-        "'file4', 0.4 MB; 'file3', 0.3 MB; name what is not needed in .raiignore",
+        "'file4', 0.4 MB; 'file3', 0.3 MB; add what is not needed to .raiignore",
     ]
     assert caught.value.reason.exit_code == 9
     assert {path.name for path in tmp_path.iterdir()} == {"p"}

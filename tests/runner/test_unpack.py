@@ -102,20 +102,20 @@ def test_long_and_odd_names_come_out_of_every_tar_format(form, tmp_path):
     ("members", "said"),
     [
         ([member("/etc/cron.d/x", b"x")], "'/etc/cron.d/x' is an absolute name"),
-        ([member("../x", b"x")], "'../x' points out of its folder"),
-        ([member("a/../../x", b"x")], "points out of its folder"),
-        ([folder("a/..")], "points out of its folder"),
+        ([member("../x", b"x")], "'../x' leads out of its folder"),
+        ([member("a/../../x", b"x")], "leads out of its folder"),
+        ([folder("a/..")], "leads out of its folder"),
         ([member("README"), member("readme")], "'readme' differs from 'README' only"),
         ([member("a/x"), member("A/y")], "'A/y' differs from 'a' only by case"),
         ([folder("Straße"), member("strasse")], "only by case"),
-        ([member("a"), member("a")], "'a' comes twice"),
-        ([member("a"), member("./a/")], "'a' comes twice"),
-        ([member("a"), folder("a")], "'a' comes twice"),
-        ([link("a", "b"), member("a/x")], "'a/x' lies in 'a', which is no folder"),
-        ([folder("a"), link("a", "/etc")], "'a' comes twice"),
-        ([member("a/x"), link("a", "b")], "'a' comes twice"),
-        ([link("a", "."), member("a")], "'a' comes twice"),
-        ([hard("b", "../../x")], "points out of its folder"),
+        ([member("a"), member("a")], "'a' occurs twice"),
+        ([member("a"), member("./a/")], "'a' occurs twice"),
+        ([member("a"), folder("a")], "'a' occurs twice"),
+        ([link("a", "b"), member("a/x")], "'a/x' is in 'a', which is not a folder"),
+        ([folder("a"), link("a", "/etc")], "'a' occurs twice"),
+        ([member("a/x"), link("a", "b")], "'a' occurs twice"),
+        ([link("a", "."), member("a")], "'a' occurs twice"),
+        ([hard("b", "../../x")], "leads out of its folder"),
         ([hard("b", "/etc/passwd")], "'/etc/passwd' is an absolute name"),
         ([member(".", b"x")], "in the folder's own place"),
         ([member(f"f{n}") for n in range(11)], "holds more than 10 members"),
@@ -137,7 +137,7 @@ def test_a_hostile_archive_is_refused_as_a_whole(members, said, tmp_path):
 def test_a_name_with_a_zero_byte_is_refused(tmp_path):
     info, _ = member("x")
     info.pax_headers = {"path": "a\0b"}
-    with pytest.raises(NotAllowedError, match="zero byte"):
+    with pytest.raises(NotAllowedError, match="NUL"):
         archive.unpack(compressed(tmp_path, tar_of((info, b""))), tmp_path / "out")
 
 
@@ -297,10 +297,10 @@ def test_unpacking_never_touches_what_is_there(tmp_path):
     path = compressed(tmp_path, WHOLE)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         archive.unpack(path, tmp_path / "out")
     (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         archive.unpack(path, tmp_path / "dangling")
 
 

@@ -1,4 +1,4 @@
-"""Data files by name and checksum: found on this machine, else downloaded."""
+"""Find data files by name and checksum on this machine, or download them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from runner import files
-from runner.archive.datafiles.failed import FailedError
+from runner.archive.datafiles.failed import UnavailableError
 from runner.core import DataFile, DataMount, DataResource
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DataPlaces(Struct, frozen=True):
-    """Where to look: $RAI_DATA_DIR, the project (its ``data/``), the user's cache."""
+    """Where to search: $RAI_DATA_DIR, the project's ``data/``, the user's cache."""
 
     data_dir: Path | None
     project: Path
@@ -29,20 +29,20 @@ class DataPlaces(Struct, frozen=True):
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders that people fill, in the order in which they are looked into."""
+        """The folders that users fill, in the order of the search."""
         own = (self.data_dir,) if self.data_dir else ()
         return (*own, self.project / "data")
 
     def kept(self, resource: DataResource) -> Path:
-        """Name the place in the cache: by checksum, or else by address."""
+        """Return the path in the cache, by checksum or else by address."""
         address = hashlib.sha256(resource.url.encode()).hexdigest()[:32]
         key = resource.md5.lower() if resource.md5 else f"url-{address}"
         return self.cache / key / resource.file_name
 
     def candidates(self, resource: DataResource) -> Iterator[tuple[Path, Path | None]]:
-        """Name every place where the file may lie, and what no link may lead out of.
+        """Yield each path to try, and the folder that no link may lead out of.
 
-        That is the project, whoever wrote it; the other folders are the user's own.
+        That is the project, which may be hostile; the other folders are the user's own.
         """
         name, folder_name = resource.file_name, PurePosixPath(resource.directory).name
         for folder in self.folders:
@@ -57,8 +57,8 @@ def resolve(
 ) -> Generator[Event, None, tuple[DataMount, ...]]:
     """Find or download each file; return the mounts, one a directory.
 
-    Yields DataReady or DataMissing for each resource, Warned, and Progress while it
-    downloads. A file that cannot be had is an event, never an exception.
+    Yield DataReady or DataMissing for each resource, Warned, and Progress while it
+    downloads. A file that is not available is an event, not an exception.
     """
     search = _Search(places, download)
     mounts: dict[str, list[DataFile]] = {}
@@ -76,7 +76,7 @@ class _Search:
 
     @cached_property
     def downloads(self) -> Downloads:
-        # What speaks HTTP takes a while to load, and most files are found here.
+        # The HTTP client is slow to import, and most files are found here.
         from runner.archive.datafiles.download import Downloads
 
         return Downloads()
@@ -84,14 +84,14 @@ class _Search:
     def one(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
         name, folder = resource.file_name, resource.directory
         if name in ("", ".", "..") or "/" in name or "\0" in name:
-            yield DataMissing(name, folder, f"{name!r} is not the name of a file")
+            yield DataMissing(name, folder, f"{name!r} is not a file name")
             return None
         if file := (yield from self._here(resource)):
             yield DataReady(name, folder, str(file.path))
             return file
         try:
             file = yield from self._fetched(resource)
-        except FailedError as error:
+        except UnavailableError as error:
             looked = ", ".join(map(str, (*self.places.folders, self.places.cache)))
             yield DataMissing(name, folder, f"it is not in {looked}, and {error}")
             return None
@@ -108,16 +108,16 @@ class _Search:
                 yield Warned(_cannot_read(path, error))
                 continue
             if not resource.md5:
-                yield Warned(f"{path} is taken for {resource.url} unchecked: no md5")
+                yield Warned(f"using {path} for {resource.url} unchecked: no md5 given")
                 return file
             if file.md5 == resource.md5.lower():
                 return file
-            yield Warned(f"{path} is passed over: its md5 is not {resource.md5}")
+            yield Warned(f"ignoring {path}: its md5 is not {resource.md5}")
         return None
 
     def _fetched(self, resource: DataResource) -> Generator[Progress, None, DataFile]:
         if not self.download:
-            raise FailedError("downloads are switched off")
+            raise UnavailableError("downloads are switched off")
         path = self.places.kept(resource)
         yield from self.downloads.fetch(resource.url, path, resource.md5)
         return _measured(path.absolute())
@@ -132,5 +132,5 @@ def _measured(path: Path, within: Path | None = None) -> DataFile:
 def _cannot_read(path: Path, error: OSError) -> str:
     text = f"{path} cannot be read: {error.strerror}"
     if error.errno == errno.EXDEV:
-        return f"{text}; RAI_DATA_DIR may name the folder that it leads to"
+        return f"{text}; RAI_DATA_DIR may be set to the folder that it leads to"
     return text

@@ -1,12 +1,14 @@
-"""That a file cannot be had."""
+"""The error of a data file that is not available."""
 
 from __future__ import annotations
 
 
-class FailedError(Exception):
-    """A file cannot be had; the text continues a sentence."""
+class UnavailableError(Exception):
+    """A file is not available; the text continues the sentence "..., and"."""
 
-    def __init__(self, why: str, *, again: bool = False, down: bool = False) -> None:
+    def __init__(
+        self, why: str, *, retry: bool = False, unreachable: bool = False
+    ) -> None:
         super().__init__(why)
-        self.again = again
-        self.down = down
+        self.retry = retry
+        self.unreachable = unreachable
