@@ -1,9 +1,8 @@
-"""Files that are written aside, and read with bounds.
+"""Write files atomically, and read files of folders that are not trusted.
 
-Below a folder that is not trusted no link leads out, and reads are bounded.
-
-Every component of a name is opened by itself, without following links, so that what is
-checked is what is read, whoever changes the folder meanwhile.
+No link is followed out of such a folder, and reads are bounded. Every component of a
+name is opened by itself, without following links, so that a change of the folder
+between the check and the read has no effect.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from io import BufferedReader
 from pathlib import Path
 
 MOST_LINKS = 40
-"""As many as the kernel follows."""
+"""The kernel's own limit."""
 
 _FOLLOWS_NOTHING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK a named pipe would hold up whoever opens it.
+# Without O_NONBLOCK opening a named pipe would wait for a writer.
 _COMPONENT = _FOLLOWS_NOTHING | os.O_NONBLOCK
 _IS_LINK = (errno.ELOOP, errno.EMLINK)
 
@@ -26,8 +25,8 @@ _IS_LINK = (errno.ELOOP, errno.EMLINK)
 def descriptor(folder: Path, name: str) -> int:
     """Open a regular file below a folder for reading; return its descriptor.
 
-    A link is followed as long as it stays in the folder, which itself may be reached by
-    links. Raises OSError.
+    Links within the folder are followed; the folder's own path may contain links too.
+    Raise OSError for a link out of it, or if it is not a regular file.
     """
     ahead = name.split("/")[::-1]
     opened = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -61,14 +60,14 @@ def descriptor(folder: Path, name: str) -> int:
 
 
 def open_below(folder: Path, name: str) -> BufferedReader:
-    """Open a regular file below a folder as ``descriptor`` does."""
+    """Open a regular file below a folder for reading, as ``descriptor`` does."""
     return os.fdopen(descriptor(folder, name), "rb")
 
 
 def opened(path: Path, within: Path | None) -> BufferedReader:
     """Open a file for reading; ``within`` is the folder that no link may lead out of.
 
-    Without one, the user chose the path, and links lead where they lead.
+    Without one every link is followed, since the user chose the path.
     """
     if within is None:
         return path.open("rb")
@@ -76,7 +75,7 @@ def opened(path: Path, within: Path | None) -> BufferedReader:
 
 
 def read_below(folder: Path, name: str, most_bytes: int) -> bytes:
-    """Read a small file below a folder whole; OSError where it is larger than that."""
+    """Return a file below a folder; raise OSError if it is over ``most_bytes``."""
     with open_below(folder, name) as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -89,12 +88,12 @@ def _leads_out(name: str) -> OSError:
 
 
 def aside(path: Path) -> Path:
-    """Return the name of the file that is written before it is renamed to ``path``."""
+    """Return the temporary name of a file that will be renamed to ``path``."""
     return path.with_name(f".{path.name}.part")
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file aside, then rename it, so that no reader sees half of it."""
+    """Write a file under a temporary name, then rename it, so no reader sees half."""
     part = aside(path)
     part.write_bytes(data)
     part.rename(path)

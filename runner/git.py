@@ -1,9 +1,9 @@
-"""A project's commit, read without starting any program that the project names.
+"""Read a project's commit without starting any program that the project names.
 
-A repository's settings can name programs: hooks, filters, transports, monitors, and
-its submodules have settings of their own. So git never sees them. HEAD and the refs are
-read here; whether files differ is asked of git in an empty repository of ours, to which
-the project's objects and index are lent.
+The settings of a repository and its submodules can name programs: hooks, filters,
+transports, monitors. So git is never run with them. HEAD and the refs are read here.
+Whether files differ is found by git in an empty temporary repository that uses the
+project's objects and index.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SETTINGS = (
     "core.trustctime",
     "status.showuntrackedfiles",
 )
-"""What decides which files differ and holds a plain word, never a path or a program."""
+"""The settings that affect which files differ; their values are plain words."""
 
 _WORD = re.compile("[A-Za-z0-9]*")
 _IGNORED = "core.excludesfile"
@@ -50,14 +50,14 @@ _IGNORED = "core.excludesfile"
 _WITHIN_LIMITS = ("/bin/sh", "-c", f'ulimit -v {MEMORY_KIB} 2>/dev/null; exec "$@"')
 _STATUS = (
     "git",
-    # Large packs are mapped piece by piece, to stay below the limit of memory.
+    # Map large packs piece by piece, to stay below the memory limit.
     *("-c", "core.packedGitWindowSize=32m"),
     *("-c", "core.packedGitLimit=512m"),
 )
 
 
 class _Repository(Struct, frozen=True):
-    """Where a working tree, its own part of the repository and the shared part lie."""
+    """The paths of a working tree, its own git folder and the shared one."""
 
     tree: Path
     own: Path
@@ -126,7 +126,7 @@ def _text(folder: Path, name: str) -> str:
 
 
 def _dirty(repository: _Repository, commit: str) -> bool | None:
-    """Return whether files differ from the commit; None where that cannot be told."""
+    """Whether files differ from the commit; None if that is not known."""
     try:
         with tempfile.TemporaryDirectory(prefix="rai-git-") as folder:
             own = Path(folder)
@@ -140,7 +140,7 @@ def _dirty(repository: _Repository, commit: str) -> bool | None:
 
 
 def _make_empty(own: Path, repository: _Repository, commit: str) -> None:
-    """Make a repository that holds nothing but HEAD and the names left untracked."""
+    """Make a repository with only HEAD and the project's info/exclude."""
     for name in ("info", "objects", "refs"):
         (own / name).mkdir()
     (own / "HEAD").write_text(f"{commit}\n")
@@ -155,13 +155,13 @@ def _make_empty(own: Path, repository: _Repository, commit: str) -> None:
 
 
 def _options(own: Path, repository: _Repository) -> list[str]:
-    """Take over the harmless settings: all of the user's, then the project's."""
+    """Return options for the harmless settings of the user, then the project."""
     users = _settings([], {**os.environ, "GIT_DIR": str(own)})
     try:
         text = files.read_below(repository.shared, "config", SMALL_BYTES)
     except FileNotFoundError:
         text = b""
-    # Files that the text includes stay unread.
+    # Do not read the files that it includes.
     where = ["--no-includes", "--file", "-"]
     projects = _settings(where, dict(os.environ), text or b"\n")
     both = {
@@ -176,7 +176,7 @@ def _options(own: Path, repository: _Repository) -> list[str]:
 def _settings(
     where: list[str], environment: dict[str, str], text: bytes | None = None
 ) -> dict[str, str]:
-    # By name, for a list of all could be far larger than the settings themselves.
+    # By name: the list of all settings could be far larger.
     names = "|".join(map(re.escape, (*_SETTINGS, _IGNORED)))
     argv = ["git", "config", "-z", *where, "--get-regexp", f"^({names})$"]
     done = process.run(argv, input=text, timeout_s=TIME_S, env=environment)
@@ -203,7 +203,7 @@ def _environment(own: Path, repository: _Repository) -> dict[str, str]:
 
 
 def _prints_anything(argv: list[str], environment: dict[str, str]) -> bool | None:
-    """Run a program until it prints something; None where it fails before that."""
+    """Whether a program prints anything to stdout; None if it fails first."""
     running = process.stream(
         argv,
         timeout_s=TIME_S,

@@ -1,4 +1,4 @@
-"""This machine."""
+"""Facts about this machine and its user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe() -> Machine:
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

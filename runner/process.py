@@ -1,7 +1,7 @@
-"""Other programs: the only place that starts them.
+"""Start other programs; no other module does.
 
-``run`` is for a short tool whose answer is wanted whole; ``stream`` is for a job's
-command, whose output is passed on while it comes.
+``run`` returns the whole output of a short program; ``stream`` yields a job's command's
+output as it comes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Argv = Sequence[str | Path]
 
 
 class Completed(Struct, frozen=True):
-    """What a short tool answered; ``exit_code`` is 128 + n after signal n."""
+    """The output of a program; ``exit_code`` is 128 + n after signal n."""
 
     exit_code: int
     stdout: bytes
@@ -49,10 +49,10 @@ class Completed(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """How a command ended; ``reason`` is None where nothing but itself ended it.
+    """How a command ended; ``reason`` is None if it ended by itself.
 
-    ``cpu_s`` covers the children it waited for; ``max_rss_bytes`` is the largest of
-    these processes, and never less than what this very process had when it started it.
+    ``cpu_s`` includes the children it waited for; ``max_rss_bytes`` is that of the
+    largest of these processes, and at least what this process had when it forked.
     """
 
     exit_code: int
@@ -70,20 +70,21 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Completed:
-    """Run a program to its end and give its whole answer, whatever its exit code.
+    """Run a program to its end and return its output, whatever its exit code.
 
-    Raises EngineError where it cannot be started or gives no answer in time.
+    Raises:
+        EngineError: it cannot be started, or does not end within ``timeout_s``.
     """
     process = _start(argv, env, cwd, stdin=subprocess.PIPE if input else None)
     try:
         stdout, stderr = process.communicate(input, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        _put_down(process)
+        _kill(process)
         raise EngineError(
-            f"`{_shown(argv)}` gave no answer in {timeout_s:g} s"
+            f"`{_shown(argv)}` did not end within {timeout_s:g} s"
         ) from None
     except KeyboardInterrupt:
-        _put_down(process)
+        _kill(process)
         raise
     finally:
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -106,33 +107,36 @@ def stream(
     watch: Callable[[], Reason | None] | None = None,
     terminate: Callable[[int], None] | None = None,
 ) -> Generator[Output | Tick, None, Ended]:
-    """Run a command; yield what it writes as it comes, and a tick a second of silence.
+    """Run a command; yield its output as it comes, and a Tick per second of silence.
 
-    It leads a session of its own without a terminal, and its stdin is empty. At a limit
-    or a cancel, ``terminate`` is called with its process id (SIGTERM to its group where
-    none is given), and after ``grace_s`` its group is killed. ``watch`` is asked ten
-    times a second whether something else ends it. What it left in its group dies too.
-    ``stderr_extra`` bytes of stderr are not the command's own, and not limited.
+    It runs in a new session without a terminal, and its stdin is empty. At a limit or a
+    cancel ``terminate`` is called with its process id (default: SIGTERM to its group),
+    and after ``grace_s`` its group is killed. ``watch`` is called ten times a second,
+    and returns a reason to end the command. Processes left in its group are killed.
+    ``stderr_extra`` bytes of stderr are not counted: they are not the command's own.
+
+    Raises:
+        EngineError: it cannot be started, or does not end when killed.
     """
     started = time.monotonic()
     room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
     child = _Child(_start(argv, env, cwd), started, index, room)
     stop = _ProcessStop(
-        started + timeout_s, grace_s, cancel, watch, child, terminate or _ask_group
+        started + timeout_s, grace_s, cancel, watch, child, terminate or _terminate
     )
     try:
         yield from _follow(child, stop)
-        # A short command is over before anybody could stop it.
-        late = Reason.OUTPUT_LIMIT if child.over else None
+        # A short command may end before ``stop`` notices the limit.
+        late = Reason.OUTPUT_LIMIT if child.over_limit else None
         return child.reap(stop.reason or late)
     finally:
         child.close()
 
 
 def kill_marked(name: str, value: str) -> None:
-    """Kill every process of this machine whose environment says ``name=value``.
+    """Kill every process of this machine that has ``name=value`` in its environment.
 
-    Finds what left its group and session; sees only what this user may look at.
+    This finds processes that left their group and session, if this user may see them.
     """
     mark = f"{name}={value}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
@@ -142,7 +146,7 @@ def kill_marked(name: str, value: str) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Give the process ids below one process, nearest first; Linux only."""
+    """Return the ids of a process's descendants, nearest first; Linux only."""
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -175,14 +179,14 @@ def _start(
             env=env,
             cwd=cwd,
             bufsize=0,
-            # A session of its own, so that a limit can end all that it started.
+            # So that a limit can end all processes that it started.
             start_new_session=True,
         )
     except OSError as error:
         raise EngineError(
             Problem(
                 f"`{argv[0]}` cannot be started: {error.strerror or error}",
-                hint="install it, or see that it is on PATH",
+                hint="install it, or add its folder to PATH",
             )
         ) from error
 
@@ -191,10 +195,10 @@ def _shown(argv: Argv) -> str:
     return " ".join(str(word) for word in argv)[:120]
 
 
-def _put_down(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and wait a little.
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and wait up to KILLED_S.
 
-    One that waits for a broken driver cannot even be killed: it is left behind.
+    One that waits for a broken driver cannot be killed, and is left behind.
     """
     _signal_group(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -206,7 +210,7 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def _ask_group(pid: int) -> None:
+def _terminate(pid: int) -> None:
     _signal_group(pid, signal.SIGTERM)
 
 
@@ -215,7 +219,7 @@ def _exit_code(returncode: int) -> int:
 
 
 class _Child:
-    """A started command, its two pipes, and how much they have carried."""
+    """A started command, its two pipes, and how much output they may still bring."""
 
     def __init__(
         self,
@@ -227,7 +231,7 @@ class _Child:
         self.process, self.pid, self.index = process, process.pid, index
         self.started = started
         self.ended: float | None = None
-        self.over = False
+        self.over_limit = False
         self._left = room
         self._selector = selectors.DefaultSelector()
         self._pipes: set[IO[bytes]] = set()
@@ -241,13 +245,13 @@ class _Child:
 
     @property
     def silent(self) -> bool:
-        """Whether both pipes have come to their end."""
+        """Whether both pipes are at their end."""
         return not self._pipes
 
     def read(self, wait_s: float) -> Generator[Output, None, None]:
-        """Wait for something to happen; yield what has been written."""
+        """Wait for output or the command's end; yield the output."""
         for key, _ in self._selector.select(wait_s):
-            if key.data is None:  # the process ended: its pipes alone matter now
+            if key.data is None:  # the process ended; only its pipes remain
                 self._selector.unregister(key.fd)
                 continue
             data = os.read(key.fd, READ_BYTES)
@@ -257,13 +261,13 @@ class _Child:
                 yield Output(self.index, key.data[1], kept)
 
     def pause(self, wait_s: float) -> None:
-        """Let output gather for a moment, unless the command ends."""
+        """Wait for more output, unless the command ends."""
         self._end.select(wait_s)
 
     def has_ended(self) -> bool:
-        """Look whether the command ended, without reaping it.
+        """Whether the command ended; it is not reaped.
 
-        Until it is reaped, its process id, which is its group's too, stays its own.
+        Until it is reaped, no other process or group can get its id.
         """
         if self.ended is None:
             flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -272,7 +276,7 @@ class _Child:
         return self.ended is not None
 
     def reap(self, reason: Reason | None) -> Ended:
-        """Take the ended command's exit code and what it used."""
+        """Reap the ended command; return its exit code and usage."""
         _, status, usage = os.wait4(self.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         return Ended(
@@ -284,7 +288,7 @@ class _Child:
         )
 
     def close(self) -> None:
-        """Kill whatever is left of it, and give back every descriptor."""
+        """Kill the command if it still runs, and close every descriptor."""
         if self.process.returncode is None:
             _signal_group(self.pid, signal.SIGKILL)
             self.process.wait()
@@ -296,9 +300,9 @@ class _Child:
             os.close(self._pidfd)
 
     def _open(self, pipe: IO[bytes] | None, stream: Stream) -> None:
-        assert pipe is not None  # both were asked for
+        assert pipe is not None  # Popen was called with PIPE
         if sys.platform == "linux":
-            with contextlib.suppress(OSError):  # over this user's share of pipe memory
+            with contextlib.suppress(OSError):  # over this user's limit of pipe memory
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._pipes.add(pipe)
         self._selector.register(pipe, selectors.EVENT_READ, (pipe, stream))
@@ -311,12 +315,12 @@ class _Child:
     def _within_limit(self, stream: Stream, data: bytes) -> bytes:
         kept = data[: self._left[stream]]
         self._left[stream] -= len(kept)
-        self.over = self.over or len(kept) < len(data)
+        self.over_limit = self.over_limit or len(kept) < len(data)
         return kept
 
 
 class _ProcessStop(Struct):
-    """Whether and why a command shall end before it ends itself."""
+    """Whether and why a command must be ended."""
 
     deadline: float
     grace_s: float
@@ -328,7 +332,7 @@ class _ProcessStop(Struct):
     kill_at: float | None = None
 
     def check(self) -> None:
-        """Ask the command to end where it must, and kill it after its time of grace."""
+        """Terminate the command if it must end, and kill it after the grace period."""
         now = time.monotonic()
         if self.kill_at is None:
             self.reason = self._why(now)
@@ -341,7 +345,7 @@ class _ProcessStop(Struct):
             _signal_group(self.child.pid, signal.SIGKILL)
 
     def _why(self, now: float) -> Reason | None:
-        if self.child.over:
+        if self.child.over_limit:
             return Reason.OUTPUT_LIMIT
         if self.cancel.requested:
             return Reason.CANCELLED
@@ -351,7 +355,7 @@ class _ProcessStop(Struct):
 
 
 def _follow(child: _Child, stop: _ProcessStop) -> Generator[Output | Tick, None, None]:
-    """Pass on output until the command has ended and its pipes are empty."""
+    """Yield output until the command has ended and its pipes are empty."""
     heard = child.started
     while not child.has_ended():
         stop.check()
@@ -366,16 +370,16 @@ def _follow(child: _Child, stop: _ProcessStop) -> Generator[Output | Tick, None,
         elif now - heard >= TICK_S:
             heard = now
             yield Tick(child.index, now - child.started)
-        if 0 < amount < SMALL_BYTES:  # many short lines become fewer events
+        if 0 < amount < SMALL_BYTES:  # so that many short lines make fewer events
             child.pause(GATHER_S)
     yield from _drain(child)
 
 
 def _drain(child: _Child) -> Generator[Output, None, None]:
-    """Read to the end; whoever still holds the pipes a moment later is killed.
+    """Read to the end of the pipes; kill the group if they stay open for DRAIN_S.
 
-    That moment is one of silence, measured while this waits: how long whoever takes the
-    output needs does not count. More than the pipes can hold was written afterwards.
+    Only silence while this waits counts, not the time that the caller takes. Output of
+    more than the pipes can hold was written after the command's end, and ends this too.
     """
     for _ in range(2):
         silent_s, amount = 0.0, 0

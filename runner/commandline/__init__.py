@@ -1,8 +1,8 @@
-"""One command line to what is exec'd: directly, or through a shell.
+"""Turn a command line into what is exec'd: a program, or a shell with a script.
 
-Words are split as a POSIX shell splits them. A line that needs no shell is exec'd
-directly. One with unquoted operators, expansions or globs, a leading assignment or a
-builtin goes to a shell, and what is quoted in it stays literal there.
+Words are split as by a POSIX shell. A line with unquoted operators, expansions or
+globs, a leading assignment or a builtin is run by a shell, in which its quoted parts
+stay literal. Any other line is exec'd directly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DIRECT = "no shell needed"
 
 
 def plan(line: str) -> Invocation:
-    """Decide how a line is started; SpecError where ``problems`` finds an error."""
+    """Return how a line is started; raise SpecError for an unclosed quote."""
     try:
         pieces, why = shell.read(line)
     except lex.UnclosedError as error:
@@ -29,7 +29,7 @@ def plan(line: str) -> Invocation:
 
 
 def argv(invocation: Invocation, bash: bool) -> tuple[str, ...]:
-    """Give the words to exec; ``bash`` is whether there is one."""
+    """Return the words to exec; ``bash`` is whether bash is installed."""
     if invocation.script is None:
         return invocation.argv
     if bash:

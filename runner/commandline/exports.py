@@ -1,7 +1,7 @@
-"""Which files of the build folder a profiler wrote, known by their suffixes.
+"""Find the files of the build folder that profilers wrote, by their suffixes.
 
-Such a file belongs to the last command that starts a profiler of its kind; one that
-names the file comes first.
+Such a file belongs to the last command that starts a profiler of its kind; a command
+that names the file takes precedence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STARTED = re.compile(
     r"|(?P<ncu>ncu|nv-nsight-cu-cli))(?![\w.-])(?!\s+(?:-i|--import)\b)"
 )
 _WORD = re.compile(r"[^\s\"'/=;|&()<>]+")
-# nvprof adds its process, and a number, where several processes have one name.
+# nvprof appends the process id, and a number if a name is used more than once.
 _NUMBERS = re.compile(r"(?:\.[0-9]+){1,2}$")
 
 
@@ -73,6 +73,6 @@ def _names(line: str) -> frozenset[str]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Split a profile's suffix, and the numbers behind it, off a file's name."""
+    """Return a file's name without a profile's suffix and numbers, and the suffix."""
     stem, suffix = posixpath.splitext(_NUMBERS.sub("", name))
     return (stem, suffix) if suffix in _WRITERS else (name, "")

@@ -1,8 +1,8 @@
-"""A command line in pieces: what is quoted, and what a shell would act on.
+"""Split a command line into quoted and unquoted pieces.
 
 The pieces follow POSIX quoting: nothing is special in single quotes; in double quotes a
-backslash escapes only ``$``, a backtick, ``"``, ``\\`` and a line end; outside it
-escapes any character.
+backslash escapes only ``$``, a backtick, ``"``, ``\\`` and a line end; outside of
+quotes it escapes any character.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 
 class PieceKind(StrEnum):
-    """What a piece is."""
+    """What a piece of a command line is."""
 
     BLANK = "blank"
     BARE = "bare"
@@ -44,7 +44,7 @@ class PieceKind(StrEnum):
 
     @property
     def quoted(self) -> bool:
-        """Whether quotes stand around it."""
+        """Whether it is in quotes."""
         return self in (PieceKind.SINGLE, PieceKind.DOUBLE)
 
     @property
@@ -54,7 +54,7 @@ class PieceKind(StrEnum):
 
 
 class Piece(Struct, frozen=True):
-    """A stretch of the line: ``raw`` as it stands there, ``value`` without quoting."""
+    """A part of the line: ``raw`` as it is written, ``value`` without quoting."""
 
     kind: PieceKind
     raw: str
@@ -62,13 +62,16 @@ class Piece(Struct, frozen=True):
 
 
 class UnclosedError(ValueError):
-    """A quote is opened and never closed; the text is the quote."""
+    """A quote is not closed; the text is the quote character."""
 
 
 def pieces(line: str, *, comments: bool) -> list[Piece]:
-    """Cut a line up; without ``comments`` a ``#`` is an ordinary character.
+    """Split a line; without ``comments`` a ``#`` is an ordinary character.
 
-    White space and line ends around the line are left out.
+    White space and line ends around the line are dropped.
+
+    Raises:
+        UnclosedError: a quote is not closed.
     """
     found = list(_Lexer(line, comments).pieces())
     while found and not found[-1].raw.strip(_SPACE):
@@ -77,7 +80,7 @@ def pieces(line: str, *, comments: bool) -> list[Piece]:
 
 
 def words(line: list[Piece]) -> list[list[Piece]]:
-    """Group the pieces into words; what stands between words is left out."""
+    """Group the pieces into words, without the pieces between words."""
     groups: list[list[Piece]] = [[]]
     for piece in line:
         if piece.kind.in_word:
@@ -88,7 +91,7 @@ def words(line: list[Piece]) -> list[list[Piece]]:
 
 
 def text(word: list[Piece]) -> str:
-    """Give a word as a program gets it."""
+    """Return a word as a program gets it."""
     return "".join(piece.value for piece in word)
 
 
@@ -98,7 +101,7 @@ class _Lexer:
         self._comments = comments
         self._at = 0
         self._here: list[str] = []
-        """The ends of the here documents whose text begins on the next line."""
+        """The delimiters of the here documents that begin on the next line."""
 
     def pieces(self) -> Iterator[Piece]:
         word_begins = True
@@ -123,7 +126,7 @@ class _Lexer:
 
     def _next(self) -> Piece | None:
         match = _TOKEN.match(self._line, self._at)
-        assert match is not None, "every character begins some token"
+        assert match is not None, "every character begins a token"
         self._at = match.end()
         group, raw = match.lastgroup or "", match[0]
         if group == "open":

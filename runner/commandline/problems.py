@@ -1,4 +1,4 @@
-"""What is wrong or odd about a command line, before anything runs."""
+"""Find errors and likely mistakes in a command line before it runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from runner.commandline.lex import Piece, PieceKind
 from runner.core import Place, Problem, Severity
 
 _Odd = Iterator[tuple[str, str]]
-"""Messages, each with its hint."""
+"""Pairs of a message and its hint."""
 
 SHELLS = frozenset(
     {"ash", "bash", "dash", "eval", "fish", "ksh", "sh", "ssh", "su", "zsh"}
 )
-"""What reads a quoted word as a script."""
+"""Programs that run a quoted word as a script."""
 
 _CURLY = "[“”„‘’]"
 _BLANKS = r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
@@ -24,7 +24,7 @@ _LITERAL = r"(?<!\\)(?:\\\\)*(\$[A-Za-z_]\w*|\$[{(]|`)"
 
 
 def problems(line: str, place: Place | None = None) -> list[Problem]:
-    """Find all that is wrong or odd about a line."""
+    """Return the errors and likely mistakes of a line."""
     if "\0" in line:
         return [Problem("the command contains a NUL character", place, "remove it")]
     try:
@@ -33,7 +33,7 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
         return [unclosed(error, place)]
     words = lex.words(pieces)
     if not words or not lex.text(words[0]):
-        return [Problem("the command names no program", place)]
+        return [Problem("the command does not name a program", place)]
     return [
         Problem(message, place, hint, Severity.WARNING)
         for message, hint in (
@@ -45,20 +45,20 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
 
 
 def unclosed(error: lex.UnclosedError, place: Place | None) -> Problem:
-    """Say that a quote is not closed."""
+    """Return the problem of a quote that is not closed."""
     hint = (
         f"close it, or write `\\{error}` for the character itself; "
         "a ` #` in it ends the line for YAML"
     )
-    return Problem(f"a `{error}` is opened and never closed", place, hint)
+    return Problem(f"a `{error}` is not closed", place, hint)
 
 
 def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
     if direct and any(word[0].raw.startswith("#") for word in words):
-        hint = "what follows it is passed to the program as words"
-        yield "a `#` begins no comment in a command", hint
+        hint = "the rest of the line is passed to the program as arguments"
+        yield "a `#` does not begin a comment in this command", hint
     if any(word[0].raw in ("\\ ", "\\\t") for word in words):
-        hint = "leave it out: in a folded or plain text the lines are joined already"
+        hint = "remove it: YAML joins the lines of folded or plain text already"
         yield "a `\\` makes the space after it part of a word", hint
     bare = [
         piece.raw for word in words for piece in word if piece.kind is PieceKind.BARE
@@ -66,34 +66,34 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
     odd = "\n".join(raw for raw in bare if not raw.isascii())
     if blank := odd and re.search(_BLANKS, odd):
         code = f"U+{ord(blank[0]):04X}"
-        yield f"there is a {code}, which looks like a space", "type a space instead"
+        yield f"{code} looks like a space, but is not one", "type a space instead"
     if curly := odd and re.search(_CURLY, odd):
-        hint = "write \" or ' if a quote is meant"
-        yield f"`{curly[0]}` is no quote but an ordinary character", hint
+        hint = "if you mean a quote, write \" or '"
+        yield f"`{curly[0]}` is an ordinary character, not a quote", hint
     for word in words:
         if word[0].raw.startswith(_DASHES):
-            hint = "write `-` if an option is meant"
-            yield f"`{word[0].raw[0]}` is no minus sign", hint
+            hint = "if you mean an option, write `-`"
+            yield f"`{word[0].raw[0]}` is not a hyphen", hint
 
 
 def _kept_literal(words: list[list[Piece]]) -> _Odd:
-    """Warn of what looks like an expansion in quotes, unless a shell will read it."""
+    """Yield warnings about expansions in quotes, unless the program is a shell."""
     for word in words:
         if lex.text(word).rpartition("/")[2] in SHELLS:
             return
         for piece in word:
             found = piece.kind is PieceKind.DOUBLE and re.search(_LITERAL, piece.raw)
             if found:
-                hint = "leave the quotes out, or run the line with `/bin/bash -c '...'`"
-                yield f"`{found[1]}` stays as it is: quotes keep it literal", hint
+                hint = "remove the quotes, or run the line with `/bin/bash -c '...'`"
+                yield f"`{found[1]}` is not expanded: quotes keep it literal", hint
                 return
 
 
 def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Odd:
-    """Warn of a line that only changes the shell which ends with it."""
+    """Yield a warning about a line that only changes its own shell."""
     if any(piece.kind is PieceKind.OPERATOR for piece in pieces):
         return
     first = lex.text(words[0])
     if first in shell.STATEFUL or all(shell.assignment(word) for word in words):
-        hint = "join it with what shall feel it: `... && ...`, or a `|` block of lines"
-        yield f"what `{first}` changes in its shell ends with this command", hint
+        hint = "join it with what should use it: `... && ...`, or a `|` block of lines"
+        yield f"what `{first}` changes lasts only until this command ends", hint

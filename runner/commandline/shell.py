@@ -1,4 +1,4 @@
-"""Whether a line needs a shell, why, and the script that a shell then gets."""
+"""Decide whether a line needs a shell, and build the script for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runner.commandline.lex import Piece, PieceKind, pieces, text, words
 
 
 def names(listed: str) -> frozenset[str]:
-    """Give the words of a list."""
+    """Return the words of a string."""
     return frozenset(listed.split())
 
 
@@ -16,20 +16,20 @@ RESERVED = names(
     "! [[ ]] { } case coproc do done elif else esac fi for function if in select then "
     "until while"
 )
-"""Words that only a shell understands. ``time`` is not among them: it is a program."""
+"""Reserved words of a shell, without ``time``, which is a program too."""
 
 STATEFUL = names(
     ". alias bind cd declare dirs enable export local popd pushd readonly set shift "
     "shopt source trap typeset ulimit umask unalias unset"
 )
-"""Builtins that change their shell and nothing else, so nothing of them outlives it."""
+"""Builtins that only change their shell, so their effect ends with it."""
 
 BUILTINS = STATEFUL | names(
     ": bg break builtin caller command compgen complete continue disown eval exec exit "
     "fc fg getopts hash help history jobs let logout mapfile read readarray return "
     "suspend times type wait"
 )
-"""Words that a shell carries out itself: no program of that name can be relied on."""
+"""Builtins, of which there may be no program."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
 _EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9{@*#?$!-])|`")
@@ -39,9 +39,9 @@ _LONE_DOLLAR = re.compile(r"(?<!\$)(?:\$\$)*\$$")
 
 
 def read(line: str) -> tuple[list[Piece], str | None]:
-    """Cut a line up as it will be used, and say what in it needs a shell.
+    """Return the pieces of a line, and what in it needs a shell or None.
 
-    In a shell a ``#`` begins a comment; without one it is an ordinary character.
+    With a shell a ``#`` begins a comment; without one it is an ordinary character.
     """
     cut = pieces(line, comments=True)
     if why := reason(cut):
@@ -51,7 +51,7 @@ def read(line: str) -> tuple[list[Piece], str | None]:
 
 
 def reason(line: list[Piece]) -> str | None:
-    """Say what in the line needs a shell; None where nothing does."""
+    """Return what in the line needs a shell; None if nothing does."""
     groups = words(line)
     if groups and (first := _of_first_word(groups[0])):
         return first
@@ -67,13 +67,13 @@ def reason(line: list[Piece]) -> str | None:
 
 
 def assignment(word: list[Piece]) -> str | None:
-    """Give the variable that the word sets when it leads a line."""
+    """Return the variable that the word sets as the first of a line, or None."""
     match = _ASSIGNMENT.match(_shape(word))
     return match[1] if match else None
 
 
 def script(line: list[Piece]) -> str:
-    """Rebuild the line so that what is quoted stays literal in a shell."""
+    """Return the line as a script in which the quoted parts stay literal."""
     followers: list[Piece | None] = [*line[1:], None]
     parts = (_part(*pair) for pair in zip(line, followers, strict=True))
     return "".join(parts)
@@ -86,7 +86,7 @@ def _part(piece: Piece, follower: Piece | None) -> str:
         return ""
     if piece.kind is PieceKind.BLANK:
         return piece.raw.replace("\r", " ")
-    # A literal `$` before what is now single-quoted would begin a `$'...'`.
+    # A literal `$` before a piece that is now single-quoted would begin a `$'...'`.
     if follower and follower.kind.quoted and _LONE_DOLLAR.search(piece.raw):
         return piece.raw[:-1] + "\\$"
     return piece.raw
@@ -113,7 +113,7 @@ def _of_shape(word: list[Piece]) -> str | None:
 
 
 def _shape(word: list[Piece]) -> str:
-    """Give the word with a NUL for each piece in which nothing is special."""
+    """Return the word with a NUL in place of each quoted or escaped piece."""
     return "".join(p.raw if p.kind is PieceKind.BARE else "\0" for p in word)
 
 

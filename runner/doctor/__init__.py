@@ -1,4 +1,4 @@
-"""Findings about this machine: which engines serve, what is missing, what to do."""
+"""Examine this machine: which engines work, what is missing, and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOW_DISK_BYTES = 5 * GIB
 def examine(
     home: Path, data_dir: Path | None, environ: Mapping[str, str]
 ) -> list[Finding]:
-    """Look at everything that decides how runs go here."""
+    """Return the findings about everything that affects runs here."""
     every = [engines.make(name) for name in engines.TABLE]
     found = [_engine(engine) for engine in every]
     serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
@@ -34,7 +34,7 @@ def examine(
 
 
 def can_run(found: Sequence[Finding]) -> bool:
-    """Tell whether any engine can serve."""
+    """Whether any engine works."""
     names = {f"engine {name}" for name in engines.TABLE}
     return any(f.subject in names and _serves(f) for f in found)
 
@@ -76,7 +76,7 @@ def _disk(home: Path) -> Finding:
     text = f"{free / GIB:.0f} GiB free for runs in {home}"
     if free < LOW_DISK_BYTES:
         return Finding(
-            "disk", Health.NOTE, text, "make room, or set RAI_HOME elsewhere"
+            "disk", Health.NOTE, text, "free some space, or set RAI_HOME elsewhere"
         )
     return Finding("disk", Health.OK, text)
 
@@ -87,7 +87,7 @@ def _data(data_dir: Path | None) -> Finding:
         return Finding("data", Health.NOTE, "RAI_DATA_DIR is not set", advice)
     if not data_dir.is_dir():
         return Finding(
-            "data", Health.MISSING, f"{data_dir} is no folder", "mend RAI_DATA_DIR"
+            "data", Health.MISSING, f"{data_dir} is not a folder", "fix RAI_DATA_DIR"
         )
     return Finding("data", Health.OK, str(data_dir))
 
@@ -96,7 +96,7 @@ def _time() -> Finding:
     place = Path("/usr/bin/time")
     if place.exists():
         return Finding("GNU time", Health.OK, str(place))
-    return Finding("GNU time", Health.NOTE, "absent; the local engine brings its own")
+    return Finding("GNU time", Health.NOTE, "absent; the local engine has its own")
 
 
 def _python() -> Finding:

@@ -1,4 +1,4 @@
-"""What the doctor finds: one thing about this machine, and what to do about it."""
+"""A finding of `rai doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Health(StrEnum):
-    """How a finding stands."""
+    """The severity of a finding."""
 
     OK = "ok"
     NOTE = "note"
@@ -16,7 +16,7 @@ class Health(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing about this machine, and what to do about it."""
+    """A fact about this machine, and advice on it."""
 
     subject: str
     state: Health

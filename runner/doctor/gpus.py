@@ -1,4 +1,4 @@
-"""What there is to say about a machine's GPUs, from its facts. Pure."""
+"""Findings about a machine's GPUs, from its facts. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from runner.gpu import access
 def findings(
     host: HostGpus, states: Sequence[GpuState], engines: Mapping[str, GpuSituation]
 ) -> list[Finding]:
-    """Explain driver, GPUs and files, and of each engine every way it tried.
+    """Return findings about the driver, the GPUs, their files, and each engine's ways.
 
-    One line where this machine has nothing of NVIDIA and no engine has a GPU.
+    There is a single one if neither this machine nor an engine has an NVIDIA GPU.
     """
     if host.problem:
         found = [Finding("GPU", Health.NOTE, host.problem, host.hint)]
@@ -55,13 +55,13 @@ def _gpu(gpu: Gpu, state: GpuState) -> Finding:
         return Finding(subject, Health.MISSING, f"{text}; {state.problem}", RESET)
     if state.processes:
         users = report.processes(state.processes)
-        advice = "times measured beside other processes mean little"
+        advice = "times measured while other processes use it are not reliable"
         return Finding(subject, Health.NOTE, f"{text}; in use by {users}", advice)
     return Finding(subject, Health.OK, text)
 
 
 def _files(host: HostGpus) -> Finding:
-    """Say which device files and libraries are there, and where."""
+    """Return which device files and libraries there are, and where."""
     places: dict[str, list[str]] = defaultdict(list)
     for name, file in host.libraries:
         places[file.rpartition("/")[0]].append(name)
@@ -79,12 +79,12 @@ def _files(host: HostGpus) -> Finding:
 def _engine(name: str, situation: GpuSituation) -> Finding:
     subject = f"GPU by {name}"
     tried = "; ".join(
-        f"{each.way.words}: {each.problem or 'there'}" for each in situation.ways
+        f"{each.way.words}: {each.problem or 'available'}" for each in situation.ways
     )
     if not situation.any:
         closed = tried and not situation.open
         text = f"none: {tried}" if closed else situation.problem
         return Finding(subject, Health.MISSING, text, situation.hint)
     if situation.gpus is None:
-        tried += "; which GPUs it has, only a container there can see"
+        tried += "; only a container there can list its GPUs"
     return Finding(subject, Health.OK, tried)

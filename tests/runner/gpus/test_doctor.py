@@ -45,9 +45,9 @@ def test_a_gpu_is_told_with_driver_files_and_every_way(examined):
     docker = found["GPU by docker"].text
     assert "install nvidia-container-toolkit" in docker
     assert "CDI: Docker supports CDI since version 25" in docker
-    assert docker.endswith("device nodes and the driver's libraries: there")
+    assert docker.endswith("device nodes and the driver's libraries: available")
     assert found["GPU by local"].text == (
-        "device nodes and the driver's libraries: there"
+        "device nodes and the driver's libraries: available"
     )
 
 
@@ -67,7 +67,7 @@ def test_slices_are_told_as_such(examined):
 def test_what_the_toolkit_and_cdi_have_is_told(examined):
     found = examined(machines.CDI_ONLY, DOCKER_283)
     assert "no nvidia-container-toolkit; 3 CDI devices" in found["GPU driver"].text
-    assert "CDI: there" in found["GPU by docker"].text
+    assert "CDI: available" in found["GPU by docker"].text
 
 
 def test_a_driver_without_device_files_is_said_by_machine_and_engine(examined):
@@ -97,4 +97,4 @@ def test_gpus_of_an_engine_elsewhere_are_told_where_this_machine_has_none(tmp_pa
     unseen = GpuSituation((WayTried(GpuWay.REQUEST),), None)
     found = gpus.findings(host, (), {"docker": unseen})
     assert [finding.subject for finding in found] == ["GPU", "GPU by docker"]
-    assert found[1].text.endswith("only a container there can see")
+    assert found[1].text.endswith("only a container there can list its GPUs")
