@@ -26,6 +26,7 @@ def slowly(image, size):
     return resized
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("size", [48, 70, 72])
 def test_resizing_is_exactly_bilinear_with_zeros_outside_cut_to_bytes(size):
     rng = np.random.default_rng(size)

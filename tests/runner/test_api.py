@@ -20,6 +20,8 @@ from runner.core.errors import UsageError
 from runner.store.paths import Home, RunPaths
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.programs
+
 SPEC = """\
 rai: {version: 0.2}
 commands:

@@ -150,6 +150,7 @@ def test_what_only_resembles_a_fault_is_none(line):
     assert find(line).gpu_faults == ()
 
 
+@pytest.mark.lengthy
 def test_every_name_and_sentence_is_found_among_dull_lines():
     dull = "dull\n" * 2_000
     told = [
