@@ -1,4 +1,4 @@
-"""The engines: the table of them, and the choice of the one that serves."""
+"""The table of engines, and the choice among them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ TABLE = {
     "local": "LocalEngine",
     "bare": "BareEngine",
 }
-"""Every engine: its module in this package, and its class there."""
+"""Each engine's module in this package, and its class there."""
 
 
 def make(name: str) -> Engine:
-    """Return a new engine of that name; its module is imported only here."""
+    """Return a new engine by its name; only this imports its module."""
     engine: Engine = getattr(import_module(f"runner.engines.{name}"), TABLE[name])()
     return engine
 
 
 class Choice(Struct, frozen=True):
-    """The engine that serves, those that may take over, and why it is the first."""
+    """The engines to use, in order, and why those before them cannot be used."""
 
     engines: tuple[Engine, ...]
     why: str = ""
 
 
 def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
-    """Choose the engine: the one wanted, or with "auto" the first that can serve.
+    """Return the engine that is wanted, or with "auto" the first that works here.
 
-    Without a container engine and a sandbox, "auto" runs bare, but never in CI.
+    "auto" falls back to the bare engine, but not in CI.
 
     Raises:
-        EngineError: none can serve (no_engine); the problems say why of each.
+        EngineError: none works (no_engine); the problems say why for each.
     """
     names = ["docker", "local", *([] if ci else ["bare"])]
     refused: list[Problem] = []
@@ -45,7 +45,7 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
         engine = make(name)
         problems = engine.check(spec)
         if not problems:
-            # An image that cannot be had is no reason to leave the confinement.
+            # If the image cannot be pulled, the fallback must confine the run too.
             others = [make("local")] if wanted == "auto" and name == "docker" else []
             return Choice((engine, *others), _why(wanted, refused))
         refused += [Problem(f"{name}: {p.message}", p.place, p.hint) for p in problems]

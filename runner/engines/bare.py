@@ -1,8 +1,8 @@
-"""The bare engine: commands on this machine as they are, with nothing around them.
+"""The bare engine: run commands on this machine without isolation.
 
-For one's own project, where no sandbox works. The folders of the run are ordinary
-temporary ones, so a command must find them by RAI_SOURCE_DIR and its like. Nothing but
-CUDA_VISIBLE_DEVICES keeps a command from the GPUs that the run was not given.
+It is meant for one's own project, where no sandbox works. The run's folders are
+ordinary temporary ones, so a command must find them by RAI_SOURCE_DIR and the like.
+Only CUDA_VISIBLE_DEVICES keeps a command from GPUs that the run was not given.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DATA = "/data"
 
 
 class BareEngine(Imageless):
-    """Runs each command directly; ``time`` is where GNU time is looked for."""
+    """The engine that runs commands directly; ``time`` is where GNU time may be."""
 
     name = "bare"
 
@@ -52,17 +52,17 @@ class BareEngine(Imageless):
         self._time = time
 
     def check(self, spec: BuildSpec) -> list[Problem]:
-        """Refuse commands that name folders which only a sandbox can have."""
+        """Return a problem for each command that names /src or /build."""
         return [p for command in spec.commands if (p := _refusal(command)) is not None]
 
     def facts(self) -> EngineFacts:
-        """Say that next to nothing is enforced."""
+        """Return what is not enforced, which is nearly everything."""
         return EngineFacts(
             self.name, how="no sandbox", confines=False, unenforced=UNENFORCED
         )
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Run the steps, then give the build folder back; leave nothing behind."""
+        """Run the steps, yield the build folder, and remove everything it made."""
         reap()
         with ExitStack() as stack:
             folders = stack.enter_context(temporary(work.run_id))
@@ -83,14 +83,14 @@ def _refusal(command: Command) -> Problem | None:
     if found is None:
         return None
     return Problem(
-        f"the command names {found[0]}, which is there only in a sandbox",
+        f"the command names {found[0]}, which exists only in a sandbox",
         command.place,
-        "use --engine local or docker; they need bubblewrap or a Docker Engine",
+        "use --engine local or docker, which need bubblewrap or a Docker Engine",
     )
 
 
 class _BareRun:
-    """The folders and the names that the commands of one job share."""
+    """The folders and the environment that the commands of one job share."""
 
     def __init__(
         self, work: Workspace, cancel: Cancel, folders: Folders, *, time: Path
@@ -106,7 +106,7 @@ class _BareRun:
         )
 
     def prepare(self) -> None:
-        """Fill the folders with the project, its data and the stand-ins."""
+        """Write the project, its data and replacement programs into the folders."""
         with self._work.open_source() as stream:
             source.unpack(stream, self._folders.source)
         tools = str(self._folders.tools)
@@ -122,7 +122,7 @@ class _BareRun:
     def execute(
         self, step: Step, time_s: float
     ) -> Generator[Event, None, CommandFinished]:
-        """Run one command and say how it ended."""
+        """Run one command; return how it ended."""
         limits = self._work.limits
         ended = yield from process.stream(
             self._argv(step),

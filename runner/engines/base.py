@@ -1,8 +1,8 @@
-"""The engine protocol: what a job asks of whatever runs its commands.
+"""The engine protocol: what a job needs of the thing that runs its commands.
 
-The words are the job's, not Docker's. An engine yields events, never prints, never
-raises because a command failed, and raises EngineError (ImageError for an image) when
-it failed itself. Clean-up stands in the generator's ``finally``.
+An engine yields events and never prints. A command that fails raises nothing; an engine
+that fails raises EngineError, or ImageError for an image. It cleans up in its
+generator's ``finally``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from runner.gpu.source import GpuSource
 
 
 class Engine(GpuSource, Protocol):
-    """One way of running commands, and the GPUs that it can give to a run."""
+    """A way of running commands, and the GPUs that it can give to a run."""
 
     name: str
 
     def check(self, spec: BuildSpec) -> list[Problem]:
-        """Return why this engine cannot serve here; empty when it can."""
+        """Return why this engine cannot be used here; empty if it can."""
         ...
 
     def facts(self) -> EngineFacts:
-        """Return what this engine is and what it cannot enforce here."""
+        """Return the engine's version and what it cannot enforce here."""
         ...
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        """Return what decides about the image; None where there are no images."""
+        """Return the facts that decide about the image; None without images."""
         ...
 
     def prepare(
@@ -50,7 +50,7 @@ class Engine(GpuSource, Protocol):
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps, then yield the build folder as BuildFolder events.
 
-        With ``work.gpu`` a GpuGiven comes before the first command, and another, with
-        the GPUs' state then, after the last.
+        With ``work.gpu`` yield a GpuGiven before the first command, and another, with
+        the GPUs' state at that time, after the last.
         """
         ...

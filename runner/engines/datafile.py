@@ -1,4 +1,4 @@
-"""The content of data files, as it was when they were verified."""
+"""Read data files and check that they are still those that were verified."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ BLOCK_BYTES = 1 << 18
 
 
 def content(file: DataFile) -> Iterator[bytes]:
-    """Yield a data file's bytes; EngineError, at the end, where it was changed since.
+    """Yield a data file's bytes.
 
-    A volume that is filled with it is named by its checksum, and kept.
+    Raises:
+        EngineError: the file changed since it was verified; raised after the last
+            byte, so the caller must discard what it has written.
     """
     md5, left = hashlib.md5(usedforsecurity=False), file.size_bytes
     try:
@@ -25,8 +27,8 @@ def content(file: DataFile) -> Iterator[bytes]:
                 left -= len(data)
                 yield data
     except OSError as error:
-        text = f"{file.path} cannot be read any more: {error.strerror}"
+        text = f"{file.path} cannot be read: {error.strerror}"
         raise EngineError(text) from error
     if left or md5.hexdigest() != file.md5:
-        text = f"{file.path} changed while the run was prepared"
+        text = f"{file.path} changed while the run was being prepared"
         raise EngineError(Problem(text, hint="run it again"))

@@ -1,4 +1,4 @@
-"""The size of a job's folders, looked at now and then."""
+"""Measure the size of a job's folders now and then."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from runner.core import Reason
 
 EVERY_S = 2.0
 SHARE = 20
-"""Looking takes at most one part in so many of the time."""
+"""Measuring takes at most 1/SHARE of the time."""
 
 
 class FolderDiskWatch:
-    """Says when the files below some folders have become too much together.
+    """A check that the files below some folders stay within a limit together.
 
-    What is written between two looks is accepted.
+    A run may exceed the limit until the next measurement.
     """
 
     def __init__(self, *folders: Path, limit_bytes: int) -> None:
@@ -24,11 +24,11 @@ class FolderDiskWatch:
         self._next = time.monotonic() + EVERY_S
 
     def __call__(self) -> Reason | None:
-        """Look, unless the last look was a moment ago."""
+        """Measure, unless the last measurement is recent; return DISK_LIMIT or None."""
         return self.look() if time.monotonic() >= self._next else None
 
     def look(self) -> Reason | None:
-        """Look now."""
+        """Measure now; return DISK_LIMIT or None."""
         began = time.monotonic()
         total = source.size(*self._folders)
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""The environment names that every command of a job finds, whatever runs it."""
+"""The environment variables of every command, whichever engine runs it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def environment(
     first_on_path: Sequence[str] = (),
     base: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Give the names that scripts written for the original rely on, and their values.
+    """Return the variables that scripts written for the original rely on.
 
-    ``base`` is what the image (or the host) says itself: its other names stay, its PATH
-    and LD_LIBRARY_PATH follow the folders that are put first. ``gpus`` are the UUIDs of
-    the GPUs that were given; without any, CUDA is told to see none, as in the original.
+    ``base`` is the environment of the image or the host. Its other variables stay; its
+    PATH and LD_LIBRARY_PATH are appended to the folders that come first. ``gpus`` are
+    the UUIDs of the run's GPUs; with "" CUDA sees none, as in the original.
     """
     base = base or {}
     return {
@@ -54,18 +54,18 @@ def environment(
         "TERM": "xterm",
         "SHELL": shell,
         "HOME": home,
-        # Of a uid that no passwd file names, Python (and so PyTorch) finds a name here.
+        # Python, and so PyTorch, needs these for a uid that is not in passwd.
         "USER": user,
         "LOGNAME": user,
         "PATH": _joined(
             (*first_on_path, *ADDED_PATH), base.get("PATH") or ":".join(SYSTEM_PATH)
         ),
         "LD_LIBRARY_PATH": _joined(LIBRARY_PATH, base.get("LD_LIBRARY_PATH", "")),
-        # Python holds lines back from a pipe; a run is followed while it happens.
+        # Python would buffer its output to a pipe, and the user follows it live.
         "PYTHONUNBUFFERED": "1",
     }
 
 
 def _joined(first: Sequence[str], rest: str) -> str:
-    """Join folders and a search path, each folder once, empty ones dropped."""
+    """Join folders and a search path, without duplicates and empty ones."""
     return ":".join(dict.fromkeys(f for f in (*first, *rest.split(":")) if f))

@@ -1,7 +1,4 @@
-"""An engine that runs nothing: each command prints and ends as its script says.
-
-For tests of whatever uses an engine, inside rai and out.
-"""
+"""An engine for tests that runs nothing: each command has a scripted result."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ from runner.engines.sequence import in_order
 class Says:
     """What one command prints and how it ends.
 
-    ``cancels`` asks for the run's end meanwhile; ``breaks`` makes the engine fail.
+    ``cancels`` cancels the run meanwhile; ``breaks`` makes the engine raise an error.
     """
 
     stdout: bytes = b""
@@ -57,10 +54,11 @@ NO_GPU = GpuSituation(problem="this machine has no GPU")
 
 @dataclass
 class FakeEngine:
-    """Serves from a script; ``no_image`` makes its image impossible to have.
+    """An engine whose commands give the results in ``script``, by their text.
 
-    ``seen_inside`` is what only a container sees; ``busy`` maps a GPU's UUID to how
-    often it is still found in use. ``build`` is what the commands leave behind.
+    ``no_image`` makes ``prepare`` fail. ``seen_inside`` are the GPUs that only a
+    container sees; ``busy`` maps a GPU's UUID to how many times ``hold`` fails.
+    ``build`` are the files of the build folder.
     """
 
     script: Mapping[str, Says] = field(default_factory=dict)
@@ -79,15 +77,15 @@ class FakeEngine:
     built: list[str | None] = field(default_factory=list)
 
     def check(self, spec: BuildSpec) -> list[Problem]:
-        """Return no problems: a script can always be followed."""
+        """Return no problems."""
         return []
 
     def facts(self) -> EngineFacts:
-        """Return the name that it was made with."""
+        """Return facts with its name."""
         return EngineFacts(self.name, "1", "a script")
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        """Return facts of its Dockerfile, where it has images."""
+        """Return facts about ``dockerfile``; None without ``images``."""
         if not self.images:
             return None
         return ImageFacts({}, "linux/amd64", self.dockerfile)
@@ -95,7 +93,7 @@ class FakeEngine:
     def prepare(
         self, plan: ImagePlan, project: Path, cancel: Cancel
     ) -> Iterator[ev.Event]:
-        """Build nothing, or raise where there is to be no image."""
+        """Note the target as built, or raise ImageError with ``no_image``."""
         if self.no_image:
             raise ImageError("no base image", reason=Reason.IMAGE_NOT_FOUND)
         self.built.append(plan.build.target if plan.build else None)
@@ -104,11 +102,11 @@ class FakeEngine:
         yield ev.ImageReady(used)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
-        """Return the situation that it was made with."""
+        """Return ``situation``, or ``seen_inside`` for an image."""
         return (self.seen_inside if image else None) or self.situation
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
-        """Keep a GPU, or raise BusyError as often as the script says."""
+        """Keep a GPU, or raise BusyError as often as ``busy`` says."""
 
         @contextmanager
         def held() -> Iterator[None]:
@@ -122,7 +120,7 @@ class FakeEngine:
         return held()
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[ev.Event]:
-        """Follow the script."""
+        """Yield the events of the scripted results."""
         yield ev.Starting()
         if work.gpu is not None:
             if self.held != [gpu.uuid for gpu in work.gpu.gpus]:
@@ -136,7 +134,7 @@ class FakeEngine:
             self.ran.append(step.command.text)
             says = self.script.get(step.command.text, Says())
             if says.breaks:
-                raise EngineError("the engine went away")
+                raise EngineError("the engine failed")
             if says.cancels:
                 cancel.request()
                 return ev.CommandFinished(step.index, 143, 0.1, 0.0, Reason.CANCELLED)

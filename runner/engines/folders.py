@@ -1,4 +1,4 @@
-"""The folders that a run has for itself on the host, where there is no container."""
+"""The temporary folders of a run without a container."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIX = "rai-"
 
 
 class Folders(Struct, frozen=True):
-    """Where what lies; the root's name is the run's own on this machine."""
+    """The folders of one run; the name of ``root`` is unique on this machine."""
 
     root: Path
 
@@ -33,43 +33,43 @@ class Folders(Struct, frozen=True):
 
     @property
     def scratch(self) -> Path:
-        """What is /tmp to all commands of the run."""
+        """The commands' /tmp."""
         return self.root / "tmp"
 
     @property
     def home(self) -> Path:
-        """The commands' home, a folder of ``scratch``."""
+        """The commands' home folder, in ``scratch``."""
         return self.scratch / "home"
 
     @property
     def tools(self) -> Path:
-        """Stand-ins for programs that the host does not have."""
+        """Replacements for programs that the host lacks."""
         return self.root / "tools"
 
     @property
     def overlay(self) -> Path:
-        """Programs that must appear in /usr/bin itself."""
+        """Programs to be shown in /usr/bin."""
         return self.root / "overlay"
 
     @property
     def data(self) -> Path:
-        """Data files that cannot be shown where they are."""
+        """Copies of data files that cannot be mounted where they are."""
         return self.root / "data"
 
     @property
     def mount(self) -> Path:
-        """Where a new root is put together."""
+        """Where the sandbox's root is mounted."""
         return self.root / "root"
 
     @property
     def lock(self) -> Path:
-        """Locked for as long as the process lives that made the folders."""
+        """The lock file that the process holds which made the folders."""
         return self.root / "lock"
 
 
 @contextmanager
 def temporary(name: str) -> Iterator[Folders]:
-    """Make the empty folders of a run, for this user alone; remove them in the end."""
+    """Make a run's folders, for this user alone; remove them on exit."""
     folders = Folders(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-")))
     lock = _locked(folders)
     try:
@@ -83,7 +83,7 @@ def temporary(name: str) -> Iterator[Folders]:
 
 
 def _locked(folders: Folders) -> int:
-    """Make the lock; it is held before anyone can see it under its name."""
+    """Make the lock file, and lock it before it gets its name."""
     new = folders.lock.with_suffix(".new")
     handle = os.open(new, os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -92,10 +92,10 @@ def _locked(folders: Folders) -> int:
 
 
 def reap() -> list[str]:
-    """Remove the folders that a process left which was killed; give their names."""
+    """Remove the folders of processes that were killed; return their names."""
     reaped = []
     for root in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        with suppress(OSError):  # another user's, or gone meanwhile
+        with suppress(OSError):  # another user's, or removed meanwhile
             if _abandoned(Folders(root)):
                 source.remove(root)
                 reaped.append(root.name)

@@ -1,9 +1,9 @@
-"""A stand-in for GNU time, where a machine has none at /usr/bin/time.
+"""A replacement for GNU time on machines without /usr/bin/time.
 
-A program of its own, started as ``python -I -S gnu_time.py [options] COMMAND...``: it
-imports nothing of rai. It knows ``-p``, ``-v``, ``-f``, ``-o`` and ``-a``; its formats,
-messages and exit codes are GNU time's. The maximum resident size is never less than
-this program's own, some 8 MB.
+It is a program, started as ``python -I -S gnu_time.py [options] COMMAND...``, and
+imports nothing of rai. It supports ``-p``, ``-v``, ``-f``, ``-o`` and ``-a`` with GNU
+time's formats, messages and exit codes. The maximum resident size is at least this
+program's own, some 8 MB.
 """
 
 # ruff: noqa: PTH123
@@ -52,12 +52,12 @@ CANCELLED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 
 
 def seconds(value: float) -> str:
-    """Return seconds with hundredths, cut off rather than rounded."""
+    """Return seconds with two decimals, truncated."""
     return f"{int(value * 100 + 1e-6) / 100:.2f}"
 
 
 def elapsed(value: float) -> str:
-    """Return a time of the clock: ``m:ss.cc``, from an hour on ``h:mm:ss``."""
+    """Return a duration as ``m:ss.cc``, or ``h:mm:ss`` from one hour on."""
     whole = int(value)
     if whole >= 3600:
         return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
@@ -65,7 +65,7 @@ def elapsed(value: float) -> str:
 
 
 def percent(cpu_s: float, wall_s: float) -> str:
-    """Return the share of the time in which a processor was at work."""
+    """Return the CPU time as a percentage of the wall time."""
     wall_ms = int(wall_s * 1000)
     return f"{int(cpu_s * 1000) * 100 // wall_ms}%" if wall_ms else "?%"
 
@@ -73,7 +73,7 @@ def percent(cpu_s: float, wall_s: float) -> str:
 def figures(
     command: list[str], wall_s: float, usage: resource.struct_rusage, status: int
 ) -> dict[str, str]:
-    """Return the text of every letter that a format may ask for."""
+    """Return the text for each letter of a format."""
     cpu_s = usage.ru_utime + usage.ru_stime
     return {
         "%": "%",
@@ -96,13 +96,13 @@ def figures(
         "k": str(usage.ru_nsignals),
         "Z": str(resource.getpagesize()),
         "x": str(os.WEXITSTATUS(status)),
-        # Averages that Linux does not keep.
+        # Averages that Linux does not measure.
         **dict.fromkeys("DKXpt", "0"),
     }
 
 
 def fill_in(text: str, values: dict[str, str]) -> str:
-    """Fill the figures into a format."""
+    """Return a format with its letters replaced by their values."""
     filled = ""
     letters = iter(text)
     for letter in letters:
@@ -133,7 +133,7 @@ def start(command: list[str]) -> int:
 
 
 def ending(status: int) -> str:
-    """Return the line about a command that failed; empty for another."""
+    """Return the line about a failed command; empty for a successful one."""
     if os.WIFSIGNALED(status):
         return f"Command terminated by signal {os.WTERMSIG(status)}\n"
     if os.WEXITSTATUS(status):
@@ -142,7 +142,7 @@ def ending(status: int) -> str:
 
 
 def options(words: list[str]) -> tuple[str, str, str, list[str]]:
-    """Read the options; return the format, the file, its mode and the command."""
+    """Parse the options; return the format, the file, its mode and the command."""
     text, file, mode = DEFAULT, "", "w"
     found, command = getopt.getopt(words, "af:o:pv", LONG)
     for name, value in found:

@@ -1,4 +1,4 @@
-"""What engines without images have in common: no image, and this machine's GPUs."""
+"""The base of engines without images, which use this machine's GPUs."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from runner.gpu.watch import OnThisMachine, Watch
 
 
 class Imageless(OnThisMachine):
-    """The part of the engine seam about images, where there are none, and GPUs.
+    """The methods of an engine about images, of which it has none, and GPUs.
 
-    What looks at GPUs is imported only where a run asks for one.
+    The code about GPUs is imported only for runs that ask for one.
     """
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        """There are no images here."""
+        """Return None: there are no images."""
         return None
 
     def prepare(
         self, plan: ImagePlan, project: Path, cancel: Cancel
     ) -> Iterator[Event]:
-        """There is nothing to prepare."""
+        """Yield nothing: there is no image to prepare."""
         return iter(())
 
     def gpus(self, image: str | None = None) -> GpuSituation:
-        """Give this machine's GPUs, which commands reach by their device files."""
+        """Return this machine's GPUs, which commands use by their device files."""
         from runner.gpu import access, nvidia
 
         return access.local(self.machine, nvidia.states(self.machine.gpus))
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
-        """Lock a GPU for all runs of this machine."""
+        """Lock a GPU against all other runs of this machine."""
         from runner.gpu import nvidia
 
         return nvidia.hold(gpu, run_id)
 
     def watch(self, grant: GpuGrant | None) -> Watch:
-        """Begin to look at the GPUs that a run was given, if any."""
+        """Start watching the GPUs of a run, if it has any."""
         if grant is None:
             return Watch()
         from runner.gpu import nvidia

@@ -1,4 +1,4 @@
-"""Engines that keep images, for the commands about images."""
+"""The protocol of engines that have images, for `rai image`."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from runner.engines.base import Engine
 from runner.images.inventory import Kept
 
 KEEPING = "docker"
-"""The engine that keeps images, which "auto" means here."""
+"""The engine that has images; "auto" means this one here."""
 
 
 class Removed(Struct, frozen=True):
-    """The images that the engine kept, and the bytes freed (None: not known)."""
+    """The images that were not removed, and the bytes freed (None: not known)."""
 
     kept: tuple[Kept, ...]
     freed_bytes: int | None
 
 
 class ImageStore(Engine, Protocol):
-    """An engine with images of its own."""
+    """An engine that has images."""
 
     def origin(self, project: Path) -> Origin:
-        """Identify a project's folder as the labels of its images do."""
+        """Return what the labels of a project's images say of its folder."""
         ...
 
     def image_bytes(self, reference: str) -> int:
-        """Return an image's size, shared layers included."""
+        """Return an image's size in bytes, shared layers included."""
         ...
 
     def built_images(self) -> tuple[BuiltImage, ...]:
-        """List what rai built."""
+        """Return the images that rai built."""
         ...
 
     def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
-        """Remove images by their names."""
+        """Remove images by their names; return those kept and the bytes freed."""
         ...
 
 
 def store(wanted: str, spec: BuildSpec) -> ImageStore:
-    """Return the engine that keeps images; raise EngineError if it cannot serve."""
+    """Return the engine that has images; raise EngineError if it cannot be used."""
     if wanted not in ("auto", KEEPING):
         text = f"the {wanted} engine has no images"
-        hint = f"they are the {KEEPING} engine's: RAI_ENGINE={KEEPING}"
+        hint = f"only the {KEEPING} engine has them: set RAI_ENGINE={KEEPING}"
         raise EngineError(Problem(text, hint=hint), reason=Reason.NO_ENGINE)
     engine = make(KEEPING)
     if problems := engine.check(spec):

@@ -1,7 +1,7 @@
-"""How a command is started on this machine: limits first, then the program. Pure.
+"""Command lines that set limits, environment and control groups first. Pure.
 
-A POSIX shell sets the limits and becomes the program, so that one that is missing ends
-with 127, and one that is no program with 126, as everywhere.
+A POSIX shell sets the limits and then execs the program, so that the exit code is 127
+for a missing program and 126 for a file that is not one, as everywhere.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ BLOCK_BYTES = 512
 def with_limits(
     command: Sequence[str], limits: Limits, start_marker: str = ""
 ) -> list[str]:
-    """Set the limits that every process has for itself, then become the command.
+    """Return the command line that sets per-process limits and execs the command.
 
-    ``start_marker`` is said on stderr when all that comes before the command worked.
+    ``start_marker`` is printed to stderr just before the command starts.
     """
     script = (
         "ulimit -c 0; "
@@ -37,13 +37,13 @@ def _print(start_marker: str) -> str:
 def with_environment(
     environment: Mapping[str, str], command: Sequence[str]
 ) -> list[str]:
-    """Start a command with an environment, and nothing else of the caller's."""
+    """Return the command line that starts a command with only this environment."""
     names = [f"{name}={value}" for name, value in environment.items()]
     return ["/usr/bin/env", "-i", *names, *command]
 
 
 def in_groups(groups: Sequence[str], command: Sequence[str]) -> list[str]:
-    """Enter control groups by their files, then become the command."""
+    """Return the command line that joins control groups and execs the command."""
     if not groups:
         return list(command)
     enter = "; ".join(f'echo 0 >"${{{n}}}"' for n in range(1, len(groups) + 1))

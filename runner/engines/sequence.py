@@ -1,4 +1,4 @@
-"""The order of the steps of a job: the same for every engine."""
+"""Run the steps of a job in order, for every engine alike."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from runner.core.cancel import Cancel
 from runner.core.events import CommandFinished, CommandSkipped, CommandStarted, Event
 
 Execute = Callable[[Step, float], Generator[Event, None, CommandFinished]]
-"""Runs one step for at most the given seconds; returns how it ended."""
+"""Run one step for at most the given seconds; return how it ended."""
 
 
 def in_order(work: Workspace, cancel: Cancel, execute: Execute) -> Iterator[Event]:
     """Run the steps one after another and stop at the first failure.
 
-    A command's own limit is its timeout or what is left of the job's time, whichever
-    is less. A limit or a cancel ends the job even with ``keep_going``; a plain failure
-    does not then, nor where the command says ``continue_on_error``.
+    A command may take its own timeout or the rest of the job's time, whichever is less.
+    A failed command does not end the job with ``keep_going``, or if the command has
+    ``continue_on_error``; a limit or a cancel always does.
     """
     deadline = time.monotonic() + work.limits.time_s
     stop: str | None = None
@@ -41,7 +41,7 @@ def _stops(finished: CommandFinished, step: Step, keep_going: bool) -> str | Non
         return "the run was cancelled"
     if finished.reason is not None:
         words = finished.reason.replace("_", " ")
-        return f"command {step.index + 1} met its {words}"
+        return f"command {step.index + 1} exceeded its {words}"
     if finished.exit_code == 0 or keep_going or step.command.continue_on_error:
         return None
     return f"command {step.index + 1} failed"

@@ -491,7 +491,7 @@ def test_the_bare_engine_is_told_with_all_that_stood_against_the_others(
     assert done.stdout == "hello\n"
     why = (
         " Why: docker: no Docker Engine listens at unix:///nowhere/docker.sock"
-        " (DOCKER_HOST): there is no such socket; local: no sandbox works on this"
+        " (DOCKER_HOST): the socket does not exist; local: no sandbox works on this"
         " machine (bubblewrap: not installed; unshare: not installed)."
         " Not enforced here: "
     )

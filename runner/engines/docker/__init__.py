@@ -1,7 +1,6 @@
-"""The engine that runs a job in a container of a Docker Engine, here or elsewhere.
+"""Run a job in a container of a Docker Engine, on this machine or another.
 
-The SDK takes 0.2 s to import, so it is imported when an engine that answered is used,
-and not to find out whether one does.
+The SDK takes 0.2 s to import, so it is imported only after an engine has answered.
 """
 
 from __future__ import annotations
@@ -44,34 +43,34 @@ OLDEST_API = (1, 41)
 
 
 class DockerEngine(OnThisMachine):
-    """The Docker Engine of DOCKER_HOST, of the current context, or the usual one."""
+    """The Docker Engine of DOCKER_HOST, the current context, or the default socket."""
 
     name = "docker"
     timeout_s = API_TIMEOUT_S
-    """How long an ordinary call to the engine may take."""
+    """The time-out of an ordinary call to the engine."""
 
     def check(self, spec: BuildSpec) -> list[Problem]:
-        """Say why no engine serves: none answers, or it is too old."""
+        """Return a problem if no engine answers or it is too old."""
         if self._probe.problem:
             return [self._probe.problem]
         version = self._probe.api_version
         if version and tuple(map(int, version.split("."))) < OLDEST_API:
             wanted = ".".join(map(str, OLDEST_API))
             text = (
-                f"the Docker Engine at {self._probe.endpoint} speaks API {version}, "
-                f"and {wanted} (Docker 20.10) is the oldest that rai uses"
+                f"the Docker Engine at {self._probe.endpoint} has API {version}; "
+                f"rai needs {wanted} (Docker 20.10) or newer"
             )
             return [Problem(text, hint="update the engine")]
         return []
 
     def facts(self) -> EngineFacts:
-        """Say which engine it is and what it cannot enforce."""
+        """Return the engine's version, its address and what it cannot enforce."""
         from runner.engines.docker.facts import facts
 
         return facts(self._info, self._api_version, self._probe.endpoint)
 
     def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
-        """Look up the images that are there, and what a build would be made of."""
+        """Return the engine's images and the inputs of a build."""
         from runner.engines.docker.images.prepare import image_facts
 
         return image_facts(self._client, project, spec)
@@ -79,43 +78,43 @@ class DockerEngine(OnThisMachine):
     def prepare(
         self, plan: ImagePlan, project: Path, cancel: Cancel
     ) -> Iterator[Event]:
-        """Pull, build or find the image."""
+        """Pull, build or reuse the image; the last event is ImageReady."""
         from runner.engines.docker.images.prepare import prepare
 
         return prepare(self._client, self._probe, plan, project, cancel)
 
     def origin(self, project: Path) -> Origin:
-        """Identify a project's folder as the labels of its images do."""
+        """Return what the labels of a project's images say of its folder."""
         from runner.engines.docker.images.built import origin
 
         return origin(project)
 
     def image_bytes(self, reference: str) -> int:
-        """Return an image's size."""
+        """Return an image's size in bytes, shared layers included."""
         from runner.engines.docker.images.built import size_bytes
 
         return size_bytes(self._client, reference)
 
     def built_images(self) -> tuple[BuiltImage, ...]:
-        """List the images that rai built."""
+        """Return the images that rai built."""
         from runner.engines.docker.images.built import built
 
         return built(self._client)
 
     def remove_images(self, images: Sequence[BuiltImage]) -> Removed:
-        """Remove images by their names."""
+        """Remove images by their names; return those kept and the bytes freed."""
         from runner.engines.docker.images.built import remove
 
         return remove(self._client, images)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
-        """Say which GPUs its containers can have; elsewhere, look from one."""
+        """Return the GPUs that containers can use; another machine's by a container."""
         from runner.engines.docker.gpu.query import situation
 
         return situation(self._client, self._support, image)
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
-        """Lock a GPU of this machine as its other runs do; another's on the engine."""
+        """Lock a GPU: by a file on this machine, by a container on another."""
         if self._support.shared:
             from runner.gpu import nvidia
 
@@ -125,7 +124,7 @@ class DockerEngine(OnThisMachine):
         return hold(self._client, gpu, run_id)
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Run the steps in one container, each as a command of its own."""
+        """Run the steps in one container, each by its own exec call."""
         from runner.engines.docker.container.job import run
 
         return run(self._client, work, cancel, self._support if work.gpu else None)

@@ -1,4 +1,4 @@
-"""The streams of a container: what a command in it prints, and what is sent into it."""
+"""Read what a command in a container prints, and send files into a container."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from runner.engines.docker.exec.frames import Demultiplexer
 READ_BYTES = 1 << 18
 POLL_S = 0.1
 MOST_ASKED_BYTES = 1 << 16
-"""More than any program of an image prints that answers a question of rai's."""
+"""The most output of a program that rai runs in a container to learn something."""
 
 
 def attach(
     client: Client, execution: str, is_last: Callable[[], bool] = lambda: False
 ) -> BackgroundReader[bytes]:
-    """Start a created command, and read its frames however long it is silent.
+    """Start a created command and return a reader of its frames.
 
-    Whoever takes them ends the wait by closing the feed.
+    Silence of any length does not end it; closing the reader does.
     """
     sdk: Any = client
     socket = sdk.exec_start(execution, socket=True)
     response = socket._response
-    # With the client's time-out the stream would end at a command's first long silence.
+    # The client's time-out would end the stream at a command's first long silence.
     sdk._disable_socket_timeout(socket)
 
     def blocks() -> Iterator[bytes]:
-        # This buffer may hold output that came together with the headers.
+        # This buffer may hold output that arrived with the headers.
         reader = response.raw._fp.fp
         try:
             while block := reader.read1(READ_BYTES):
                 yield block
-        except OSError:  # hung up
+        except OSError:  # closed by hang_up
             return
         finally:
             response.close()
@@ -46,25 +46,26 @@ def attach(
 def ask(client: Client, container: str, command: Sequence[str], time_s: float) -> str:
     """Return what a command in a container prints to stdout.
 
-    The program is the image's own, and may be anything: UnusableError where it prints
-    too much or takes longer than ``time_s``.
+    Raises:
+        UnusableError: it prints too much or takes longer than ``time_s``; the program
+            is the image's own and may do anything.
     """
     made = client.exec_create(container, list(command), stderr=False)
-    feed, frames, said = attach(client, made["Id"]), Demultiplexer(), b""
+    reader, frames, output = attach(client, made["Id"]), Demultiplexer(), b""
     until = time.monotonic() + time_s
     try:
-        while not feed.done:
-            block = feed.take(max(until - time.monotonic(), 0.0))
-            said += b"".join(data for _, data in frames.feed(block or b""))
-            if len(said) > MOST_ASKED_BYTES:
+        while not reader.done:
+            block = reader.take(max(until - time.monotonic(), 0.0))
+            output += b"".join(data for _, data in frames.feed(block or b""))
+            if len(output) > MOST_ASKED_BYTES:
                 raise UnusableError(f"the image's `{command[0]}` prints without end")
-            if block is None and not feed.done:
+            if block is None and not reader.done:
                 raise UnusableError(
                     f"the image's `{command[0]}` takes over {time_s:g} s"
                 )
     finally:
-        feed.close()
-    return said.decode(errors="replace")
+        reader.close()
+    return output.decode(errors="replace")
 
 
 def upload(
@@ -74,22 +75,22 @@ def upload(
     pieces: Iterator[bytes],
     sent: Callable[[int], None],
 ) -> None:
-    """Unpack a tar stream in a container, however long the engine takes over it.
+    """Unpack a tar stream in a container, without a time-out.
 
-    ``sent`` is called all the while, and raises where the upload is given up.
+    ``sent`` is called with 0 every POLL_S and raises an exception to stop the upload.
     """
-    sdk: Any = client  # its own put_archive has no time-out to choose
+    sdk: Any = client  # its put_archive takes no time-out
 
     def put() -> Iterator[None]:
         address = sdk._url("/containers/{0}/archive", container)
-        answer = sdk._put(address, params={"path": folder}, data=pieces, timeout=None)
-        sdk._raise_for_status(answer)
+        response = sdk._put(address, params={"path": folder}, data=pieces, timeout=None)
+        sdk._raise_for_status(response)
         yield
 
-    feed: BackgroundReader[None] = BackgroundReader(put, lambda: None)
+    reader: BackgroundReader[None] = BackgroundReader(put, lambda: None)
     try:
-        while not feed.done:
-            feed.take(POLL_S)
+        while not reader.done:
+            reader.take(POLL_S)
             sent(0)
     finally:
-        feed.close()
+        reader.close()

@@ -1,4 +1,4 @@
-"""The SDK's client for one engine, and its errors in our words."""
+"""The SDK's client for one engine, and its errors as EngineError."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ Client = docker.APIClient
 
 
 class UnusableError(docker.errors.DockerException):
-    """A program of the image did not probe as that program does."""
+    """A program of the image does not work as it should."""
 
 
 FAILURES = (docker.errors.DockerException, requests.RequestException)
-"""All that a call to the engine may raise."""
+"""Every exception that a call to the engine may raise."""
 
 
 def connect(probe: EngineProbe, timeout_s: float | None = API_TIMEOUT_S) -> Client:
-    """Make a client for the engine that answered; None lets its calls take forever."""
+    """Return a client for an engine; ``timeout_s`` None means no time-out."""
     endpoint = probe.endpoint
     with failing(f"connect to {endpoint}", Reason.NO_ENGINE):
         client = Client(
             base_url=endpoint.url,
             version=probe.api_version or "auto",
-            # Fractions and None serve as well, whatever its types say.
+            # Fractions and None work too, though the stubs say int.
             timeout=timeout_s,  # type: ignore[arg-type]
             tls=_tls(endpoint),
-            # The system's own ssh: the SDK's replacement is slower by far.
+            # The system's ssh is far faster than paramiko, the SDK's default.
             use_ssh_client=True,
         )
     if endpoint.certificates is not None:
-        # A REQUESTS_CA_BUNDLE in the environment would replace the engine's own.
+        # Else REQUESTS_CA_BUNDLE would replace the engine's own certificates.
         client.trust_env = False
     return client
 
 
 @contextlib.contextmanager
 def failing(doing: str, reason: Reason = Reason.INTERNAL) -> Iterator[None]:
-    """Turn what the SDK raises into an EngineError that says what was being done."""
+    """Raise EngineError "the Docker Engine failed to DOING" for the SDK's errors."""
     try:
         yield
     except FAILURES as error:
@@ -61,21 +61,21 @@ def failing(doing: str, reason: Reason = Reason.INTERNAL) -> Iterator[None]:
 
 
 def explained(error: Exception) -> str:
-    """Give the engine's own sentence, without the SDK's wrapping."""
-    said = getattr(error, "explanation", None) or error
-    if isinstance(said, bytes):
-        said = said.decode(errors="replace")
-    return str(said).strip() or type(error).__name__
+    """Return the engine's own message, without the SDK's wrapping."""
+    text = getattr(error, "explanation", None) or error
+    if isinstance(text, bytes):
+        text = text.decode(errors="replace")
+    return str(text).strip() or type(error).__name__
 
 
 def image(client: Client, name: str) -> dict[str, Any]:
-    """Look an image up; NotFound where it is not there."""
+    """Return what the engine knows of an image; raise NotFound if it has none."""
     found: dict[str, Any] = client.inspect_image(name)  # type: ignore[no-untyped-call]
     return found
 
 
 def capture(client: Client) -> list[requests.Response]:
-    """Collect every later response of a client, so that it can be hung up."""
+    """Return a list that collects a client's responses, for ``hang_up``."""
     responses: list[requests.Response] = []
 
     def keep(response: requests.Response, *_: object, **__: object) -> None:
@@ -86,7 +86,7 @@ def capture(client: Client) -> list[requests.Response]:
 
 
 def hang_up(response: requests.Response) -> None:
-    """Close a response's connection, so that whoever reads from it comes to an end."""
+    """Close a response's connection, which ends every read from it."""
     with contextlib.suppress(OSError, AttributeError, *FAILURES):
         CancellableStream(iter(()), response).close()
 

@@ -1,4 +1,4 @@
-"""Where the Docker Engine is, and whether it answers: found out without the SDK."""
+"""Find the Docker Engine and check that it answers, without the SDK."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ DEFAULT_URL = (
 )
 PROBE_TIMEOUT_S = 3.0
 API_TIMEOUT_S = 60.0
-"""How long an ordinary call may take; a stream may be silent for longer."""
+"""The time-out of an ordinary call; a stream may be silent for longer."""
 
-START_IT = (
-    "start a Docker Engine, or name one in DOCKER_HOST or by `docker context use`"
-)
+START_IT = "start a Docker Engine, or select one by DOCKER_HOST or `docker context use`"
 
 
 class Endpoint(Struct, frozen=True):
-    """An engine's address; ``origin`` says where the address was found."""
+    """An engine's address; ``origin`` is where the address was found."""
 
     url: str
     origin: str
@@ -43,11 +41,11 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def scheme(self) -> str:
-        """How the engine is talked to: unix, tcp, http, https, ssh or npipe."""
+        """The URL's scheme: unix, tcp, http, https, ssh or npipe."""
         return urlsplit(self.url).scheme
 
     def environment(self) -> dict[str, str]:
-        """Give the variables that point the docker command line at this engine."""
+        """Return the variables that make the docker command line use this engine."""
         named = {"DOCKER_HOST": self.url, "DOCKER_CONTEXT": ""}
         if self.certificates is not None:
             named["DOCKER_CERT_PATH"] = str(self.certificates)
@@ -56,10 +54,10 @@ class Endpoint(Struct, frozen=True):
 
 
 class EngineProbe(Struct, frozen=True):
-    """What became of asking an engine; ``problem`` is None where it answered.
+    """Whether an engine answers; ``problem`` is None if it does.
 
-    An address that only the SDK can reach (ssh, npipe) counts as answering, with no
-    API version: it was named on purpose.
+    An address that only the SDK can reach (ssh, npipe) is not tried: it has neither a
+    problem nor an API version.
     """
 
     endpoint: Endpoint
@@ -68,9 +66,10 @@ class EngineProbe(Struct, frozen=True):
 
 
 def find(environ: Mapping[str, str]) -> Endpoint:
-    """Read DOCKER_HOST, else the current context, else take the usual socket.
+    """Return the engine of DOCKER_HOST, else of the context, else the default socket.
 
-    LookupError says which context was named and is not there.
+    Raises:
+        LookupError: the context that is named does not exist.
     """
     if host := environ.get("DOCKER_HOST"):
         return _from_host(host, environ)
@@ -78,11 +77,11 @@ def find(environ: Mapping[str, str]) -> Endpoint:
     name = environ.get("DOCKER_CONTEXT") or _current_context(folder)
     if name and name != "default":
         return _from_context(name, folder)
-    return Endpoint(DEFAULT_URL, "the usual socket")
+    return Endpoint(DEFAULT_URL, "the default socket")
 
 
 def probe(environ: Mapping[str, str]) -> EngineProbe:
-    """Find the engine and ask it for a sign of life."""
+    """Find the engine and ping it."""
     try:
         endpoint = find(environ)
     except LookupError as error:
@@ -187,10 +186,10 @@ def _ping(endpoint: Endpoint) -> str:
     connection = _connection(endpoint)
     try:
         connection.request("GET", "/_ping")
-        answer = connection.getresponse()
-        version = answer.getheader("Api-Version") or ""
-        if answer.status != http.client.OK or not version:
-            raise ValueError(f"status {answer.status}, which is not a Docker Engine's")
+        response = connection.getresponse()
+        version = response.getheader("Api-Version") or ""
+        if response.status != http.client.OK or not version:
+            raise ValueError(f"HTTP status {response.status}, not a Docker Engine")
         return version
     finally:
         connection.close()
@@ -198,10 +197,10 @@ def _ping(endpoint: Endpoint) -> str:
 
 def _cause(error: Exception, endpoint: Endpoint) -> str:
     if isinstance(error, FileNotFoundError):
-        return f"no Docker Engine listens at {endpoint}: there is no such socket"
+        return f"no Docker Engine listens at {endpoint}: the socket does not exist"
     if isinstance(error, PermissionError):
         return (
-            f"no permission to open {endpoint}: be a member of the group that owns it "
+            f"no permission to open {endpoint}: join the group that owns it "
             "(usually `docker`)"
         )
     return f"no Docker Engine answers at {endpoint}: {error}"

@@ -1,4 +1,4 @@
-"""What an engine says about itself."""
+"""What an engine reports about itself."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from runner.engines.docker.endpoint import Endpoint
 Info = dict[str, Any]
 
 LOCAL = ("unix", "npipe")
-"""The schemes of sockets that lie on this machine."""
+"""The schemes of sockets on this machine."""
 
 
 def ask(client: Client) -> Info:
-    """Have the engine describe itself: one call, of which all else is read."""
+    """Return the engine's description of itself."""
     with failing("describe itself"):
         info: Info = client.info()
     return info
 
 
 def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
-    """Say which engine it is, how it is reached, and what it cannot enforce."""
+    """Return the engine's version, its address and what it cannot enforce."""
     how = f"{endpoint}, API {api_version}, cgroup v{info.get('CgroupVersion') or '1'}"
     return EngineFacts(
         "docker", info.get("ServerVersion") or "", how, unenforced=_unenforced(info)
@@ -31,10 +31,10 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
 
 
 def gpus(info: Info, api_version: str, endpoint: Endpoint) -> DockerGpus:
-    """Pick what decides about GPUs.
+    """Return the facts that decide about GPUs.
 
-    Docker tells the CDI devices that it found since 28.2. BuildahVersion is an addition
-    of Podman's to the answer.
+    Docker reports the CDI devices that it found since 28.2. Only Podman reports a
+    BuildahVersion.
     """
     devices = info.get("DiscoveredDevices") or ()
     named = (each.get("ID") for each in devices if each.get("Source") == "cdi")
@@ -51,15 +51,15 @@ def gpus(info: Info, api_version: str, endpoint: Endpoint) -> DockerGpus:
 
 
 def _here(info: Info, endpoint: Endpoint) -> bool:
-    """Tell whether the engine sees this machine's files.
+    """Whether the engine sees this machine's files.
 
-    A socket of this machine alone does not say so: another's may be forwarded to it, or
-    this process may be in a container that was given the engine's. Nor does the name
-    alone, which a copy of this machine has as well.
+    A local socket is not enough: it may be forwarded from another machine, or be
+    mounted into the container of this process. Nor is the name, which a copy of this
+    machine has too.
     """
     machine = (platform.node(), platform.release())
-    told = (info.get("Name"), info.get("KernelVersion"))
-    return endpoint.scheme in LOCAL and told == machine
+    reported = (info.get("Name"), info.get("KernelVersion"))
+    return endpoint.scheme in LOCAL and reported == machine
 
 
 def _unenforced(info: Info) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The process that owns a container or a volume, named in labels that outlive it."""
+"""The process that owns a container or a volume, as its labels name it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ STRANGERS_GRACE_S = 3600.0
 
 
 class Owner(Struct, frozen=True):
-    """One process, distinct from every other on any machine.
+    """The identity of one process among those of all machines.
 
-    ``host`` covers the machine and the name it goes by, so that two containers of one
-    image are two hosts; ``pid`` means something only in the same ``namespace``.
+    ``host`` is a checksum of machine id and host name, so that two containers of one
+    image are two hosts; ``pid`` is a number in the process ``namespace``.
     """
 
     host: str
@@ -36,7 +36,7 @@ class Owner(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
-        """Parse a label; None if it is not one of ours."""
+        """Parse a label; return None if it is not an owner's."""
         match text.split("/"):
             case [host, boot, namespace, pid, started] if pid.isdigit():
                 return cls(host, boot, namespace, int(pid), started)
@@ -44,7 +44,7 @@ class Owner(Struct, frozen=True):
 
 
 def here() -> Owner:
-    """Return this process."""
+    """Return the identity of this process."""
     machine = _line("/etc/machine-id") + platform.node()
     boot = _line("/proc/sys/kernel/random/boot_id")
     try:
@@ -57,16 +57,16 @@ def here() -> Owner:
 
 
 def labels(run_id: str, time_s: float) -> dict[str, str]:
-    """Return the labels of every object of a run."""
+    """Return the labels for the containers and volumes of a run of ``time_s``."""
     deadline = str(int(time.time() + time_s))
     return {RUN: run_id, OWNER: str(here()), DEADLINE: deadline}
 
 
 def abandoned(found: Mapping[str, str], me: Owner, now: float) -> bool:
-    """Whether nobody will ever clean this object up.
+    """Whether the owner of an object with these labels is gone.
 
-    An owner on this machine is looked up by its pid. An object of an owner that cannot
-    be looked up is abandoned an hour past its deadline.
+    An owner on this machine is looked up by its pid. An object of any other owner is
+    abandoned STRANGERS_GRACE_S after its deadline.
     """
     owner = Owner.parse(found.get(OWNER, ""))
     if owner is None:
@@ -78,7 +78,7 @@ def abandoned(found: Mapping[str, str], me: Owner, now: float) -> bool:
 
 
 def _alive(owner: Owner) -> bool:
-    if os.name == "nt":  # there, asking with signal 0 would end the process
+    if os.name == "nt":  # where signal 0 would end the process
         return True
     if Path("/proc/self/stat").exists():
         return _start_time(owner.pid) == owner.started
@@ -96,7 +96,7 @@ def _start_time(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name in parentheses may hold blanks; the 20th field after it is the time.
+    # The name in parentheses may contain blanks; the time is the 20th field after it.
     return stat.rpartition(")")[2].split()[19]
 
 

@@ -1,4 +1,4 @@
-"""Commands in a sandbox of this machine: bubblewrap, else unshare."""
+"""Run commands in a sandbox on this machine, by bubblewrap or else unshare."""
 
 from runner.engines.local.engine import LocalEngine
 

@@ -1,4 +1,4 @@
-"""A sandbox made by bubblewrap: its command line. Pure."""
+"""The command line of a bubblewrap sandbox. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import PurePosixPath
 from runner.engines.local.layout import HOSTNAME, Layout
 
 INIT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
-"""The first process: waits, so that what the command used is known; says nothing."""
+"""The first process: wait for the command, so that its usage is counted."""
 
-LAY_OVER = (
+MOUNT_OVERLAY = (
     'mount -t overlay overlay -o "ro,lowerdir=$1:/usr/bin" /usr/bin'
     ' && shift && exec "$@"'
 )
 
 
 def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[str]:
-    """Give the words that run a command in a sandbox; ``me`` is who calls."""
+    """Return the command line; ``me`` are the caller's user and group ids."""
     return [
-        *_laid_over(layout),
+        *_overlay(layout),
         "bwrap",
         *_namespaces(layout, me),
         *_files(layout),
@@ -33,13 +33,13 @@ def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[st
     ]
 
 
-def _laid_over(layout: Layout) -> list[str]:
-    """Lay a folder over /usr/bin first, in a mount namespace around the sandbox."""
+def _overlay(layout: Layout) -> list[str]:
+    """Return the words that first mount an overlay on /usr/bin, in a namespace."""
     if layout.overlay is None:
         return []
     user = [] if layout.owner else ["--map-root-user"]
     return [
-        *("unshare", "--mount", *user, "--", "/bin/sh", "-c", LAY_OVER, "rai"),
+        *("unshare", "--mount", *user, "--", "/bin/sh", "-c", MOUNT_OVERLAY, "rai"),
         layout.overlay,
     ]
 
@@ -70,21 +70,21 @@ def _files(layout: Layout) -> list[str]:
 
 
 def _parents(path: str) -> list[str]:
-    """Make the folders above a path; bubblewrap's own would be root's alone."""
+    """Return options that make a path's parents, which bwrap makes for root only."""
     above = reversed(PurePosixPath(path).parents[:-1])
     return [word for folder in above for word in ("--dir", str(folder))]
 
 
 def _capabilities(layout: Layout) -> list[str]:
-    """Leave root what it takes to become another user, and a user nothing."""
+    """Return options that leave root only the capabilities to change its user."""
     needed = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP") if layout.owner else ()
     return [word for name in needed for word in ("--cap-add", name)]
 
 
 def _become(layout: Layout) -> list[str]:
-    """Turn root into the run's own user, who can never get anything back.
+    """Return the words that change root to the run's user, without a way back.
 
-    The first process stays root: bubblewrap could not end one of another user.
+    The first process stays root: bubblewrap could not kill another user's.
     """
     if layout.owner is None:
         return []

@@ -1,4 +1,4 @@
-"""A control group of a run's own: its memory and process limits, and what it used."""
+"""A run's control group: its memory and process limits, and what it used."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ CLOSE_S = 5.0
 
 
 class Parent(Struct, frozen=True):
-    """Where a group can be made for a controller; ``version`` is cgroup's."""
+    """A folder in which a group can be made; ``version`` is that of cgroup."""
 
     folder: Path
     version: int
 
 
 class Counts(Struct, frozen=True):
-    """How often the group met a limit so far."""
+    """How many times the group hit a limit so far."""
 
     memory_kills: int = 0
     refused_processes: int = 0
 
 
 def parents(mounts: str, own: str) -> dict[str, list[Parent]]:
-    """Read the kernel's tables of mounts and of this process's groups. Pure.
+    """Return the folders to try for each controller, the nearest first. Pure.
 
-    For each controller the places to try, the nearest first.
+    ``mounts`` is the text of /proc/self/mountinfo, ``own`` that of /proc/self/cgroup.
     """
     paths = _paths(own)
     found: dict[str, list[Parent]] = {name: [] for name in CONTROLLERS}
@@ -53,7 +53,7 @@ def parents(mounts: str, own: str) -> dict[str, list[Parent]]:
 
 
 def _paths(own: str) -> dict[str, str]:
-    """Give the group of this process by controller; the second version's by ""."""
+    """Return this process's group by controller; that of cgroup v2 by ""."""
     rows = [line.split(":", 2) for line in own.splitlines()]
     return {name: path for _, names, path in rows for name in names.split(",")}
 
@@ -65,10 +65,10 @@ def _tries(point: str, root: str, path: str, version: int) -> list[Parent]:
 
 
 class Group:
-    """A made group: join by writing to each of ``joins``; close it in the end."""
+    """A new group; processes join it by the files ``joins``; close it at the end."""
 
     def __init__(self, name: str, limits: Limits) -> None:
-        """Make it; OSError where this user may not."""
+        """Make it; raise OSError if this user may not."""
         self._versions: dict[str, int] = {}
         self._folders: dict[str, Path] = {}
         try:
@@ -81,10 +81,10 @@ class Group:
 
     @property
     def joins(self) -> list[str]:
-        """The files that a process of one thread writes 0 to, to be in the group.
+        """The files that a single-threaded process writes 0 to, to join the group.
 
-        In the first version a thread moves at once by ``tasks``; for a whole process
-        the kernel waits some milliseconds until no other starts a thread.
+        In v1 ``tasks`` moves a thread at once, while moving a whole process takes the
+        kernel some milliseconds.
         """
         files = {1: "tasks", 2: "cgroup.procs"}
         folders = [
@@ -95,7 +95,7 @@ class Group:
 
     @property
     def counts(self) -> Counts:
-        """Look up how often the group met a limit."""
+        """How many times the group hit a limit; read from the kernel."""
         first = self._versions["memory"] == 1
         memory = "memory.oom_control" if first else "memory.events"
         return Counts(
@@ -105,7 +105,7 @@ class Group:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Look up the most memory that the group used; None on an old kernel."""
+        """The most memory that the group used; None on an old kernel."""
         first = self._versions["memory"] == 1
         name = "memory.max_usage_in_bytes" if first else "memory.peak"
         try:
@@ -114,7 +114,7 @@ class Group:
             return None
 
     def close(self) -> None:
-        """Kill what is left in the group, and remove it."""
+        """Kill the processes left in the group, and remove it."""
         for folder in dict.fromkeys(self._folders.values()):
             _remove(folder)
 
@@ -133,7 +133,7 @@ class Group:
     def _limit(self, limits: Limits) -> None:
         memory, pids = self._folders["memory"], self._folders["pids"]
         (pids / "pids.max").write_text(str(min(limits.pids, MOST_PIDS)))
-        # The kernel counts whole pages; less than a MiB starts nothing.
+        # With less than 1 MiB no process could start.
         size = str(max(limits.memory_bytes, MIB))
         if self._versions["memory"] == 1:
             (memory / "memory.limit_in_bytes").write_text(size)
@@ -163,21 +163,21 @@ def _parents_here() -> dict[str, list[Parent]]:
 def _folder(parent: Parent, name: str) -> Path:
     """Make the group's folder.
 
-    In the second version one folder serves all controllers, as a process is in one
-    group alone, and its parent must hand them down.
+    In v2 a process is in one group only, so one folder serves all controllers, and its
+    parent must enable them.
     """
     if parent.version == 2:
-        handed = parent.folder / "cgroup.subtree_control"
-        missing = set(CONTROLLERS).difference(handed.read_text().split())
+        enabled = parent.folder / "cgroup.subtree_control"
+        missing = set(CONTROLLERS).difference(enabled.read_text().split())
         if missing:
-            handed.write_text(" ".join(f"+{controller}" for controller in missing))
+            enabled.write_text(" ".join(f"+{controller}" for controller in missing))
     folder = parent.folder / name
     folder.mkdir(exist_ok=True)
     return folder
 
 
 def remove(name: str) -> None:
-    """Remove the group of that name, which a process left that was killed."""
+    """Remove the group of that name, which a killed process left."""
     for tries in _parents_here().values():
         for parent in tries:
             _remove(parent.folder / name)
@@ -187,7 +187,7 @@ def _remove(folder: Path) -> None:
     deadline = time.monotonic() + CLOSE_S
     while folder.exists() and time.monotonic() < deadline:
         _kill(folder)
-        with contextlib.suppress(OSError):  # until its last process is gone
+        with contextlib.suppress(OSError):  # its last process has not ended yet
             folder.rmdir()
             return
         time.sleep(0.005)
@@ -202,7 +202,7 @@ def _kill(folder: Path) -> None:
 
 @cache
 def available() -> bool:
-    """Try whether this user may make groups with limits here."""
+    """Whether this user may make groups with limits here; found by trying."""
     try:
         Group(f"rai-trial-{os.getpid()}", Limits()).close()
     except OSError:

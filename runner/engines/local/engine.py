@@ -1,4 +1,4 @@
-"""The local engine: a job's commands in a sandbox of this machine, without Docker."""
+"""The local engine: run a job's commands in a sandbox, without Docker."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ DRIVERS_OWN = {
     "PATH": ":".join((*SYSTEM_PATH, f"{NVIDIA}/bin")),
     "LD_LIBRARY_PATH": f"{NVIDIA}/lib64",
 }
-"""Where the driver's programs and libraries are found, after all other places."""
+"""Search paths that end with the driver's programs and libraries."""
 
 
 class LocalEngine(Imageless):
-    """Runs each command in a sandbox of its own over the folders of the run.
+    """The engine that runs each command in a new sandbox over the run's folders.
 
-    ``kind`` allows "bubblewrap" or "unshare" alone; ``time`` is where GNU time is
-    looked for. /tmp lasts from the first command to the last.
+    ``kind`` restricts it to "bubblewrap" or "unshare"; ``time`` is where GNU time may
+    be. All commands of a run share one /tmp.
     """
 
     name = "local"
@@ -63,19 +63,19 @@ class LocalEngine(Imageless):
         self._kind, self._time = kind, time
 
     def check(self, spec: BuildSpec) -> list[Problem]:
-        """Say why no sandbox works here; any spec can be served where one does."""
+        """Return a problem if no sandbox works here."""
         search = self._search()
         if search.sandbox is not None:
             return []
         return [
             Problem(
                 f"no sandbox works on this machine ({'; '.join(search.failures)})",
-                hint="install bubblewrap, and let this user make user namespaces",
+                hint="install bubblewrap, and allow this user to make user namespaces",
             )
         ]
 
     def facts(self) -> EngineFacts:
-        """Say which sandbox serves, and which limits it cannot enforce."""
+        """Return which sandbox is used, and which limits it cannot enforce."""
         found = self._search().sandbox
         if found is None:
             return EngineFacts(self.name)
@@ -85,7 +85,7 @@ class LocalEngine(Imageless):
         )
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Run the steps, then give the build folder back; leave nothing behind."""
+        """Run the steps, yield the build folder, and remove everything it made."""
         found = self._search().sandbox
         if found is None:
             raise EngineError(*self.check(BuildSpec("")), reason=Reason.NO_ENGINE)
@@ -110,7 +110,7 @@ class LocalEngine(Imageless):
         return sandbox.find(self._kind, self._time)
 
     def _gpus_of(self, work: Workspace) -> Gpus:
-        """Show the device files of the granted GPUs alone, and the driver's files."""
+        """Return the device files of the granted GPUs, and the driver's files."""
         if work.gpu is None:
             return NO_GPUS
         shown = nodes(work.gpu, self.machine)
@@ -141,11 +141,11 @@ class _SandboxRun:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The most memory the job used; without a group, its largest process used."""
+        """The most memory the job used, or its largest process without a group."""
         return self._group.peak_bytes if self._group else self._largest_bytes
 
     def prepare(self) -> None:
-        """Fill the folders with the project and the stand-ins; lay out the sandbox."""
+        """Write the project and replacement programs; compute the layout."""
         owner = self._sandbox.owner
         with self._work.open_source() as stream:
             source.unpack(stream, self._folders.source, owner)
@@ -158,7 +158,7 @@ class _SandboxRun:
     def execute(
         self, step: Step, time_s: float
     ) -> Generator[Event, None, CommandFinished]:
-        """Run one command in a sandbox and say how it ended."""
+        """Run one command in a sandbox; return how it ended."""
         marker = StartMarker()
         before = self._counts()
         limits = self._work.limits
@@ -167,20 +167,20 @@ class _SandboxRun:
             timeout_s=time_s,
             cancel=self._cancel,
             output_limit=limits.output_bytes,
-            stderr_extra=len(marker.word),
+            stderr_extra=len(marker.text),
             grace_s=limits.stop_grace_s,
             index=step.index,
-            # Root's own programs must not be led astray by the job's environment.
+            # The job's environment must not affect programs that run as root.
             env={"PATH": os.environ.get("PATH", os.defpath)},
             watch=self._disk,
-            terminate=_ask_inside,
+            terminate=_terminate_inside,
         )
         ended = yield from marker.strip(stream)
         after = self._counts()
         killed = after.memory_kills > before.memory_kills
         reason = ended.reason or self._limit_met(ended.exit_code, before, after)
-        if not marker.heard and reason is None:
-            raise EngineError(f"the sandbox did not start: {marker.talk.strip()}")
+        if not marker.seen and reason is None:
+            raise EngineError(f"the sandbox did not start: {marker.before.strip()}")
         self._largest_bytes = max(self._largest_bytes or 0, ended.max_rss_bytes)
         return CommandFinished(
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason, killed
@@ -191,7 +191,7 @@ class _SandboxRun:
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
         words = commandline.argv(invocation, self._bash)
-        limited = launch.with_limits(words, self._work.limits, marker.word)
+        limited = launch.with_limits(words, self._work.limits, marker.text)
         command = launch.with_environment(self._environment, limited)
         groups = self._group.joins if self._group else []
         return launch.in_groups(groups, self._sandbox.argv(self._layout, command))
@@ -199,7 +199,7 @@ class _SandboxRun:
     def _limit_met(
         self, exit_code: int, before: cgroup.Counts, after: cgroup.Counts
     ) -> Reason | None:
-        """Say which limit a command met, whether or not it says so itself."""
+        """Return the limit that a command hit, if any."""
         if exit_code and after.memory_kills > before.memory_kills:
             return Reason.MEMORY_LIMIT
         if exit_code and after.refused_processes > before.refused_processes:
@@ -230,17 +230,17 @@ class _SandboxRun:
             host(),
             limits=self._work.limits,
             profile=self._work.profile,
-            data=[self._own(mount) for mount in self._work.data],
+            data=[self._mountable(mount) for mount in self._work.data],
             owner=self._sandbox.owner,
             overlay=self._sandbox.time == "overlay",
             gpus=self._gpus,
         )
 
-    def _own(self, mount: DataMount) -> DataMount:
-        """Copy the data files that cannot be shown by their paths.
+    def _mountable(self, mount: DataMount) -> DataMount:
+        """Copy the data files that cannot be mounted by their paths.
 
-        A path into the project may lead elsewhere by the time that it is shown, and
-        some that root may read the sandbox's user may not.
+        A path into the project may become a link before it is mounted, and the
+        sandbox's user may not read every file that root may.
         """
         files = list(mount.files)
         for number, file in enumerate(files):
@@ -260,8 +260,8 @@ class _SandboxRun:
         return bool(file.path.stat().st_mode & READABLE_BY_ALL)
 
 
-def _ask_inside(pid: int) -> None:
-    """Ask all that runs in the sandbox to end, but not what holds it together."""
+def _terminate_inside(pid: int) -> None:
+    """Send SIGTERM to the processes in the sandbox, but not to its first ones."""
     for below in process.descendants(pid)[1:]:
         with suppress(ProcessLookupError):
             os.kill(below, signal.SIGTERM)

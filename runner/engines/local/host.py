@@ -1,4 +1,4 @@
-"""What of this machine a sandbox shows: its programs, and the Python that runs rai."""
+"""The files of this machine that a sandbox shows: programs and rai's Python."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pathlib import Path
 from msgspec import Struct
 
 SYSTEM = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", "usr")
-"""The folders of the host's root that are seen: programs and their settings, no one's
-files. Whatever else lies there, homes and mounted disks above all, is not."""
+"""The folders of the host's root that a sandbox shows: programs and their settings.
+
+Everything else stays hidden, above all home folders and mounted disks.
+"""
 
 TIME = Path("/usr/bin/time")
 RESOLVER = Path("/etc/resolv.conf")
@@ -22,11 +24,11 @@ Link = tuple[Path, str]
 
 
 class Host(Struct, frozen=True):
-    """Folders and links that are seen at their own places, read-only.
+    """Folders and links that a sandbox shows at their own paths, read-only.
 
-    ``bin`` is the folder of the Python that runs rai, ``python`` the program itself,
-    ``wrap`` whether that folder does not call it both ``python`` and ``python3``.
-    ``user_base`` is where packages of this user alone lie, if there are any.
+    ``bin`` is the folder of the Python that runs rai, ``python`` the program itself.
+    ``wrap`` says that the folder lacks the name ``python`` or ``python3`` for it.
+    ``user_base`` is where pip installs this user's packages; None without any.
     """
 
     folders: tuple[Path, ...]
@@ -40,7 +42,7 @@ class Host(Struct, frozen=True):
 
 @cache
 def host() -> Host:
-    """Look at this machine."""
+    """Return the files of this machine to show."""
     python = Path(sys.executable)
     prefixes = [Path(sys.prefix), Path(sys.base_prefix)]
     packages = _user_packages()
@@ -75,7 +77,7 @@ def _user_packages() -> list[Path]:
 
 
 def _resolver(seen: list[Path]) -> Path | None:
-    """Where the settings of name look-up really lie, if no sandbox shows them yet."""
+    """Return the real path of resolv.conf, unless ``seen`` contains it."""
     real = RESOLVER.resolve()
     return real if real.is_file() and not _below(real, seen) else None
 
@@ -85,19 +87,19 @@ def _below(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def _outermost(folders: list[Path]) -> list[Path]:
-    """Drop the folders that lie in others, and what is named twice."""
+    """Drop duplicates and folders that lie in others."""
     once = list(dict.fromkeys(folders))
     return [path for path in once if not _below(path, [f for f in once if f != path])]
 
 
 def _links(path: Path) -> list[Link]:
-    """Give the symbolic links that lead from a path to what it really is."""
+    """Return the symbolic links between a path and its real path."""
     found: list[Link] = []
     here = Path("/")
     rest = list(path.parts[1:])
-    while rest and len(found) < 40:  # as many as the kernel follows
+    while rest and len(found) < 40:  # the kernel's limit
         here /= rest.pop(0)
-        # Not Path.is_symlink, which raises where this user may not look.
+        # Path.is_symlink raises where this user has no permission.
         if os.path.islink(here):  # noqa: PTH114 - see above
             target = here.readlink()
             found.append((here, str(target)))

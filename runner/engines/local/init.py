@@ -1,10 +1,10 @@
-"""The first process of a sandbox made by ``unshare``: sets it up and runs one command.
+"""The first process of an ``unshare`` sandbox: set it up and run one command.
 
-A program of its own, started as ``python -I -S init.py LAYOUT COMMAND...`` as root of
-new mount, process, host name and (mostly) network namespaces: it imports nothing of
-rai and little of the standard library, so that it starts within milliseconds.
-It ends with the command's exit code, 128 + n after signal n; when it ends, so does
-everything that is left in its process namespace.
+It is a program, started as ``python -I -S init.py LAYOUT COMMAND...`` as root of new
+mount, process, host name and (mostly) network namespaces. It imports nothing of rai and
+little of the standard library, so that it starts within milliseconds. It exits with the
+command's exit code, or 128 + n after signal n; the kernel then kills everything left in
+its process namespace.
 """
 
 # ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH120, PTH211
@@ -19,7 +19,7 @@ import signal
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing itself is as slow to start as all the rest
+if TYPE_CHECKING:  # importing typing would double the start-up time
     from typing import Any
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
@@ -45,7 +45,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def check(result: int, what: str) -> int:
-    """Turn a failed call of the C library into an OSError that says what failed."""
+    """Return the result of a C library call; raise OSError if it failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -59,7 +59,7 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 
 def bind(source: str, target: str, attributes: int) -> None:
-    """Show a file or folder, and all that is mounted below it, at another place."""
+    """Bind-mount a file or folder, with all mounts below it, on another path."""
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:
@@ -75,7 +75,7 @@ def bind(source: str, target: str, attributes: int) -> None:
 
 
 def fill(root: str, layout: dict[str, Any]) -> None:
-    """Put the sandbox's file system together below a folder."""
+    """Mount the sandbox's file system below a folder."""
     mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
     for folder in layout["folders"]:
         os.makedirs(root + folder, exist_ok=True)
@@ -94,7 +94,7 @@ def fill(root: str, layout: dict[str, Any]) -> None:
 
 
 def fill_dev(dev: str, more: list[str], shm_bytes: int) -> None:
-    """Make the few devices that any program may expect, more, and shared memory."""
+    """Mount the usual devices, those in ``more``, and shared memory."""
     os.mkdir(dev)
     mount("tmpfs", dev, "tmpfs", MS_NOSUID, "mode=755,size=64k")
     for path in [*(f"/dev/{name}" for name in DEVICES), *more]:
@@ -113,19 +113,19 @@ def fill_dev(dev: str, more: list[str], shm_bytes: int) -> None:
 
 
 def enter(root: str) -> None:
-    """Make a folder the root, and let go of the old one for good."""
+    """Make a folder the root, and unmount the old root."""
     os.mkdir(root + "/.old")
     number = PIVOT_ROOT[os.uname().machine]
     old = f"{root}/.old".encode()
     check(libc.syscall(number, root.encode(), old), "changing the root")
     os.chdir("/")
-    check(libc.umount2(b"/.old", MNT_DETACH), "letting go of the old root")
+    check(libc.umount2(b"/.old", MNT_DETACH), "unmounting the old root")
     os.rmdir("/.old")
     mount("", "/", "", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=755")
 
 
 def raise_loopback() -> None:
-    """Bring up the loopback device of an otherwise empty network."""
+    """Bring up the loopback device of a network without other devices."""
     inet, datagram = 2, 2
     handle = check(libc.socket(inet, datagram, 0), "opening a socket")
     request = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, sys.byteorder)
@@ -135,7 +135,7 @@ def raise_loopback() -> None:
 
 
 def drop(layout: dict[str, Any]) -> None:
-    """Give up every right for good: root becomes the owner, a user who they were."""
+    """Drop all capabilities; change to the owner, or back to the calling user."""
     if layout["owner"] is None:
         uid, gid = layout["me"]
         check(libc.unshare(CLONE_NEWUSER), "entering a user namespace")
@@ -150,18 +150,18 @@ def drop(layout: dict[str, Any]) -> None:
         os.setgroups(layout["groups"])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-    check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forgoing privileges")
+    check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "setting no_new_privs")
 
 
 def write(path: str, text: str) -> None:
-    """Write a few words to a file of the kernel's."""
+    """Write text to a file of /proc in one write."""
     handle = os.open(path, os.O_WRONLY)
     os.write(handle, text.encode())
     os.close(handle)
 
 
 def execute(layout: dict[str, Any], command: list[str]) -> None:
-    """Become the command; never returns."""
+    """Drop all privileges and exec the command; never return."""
     drop(layout)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
         signal.signal(number, signal.SIG_DFL)
@@ -170,7 +170,7 @@ def execute(layout: dict[str, Any], command: list[str]) -> None:
 
 
 def wait_for(child: int) -> int:
-    """Reap whatever ends until the command does; give its exit code."""
+    """Reap processes until the command ends; return its exit code."""
     while True:
         pid, status = os.wait()
         if pid == child:
@@ -179,7 +179,7 @@ def wait_for(child: int) -> int:
 
 
 def main(text: str, command: list[str]) -> int:
-    """Set the sandbox up, run the command in it and give its exit code."""
+    """Set the sandbox up, run the command in it and return its exit code."""
     layout = json.loads(text)
     os.umask(0o022)
     fill(layout["mount"], layout)

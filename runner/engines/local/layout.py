@@ -1,4 +1,4 @@
-"""What a command finds where in a sandbox, whoever sets it up. Pure."""
+"""The file system of a sandbox, for bubblewrap and unshare alike. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Owner = tuple[int, int]
 
 
 class Gpus(Struct, frozen=True):
-    """What a sandbox shows of the GPUs that its run was given.
+    """The files of the run's GPUs.
 
-    ``files`` are pairs of the host's file and its place: the driver's libraries and
-    programs, wherever the host has them, at one place that the loader is told of.
-    ``groups`` are those that may open the device files where not everybody may.
+    ``files`` are pairs of a host's file and its path in the sandbox: the driver's
+    libraries and programs, in a folder of the search paths. ``groups`` are the groups
+    that may open the device files, where others may not.
     """
 
     nodes: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ NO_GPUS = Gpus()
 
 
 class Bind(Struct, frozen=True):
-    """A file or folder of the host, and where it is seen."""
+    """A file or folder of the host, and its path in the sandbox."""
 
     source: str
     target: str
@@ -45,10 +45,10 @@ class Bind(Struct, frozen=True):
 class Layout(Struct, frozen=True):
     """A whole sandbox: folders, then binds, then links, on an empty root.
 
-    ``links`` are pairs of path and target. ``owner`` is whom root becomes; None for an
-    ordinary user, who stays who they are. ``overlay`` is mounted over /usr/bin.
-    ``devices`` are device files of the host beside those that any program expects, and
-    ``groups`` are the groups that the owner needs to open them.
+    ``links`` are pairs of path and target. ``owner`` is the user that root changes to;
+    None for an ordinary user, who stays the same. ``overlay`` is a folder to mount over
+    /usr/bin. ``devices`` are the host's device files to show beside the usual ones;
+    ``groups`` are the owner's, to open them.
     """
 
     folders: tuple[str, ...]
@@ -74,7 +74,7 @@ def layout(
     overlay: bool = False,
     gpus: Gpus = NO_GPUS,
 ) -> Layout:
-    """Arrange the host's programs, its Python, the data, GPUs and the run's folders."""
+    """Return the sandbox of a run: the host's files, the run's, data and GPUs."""
     own = (
         Bind(str(folders.scratch), "/tmp", writable=True),
         Bind(str(folders.source), "/src", writable=profile is Profile.COMPATIBLE),

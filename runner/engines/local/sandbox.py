@@ -1,4 +1,4 @@
-"""Which sandbox works on this machine: found by really trying one."""
+"""Find the sandbox that works on this machine, by trying each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runner.engines.local.layout import Layout, Owner, layout
 from runner.engines.local.tools import provide
 
 OWNER = (10001, 10001)
-"""Whom root becomes: no one that a machine knows."""
+"""The user and group that root changes to, which no machine uses."""
 
 TRY = (
     "test -w /build && test -w /tmp && ! test -w /src && ! test -w /usr"
@@ -30,13 +30,14 @@ TRY = (
 TRY_S = 10.0
 
 PROGRAMS = {"bubblewrap": "bwrap", "unshare": "unshare"}
-"""The kinds of sandbox in the order in which they are tried, and what makes them."""
+"""The kinds of sandbox, in the order in which they are tried, and their programs."""
 
 
 class Sandbox(Struct, frozen=True):
     """One way to make a sandbox: bubblewrap, or unshare.
 
-    ``time`` says where GNU time is: "host", "overlay" (over /usr/bin) or "named".
+    ``time`` is where GNU time comes from: "host", "overlay" (rai's replacement in
+    /usr/bin) or "named" (the replacement, by another path).
     """
 
     kind: str
@@ -44,7 +45,7 @@ class Sandbox(Struct, frozen=True):
     time: str = "host"
 
     def argv(self, layout: Layout, command: Sequence[str]) -> list[str]:
-        """Give the words that run a command in a sandbox of that layout."""
+        """Return the command line that runs a command in a sandbox."""
         me = (os.getuid(), os.getgid())
         if self.kind == "bubblewrap":
             return bwrap.argv(layout, me, command)
@@ -55,13 +56,13 @@ class Sandbox(Struct, frozen=True):
 
 @cache
 def version(kind: str) -> str:
-    """Ask the program that makes such a sandbox for its version."""
-    said = process.run([PROGRAMS[kind], "--version"], timeout_s=TRY_S).stdout
-    return said.decode().split()[-1] if said else ""
+    """Return the version of the program that makes such a sandbox."""
+    output = process.run([PROGRAMS[kind], "--version"], timeout_s=TRY_S).stdout
+    return output.decode().split()[-1] if output else ""
 
 
 class Search(Struct, frozen=True):
-    """What the trials came to: a sandbox, or why each did not work."""
+    """The sandbox that works, or why each kind does not."""
 
     sandbox: Sandbox | None
     failures: tuple[str, ...] = ()
@@ -69,16 +70,16 @@ class Search(Struct, frozen=True):
 
 @cache
 def find(kind: str | None = None, time: Path = TIME) -> Search:
-    """Try bubblewrap, then unshare (or the given one alone); the first that works.
+    """Return the first of bubblewrap and unshare, or of ``kind`` alone, that works.
 
-    ``time`` is where GNU time is looked for.
+    ``time`` is where GNU time may be.
     """
     owner = OWNER if os.getuid() == 0 else None
     needs_time = not os.access(time, os.X_OK)
     failures: list[str] = []
     for candidate in [kind] if kind else PROGRAMS:
-        for way in ("overlay", "named") if needs_time else ("host",):
-            sandbox = Sandbox(candidate, owner, way)
+        for time_from in ("overlay", "named") if needs_time else ("host",):
+            sandbox = Sandbox(candidate, owner, time_from)
             failure = _failure(sandbox)
             if failure is None:
                 return Search(sandbox)
@@ -87,7 +88,7 @@ def find(kind: str | None = None, time: Path = TIME) -> Search:
 
 
 def _failure(sandbox: Sandbox) -> str | None:
-    """Run a trifle in such a sandbox; say why it does not work, None when it does."""
+    """Try such a sandbox; return why it does not work, or None."""
     if shutil.which(PROGRAMS[sandbox.kind]) is None:
         return "not installed"
     with temporary("trial") as folders:
@@ -110,5 +111,5 @@ def _failure(sandbox: Sandbox) -> str | None:
             return str(error)
     if done.exit_code == 0:
         return None
-    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return said or "a file is not protected as it should be, or Python is not reached"
+    message = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return message or "a file in it is not protected, or it does not contain Python"

@@ -1,7 +1,7 @@
-"""How it is known that a sandbox stood before its command spoke or failed.
+"""Tell a sandbox that failed to start from a command that failed in it.
 
-The last step before the command says a secret word on stderr. What comes earlier is the
-sandbox's own talk; a sandbox that never says the word has failed, not the command.
+The last step before the command prints a random marker on stderr. What comes before it
+is the sandbox's own output; if the marker never comes, the sandbox failed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from runner.process import Ended
 
 
 class StartMarker:
-    """One secret word, and what was said before it."""
+    """A random marker, and what was printed before it."""
 
     def __init__(self) -> None:
-        self.word = os.urandom(8).hex()
-        self.heard = False
-        self.talk = ""
+        self.text = os.urandom(8).hex()
+        self.seen = False
+        self.before = ""
 
     def strip(
         self, stream: Generator[Output | Tick, None, Ended]
     ) -> Generator[Output | Tick, None, Ended]:
-        """Pass a command's stream on without the word and what came before it."""
+        """Yield a command's stream without the marker and what came before it."""
         try:
             while True:
                 try:
@@ -35,19 +35,19 @@ class StartMarker:
                 except StopIteration as stop:
                     ended: Ended = stop.value
                     return ended
-                if not self.heard and _on_stderr(event):
-                    yield from self._listen(event)
+                if not self.seen and _on_stderr(event):
+                    yield from self._search(event)
                 else:
                     yield event
         finally:
             stream.close()
 
-    def _listen(self, event: Output | Tick) -> Generator[Output, None, None]:
+    def _search(self, event: Output | Tick) -> Generator[Output, None, None]:
         assert isinstance(event, Output)
-        self.talk += event.data.decode(errors="surrogateescape")
-        talk, word, rest = self.talk.partition(self.word)
-        if word:
-            self.heard, self.talk = True, talk
+        self.before += event.data.decode(errors="surrogateescape")
+        before, found, rest = self.before.partition(self.text)
+        if found:
+            self.seen, self.before = True, before
             if rest:
                 yield replace(event, data=rest.encode(errors="surrogateescape"))
 

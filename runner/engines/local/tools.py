@@ -1,4 +1,4 @@
-"""Stand-ins for programs that the host does not have, or calls by another name."""
+"""Replacements for programs that the host lacks, or has by another name."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ GNU_TIME = Path(__file__).parent.with_name("gnu_time.py")
 
 
 def provide(folders: Folders, host: Host, *, time: bool, seen_at: str = TOOLS) -> None:
-    """Write what is needed: ``python`` for the one that runs rai, and GNU time.
+    """Write scripts ``python`` and ``python3`` for rai's Python, and ``time``.
 
-    ``seen_at`` is where a command finds the folder of tools.
+    ``seen_at`` is the path of the folder of tools for a command.
     """
     programs = folders.tools / "bin"
     folders.tools.mkdir()
@@ -41,11 +41,11 @@ def _program(path: Path, line: str) -> None:
 
 
 def redirected(invocation: Invocation, seen_at: str = TOOLS) -> Invocation:
-    """Name the stand-in where a line calls GNU time and nothing lies over /usr/bin."""
-    stand_in = f"{seen_at}/bin/time".replace("\\", r"\\")
+    """Replace /usr/bin/time in a line by the path of the replacement."""
+    replacement = f"{seen_at}/bin/time".replace("\\", r"\\")
     script = invocation.script
     return Invocation(
-        tuple(TIME.sub(stand_in, word) for word in invocation.argv),
+        tuple(TIME.sub(replacement, word) for word in invocation.argv),
         invocation.why,
-        None if script is None else TIME.sub(stand_in, script),
+        None if script is None else TIME.sub(replacement, script),
     )

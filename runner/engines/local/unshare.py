@@ -1,4 +1,4 @@
-"""A sandbox made by util-linux's ``unshare``: its command line. Pure."""
+"""The command line of a sandbox by util-linux's ``unshare``. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ INIT = Path(__file__).with_name("init.py")
 def argv(
     layout: Layout, me: tuple[int, int], python: Path, command: Sequence[str]
 ) -> list[str]:
-    """Give the words that run a command in a sandbox; ``me`` is who calls."""
+    """Return the command line; ``me`` are the caller's user and group ids."""
     return [
-        # Ends with the process that runs rai, however that ends.
+        # Dies with the rai process.
         *("setpriv", "--pdeathsig", "KILL", "--"),
         *("unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"),
         *([] if layout.owner else ["--user", "--map-root-user"]),
@@ -29,6 +29,6 @@ def argv(
 
 
 def _text(layout: Layout, me: tuple[int, int]) -> str:
-    """Say to the sandbox's first process what it needs to know."""
+    """Return the layout as JSON for the sandbox's first process."""
     binds = [(bind.source, bind.target, bind.writable) for bind in layout.binds]
     return json.dumps(asdict(layout) | {"binds": binds, "me": me, "hostname": HOSTNAME})

@@ -132,7 +132,7 @@ def test_a_container_that_another_ends_is_no_failure_of_the_command(
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(end_it)
-        with pytest.raises(EngineError, match="went away") as caught:
+        with pytest.raises(EngineError, match="the container ended") as caught:
             run(subject, ["sleep 20"])
 
     assert caught.value.reason is Reason.RUNNER_LOST

@@ -62,7 +62,7 @@ def test_the_current_context_is_followed_and_another_may_be_named(tmp_path):
     home = {"HOME": str(tmp_path)}
     assert find(home).url == "tcp://lab:2375"
     assert find({**home, "DOCKER_CONTEXT": "gpu"}).url == "unix:///run/gpu.sock"
-    assert find({**home, "DOCKER_CONTEXT": "default"}).origin == "the usual socket"
+    assert find({**home, "DOCKER_CONTEXT": "default"}).origin == "the default socket"
 
 
 def test_docker_host_goes_before_any_context(tmp_path):
@@ -91,7 +91,7 @@ def test_a_context_that_does_not_exist_is_a_problem_that_names_it(tmp_path):
 @pytest.mark.parametrize(
     ("host", "said"),
     [
-        ("unix:///no/such.sock", "no such socket"),
+        ("unix:///no/such.sock", "the socket does not exist"),
         ("tcp://127.0.0.1:1", "Connection refused"),
         ("tcp://127.0.0.1:notaport", "no Docker Engine answers"),
     ],
@@ -168,12 +168,12 @@ def test_neighbouring_frames_of_a_stream_become_one_piece():
 
 
 def test_a_feed_gives_everything_in_order_and_then_is_done():
-    feed: BackgroundReader[int] = BackgroundReader(lambda: range(100), lambda: None)
+    reader: BackgroundReader[int] = BackgroundReader(lambda: range(100), lambda: None)
     got = []
-    while not feed.done:
-        item = feed.take(1)
+    while not reader.done:
+        item = reader.take(1)
         got += [item] if item is not None else []
-    feed.close()
+    reader.close()
     assert got == list(range(100))
 
 
@@ -182,11 +182,11 @@ def test_a_feed_says_what_its_source_raised():
         yield 1
         raise ValueError("broken")
 
-    feed: BackgroundReader[int] = BackgroundReader(source, lambda: None)
-    assert feed.take(1) == 1
+    reader: BackgroundReader[int] = BackgroundReader(source, lambda: None)
+    assert reader.take(1) == 1
     with pytest.raises(ValueError, match="broken"):
-        feed.take(1)
-    feed.close()
+        reader.take(1)
+    reader.close()
 
 
 def test_a_feed_that_is_closed_hangs_up_and_keeps_no_thread():
@@ -196,9 +196,9 @@ def test_a_feed_that_is_closed_hangs_up_and_keeps_no_thread():
         while not hung.is_set():
             yield b"x"
 
-    feed: BackgroundReader[bytes] = BackgroundReader(source, hung.set)
-    assert feed.take(1) == b"x"
-    feed.close()
+    reader: BackgroundReader[bytes] = BackgroundReader(source, hung.set)
+    assert reader.take(1) == b"x"
+    reader.close()
     assert hung.is_set()
 
 

@@ -1,4 +1,4 @@
-"""How a run is confined: plain values that the engine's API takes."""
+"""The settings of a run's container that confine it, as values for the API."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FILE_OWNER_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
 TMP_BYTES = GIB
 
 SLEEPER = ["/bin/sh", "-c", 'trap "" TERM; while sleep 3600 || :; do :; done']
-"""Keeps the container up, and buries the orphans of the commands.
+"""Process 1 of the container: keeps it running and reaps orphans of the commands.
 
-As process 1 it cannot be killed from inside, where an init that has lost its child
-would end: `kill -9 -1` in a command costs only its ``sleep``.
+A command cannot kill it: `kill -9 -1` ends only its ``sleep``. Docker's own init would
+end together with its child.
 """
 
 SLEEPER_PROCESSES = 2
@@ -29,21 +29,21 @@ NO_HEALTHCHECK = {"test": ["NONE"]}
 
 
 def user(profile: Profile) -> int:
-    """Give the user id, and group id, that commands run as."""
+    """Return the user id, which is the group id too, of the commands."""
     return STRICT_USER if profile is Profile.STRICT else 0
 
 
 def data_volume(mount: DataMount) -> str:
-    """Name the volume that holds these very files."""
+    """Return the name of the volume that holds exactly these files."""
     return f"rai-data-{mount.key}"
 
 
 def mounts(
     name: str, labels: Mapping[str, str], *, source_read_only: bool
 ) -> list[Mount]:
-    """Give the volumes of a run, which come into being with their labels.
+    """Return the volumes of a run, which the engine makes with these labels.
 
-    ``no_copy`` keeps what the image has at these places out of them.
+    ``no_copy`` keeps the image's files in these folders out of them.
     """
     return [
         Mount(
@@ -60,9 +60,9 @@ def mounts(
 def host_options(
     work: Workspace, name: str, labels: Mapping[str, str], gpu: GpuOptions = NO_GPU
 ) -> dict[str, Any]:
-    """Give the host's half of the settings of the container that runs the commands.
+    """Return the host settings of the container that runs the commands.
 
-    GPUs come in beside the confinement; nothing of it is given up for them.
+    Adding GPUs removes nothing of the confinement.
     """
     strict = work.profile is Profile.STRICT
     data = [
@@ -86,7 +86,7 @@ def host_options(
 def variables(
     work: Workspace, image_variables: list[str], gpu: GpuOptions = NO_GPU
 ) -> dict[str, str]:
-    """Give the environment of the commands, the image's own included."""
+    """Return the environment of the commands, the image's variables included."""
     strict = work.profile is Profile.STRICT
     base = dict(line.partition("=")[::2] for line in image_variables)
     home = "/tmp" if strict else "/root"
@@ -102,7 +102,7 @@ def variables(
 
 
 def _tmp_options(limits: Limits) -> str:
-    # What lies in /tmp counts as memory; all of it there would end the container.
+    # /tmp counts as memory, and filling all of that would end the container.
     size = min(TMP_BYTES, limits.memory_bytes // 2)
     return f"rw,exec,nosuid,nodev,mode=1777,size={size}"
 

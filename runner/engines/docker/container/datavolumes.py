@@ -1,4 +1,4 @@
-"""Data sets as volumes, named by their content: filled once, then reused."""
+"""Data files in volumes that are named by their content, filled once and reused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runner.engines.docker.container.confinement import data_volume
 
 LABEL = "rai.data"
 FULL = ".full"
-"""Ends the name of an empty volume that says that the one before it is filled."""
+"""The suffix of an empty volume that marks the volume without it as filled."""
 
 CONFLICT = 409
 WAIT_S = 600.0
@@ -29,7 +29,7 @@ def fill(
     labels: Mapping[str, str],
     sent: Callable[[int], None],
 ) -> None:
-    """See to it that the volume of each mount is there and complete."""
+    """Make and fill the volume of each mount that is missing or incomplete."""
     there = _there(client)
     for mount in mounts:
         if not _filled(data_volume(mount), there):
@@ -37,7 +37,7 @@ def fill(
 
 
 def _there(client: Client) -> set[str]:
-    # All of them: one that was made without our label counts as well.
+    # Not by label: a volume that was made without it counts too.
     found = client.volumes()["Volumes"] or ()
     return {volume["Name"] for volume in found}
 
@@ -65,9 +65,7 @@ def _fill(
             _send(client, helper, mount, sent)
             return
         if time.monotonic() > until:
-            raise EngineError(
-                f"another run has been filling the volume {name} for long"
-            )
+            raise EngineError(f"another run did not finish filling the volume {name}")
         sent(0)
         time.sleep(LOOK_AGAIN_S)
 
@@ -87,7 +85,7 @@ def _send(
 def _helper(
     client: Client, image: str, volume: str, labels: Mapping[str, str]
 ) -> str | None:
-    """Make the container that takes the files in; None where another run has it."""
+    """Make the container that receives the files; None if another run has it."""
     client.create_volume(volume, labels={LABEL: volume.removeprefix("rai-data-")})
     host = client.create_host_config(
         binds=[f"{volume}:/data:nocopy"], network_mode="none"

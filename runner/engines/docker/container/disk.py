@@ -1,7 +1,7 @@
-"""A watch over what a run writes to the engine's disk.
+"""Watch what a run writes to the engine's disk, with the image's own `du`.
 
-No quota exists on most engines' file systems, so what is written between two looks
-may overshoot the limit. What looks is the image's own `du`.
+Most engines' file systems have no quota, so a run may exceed the limit until the next
+check.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ FIRST_LOOK_S = 1.0
 INTERVAL_S = 3.0
 LOOK_TIME_S = 30.0
 SHARE = 20
-"""Looking takes at most one part in so many of the time."""
+"""Measuring takes at most 1/SHARE of the time."""
 
 FAILED_LOOKS = 2
-"""So many in a row are told: one may fail because the container is just ending."""
+"""Failures in a row that are reported: one may be due to the container's end."""
 
 NO_SIZES = "the image has no `du` that prints sizes; use an image with coreutils"
 
 
 class ContainerDiskWatch:
-    """Looks at the size of a run's writable places every few seconds.
+    """A thread that measures a run's writable folders every few seconds.
 
-    ``problem`` says why that did not work; empty where it always did.
+    ``problem`` says why measuring failed, and is empty if it did not.
     """
 
     def __init__(self, client: Client, container: str, work: Workspace) -> None:
@@ -45,15 +45,15 @@ class ContainerDiskWatch:
 
     @property
     def full(self) -> bool:
-        """Whether more than the limit was seen."""
+        """Whether the limit was exceeded."""
         return self._full.is_set()
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start measuring."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop measuring."""
         self._ended.set()
 
     def _watch(self) -> None:
@@ -64,7 +64,7 @@ class ContainerDiskWatch:
             if self.full:
                 return
             pause = max(INTERVAL_S, SHARE * (time.monotonic() - began))
-            if self._failed == 1:  # look again soon: a short run shall be told as well
+            if self._failed == 1:  # again soon, so that a short run reports it too
                 pause = FIRST_LOOK_S
 
     def _look(self) -> None:
@@ -78,7 +78,7 @@ class ContainerDiskWatch:
                 self.problem = explained(error)
 
     def _used(self) -> int:
-        # What the engine itself measures counts even where `du` is of no use.
+        # The engine's own measure counts even if the image has no `du`.
         used = self._root_layer() if self._open_root else 0
         return used if used > self._limit else used + self._folders()
 
@@ -97,7 +97,7 @@ class ContainerDiskWatch:
 
 
 def sizes(text: str, places: Sequence[str]) -> int | None:
-    """Add up the sizes, in bytes, that `du -sk` prints of places; None of garbage."""
+    """Return the sum in bytes of what `du -sk` prints; None if it is not du's."""
     found = re.findall(r"^([0-9]{1,15})[ \t]+(.+)$", text, flags=re.MULTILINE)
     if [place for _, place in found] != list(places):
         return None

@@ -1,4 +1,4 @@
-"""One run on a Docker Engine, from its source to its build folder."""
+"""Run a job on a Docker Engine, from its source to its build folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ THREADS = 4
 def run(
     client: Client, work: Workspace, cancel: Cancel, support: GpuSupport | None
 ) -> Iterator[Event]:
-    """Run the steps in a container of their own, and leave nothing behind.
+    """Run the steps in a new container, and remove everything it made.
 
-    ``support`` is where its GPUs come from; None for a run without.
+    ``support`` is None for a run without GPUs.
     """
     pool = ThreadPoolExecutor(THREADS, "docker")
     stage = RunContainers(client, work, cancel, support)
@@ -38,7 +38,7 @@ def run(
             yield from _nothing_ran(work)
             return
         if work.gpu is not None:
-            # What a killed run left may still compute on the GPU that it held.
+            # The container of a killed run may still compute on the GPU that it held.
             wait([reaping])
         with Steps(client, stage.container, work, cancel) as steps:
             commands = in_order(work, cancel, steps.execute)
@@ -56,7 +56,7 @@ def _watch(
 ) -> Watch:
     if support is None:
         return Watch()
-    from runner.engines.docker.gpu import query  # most runs need nothing of it
+    from runner.engines.docker.gpu import query  # most runs do not need it
 
     return query.watch(client, work.gpu, support, lambda: stage.container)
 

@@ -1,8 +1,7 @@
-"""What a container has used so far, from its control group's own counters.
+"""Read what a container has used so far from the counters of its control group.
 
-The engine's statistics are up to a second old and take as long to get; the counters
-are exact. On this machine they are read as files; on another by a command in the
-container, which sees the same files.
+The engine's statistics are up to a second old and take as long to get. The counters are
+read from files on this machine, else by a command in the container.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _PRINT_ALL = (
 
 
 class Counters(Struct, frozen=True):
-    """Since the container's start; None where the kernel does not say."""
+    """Usage since the container's start; None where the kernel does not count it."""
 
     cpu_s: float | None = None
     peak_memory_bytes: int | None = None
@@ -49,14 +48,14 @@ class Counters(Struct, frozen=True):
 
 
 class CounterReader:
-    """Reads the counters of one running container."""
+    """A reader of one running container's counters."""
 
     def __init__(self, client: Client, container: str) -> None:
         self._client, self._container = client, container
         self._files = _files_here(client, container)
 
     def read(self) -> Counters:
-        """Give the counters as they are now."""
+        """Return the counters as they are now."""
         if self._files:
             return parse({file.name: _text(file) for file in self._files})
         return parse(_sections(self._printed()))
@@ -69,7 +68,7 @@ class CounterReader:
 
 
 def parse(files: dict[str, str]) -> Counters:
-    """Read the counters from the texts of the files, of either version."""
+    """Parse the texts of the files, by their names, of cgroup v1 or v2."""
     nanoseconds = _number(files.get("cpuacct.usage", ""))
     microseconds = _field(files.get("cpu.stat", ""), "usage_usec")
     cpu_s = None
@@ -89,7 +88,7 @@ def parse(files: dict[str, str]) -> Counters:
 
 
 def _files_here(client: Client, container: str) -> list[Path]:
-    """Find the counters' files, if the container's processes are on this machine."""
+    """Return the counters' files, if the container runs on this machine."""
     try:
         pid = client.inspect_container(container)["State"]["Pid"]
         text = (PROCESSES / str(pid) / "cgroup").read_text()
@@ -99,7 +98,7 @@ def _files_here(client: Client, container: str) -> list[Path]:
     for line in text.splitlines():
         _, groups, path = line.split(":", 2)
         if container not in path:
-            continue  # not the container's group: that pid is another machine's
+            continue  # not the container's: that pid is another machine's
         for group in groups.split(","):
             names = _FIRST_VERSION.get(group, ()) if group else _SECOND_VERSION
             files += [Path(f"{_ROOT}/{group}{path}", name) for name in names]

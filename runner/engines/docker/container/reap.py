@@ -1,4 +1,4 @@
-"""Removal of what runs left behind whose owner is gone."""
+"""Remove the containers and volumes of runs whose process is gone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from runner.engines.docker.client import FAILURES, Client
 
 
 def reap(client: Client, me: owner.Owner) -> list[str]:
-    """Remove the containers, then volumes that I see are abandoned; return their names.
+    """Remove abandoned containers, then volumes; return their names.
 
-    What cannot be removed now is left to the next call.
+    ``me`` is the identity of this process. What cannot be removed now is left
+    to the next call.
     """
     ours = {"label": owner.OWNER}
     removed: list[str] = []

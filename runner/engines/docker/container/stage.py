@@ -1,9 +1,9 @@
-"""The containers and volumes of one run: set up, emptied, and cleared away.
+"""Make the containers and volumes of one run, and remove them.
 
-The project travels through the engine's API into a volume, never by a path of this
-machine, so that an engine elsewhere serves alike. A helper container that is never
-started takes the archives in and gives the build folder out: the commands' own
-container has a read-only root, into which the engine copies nothing.
+The project is sent through the engine's API into a volume, not mounted by its path, so
+that an engine on another machine works alike. It goes through a helper container that
+is never started, and the build folder comes back through it: the engine copies nothing
+into the commands' own container, whose root is read-only.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from runner.engines.docker.gpu import options
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
 SLACK_S = 600.0
-"""How much longer than its commands a run may take before others may clear it away."""
+"""How long after its commands' time limit another run may remove its objects."""
 
 
 class RunContainers:
-    """What the commands of one run work on; ``container`` is where they run.
+    """The containers and volumes of one run; ``container`` runs the commands.
 
-    ``way`` is how the GPUs came into it; None without any.
+    ``way`` is how that container got its GPUs; None without any.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RunContainers:
         self._tasks: list[Future[None]] = []
 
     def set_up(self, pool: ThreadPoolExecutor) -> Iterator[Event]:
-        """Start the container, and meanwhile send the project."""
+        """Start the container and send the project at the same time."""
         self._tasks = [pool.submit(self._start), pool.submit(self._send_source)]
         sent = 0
         while wait(self._tasks, timeout=PROGRESS_S).not_done:
@@ -78,18 +78,18 @@ class RunContainers:
             with failing("set up the run"):
                 for task in self._tasks:
                     task.result()
-        for way, said in self._failures:
-            yield Warned(f"no GPU by {way.words}: {said}; another way is taken")
+        for way, why in self._failures:
+            yield Warned(f"no GPU by {way.words}: {why}; trying another way")
 
     def build_folder(self, pool: ThreadPoolExecutor, *, idle: bool) -> Iterator[Event]:
-        """End what still runs, and give the build folder back.
+        """Remove the commands' container, and yield the build folder.
 
-        Where nothing runs, the container goes while the folder comes.
+        If nothing runs in the container (``idle``), both happen at the same time.
         """
         ending = pool.submit(self._remove_container, self.container)
         if not idle:
             wait([ending], timeout=CLEAR_TIME_S)
-        with failing("give the build folder back"):
+        with failing("return the build folder"):
             pieces, _ = self._client.get_archive(self._files, "/build")
             for piece in pieces:
                 yield BuildFolder(piece)
@@ -97,7 +97,7 @@ class RunContainers:
         self.container = ""
 
     def clear(self, pool: ThreadPoolExecutor) -> None:
-        """Remove all of it; what cannot be removed now is left to a later reaping."""
+        """Remove everything; ``reap`` of a later run removes what is left."""
         self._leaving = True
         wait(self._tasks, timeout=CLEAR_TIME_S)
         containers = [c for c in (self.container, self._files) if c]
@@ -116,7 +116,7 @@ class RunContainers:
         raise options.all_failed(self._failures)
 
     def _started(self, gpu: options.GpuOptions, variables: list[str]) -> bool:
-        """Start the container by one way to its GPUs; note where that way fails."""
+        """Start the container with these GPU options; return whether it started."""
         client = self._client
         try:
             self.container = self._created(gpu, variables)
@@ -125,8 +125,8 @@ class RunContainers:
             failure = _not_started(error, self._image)
             if gpu.way is None or failure.problems[0].hint:
                 raise failure from error
-            said = " ".join(explained(error).split())
-            self._failures.append((gpu.way, said))
+            why = " ".join(explained(error).split())
+            self._failures.append((gpu.way, why))
             if self.container:
                 self._remove_container(self.container)
                 self.container = ""
@@ -173,7 +173,7 @@ class RunContainers:
     def _count(self, size: int) -> None:
         self._sent += size
         if self._cancel.requested or self._leaving:
-            raise EngineError("the upload was given up")
+            raise EngineError("the upload was stopped")
 
     def _side_by_side(
         self, pool: ThreadPoolExecutor, act: Callable[[str], None], names: list[str]
@@ -190,10 +190,10 @@ class RunContainers:
 
 
 def _not_started(error: APIError, name: str) -> EngineError:
-    said: Any = error.explanation or error
-    if "/bin/sh" in str(said) or '"sleep"' in str(said):
+    why: Any = error.explanation or error
+    if "/bin/sh" in str(why) or '"sleep"' in str(why):
         text = f"the image {name} has no /bin/sh, which rai needs to run commands in it"
         return EngineError(
             Problem(text, hint="use an image with a shell and coreutils")
         )
-    return EngineError(f"the container cannot be started: {said}")
+    return EngineError(f"the container cannot be started: {why}")

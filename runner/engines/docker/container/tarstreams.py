@@ -1,4 +1,4 @@
-"""Tar streams for the engine, made on the fly: nothing is held whole."""
+"""Make tar streams for the engine piece by piece."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 def workspace(source: BinaryIO, owner: int) -> Iterator[bytes]:
-    """Give the project's tar stream as ``src/...``, and an empty ``build/``.
+    """Yield the project's tar stream as ``src/...``, and an empty ``build/``.
 
-    Every entry belongs to ``owner``, whoever it belonged to.
+    Every entry belongs to the user and group ``owner``.
     """
     yield _folder("build", owner) + _folder("src", owner)
     with tarfile.open(fileobj=source, mode="r|", bufsize=BLOCK_BYTES) as tar:
@@ -26,13 +26,13 @@ def workspace(source: BinaryIO, owner: int) -> Iterator[bytes]:
                 yield _moved(member, "src", owner)
                 if member.isreg():
                     yield from _content(tar.extractfile(member), member)
-            # A stream's past members are of no use, and would pile up.
+            # Else tarfile keeps all past members in memory.
             tar.members.clear()  # type: ignore[attr-defined]
     yield END
 
 
 def data_files(files: Iterable[DataFile]) -> Iterator[bytes]:
-    """Give files of this machine as a tar stream, readable by all."""
+    """Yield files of this machine as a tar stream, readable by all."""
     for file in files:
         member = tarfile.TarInfo(file.name)
         member.mode, member.size = 0o444, file.size_bytes
@@ -45,7 +45,7 @@ def data_files(files: Iterable[DataFile]) -> Iterator[bytes]:
 def in_blocks(
     pieces: Iterable[bytes], sent: Callable[[int], None] | None = None
 ) -> Iterator[bytes]:
-    """Join small pieces, for an upload costs by the piece; report each block."""
+    """Join small pieces, since an upload costs time per piece; report each block."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -76,7 +76,7 @@ def _moved(member: tarfile.TarInfo, folder: str, owner: int) -> bytes:
         moved.linkname = f"{folder}/{member.linkname.removeprefix('./')}"
     moved.uid = moved.gid = owner
     moved.uname = moved.gname = ""
-    # They hold the old name, and would win over the new one.
+    # They contain the old name, which takes precedence over the new one.
     moved.pax_headers = {}
     return moved.tobuf(tarfile.PAX_FORMAT)
 
@@ -87,7 +87,7 @@ def _content(file: IO[bytes] | None, member: tarfile.TarInfo) -> Iterator[bytes]
     while left:
         data = file.read(min(left, BLOCK_BYTES))
         if not data:
-            raise OSError(f"{member.name} is {left} bytes shorter than it was")
+            raise OSError(f"{member.name} is {left} bytes shorter than its header says")
         left -= len(data)
         yield data
     yield _padding(member)

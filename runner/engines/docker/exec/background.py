@@ -1,4 +1,4 @@
-"""An iterator that is read in a thread, so that its reader can do without it."""
+"""Read an iterator in a thread, so that the caller can stop waiting for it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ASK_S = 0.5
 
 
 class BackgroundReader(Generic[T]):
-    """Items as they come; reading stops while nobody takes them.
+    """A queue of a source's items, filled by a thread that waits while it is full.
 
-    ``hang_up`` makes the source end; it may be called while the source is being read.
-    While reading stands still, ``is_last`` is asked whether what is left is little and
-    will soon be gone: then it is all read at once, however long nobody takes it.
+    ``hang_up`` makes the source end, and may be called while the source is read.
+    While the queue is full, ``is_last`` is called now and then: once it returns true,
+    the rest, which is little and would be lost, is read without waiting.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class BackgroundReader(Generic[T]):
         self._hang_up = hang_up
         self._closed = threading.Event()
         self._failure: Exception | None = None
-        # A daemon: a source that nothing can end does not keep the process from ending.
+        # A daemon: a source that does not end must not keep the process alive.
         threading.Thread(target=self._read, args=[source], daemon=True).start()
 
     def take(self, timeout_s: float) -> T | None:
-        """Give the next item; None where none came in time, or none will.
+        """Return the next item; None if none came in time or the source ended.
 
-        Raises what the source raised.
+        Raise what the source raised.
         """
         if self.done:
             return None
@@ -58,7 +58,7 @@ class BackgroundReader(Generic[T]):
         return item[0]
 
     def close(self) -> None:
-        """End the source, and forget what was not taken."""
+        """End the source, and drop the items that were not taken."""
         self._closed.set()
         if not self.done:
             self._hang_up()
@@ -89,4 +89,4 @@ class BackgroundReader(Generic[T]):
         if now >= self._ask_at:
             self._ask_at = now + ASK_S
             if self._is_last():
-                self._queue.maxsize = 0  # without bounds from here on
+                self._queue.maxsize = 0  # unbounded

@@ -1,4 +1,4 @@
-"""One command as the engine's exec API runs it."""
+"""Run one command by the engine's exec API."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from runner.engines.docker.exec.frames import Demultiplexer
 LOOK_S = 0.5
 FIRST_PAUSE_S = 0.005
 AFTERMATH_S = 2.5
-"""How long a stream that others hold open may be silent after the command's end.
+"""How long a stream may be silent after the command's end if others hold it open.
 
-The engine closes it after 2 s by itself.
+The engine itself closes it after 2 s.
 """
 LONGEST_AFTERMATH_S = 10.0
 CONFLICT = 409
@@ -26,13 +26,13 @@ SHELL = (
     'if command -v bash >/dev/null 2>&1; then exec bash -o pipefail -c "$0"; fi; '
     'exec /bin/sh -c "$0"'
 )
-"""Runs a line by the best shell that the image has."""
+"""Run a line by bash, or by sh if the image has no bash."""
 
 _REFUSAL = b"OCI runtime exec failed: "
 
 
 def words(invocation: Invocation) -> list[str]:
-    """Give the program and its arguments."""
+    """Return the program and its arguments."""
     if invocation.script is not None:
         return ["/bin/sh", "-c", SHELL, invocation.script]
     return list(invocation.argv)
@@ -41,8 +41,8 @@ def words(invocation: Invocation) -> list[str]:
 class Execution:
     """A started command.
 
-    ``exit_code`` stays None where the container ended with it; ``left_at`` is when it
-    was seen to be gone, while its output may still be held open by others.
+    ``exit_code`` stays None if the container ended first. ``left_at`` is when the
+    command's end was noticed; other processes may still hold its output open.
     """
 
     def __init__(self, client: Client, container: str, invocation: Invocation) -> None:
@@ -54,29 +54,29 @@ class Execution:
         self._refusal = b""
         self.left_at: float | None = None
         self._look_at = time.monotonic() + LOOK_S
-        # Time spent waiting here: that a reader takes its time is no silence.
+        # Only time spent waiting here counts, not that of a slow caller.
         self._silent_s = self._waited_s = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._id = self._create(words(invocation))
         self._reader = attach(client, self._id, self._has_left)
 
     def output(self, wait_s: float) -> Iterator[tuple[Stream, bytes]]:
-        """Give what the command has written, waiting a little; notice its end."""
+        """Yield what the command has written, waiting up to ``wait_s``; see its end."""
         began = time.monotonic()
         block = self._reader.take(wait_s)
         now = time.monotonic()
         self._wait(now - began, heard=bool(block))
         if block:
             for stream, data in self._frames.feed(block):
-                yield from self._told(stream, data)
+                yield from self._pass_on(stream, data)
         if self._reader.done or now >= self._look_at:
             self._look_at = now + LOOK_S
             self._look(now)
         if self.ended and self._refusal:
-            yield self._last_word()
+            yield self._last_message()
 
     def close(self) -> None:
-        """Let go of the stream; whoever still holds its other end writes to nobody."""
+        """Close the stream; later output of processes that hold it open is lost."""
         self._reader.close()
 
     def _create(self, argv: list[str]) -> str:
@@ -91,29 +91,29 @@ class Execution:
         return identity
 
     def _wait(self, spent_s: float, heard: bool) -> None:
-        """Count how long nothing came since the command is gone."""
+        """Count how long nothing came since the command's end."""
         if self.left_at is not None:
             self._waited_s += spent_s
             self._silent_s = 0.0 if heard else self._silent_s + spent_s
 
     def _has_left(self) -> bool:
-        """Ask whether the command is gone; 2 s later the engine drops the unread."""
+        """Whether the command ended; 2 s later the engine drops unread output."""
         return not self._client.exec_inspect(self._id)["Running"]
 
     def _look(self, now: float) -> None:
-        """Ask whether the command runs.
+        """Ask the engine whether the command still runs.
 
-        A stream at its end does not say so, for a program may close its output; nor
-        does an open one deny it, for a process left behind may hold it.
+        The stream does not tell: a program may close its output and run on, and
+        another process may hold it open after the command's end.
         """
         found = self._client.exec_inspect(self._id)
         if not found["Running"]:
             self.exit_code = found["ExitCode"]
             self.left_at = self.left_at or now
-            over = (
+            waited_enough = (
                 self._silent_s >= AFTERMATH_S or self._waited_s >= LONGEST_AFTERMATH_S
             )
-            self.ended = self._reader.done or over
+            self.ended = self._reader.done or waited_enough
         elif self._reader.done:
             self.ended = not self._container_runs()
             time.sleep(self._pause_s)
@@ -123,10 +123,10 @@ class Execution:
         state = self._client.inspect_container(self._container)["State"]
         return bool(state["Running"])
 
-    def _told(self, stream: Stream, data: bytes) -> Iterator[tuple[Stream, bytes]]:
-        """Pass output on, but hold back what may be the engine's word, not a program's.
+    def _pass_on(self, stream: Stream, data: bytes) -> Iterator[tuple[Stream, bytes]]:
+        """Yield output, but hold back what may be an error message of the engine.
 
-        That the program cannot be started the engine says on the program's stdout.
+        The engine reports on the program's stdout that it cannot be started.
         """
         first, self._heard_any = not self._heard_any, True
         if first and data.startswith(_REFUSAL):
@@ -137,11 +137,11 @@ class Execution:
             self._refusal = b""
         yield stream, data
 
-    def _last_word(self) -> tuple[Stream, bytes]:
-        said, self._refusal = self._refusal, b""
+    def _last_message(self) -> tuple[Stream, bytes]:
+        message, self._refusal = self._refusal, b""
         if self.exit_code not in (CANNOT_EXECUTE, NOT_FOUND):
-            return Stream.STDOUT, said
-        text = said.removeprefix(_REFUSAL).removesuffix(b": unknown\r\n")
+            return Stream.STDOUT, message
+        text = message.removeprefix(_REFUSAL).removesuffix(b": unknown\r\n")
         text = text[max(text.find(b'exec: "'), 0) :]
         if b"not found" in text or b"no such file" in text:
             self.exit_code = NOT_FOUND

@@ -1,4 +1,4 @@
-"""The engine's frames: stdout and stderr, multiplexed into one stream of bytes."""
+"""Split the engine's stream of frames into stdout and stderr."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _STREAMS = {1: Stream.STDOUT, 2: Stream.STDERR}
 
 
 class Demultiplexer:
-    """Takes blocks cut anywhere; gives the bytes of each stream, in order.
+    """A splitter of blocks, cut anywhere, into the bytes of each stream, in order.
 
-    A frame need not be whole: what has come of it is given at once, so that memory
-    stays flat however long a frame is.
+    An incomplete frame is passed on as far as it has come, so that memory use does not
+    depend on a frame's length.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Demultiplexer:
         self._stream = Stream.STDOUT
 
     def feed(self, block: bytes) -> list[tuple[Stream, bytes]]:
-        """Give what the block holds; neighbouring pieces of one stream are joined."""
+        """Return the block's content; adjacent pieces of one stream are joined."""
         view = memoryview(block)
         runs: list[tuple[Stream, list[memoryview]]] = []
         at, end = 0, len(block)

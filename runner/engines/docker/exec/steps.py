@@ -1,4 +1,4 @@
-"""One command in the container: started, followed, limited, and its end told."""
+"""Run commands in the container, enforce their limits and report their end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POLL_S = 0.1
 TICK_S = 1.0
 KILLED = 137
 MADE_UP = (126, KILLED)
-"""What the engine says of a command whose container is taken away."""
+"""The exit codes that the engine reports if a command's container is removed."""
 
 LOOKS = 5
 
@@ -30,7 +30,7 @@ TERMINATE_ALL = ["/bin/sh", "-c", "kill -TERM -1"]
 
 
 class Steps:
-    """Runs the steps of a job, one after another, in its container."""
+    """The steps of a job, run one after another in its container."""
 
     def __init__(
         self, client: Client, container: str, work: Workspace, cancel: Cancel
@@ -52,13 +52,13 @@ class Steps:
 
     @property
     def idle(self) -> bool:
-        """Whether surely no command has left a process behind."""
+        """Whether it is known that no command left a process behind."""
         return self.counters.processes == SLEEPER_PROCESSES
 
     def execute(
         self, step: Step, limit_s: float
     ) -> Generator[Event, None, CommandFinished]:
-        """Run one step for at most so long; return how it ended."""
+        """Run one step for at most ``limit_s``; return how it ended."""
         with failing(f"run `{step.command.text}`"):
             execution = Execution(self._client, self._container, step.invocation)
             stop = _ContainerStop(
@@ -74,7 +74,7 @@ class Steps:
     def _follow(
         self, step: Step, execution: Execution, stop: _ContainerStop, deadline: float
     ) -> Iterator[Event]:
-        """Pass the output on until the command has ended or is killed."""
+        """Yield the output until the command has ended or is killed."""
         began = last = time.monotonic()
         room = dict.fromkeys(Stream, self._limits.output_bytes)
         while not execution.ended:
@@ -127,23 +127,23 @@ class Steps:
         return CommandFinished(step.index, code, wall_s, cpu_s, reason, killed)
 
     def _count(self) -> None:
-        """Read the counters; those of a container that is gone stay as they were."""
+        """Read the counters, unless the container is gone."""
         counters = self._meter.read()
         if counters.cpu_s is not None:
             self.counters = counters
 
     def _ended_with_container(self, step: Step) -> bool:
-        """Tell whether memory ran out; EngineError where another ended it."""
+        """Whether memory ran out; raise EngineError if the container was removed."""
         for _ in range(LOOKS):
             state = self._state()
             if state["OOMKilled"]:
                 return True
             if state["Status"] != "running":
                 raise EngineError(
-                    f"the container went away while `{step.command.text}` ran in it",
+                    f"the container ended while `{step.command.text}` ran in it",
                     reason=Reason.RUNNER_LOST,
                 )
-            # The commands of a container that is being ended are killed before it.
+            # The engine kills a container's commands before it ends the container.
             time.sleep(POLL_S)
         return False
 
@@ -159,7 +159,7 @@ class Steps:
 def _limit_met(
     code: int, killed: bool, before: Counters, after: Counters
 ) -> Reason | None:
-    """Name the limit that made a command fail; one that it survived is no reason."""
+    """Return the limit that made a command fail; None if it did not fail."""
     if code == 0:
         return None
     if killed:
@@ -170,7 +170,7 @@ def _limit_met(
 
 
 class _ContainerStop:
-    """Ends a command: SIGTERM to all processes, a time of grace, then SIGKILL."""
+    """The end of a command: SIGTERM to all processes, a grace period, then SIGKILL."""
 
     def __init__(
         self,
@@ -189,19 +189,19 @@ class _ContainerStop:
         """Ask the command to end; the first reason counts."""
         if self.reason is None:
             self.reason = reason
-            asked = self._terminate()
-            self._kill_at = time.monotonic() + (self._grace_s if asked else 0.0)
+            sent = self._terminate()
+            self._kill_at = time.monotonic() + (self._grace_s if sent else 0.0)
 
     def enforce(self, now: float) -> None:
-        """Kill the container, once, when the grace is over."""
+        """Kill the container, once, when the grace period is over."""
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._before_kill()
-            with contextlib.suppress(APIError):  # it has just ended by itself
+            with contextlib.suppress(APIError):  # it has ended by itself
                 self._client.kill(self._container)
 
     def _terminate(self) -> bool:
-        """Send SIGTERM; where no process more can be started, it cannot be sent."""
+        """Send SIGTERM; return False if no more processes can be started for it."""
         try:
             made = self._client.exec_create(self._container, TERMINATE_ALL)
             self._client.exec_start(made["Id"], detach=True)

@@ -1,1 +1,1 @@
-"""GPUs for a container: options, locks and queries on the engine's machine."""
+"""GPUs for containers: settings, locks and queries on the engine's machine."""

@@ -1,8 +1,8 @@
-"""Keeping a GPU of an engine elsewhere: a container of that GPU's name.
+"""Lock a GPU of another machine by a container that has the GPU's name.
 
-No lock of this machine would keep another machine's runs from that GPU; the engine
-itself gives a name to one container at a time. The container is never started. It
-carries its owner, so that one whose owner is dead is taken over.
+A lock file on this machine would not keep other machines' runs from that GPU, but the
+engine gives a name to one container at a time. The container is never started. Its
+labels name its owner, so that the lock of a dead process can be taken over.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, f
 
 CONFLICT = 409
 HOLD_S = 86400.0
-"""When other machines' runs may take it over, where nobody here can be asked."""
+"""After this time other machines' runs, which cannot see the owner, may take over."""
 
 TRIES = 3
 
 
 @contextlib.contextmanager
 def hold(client: Client, gpu: Gpu, run_id: str) -> Iterator[None]:
-    """Keep a GPU for one run; BusyError says which run has it."""
+    """Keep a GPU for one run; raise BusyError if another run has it."""
     name = "rai-gpu-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", gpu.uuid)
     with failing(f"keep GPU {gpu.uuid} for this run"):
         held = _taken(client, name, gpu, run_id)
@@ -51,7 +51,7 @@ def _taken(client: Client, name: str, gpu: Gpu, run_id: str) -> str:
         except APIError as error:
             if error.status_code != CONFLICT:
                 raise
-            _let_go_of_abandoned(client, name, gpu)
+            _remove_abandoned(client, name, gpu)
             continue
         identity: str = made["Id"]
         return identity
@@ -59,27 +59,27 @@ def _taken(client: Client, name: str, gpu: Gpu, run_id: str) -> str:
 
 
 def _any_image(client: Client) -> str:
-    """Name an image, whichever: nothing of it is run."""
+    """Return any image of the engine: nothing in it is run."""
     found = client.images(quiet=True)
     if not found:
-        raise EngineError("the engine has no image, so no GPU of it can be kept")
+        raise EngineError("the engine has no image, which locking its GPUs needs")
     identity: str = found[0]
     return identity
 
 
-def _let_go_of_abandoned(client: Client, name: str, gpu: Gpu) -> None:
-    """Remove the container where its owner is gone; BusyError where it is not."""
+def _remove_abandoned(client: Client, name: str, gpu: Gpu) -> None:
+    """Remove the container if its owner is gone; raise BusyError if it is not."""
     try:
         found = client.inspect_container(name)
     except NotFound:
-        return  # let go of just now
+        return  # removed a moment ago
     labels = found["Config"]["Labels"] or {}
     if not owner.abandoned(labels, owner.here(), time.time()):
         since = found["Created"].partition(".")[0].replace("T", " ")
         run = labels.get(owner.RUN, "another")
         raise BusyError(_busy(gpu, f"run {run} since {since} UTC"))
     with contextlib.suppress(NotFound):
-        # By its identity: the name may be another run's by now.
+        # By its id: the name may be another run's by now.
         client.remove_container(found["Id"], force=True)
 
 

@@ -1,8 +1,8 @@
-"""What a container's settings gain by each way to the GPUs: plain values.
+"""The container settings that give a run its GPUs, for each way, as values.
 
-The GPUs are named by their UUIDs, never counted and never all. NVIDIA_VISIBLE_DEVICES
-says "all" in most CUDA images, and an engine whose default runtime is NVIDIA's obeys
-it: so it is always set, to "void" where that runtime has nothing to give.
+The GPUs are named by their UUIDs, never by a count or "all". Most CUDA images set
+NVIDIA_VISIBLE_DEVICES to "all", and an engine whose default runtime is NVIDIA's obeys
+it; so it is always set here, to "void" if that runtime is to add no GPU.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from runner.core.errors import EngineError
 from runner.gpu import access, watch
 
 NVIDIA = "/usr/local/nvidia"
-"""Where the driver's files are mounted; both search paths of a command name it."""
+"""Where the driver's files are mounted; PATH and LD_LIBRARY_PATH contain it."""
 
 CAPABILITIES = ("compute", "utility")
 
 
 class GpuSupport(Struct, frozen=True):
-    """Where an engine's GPUs come from: what it tells, and what this machine does."""
+    """What an engine and this machine report about their GPU support."""
 
     engine: DockerGpus
     host: HostGpus
@@ -36,9 +36,9 @@ class GpuSupport(Struct, frozen=True):
         return access.shares(self.engine, self.host)
 
     def cdi_devices(self, grant: GpuGrant) -> list[str]:
-        """Name the granted GPUs as the engine's CDI specifications do.
+        """Return the names of the granted GPUs in the engine's CDI specifications.
 
-        By their UUIDs where the specifications are not known here.
+        Those are taken to be the UUIDs if the specifications are not known here.
         """
         known = self.engine.cdi_devices or self.host.cdi
         unknown = [f"{access.KIND}={each.uuid}" for each in grant.gpus]
@@ -46,9 +46,9 @@ class GpuSupport(Struct, frozen=True):
 
 
 class GpuOptions(Struct, frozen=True):
-    """One way by which GPUs, or none, come into a container.
+    """The settings that give a container GPUs by one way, or none.
 
-    ``options`` are of the host's half of its settings; ``mounts`` join the run's own.
+    ``options`` are host settings by their names; ``mounts`` are added to the run's.
     """
 
     way: GpuWay | None = None
@@ -58,7 +58,7 @@ class GpuOptions(Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Give the names that NVIDIA's own runtime reads, whatever the image says."""
+        """The variables that NVIDIA's runtime reads, which override the image's."""
         return {
             "NVIDIA_VISIBLE_DEVICES": self.visible,
             "NVIDIA_DRIVER_CAPABILITIES": ",".join(CAPABILITIES),
@@ -66,13 +66,13 @@ class GpuOptions(Struct, frozen=True):
 
 
 NO_GPU = GpuOptions()
-"""No GPU at all."""
+"""The settings of a container without GPUs."""
 
 
 def grant_options(
     grant: GpuGrant | None, support: GpuSupport | None
 ) -> tuple[GpuOptions, ...]:
-    """Give the ways to try, in their order; without a grant the one to none."""
+    """Return the settings to try, in order; NO_GPU alone without a grant."""
     if grant is None or support is None:
         return (NO_GPU,)
     closed = watch.nodes(grant, support.host) if support.shared else ()
@@ -82,7 +82,7 @@ def grant_options(
 
 
 def way_options(way: GpuWay, grant: GpuGrant, support: GpuSupport) -> GpuOptions:
-    """Say what one way adds to a container's settings. Pure."""
+    """Return the settings for one way. Pure."""
     match way:
         case GpuWay.REQUEST:
             ids = [each.uuid for each in grant.gpus]
@@ -107,10 +107,10 @@ def way_options(way: GpuWay, grant: GpuGrant, support: GpuSupport) -> GpuOptions
 
 
 def all_failed(failures: Sequence[tuple[GpuWay, str]]) -> EngineError:
-    """Say that no way brought the GPUs into the container, and of each why."""
+    """Return the error that says why each way failed to give the container a GPU."""
     problems = [
-        Problem(f"no GPU in the container by {way.words}: {said}")
-        for way, said in failures
+        Problem(f"no GPU in the container by {way.words}: {why}")
+        for way, why in failures
     ]
-    hint = Problem("no way to the GPU is left", hint="`rai doctor` explains each")
-    return EngineError(*problems, hint, reason=Reason.GPU_ERROR)
+    last = Problem("the container got no GPU", hint="`rai doctor` explains each way")
+    return EngineError(*problems, last, reason=Reason.GPU_ERROR)

@@ -1,4 +1,4 @@
-"""The GPUs of an engine elsewhere, as a container there sees them."""
+"""Query the GPUs of an engine on another machine by containers there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runner.gpu.watch import Watch
 
 QUERY_S = 30
 LOG_OPTIONS = {"max-size": "256k", "max-file": "1"}
-"""The image's nvidia-smi may be anything; what it prints is read whole."""
+"""Bound what the image's nvidia-smi, which may be any program, can print."""
 
 ASK = ["/bin/sh", "-c", f"{' '.join(smi.QUERY)}; {' '.join(smi.LIST)}"]
 ALL = {
@@ -29,41 +29,42 @@ ALL = {
     ),
     GpuWay.CDI: DeviceRequest(driver="cdi", device_ids=[f"{access.KIND}=all"]),
 }
-"""Only for looking; what a run is given is named by its UUID."""
+"""Requests for all GPUs, for queries only; a run's GPUs are named by UUID."""
 
 
 def situation(client: Client, support: GpuSupport, image: str | None) -> GpuSituation:
-    """Say what the engine can give; elsewhere, a container of ``image`` looks."""
+    """Return the engine's GPUs; another machine's by a container of ``image``."""
     states = nvidia.states(support.host.gpus) if support.shared else ()
     found = access.docker(support.engine, support.host, states)
     if found.gpus is not None or image is None or not found.open:
         return found
-    answer = ask(client, image, found.open)
-    if answer.gpus:
-        driver, states = answer.driver, answer.states
-        return replace(found, gpus=answer.gpus, driver=driver, states=states)
+    smi_report = ask(client, image, found.open)
+    if smi_report.gpus:
+        driver, states = smi_report.driver, smi_report.states
+        return replace(found, gpus=smi_report.gpus, driver=driver, states=states)
     problem = (
-        f"a container of the engine, which is elsewhere, sees no GPU: {answer.problem}"
+        "a container of the engine, which is on another machine, sees no GPU: "
+        f"{smi_report.problem}"
     )
-    hint = "see that `docker run --gpus all` works there"
+    hint = "check that `docker run --gpus all` works there"
     return replace(found, gpus=(), problem=problem, hint=hint)
 
 
 def ask(client: Client, image: str, order: Sequence[GpuWay]) -> smi.SmiReport:
-    """Start nvidia-smi in a container by the first way that works, and read it.
+    """Run nvidia-smi in a container, with GPUs by the first way that works.
 
-    The answer's ``problem`` says of each way why it did not.
+    The report's ``problem`` says why each way failed.
     """
     problems: list[str] = []
     for way in (way for way in order if way in ALL):
         try:
-            answer = smi.parse(_run_smi(client, image, ALL[way]))
+            found = smi.parse(_run_smi(client, image, ALL[way]))
         except FAILURES as error:
             problems.append(f"{way.words}: {explained(error)}")
             continue
-        if answer.gpus:
-            return answer
-        problems.append(f"{way.words}: {answer.problem or 'nvidia-smi told nothing'}")
+        if found.gpus:
+            return found
+        problems.append(f"{way.words}: {found.problem or 'nvidia-smi printed nothing'}")
     return smi.SmiReport(problem="; ".join(problems))
 
 
@@ -73,7 +74,7 @@ def watch(
     support: GpuSupport,
     container: Callable[[], str],
 ) -> Watch:
-    """Look at this machine's GPUs at once; at another's when the container stands."""
+    """Watch a run's GPUs: this machine's from now on, another's by the container."""
     if not support.shared:
         return Watch(grant, lambda gpus: states(client, container(), gpus))
     watch = Watch(grant, nvidia.states)
@@ -82,20 +83,20 @@ def watch(
 
 
 def states(client: Client, container: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    """Ask nvidia-smi in a running container; empty where it has none.
+    """Return the state of GPUs by nvidia-smi in a container; empty if it has none.
 
-    Of a slice it is the whole GPU's state.
+    The state of a MIG slice is that of its whole GPU.
     """
     with contextlib.suppress(*FAILURES):
-        told = smi.parse(attach.ask(client, container, smi.QUERY, QUERY_S)).states
-        by_uuid = {state.uuid: state for state in told}
-        found = ((gpu.uuid, by_uuid.get(gpu.parent or gpu.uuid)) for gpu in gpus)
-        return tuple(replace(state, uuid=uuid) for uuid, state in found if state)
+        found = smi.parse(attach.ask(client, container, smi.QUERY, QUERY_S)).states
+        by_uuid = {state.uuid: state for state in found}
+        own = ((gpu.uuid, by_uuid.get(gpu.parent or gpu.uuid)) for gpu in gpus)
+        return tuple(replace(state, uuid=uuid) for uuid, state in own if state)
     return ()
 
 
 def _run_smi(client: Client, image: str, request: DeviceRequest) -> str:
-    """Run nvidia-smi in a container of its own, as confined as a run's."""
+    """Return what nvidia-smi prints in a new container, as confined as a run's."""
     host = client.create_host_config(
         device_requests=[request],
         network_mode="none",
@@ -114,7 +115,7 @@ def _run_smi(client: Client, image: str, request: DeviceRequest) -> str:
         entrypoint=ASK,
         user="10001:10001",
         labels=labels,
-        # The search paths of a run, which reach the driver's own folder.
+        # The search paths of a run contain the driver's folder.
         environment={
             **environment(),
             "NVIDIA_DRIVER_CAPABILITIES": ",".join(CAPABILITIES),
@@ -124,8 +125,8 @@ def _run_smi(client: Client, image: str, request: DeviceRequest) -> str:
     try:
         client.start(name)
         client.wait(name, timeout=QUERY_S)
-        said: bytes = client.logs(name)
-        return said.decode(errors="replace")
+        output: bytes = client.logs(name)
+        return output.decode(errors="replace")
     finally:
         with contextlib.suppress(*FAILURES):
             client.remove_container(name, force=True)
