@@ -1,7 +1,9 @@
-"""What follows from a machine's facts: the ways to its GPUs, and which a run gets.
+"""GPUs: what a machine has, how a run can use them, and which a run gets.
 
-ways     what an engine can give, and why a way is not there
-choice   which GPUs a request may get
-driver   whether an image's CUDA works with the driver and the GPU
-absence  why a machine shows no GPU
+nvidia      the GPUs of this machine, their state, and their locks
+access      the ways by which an engine can give GPUs to a run
+choice      the GPUs that a request may get
+driver      whether an image's CUDA works with the driver and the GPU
+absence     why a machine has no GPU that works
+allocation  how a run gets its GPUs and waits for them
 """

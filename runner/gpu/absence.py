@@ -1,4 +1,4 @@
-"""Why a machine shows no GPU, and what to do about it."""
+"""Explain why a machine has no GPU that works, and what to do about it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 TOOLS = "/dev/nvidia-uvm-tools"
-"""What only profilers and debuggers open."""
+"""The device file that only profilers and debuggers open."""
 
 Why = tuple[str, str]
-"""What is wrong, and what to do; both empty where nothing is."""
+"""What is wrong and what to do; both empty if nothing is wrong."""
 
 
 class NvidiaPresence(Struct, frozen=True):
-    """What a machine shows of NVIDIA before any GPU is asked for.
+    """What the files of a machine show of NVIDIA's GPUs and driver.
 
-    ``system`` is linux, wsl, macos or windows. ``cards`` are the PCI addresses of its
-    NVIDIA GPUs, ``nouveau`` whether the kernel's own driver has them. ``driver`` is the
-    loaded kernel module's version. ``nodes`` are the device files there are, and
-    ``closed`` those of them that this user may not open. ``wsl_cuda`` is whether
-    Windows lends WSL a CUDA driver; ``contained`` whether this is a container.
+    ``system`` is linux, wsl, macos or windows. ``cards`` are the PCI addresses of the
+    NVIDIA GPUs; ``nouveau`` is whether the driver nouveau uses one. ``driver`` is the
+    version of the loaded kernel module. ``nodes`` are the device files, and ``closed``
+    those that this user may not open. ``wsl_cuda`` is whether WSL has Windows' CUDA
+    driver; ``contained`` whether this is a container.
     """
 
     system: str = "linux"
@@ -36,12 +36,12 @@ class NvidiaPresence(Struct, frozen=True):
 
 
 def why(presence: NvidiaPresence) -> Why:
-    """Say why nothing need be asked of the driver; empty where it is to be asked."""
+    """Return why the driver need not be queried; empty if it should be."""
     if presence.system == "macos":
         return "macOS has no NVIDIA driver", "run on a machine with an NVIDIA GPU"
     if presence.system == "windows":
         return (
-            "rai looks for GPUs under Linux and under WSL only",
+            "rai supports GPUs on Linux and WSL only",
             "run rai inside WSL 2, with NVIDIA's driver for Windows installed",
         )
     if presence.system == "wsl":
@@ -54,15 +54,15 @@ def why(presence: NvidiaPresence) -> Why:
         return (
             f"{presence.user or 'this user'} may not open {', '.join(shut)}",
             "add the user to the group that owns these files (`ls -l /dev/nvidia*`),"
-            " or have them opened to all (mode 666)",
+            " or make them writable for everyone (mode 666)",
         )
     return "", ""
 
 
 def _shut(presence: NvidiaPresence) -> tuple[str, ...]:
-    """Name the closed files that no run can do without; of the GPUs' own one will do.
+    """Return the closed files that every run needs.
 
-    A GPU of which the file is closed is found out of order, and the others serve.
+    A closed file of a single GPU only makes that GPU unusable, unless all are closed.
     """
     own = {node for node in presence.nodes if re.fullmatch(r"/dev/nvidia\d+", node)}
     spared = {TOOLS} if own <= set(presence.closed) else {TOOLS, *own}
@@ -72,12 +72,12 @@ def _shut(presence: NvidiaPresence) -> tuple[str, ...]:
 def _no_driver(presence: NvidiaPresence) -> Why:
     if presence.nouveau:
         return (
-            "there is an NVIDIA GPU, and nouveau drives it, with which CUDA cannot run",
+            "the NVIDIA GPU uses the driver nouveau, which does not support CUDA",
             "install NVIDIA's driver and restart the machine",
         )
     if presence.cards:
         return (
-            "there is an NVIDIA GPU and no driver is loaded",
+            "there is an NVIDIA GPU, but no driver is loaded",
             "install NVIDIA's driver, or load it with `modprobe nvidia`",
         )
     return "this machine has no NVIDIA GPU", "run on a machine with an NVIDIA GPU"
@@ -90,13 +90,13 @@ def _under_wsl(presence: NvidiaPresence) -> Why:
     if "/dev/dxg" not in presence.nodes:
         lacking = "/dev/dxg is missing"
     return (
-        f"Windows lends WSL no NVIDIA GPU ({lacking})",
+        f"WSL has no access to an NVIDIA GPU ({lacking})",
         "install NVIDIA's driver for Windows, then `wsl --update`",
     )
 
 
 def _no_nodes(presence: NvidiaPresence) -> Why:
-    what = "the NVIDIA driver is loaded, and its device files are missing"
+    what = "the NVIDIA driver is loaded, but its device files are missing"
     if presence.contained:
         return what, "start this container with its GPUs (`docker run --gpus ...`)"
     return what, "run `nvidia-modprobe -u -c 0`, or `nvidia-smi` once, as root"
@@ -108,11 +108,11 @@ NOT_LOADED = 9
 
 
 def none_usable(lost: Sequence[str], unsliced: Sequence[str]) -> Why:
-    """Say what became of the GPUs that are there and cannot be given to a run."""
+    """Return why none of the GPUs that are there can be used."""
     if unsliced:
         return (
             f"{', '.join(unsliced)} is in MIG mode and has no slice",
-            "make slices (`nvidia-smi mig -cgi ... -C`), or leave the mode (`nvidia-smi"
+            "make slices (`nvidia-smi mig -cgi ... -C`), or disable MIG (`nvidia-smi"
             " -mig 0`)",
         )
     if lost:
@@ -121,16 +121,16 @@ def none_usable(lost: Sequence[str], unsliced: Sequence[str]) -> Why:
             "reset them (`nvidia-smi --gpu-reset`), or restart the machine",
         )
     return (
-        "the NVIDIA driver is loaded and shows no GPU",
-        "see `nvidia-smi -L` and `dmesg` for what became of it",
+        "the NVIDIA driver is loaded, but lists no GPU",
+        "see `nvidia-smi -L` and `dmesg`",
     )
 
 
 def silent(code: int, text: str, library: bool, smi: str) -> Why:
-    """Say why the driver told of no GPU: NVML's code and text, and nvidia-smi's words.
+    """Return why the driver lists no GPU, from NVML's and nvidia-smi's errors.
 
-    ``code`` is nvml.h's nvmlReturn_t, 0 where the library was not loaded; ``library``
-    says whether its file was found.
+    ``code`` is nvml.h's nvmlReturn_t, 0 if the library was not loaded; ``text`` is
+    NVML's message, ``smi`` nvidia-smi's. ``library`` is whether NVML's file was found.
     """
     if code == MISMATCH or "version mismatch" in smi:
         return (
@@ -140,7 +140,7 @@ def silent(code: int, text: str, library: bool, smi: str) -> Why:
         )
     if code == NO_PERMISSION:
         return (
-            "this user may not ask the NVIDIA driver",
+            "this user has no permission to query the NVIDIA driver",
             "add the user to the group that owns /dev/nvidia*",
         )
     if code == NOT_LOADED:
@@ -148,7 +148,7 @@ def silent(code: int, text: str, library: bool, smi: str) -> Why:
     if not library:
         return (
             "the driver's library libnvidia-ml.so.1 is not found",
-            "install the driver's libraries, or name their folder in LD_LIBRARY_PATH",
+            "install the driver's libraries, or add their folder to LD_LIBRARY_PATH",
         )
     return (
         f"the NVIDIA driver does not answer: {'; '.join(filter(None, [text, smi]))}",

@@ -1,8 +1,11 @@
-"""The ways to a GPU that an engine has: each tried, and why it is not there.
+"""The ways by which an engine can give a run GPUs, and why a way is not available.
 
-The order is that of GpuWay. The versions are those of Docker's release notes: CDI came
-with Docker 25 (API 1.44) as an option, and is on by default since 28.3. Podman's API
-heeds no device request before Podman 5.4, and then only for CDI.
+They are tried in the order of GpuWay. The versions are those of Docker's release notes:
+CDI came with Docker 25 (API 1.44) as an option, and is on by default since 28.3.
+Podman's API ignores device requests before Podman 5.4, and then serves only CDI.
+
+What concerns Podman, Docker Desktop and WSL is written from their documentation and
+tested with facts in that form, but not tried on such machines.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from runner.core import (
 )
 
 CDI_API = (1, 44)
-CDI_TOLD = (1, 50)
-"""From this API on an engine tells which CDI devices it found (Docker 28.2)."""
+CDI_REPORTED = (1, 50)
+"""Since this API an engine reports the CDI devices that it found (Docker 28.2)."""
 
 CDI_PODMAN = (5, 4)
 KIND = "nvidia.com/gpu"
@@ -42,9 +45,9 @@ UVM = "/dev/nvidia-uvm"
 def docker(
     engine: DockerGpus, host: HostGpus, states: Sequence[GpuState] = ()
 ) -> GpuSituation:
-    """Say what a container engine can give; ``host`` is the machine that rai is on.
+    """Return what a container engine can give; ``host`` is the machine that runs rai.
 
-    ``states`` are those of the machine's GPUs at this moment.
+    ``states`` are the present states of the machine's GPUs.
     """
     ways = (
         WayTried(GpuWay.REQUEST, _no_request(engine, host)),
@@ -61,26 +64,26 @@ def docker(
         return GpuSituation(ways, problem=problem, hint=OTHER_ENGINE)
     return GpuSituation(
         ways,
-        problem="the engine, which is elsewhere, offers no NVIDIA GPU",
+        problem="the engine, which is on another machine, offers no NVIDIA GPU",
         hint=f"there: {TOOLKIT}",
     )
 
 
 def local(host: HostGpus, states: Sequence[GpuState] = ()) -> GpuSituation:
-    """Say what a sandbox, or a bare run, on this machine can have."""
+    """Return what a run without a container can have on this machine."""
     ways = (WayTried(GpuWay.NODES, lacking(host)),)
     return _here(ways, host, states)
 
 
 def shares(engine: DockerGpus, host: HostGpus) -> bool:
-    """Whether the engine's GPUs are the machine's own, so that its facts tell them."""
+    """Whether the engine's GPUs are those of the machine that runs rai."""
     return engine.here or (_desktop(engine) and host.system == "wsl")
 
 
 def cdi_names(gpus: tuple[Gpu, ...], names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Give the CDI device of each GPU, its UUID's before its number's.
+    """Return the CDI device of each GPU, by its UUID if there is one, else its number.
 
-    None where one has no device among ``names``. A slice has one by its UUID only.
+    None if ``names`` lacks one of them. A MIG slice has one by its UUID only.
     """
     found = [_cdi_name(gpu, frozenset(names)) for gpu in gpus]
     return None if None in found else tuple(name for name in found if name)
@@ -96,7 +99,7 @@ def _here(
 ) -> GpuSituation:
     problem, hint = host.problem, host.hint
     if not problem and all(tried.problem for tried in ways):
-        problem = "there is a GPU, and no way to give it to a run: " + "; ".join(
+        problem = "there is a GPU, but no way to give it to a run: " + "; ".join(
             f"{tried.way.words}: {tried.problem}" for tried in ways
         )
     driver, known = host.driver, tuple(states)
@@ -105,24 +108,24 @@ def _here(
 
 def _no_request(engine: DockerGpus, host: HostGpus) -> str:
     if engine.podman:
-        return "Podman heeds no device request of NVIDIA's"
+        return "Podman ignores NVIDIA's device requests"
     if _desktop(engine):
         if host.system in ("wsl", "windows"):
             return ""
-        return f"{DESKTOP} gives GPUs under Windows only"
+        return f"{DESKTOP} supports GPUs on Windows only"
     if "nvidia" in engine.runtimes or (engine.here and host.toolkit):
         return ""
-    return f"neither its hook nor a runtime `nvidia` is there: {TOOLKIT}"
+    return f"neither its hook nor a runtime `nvidia` is installed: {TOOLKIT}"
 
 
 def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
     if why := _cdi_off(engine):
         return why
-    told = tuple(n for n in engine.cdi_devices if n.startswith(f"{KIND}="))
-    names = told or (host.cdi if engine.here else ())
-    silent = not engine.podman and _version(engine.api_version) < CDI_TOLD
+    reported = tuple(n for n in engine.cdi_devices if n.startswith(f"{KIND}="))
+    names = reported or (host.cdi if engine.here else ())
+    silent = not engine.podman and _version(engine.api_version) < CDI_REPORTED
     if not names and not engine.here and silent:
-        # Somebody switched it on there, and it cannot say for what: a container will.
+        # CDI is on there, but the engine does not list its devices: a container will.
         return ""
     if not names:
         return f"no specification names an NVIDIA GPU: {SPECIFY}"
@@ -134,11 +137,11 @@ def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
 def _cdi_off(engine: DockerGpus) -> str:
     if engine.podman:
         old = _version(engine.version) < CDI_PODMAN
-        return "Podman's API gives CDI devices since 5.4" if old else ""
+        return "Podman's API supports CDI devices since 5.4" if old else ""
     if _version(engine.api_version) < CDI_API:
-        return "Docker has CDI since version 25"
+        return "Docker supports CDI since version 25"
     if not engine.cdi_folders:
-        return 'CDI is off: "features": {"cdi": true} in /etc/docker/daemon.json'
+        return 'CDI is off: set "features": {"cdi": true} in /etc/docker/daemon.json'
     return ""
 
 
@@ -148,20 +151,20 @@ def _any_named(gpus: tuple[Gpu, ...], names: tuple[str, ...]) -> bool:
 
 def _no_nodes(engine: DockerGpus, host: HostGpus) -> str:
     if _desktop(engine):
-        return f"{DESKTOP} runs in a machine of its own"
+        return f"{DESKTOP} runs in a virtual machine"
     if not engine.here:
-        return "the engine is elsewhere, so its driver's files are not known"
+        return "the engine is on another machine, whose driver's files are unknown"
     if host.system == "wsl":
-        return "under WSL the driver's files come by nvidia-container-toolkit only"
+        return "on WSL only nvidia-container-toolkit provides the driver's files"
     return lacking(host)
 
 
 def lacking(host: HostGpus) -> str:
-    """Say what a run would lack of device files and libraries; empty for nothing."""
+    """Return which device file or library is missing; empty if none is."""
     if not host.gpus:
         return "there is no GPU to give"
     if host.system != "wsl" and not any(gpu.nodes for gpu in host.gpus):
-        return "no GPU's device file is known: see that NVML answers (`nvidia-smi`)"
+        return "no GPU's device file is known: check that `nvidia-smi` works"
     if host.system != "wsl" and UVM not in host.nodes:
         return f"{UVM} is missing: run `nvidia-modprobe -u -c 0`"
     if LIBCUDA not in dict(host.libraries):

@@ -1,4 +1,4 @@
-"""How a run gets its GPUs: what there is, what the image needs, and its turn."""
+"""Get a run its GPUs: find them, compare with the image, and wait for free ones."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ Events = Generator[ev.Event, None, GpuSituation | None]
 
 
 def find(source: GpuSource, spec: BuildSpec, image: str | None = None) -> Events:
-    """Give what the engine can give; None for a run that gets, or asks for, none.
+    """Return the GPUs that the engine has; None for a run without GPUs.
 
-    EngineError (no_gpu) where the run cannot go on without what it asks for.
+    Raises:
+        EngineError: the run needs a GPU that it cannot get (no_gpu).
     """
     if spec.gpu is None:
         return None
     situation = source.gpus(image)
     if not situation.any:
-        problem = Problem(situation.problem or "no GPU is here", hint=situation.hint)
+        problem = Problem(situation.problem or "there is no GPU", hint=situation.hint)
         return (yield from _go_on_without(spec, spec.gpu, problem))
     if situation.gpus is None:
         return situation
@@ -51,21 +52,24 @@ def find(source: GpuSource, spec: BuildSpec, image: str | None = None) -> Events
 
 
 def _go_on_without(spec: BuildSpec, request: GpuRequest, problem: Problem) -> Events:
-    """Go on without a GPU where that is allowed, saying so; else EngineError."""
+    """Warn and return None if the GPU is optional, else raise EngineError."""
     if not request.optional:
-        message = f"a GPU is asked for, and none can be given: {problem.message}"
+        message = f"the run needs a GPU, but none is available: {problem.message}"
         raise EngineError(Problem(message, hint=problem.hint), reason=Reason.NO_GPU)
-    said = problem.message.partition("\n")[0]
-    yield ev.Warned(f"no GPU here ({said}): what needs one is skipped")
+    why = problem.message.partition("\n")[0]
+    yield ev.Warned(f"no GPU here ({why}); skipping the commands that need one")
     return None
 
 
 def compatible(
     spec: BuildSpec, situation: GpuSituation, image: ImageUsed | None
 ) -> Events:
-    """Leave the GPUs that the image's CUDA and the driver serve, before anything runs.
+    """Return the situation with only the GPUs that the image's CUDA supports.
 
-    Those that the run does not ask for may be as old as they are.
+    Check the driver too, and go on without a GPU where the GPU is optional.
+
+    Raises:
+        EngineError: the driver or too many GPUs are too old (no_gpu).
     """
     if spec.gpu is None or image is None or not image.cuda:
         return situation
@@ -89,9 +93,12 @@ def acquire(
     cancel: Cancel,
     held: ExitStack,
 ) -> Generator[ev.Event, None, GpuGrant | None]:
-    """Hold as many GPUs as are asked for, waiting for those in use; None on a cancel.
+    """Lock as many GPUs as are asked for, and wait for those in use.
 
-    ``held`` lets go of them. BusyError where the wait was in vain.
+    Return None if the run is cancelled meanwhile. ``held`` releases the locks.
+
+    Raises:
+        BusyError: not enough GPUs became free within ``wait_s``.
     """
     candidates = choice.candidates(request, situation)
     deadline = time.monotonic() + wait_s
@@ -122,7 +129,7 @@ def _all_or_none(
     held: ExitStack,
     busy: list[str],
 ) -> tuple[Gpu, ...]:
-    """Hold the first that are free; with too few of them hold none."""
+    """Lock the first ``count`` free GPUs; lock none if fewer are free."""
     with ExitStack() as taking:
         gpus: list[Gpu] = []
         for gpu in candidates:

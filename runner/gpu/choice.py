@@ -1,4 +1,4 @@
-"""Which GPUs a run may get: what it asks for, against what is there."""
+"""Choose the GPUs that a run may get from those that are there."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from runner.core.errors import EngineError, UsageError
 from runner.gpu.driver import numbers
 
 _UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f][0-9a-f/-]*", re.IGNORECASE)
-"""Or its beginning. Drivers before 470 name a slice MIG-GPU-<its GPU's>/<gi>/<ci>."""
+"""A UUID or its beginning. Drivers before 470 name a slice MIG-GPU-<UUID>/<gi>/<ci>."""
 
 MANY_SLICES = (570,)
-"""The driver since which a process sees several MIG slices, one of a GPU instance.
+"""Since this driver a process can use several MIG slices, one of each GPU instance.
 
-Before, it sees one slice, and no whole GPU beside it (MIG User Guide, "CUDA Device
-Enumeration").
+Before, it can use one slice, and no whole GPU beside it (MIG User Guide, "CUDA Device
+Enumeration"). This has not been tried on a GPU in MIG mode.
 """
 
 _SHARED = re.compile(r"\bMIG \d+c\.")
@@ -35,7 +35,7 @@ EXPECTED = "e.g. `--gpus 1` or `--gpus GPU-1b2c3d4e`; `rai doctor` lists the UUI
 
 
 def parse(text: str) -> GpuRequest | None:
-    """Read ``--gpus N|UUID,...``; None for no GPU at all ("0")."""
+    """Parse ``--gpus N|UUID,...``; None for "0". Raise UsageError if it is wrong."""
     words = [word.strip() for word in text.split(",")]
     if len(words) == 1 and words[0].isdecimal():
         count = int(words[0])
@@ -51,11 +51,11 @@ def parse(text: str) -> GpuRequest | None:
 
 
 def _wrong(word: str, text: str) -> str:
-    """Say why a word names no GPU; empty where it may."""
+    """Return why a word is not a GPU's UUID; empty if it may be one."""
     if _UUID.fullmatch(word):
         return ""
     if word.lower() == "all":
-        return "--gpus takes no `all`: others may need a GPU too; say how many"
+        return "--gpus does not take `all`: others may need a GPU too; use a number"
     if word.isdecimal():
         return (
             f"--gpus {text}: a GPU's number differs between machines and programs;"
@@ -65,17 +65,20 @@ def _wrong(word: str, text: str) -> str:
 
 
 def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
-    """Give the GPUs that a run may get, the least disturbed first.
+    """Return the GPUs that a run may get, the least used first.
 
-    For a count these are all that will do, at least so many; for UUIDs exactly those,
-    in their order. EngineError (no_gpu) says what is not there. A count over 1 is of
-    what one process can use together: see ``MANY_SLICES``.
+    For a count these are all that are suitable, at least so many; for UUIDs exactly
+    those, in their order. A count over 1 means GPUs that one process can use together:
+    see ``MANY_SLICES``.
+
+    Raises:
+        EngineError: there are too few, or a UUID does not exist (no_gpu).
     """
     if not situation.any:
         raise _none(situation)
     if situation.gpus is None:
         raise _refused(
-            "the engine is elsewhere, and which GPUs it has is not known",
+            "the engine is on another machine, and its GPUs are not known",
             "see `rai doctor`",
         )
     if request.uuids:
@@ -84,22 +87,22 @@ def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
 
 
 def answering(situation: GpuSituation) -> tuple[Gpu, ...]:
-    """Leave the GPUs that are not lost, as far as is known."""
+    """Return the GPUs that are not known to be lost."""
     lost = {state.uuid for state in situation.states if not state.answers}
     return tuple(gpu for gpu in situation.gpus or () if gpu.uuid not in lost)
 
 
 def warnings(gpus: Sequence[Gpu], driver: str) -> tuple[Problem, ...]:
-    """Say what a run should know of the GPUs that it names."""
+    """Return what a run should know about the GPUs that it named."""
     if len(gpus) == 1 or all(_beside_others(gpu, driver) for gpu in gpus):
         return ()
     text = "CUDA does not show a process all of these MIG slices at once"
-    hint = "set CUDA_VISIBLE_DEVICES in each command that shall use another"
+    hint = "set CUDA_VISIBLE_DEVICES in each command that should use another one"
     return (Problem(text, hint=hint, severity=Severity.WARNING),)
 
 
 def shown(gpus: Sequence[Gpu]) -> str:
-    """Name GPUs in a sentence."""
+    """Return a list of GPUs for a message."""
     return ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in gpus) or "none"
 
 
@@ -122,13 +125,13 @@ def _counted(
         single = [gpu for gpu in usable if gpu not in fit]
         raise _too_many(count, fit, single, lost)
 
-    def disturbed(gpu: Gpu) -> tuple[bool, int, int]:
+    def usage(gpu: Gpu) -> tuple[bool, int, int]:
         state = by_uuid.get(gpu.uuid, GpuState(gpu.uuid))
         running = state.processes or ()
         used = sum(process.memory_bytes or 0 for process in running)
         return bool(state.problem), len(running), used
 
-    return tuple(sorted(fit, key=disturbed))
+    return tuple(sorted(fit, key=usage))
 
 
 def _named(words: tuple[str, ...], gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -152,17 +155,17 @@ def _named(words: tuple[str, ...], gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
 def _unclear(word: str, matches: list[Gpu], gpus: tuple[Gpu, ...]) -> Problem:
     if matches:
         return Problem(
-            f"{word} is the beginning of several GPUs' UUIDs: {shown(matches)}",
-            hint="name more of it",
+            f"several GPUs' UUIDs begin with {word}: {shown(matches)}",
+            hint="use more characters of it",
         )
     parts = [g for g in gpus if g.parent.lower().startswith(word.lower()) and g.parent]
     if parts:
         return Problem(
-            f"the GPU {parts[0].parent} is in MIG mode, so it is there in slices only",
-            hint=f"name a slice: {shown(parts)}",
+            f"the GPU {parts[0].parent} is in MIG mode; only its slices can be used",
+            hint=f"use a slice: {shown(parts)}",
         )
     return Problem(
-        f"there is no GPU {word} here", hint=f"name one of these: {shown(gpus)}"
+        f"there is no GPU {word} here", hint=f"use one of these: {shown(gpus)}"
     )
 
 
@@ -174,12 +177,12 @@ def _none(situation: GpuSituation) -> EngineError:
 def _too_many(
     count: int, fit: list[Gpu], single: list[Gpu], lost: list[Gpu]
 ) -> EngineError:
-    asked_for = "1 GPU is" if count == 1 else f"{count} GPUs are"
-    text = f"{asked_for} asked for and this machine has {len(fit)}: {shown(fit)}"
+    wanted = "1 GPU" if count == 1 else f"{count} GPUs"
+    text = f"the run needs {wanted}, but this machine has {len(fit)}: {shown(fit)}"
     if lost:
         text += f"; out of order: {shown(lost)}"
     if single:
-        text += f"; and MIG slices, each for a process of its own: {shown(single)}"
+        text += f"; MIG slices, one for each process: {shown(single)}"
     return _refused(text, "ask for fewer, or run on a machine that has them")
 
 

@@ -1,4 +1,4 @@
-"""What the allocation of GPUs asks of whoever has them; engines implement it."""
+"""The protocol for what has GPUs, which engines implement."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class GpuSource(Protocol):
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return the GPUs that a run could be given here, and each way tried.
 
-        An engine elsewhere can look only from a container of ``image``; without one its
-        situation may hold no list. Nothing is started where no GPU can be.
+        An engine on another machine can list them only from a container of ``image``;
+        without one the list may be None. No container is started if no way is open.
         """
         ...
 
     def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
-        """Keep a GPU for a run while the context lasts, or this process lives.
+        """Keep a GPU for a run while the context lasts and this process lives.
 
         Raises:
-            BusyError: on entry, another run holds it; the message says which.
+            BusyError: another run holds it, on entry.
         """
         ...

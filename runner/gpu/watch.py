@@ -1,4 +1,4 @@
-"""The GPUs of a run, whichever engine gives them: their files, and what is told."""
+"""The files and the states of a run's GPUs, for every engine."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from msgspec.structs import replace
 from runner.core import Gpu, GpuGrant, GpuState, GpuUse, GpuWay, HostGpus, Workspace
 from runner.core.events import Event, GpuGiven
 
-LOOK_S = 5.0
-"""How long a look at the GPUs may hold up a run."""
+QUERY_S = 5.0
+"""How long a query of the GPUs' states may delay a run."""
 
 ReadStates = Callable[[tuple[Gpu, ...]], tuple[GpuState, ...]]
-"""Says how GPUs are now; an empty answer where that cannot be seen."""
+"""Return the present states of GPUs; empty if they cannot be read."""
 
 
 def visible_devices(work: Workspace) -> str:
-    """Give the UUIDs that CUDA_VISIBLE_DEVICES names; empty where no GPU was given."""
+    """Return the value of CUDA_VISIBLE_DEVICES: UUIDs, or "" without GPUs."""
     return work.gpu.uuids if work.gpu is not None else ""
 
 
 def nodes(grant: GpuGrant, host: HostGpus) -> tuple[str, ...]:
-    """Name the device files of the granted GPUs and those that all need: no others."""
+    """Return the device files of the granted GPUs, and those that all GPUs need."""
     own = (node for gpu in grant.gpus for node in gpu.nodes)
     return tuple(dict.fromkeys((*host.nodes, *own)))
 
 
 def files(host: HostGpus, folder: str) -> tuple[tuple[str, str], ...]:
-    """Pair each library and program of the driver with its place below a folder."""
+    """Return pairs of the driver's libraries and programs and a path in a folder."""
     libraries = ((file, f"{folder}/lib64/{name}") for name, file in host.libraries)
     programs = (
         (file, f"{folder}/bin/{PurePosixPath(file).name}") for file in host.programs
@@ -42,10 +42,10 @@ def files(host: HostGpus, folder: str) -> tuple[tuple[str, str], ...]:
 
 
 def groups(paths: Sequence[str]) -> tuple[int, ...]:
-    """Give the groups whose members alone may open some of these device files.
+    """Return the groups that may open some of these device files, where others may not.
 
-    Some systems (Debian among them) keep GPUs to a group such as video; the user of a
-    strict run is in none.
+    Some systems, such as Debian, restrict GPUs to a group such as video. The user of a
+    strict run is in no group.
     """
     found: list[int] = []
     for path in paths:
@@ -58,14 +58,14 @@ def groups(paths: Sequence[str]) -> tuple[int, ...]:
 
 @cache
 def this_machine() -> HostGpus:
-    """Look for this machine's GPUs: once, for they stay while this process lives."""
-    from runner.gpu import nvidia  # most runs need nothing of it
+    """Return this machine's GPUs, which do not change while this process lives."""
+    from runner.gpu import nvidia  # most runs do not need it
 
     return nvidia.host()
 
 
 class OnThisMachine:
-    """The part of an engine that knows this machine's GPUs."""
+    """A base class for engines that use this machine's GPUs."""
 
     @cached_property
     def machine(self) -> HostGpus:
@@ -74,49 +74,49 @@ class OnThisMachine:
 
 
 class Watch:
-    """Looks at a run's GPUs before its commands, while it is set up, and after them.
+    """The states of a run's GPUs before its commands, and after them.
 
-    A run that was given none has nothing to look at, and nothing is told.
+    Without a grant it does nothing.
     """
 
     def __init__(
-        self, grant: GpuGrant | None = None, look: ReadStates = lambda _: ()
+        self, grant: GpuGrant | None = None, read: ReadStates = lambda _: ()
     ) -> None:
-        self._grant, self._look = grant, look
+        self._grant, self._read = grant, read
         self._first: _StateQuery | None = None
 
     def begin(self) -> None:
-        """Take the first look, meanwhile."""
+        """Start the first query, in a thread."""
         if self._grant is not None:
-            self._first = _StateQuery(self._look, self._grant.gpus)
+            self._first = _StateQuery(self._read, self._grant.gpus)
 
     def around(self, way: GpuWay | None, commands: Iterator[Event]) -> Iterator[Event]:
-        """Put what the run was given around its commands."""
+        """Yield a GpuGiven, the events of ``commands``, and a GpuGiven with states."""
         grant = self._grant
         if grant is None or way is None:
             yield from commands
             return
-        first = self._first or _StateQuery(self._look, grant.gpus)
-        use = GpuUse(way, grant.gpus, grant.driver, before=first.seen())
+        first = self._first or _StateQuery(self._read, grant.gpus)
+        use = GpuUse(way, grant.gpus, grant.driver, before=first.result())
         yield GpuGiven(use)
         yield from commands
-        last = _StateQuery(self._look, grant.gpus)
-        yield GpuGiven(replace(use, after=last.seen()), over=True)
+        last = _StateQuery(self._read, grant.gpus)
+        yield GpuGiven(replace(use, after=last.result()), over=True)
 
 
 class _StateQuery:
-    """One look at GPUs, in a thread of its own: a broken GPU may never answer."""
+    """A query of GPUs' states, in a thread: a broken GPU may never answer."""
 
-    def __init__(self, look: ReadStates, gpus: tuple[Gpu, ...]) -> None:
-        self._look, self._gpus = look, gpus
-        self._seen: tuple[GpuState, ...] = ()
-        self._thread = Thread(target=self._take, daemon=True)
+    def __init__(self, read: ReadStates, gpus: tuple[Gpu, ...]) -> None:
+        self._read, self._gpus = read, gpus
+        self._states: tuple[GpuState, ...] = ()
+        self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def seen(self) -> tuple[GpuState, ...]:
-        """Wait for the answer, but not for long; empty where none came."""
-        self._thread.join(LOOK_S)
-        return self._seen
+    def result(self) -> tuple[GpuState, ...]:
+        """Return the states; empty if they do not come within QUERY_S."""
+        self._thread.join(QUERY_S)
+        return self._states
 
-    def _take(self) -> None:
-        self._seen = self._look(self._gpus)
+    def _run(self) -> None:
+        self._states = self._read(self._gpus)

@@ -200,7 +200,7 @@ def test_gpus_too_old_for_the_image_are_said_before_the_first_command(project):
 
     assert found.verdict is not None
     assert found.verdict.reason is Reason.NO_GPU
-    assert "serves compute capability 7.5 and newer" in found.verdict.message
+    assert "needs compute capability 7.5 or newer" in found.verdict.message
     assert engine.ran == []
 
 

@@ -1,8 +1,8 @@
-"""What this machine knows of NVIDIA GPUs: which there are, their state, their locks.
+"""The NVIDIA GPUs of this machine, their state and their locks.
 
-host()              the facts that all choices are made of
-states(gpus)        clocks, temperature, other processes, now
-hold(gpu, run_id)   a lock that the kernel frees when its holder dies
+host()              the GPUs, the driver and their files
+states(gpus)        present clocks, temperatures and processes
+hold(gpu, run_id)   a lock that the kernel releases when its holder dies
 """
 
 from runner.gpu.nvidia.host import host, states

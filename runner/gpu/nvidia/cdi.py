@@ -1,7 +1,7 @@
-"""The machine's CDI specifications: the names of the NVIDIA devices in them.
+"""Read the names of the NVIDIA devices in the machine's CDI specifications.
 
 A specification (Container Device Interface, SPEC.md) is YAML or JSON, in /etc/cdi or
-/var/run/cdi: a ``kind`` and ``devices`` with a ``name`` each.
+/var/run/cdi, with a ``kind`` and ``devices`` that have a ``name`` each.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
 KIND = "nvidia.com/gpu"
 MOST_BYTES = 4 << 20
-"""A specification of 64 slices has a tenth of it; more is no specification."""
+"""A specification of 64 slices has a tenth of this; larger files are ignored."""
 
 
 def devices(root: Path) -> tuple[str, ...]:
-    """Give full names such as nvidia.com/gpu=GPU-1b2c..., each once."""
+    """Return full names such as nvidia.com/gpu=GPU-1b2c..., without duplicates."""
     paths = [p for folder in FOLDERS for p in sorted((root / folder).glob("*"))]
     specs = [p for p in paths if p.suffix in (".yaml", ".json")]
     return tuple(dict.fromkeys(name for path in specs for name in _names(path)))
@@ -37,7 +37,7 @@ def _names(path: Path) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    """Give a file's text; empty for what is no file of a specification's size."""
+    """Return a file's text; empty if it is not a file, too large or unreadable."""
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES:

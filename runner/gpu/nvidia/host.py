@@ -1,4 +1,4 @@
-"""This machine's GPUs and their state, asking no more than is there."""
+"""This machine's GPUs and their state, by NVML or else nvidia-smi."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from runner.core import Gpu, GpuState, HostGpus
 from runner.gpu import absence
-from runner.gpu.nvidia import cdi, libraries, nodes, nvml, programs, smi
+from runner.gpu.nvidia import cdi, libraries, mig, nodes, nvml, programs, smi
 
 ROOT = Path("/")
 NVML = "libnvidia-ml.so.1"
 
 
 def host(root: Path = ROOT) -> HostGpus:
-    """Give the facts of the machine whose files lie under ``root``.
+    """Return the facts of the machine whose files are below ``root``.
 
-    Where there is no NVIDIA GPU, or none can be used, ``problem`` and ``hint`` say so.
+    If no NVIDIA GPU can be used, ``problem`` and ``hint`` say why.
     """
     presence = nodes.detect(root)
     problem, hint = absence.why(presence)
@@ -26,32 +26,32 @@ def host(root: Path = ROOT) -> HostGpus:
     if not (presence.driver or presence.cards or presence.wsl_cuda):
         return facts
     facts = replace(facts, toolkit=programs.path(root, *programs.HOOKS))
-    return facts if problem else _asked(root, _equipped(root, presence, facts))
+    return facts if problem else _with_gpus(root, _with_files(root, presence, facts))
 
 
 def states(gpus: Sequence[Gpu], root: Path = ROOT) -> tuple[GpuState, ...]:
-    """Look at each GPU now; of one that does not answer, ``problem`` says so."""
+    """Return the present state of each GPU; ``problem`` says if it does not answer."""
     if not gpus:
         return ()
     library = libraries.path(root, NVML, nodes.version(root))
     try:
         return nvml.states(programs.under(root, library), gpus)
     except nvml.NvmlError as error:
-        answer = _smi_instead(root, error)
-        silence = "; ".join(filter(None, [str(error), answer.problem]))
-    told = {state.uuid: state for state in answer.states}
-    unknown = GpuState("", problem=f"it does not answer: {silence}")
-    # nvidia-smi tells the state of whole cards only.
+        found = _smi_instead(root, error)
+        errors = "; ".join(filter(None, [str(error), found.problem]))
+    by_uuid = {state.uuid: state for state in found.states}
+    unknown = GpuState("", problem=f"it does not answer: {errors}")
+    # nvidia-smi shows the state of whole cards only.
     return tuple(
-        replace(told.get(gpu.parent or gpu.uuid, unknown), uuid=gpu.uuid)
+        replace(by_uuid.get(gpu.parent or gpu.uuid, unknown), uuid=gpu.uuid)
         for gpu in gpus
     )
 
 
-def _equipped(
+def _with_files(
     root: Path, presence: absence.NvidiaPresence, facts: HostGpus
 ) -> HostGpus:
-    """Add the device files, libraries and programs that a run is given."""
+    """Add the device files, libraries and programs that a run needs."""
     common = tuple(node for node in presence.nodes if node in nodes.COMMON)
     program = programs.path(root, programs.SMI)
     return replace(
@@ -63,30 +63,30 @@ def _equipped(
     )
 
 
-def _asked(root: Path, facts: HostGpus) -> HostGpus:
-    """Add the GPUs, by NVML, else by nvidia-smi."""
+def _with_gpus(root: Path, facts: HostGpus) -> HostGpus:
+    """Add the GPUs, by NVML or else nvidia-smi."""
     library = dict(facts.libraries).get(NVML, "")
     try:
-        look = nvml.look(programs.under(root, library))
+        found = nvml.list_gpus(programs.under(root, library))
     except nvml.NvmlError as error:
-        return _asked_smi(root, facts, error)
-    gpus = tuple(_with_nodes(root, seen) for seen in look.seen)
-    return _with(facts, look.driver, gpus, look.lost, look.unsliced)
+        return _with_smi_gpus(root, facts, error)
+    gpus = tuple(_with_nodes(root, each) for each in found.gpus)
+    return _with(facts, found.driver, gpus, found.lost, found.unsliced)
 
 
-def _asked_smi(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGpus:
-    answer = _smi_instead(root, error)
-    if answer.states:
+def _with_smi_gpus(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGpus:
+    found = _smi_instead(root, error)
+    if found.states:
         minors = nodes.minors(root)
-        placed = (_placed(root, minors, gpu, answer.buses) for gpu in answer.gpus)
-        return _with(facts, answer.driver, tuple(placed), (), answer.unsliced)
-    found = NVML in dict(facts.libraries)
-    problem, hint = absence.silent(error.code, str(error), found, answer.problem)
+        gpus = tuple(_with_node(root, minors, g, found.buses) for g in found.gpus)
+        return _with(facts, found.driver, gpus, (), found.unsliced)
+    library = NVML in dict(facts.libraries)
+    problem, hint = absence.silent(error.code, str(error), library, found.problem)
     return replace(facts, problem=problem, hint=hint)
 
 
 def _smi_instead(root: Path, error: nvml.NvmlError) -> smi.SmiReport:
-    """Have nvidia-smi tell what NVML could not; where NVML hangs it would hang too."""
+    """Run nvidia-smi instead of NVML, unless NVML hangs: it would hang too."""
     hangs = error.code == nvml.TIMEOUT
     return smi.SmiReport() if hangs else programs.run_smi(root)
 
@@ -106,22 +106,22 @@ def _with(
     )
 
 
-def _with_nodes(root: Path, seen: nvml.Seen) -> Gpu:
+def _with_nodes(root: Path, seen: nvml.ListedGpu) -> Gpu:
     if seen.minor is None:
         return seen.gpu
     files = [f"/dev/nvidia{seen.minor}"]
     if seen.gpu_instance is not None and seen.compute_instance is not None:
-        files += nodes.capabilities(
+        files += mig.device_files(
             root, seen.minor, seen.gpu_instance, seen.compute_instance
         )
     return replace(seen.gpu, nodes=nodes.present(root, files))
 
 
-def _placed(
+def _with_node(
     root: Path, minors: dict[str, int], gpu: Gpu, buses: Sequence[tuple[str, str]]
 ) -> Gpu:
-    """Give a GPU its device file; which a slice's are, nvidia-smi does not tell."""
-    # nvidia-smi writes eight digits of the PCI domain, where the kernel writes four.
+    """Add a GPU's device file; nvidia-smi does not show those of a slice."""
+    # nvidia-smi writes eight digits of the PCI domain, and the kernel four.
     bus = dict(buses).get(gpu.uuid, "").lower()[4:]
     if bus not in minors:
         return gpu

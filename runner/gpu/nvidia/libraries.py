@@ -1,7 +1,7 @@
-"""The driver's libraries that a CUDA program needs, and where they are.
+"""Find the driver's libraries that a CUDA program needs.
 
-They are looked for where the loader does, and where drivers are known to be put. Of
-several the one of the kernel module's version is taken: another cannot work with it.
+They are searched where the loader searches, and where drivers are usually installed.
+One of the kernel module's version is preferred, as no other works with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WANTED = (
     "libnvidia-gpucomp.so.{driver}",
     "libcudadebugger.so.1",
 )
-"""By the names that programs, and libcuda itself, ask the loader for."""
+"""The names by which programs, and libcuda itself, load them."""
 
 LDCONFIG = "/sbin/ldconfig"
 LDCONFIG_S = 5.0
@@ -33,7 +33,7 @@ Found = tuple[tuple[str, str], ...]
 
 
 def find(root: Path, driver: str) -> Found:
-    """Give pairs of a library's name and its real file, for those that are there."""
+    """Return pairs of a library's name and its real path, for those that exist."""
     names = [name.format(driver=driver) for name in WANTED if driver or "{" not in name]
     places = list(dict.fromkeys(_folders(root)))
     found = {name: _best(root, name, places, driver) for name in names}
@@ -46,7 +46,7 @@ def find(root: Path, driver: str) -> Found:
 
 
 def path(root: Path, name: str, driver: str) -> str:
-    """Give the real file of one library; empty where it is not found."""
+    """Return the real path of one library; empty if it is not found."""
     return dict(find(root, driver)).get(name, "")
 
 
@@ -61,7 +61,7 @@ def _folders(root: Path) -> Iterator[str]:
 
 
 def _listed(root: Path) -> list[str]:
-    """Give the folders of the loader's cache that hold a libcuda."""
+    """Return the folders with a libcuda in the loader's cache."""
     cache = root / "etc/ld.so.cache"
     if not cache.exists():
         return []
@@ -74,16 +74,16 @@ def _listed(root: Path) -> list[str]:
 
 
 def _best(root: Path, name: str, places: list[str], driver: str) -> str:
-    """Give the first real file of that name, one of the driver's version before all."""
+    """Return the first real path, or that of the driver's version if there is one."""
     there = [file for place in places if (file := _real(root, f"{place}/{name}"))]
     fitting = (file for file in there if _fits(file, driver))
     return next(fitting, there[0] if there else "")
 
 
 def _fits(file: str, driver: str) -> bool:
-    """Whether a file is of the driver's version, or tells none (as those of WSL)."""
-    told = re.search(r"\.so\.(\d+\.\d+[.\d]*)$", file)
-    return bool(file) and (not driver or told is None or told[1] == driver)
+    """Whether a file has the driver's version, or none in its name (as on WSL)."""
+    version = re.search(r"\.so\.(\d+\.\d+[.\d]*)$", file)
+    return bool(file) and (not driver or version is None or version[1] == driver)
 
 
 def _real(root: Path, path: str) -> str:

@@ -1,11 +1,11 @@
-"""The locks of this machine's GPUs: one file a UUID, locked while a run has it.
+"""Lock this machine's GPUs: one file for each UUID, locked while a run uses it.
 
-``flock`` ends with its holder, however that ends. All users of the machine must come
-to the same files, so the folder follows from the machine alone, not from the user: the
-first of LOCK_FOLDERS in which everybody may make files. In such a sticky folder the
-kernel (``fs.protected_regular``) refuses O_CREAT on another user's file; so a file is
-opened without it first. Links are not followed: anybody may have put one there.
-A container has such a folder of its own: runs inside and outside do not see each other.
+The kernel releases a ``flock`` when its holder dies. All users of the machine must use
+the same files, so the folder depends on the machine alone: the first of LOCK_FOLDERS in
+which everybody may make files. In such a sticky folder the kernel
+(``fs.protected_regular``) refuses O_CREAT on another user's file, so a file is first
+opened without it. Links are not followed, since anybody can make one there. A container
+has its own folder: runs inside and outside of it do not see each other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALL_MAY_MAKE = 0o1777
 ALL_MAY_WRITE = 0o666
 PATIENCE_S = 1.0
 MOST_BYTES = 1024
-"""What a holder writes of itself has a tenth of it."""
+"""What a holder writes about itself has a tenth of this."""
 
 
 class Holder(Struct, frozen=True):
@@ -51,10 +51,14 @@ class Holder(Struct, frozen=True):
 
 @contextmanager
 def hold(gpu: Gpu, run_id: str, folder: Path | None = None) -> Iterator[None]:
-    """Keep a GPU, or a slice, for one run of all users' runs on this machine.
+    """Keep a GPU, or a slice, for one run among those of all users of this machine.
 
-    BusyError says who has it; EngineError that the lock's folder cannot be used. No
-    child inherits it, and two runs of one process exclude each other too.
+    Child processes do not inherit the lock, and two runs of one process exclude each
+    other too.
+
+    Raises:
+        BusyError: another run holds it; the message names that run.
+        EngineError: the lock's file cannot be opened.
     """
     place = folder or shared_folder()
     file = _locked(gpu, place)
@@ -63,13 +67,13 @@ def hold(gpu: Gpu, run_id: str, folder: Path | None = None) -> Iterator[None]:
         yield
     finally:
         os.ftruncate(file, 0)
-        # A fork may have a copy of the descriptor: closing alone would not free it.
+        # A forked process may have a copy of the descriptor, so closing is not enough.
         fcntl.flock(file, fcntl.LOCK_UN)
         os.close(file)
 
 
 def shared_folder() -> Path:
-    """Give the folder in which every user of this machine may lock."""
+    """Return the folder for the locks of all users of this machine."""
     for place in LOCK_FOLDERS:
         with suppress(OSError):
             mode = place.stat().st_mode
@@ -79,14 +83,14 @@ def shared_folder() -> Path:
 
 
 def _locked(gpu: Gpu, place: Path) -> int:
-    """Give the descriptor of the GPU's file, locked and still the one of its name."""
+    """Return the descriptor of the GPU's locked file, which still has its name."""
     path = place / (re.sub(r"[^\w-]", "_", gpu.uuid) + ".lock")
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             file = _open(path)
         except OSError as error:
-            # Another user may be about to open it to all.
+            # Another user may be about to make it writable for all.
             if time.monotonic() > deadline:
                 raise _unusable(path, error) from error
             time.sleep(0.01)
@@ -103,7 +107,7 @@ def _locked(gpu: Gpu, place: Path) -> int:
 
 
 def _open(path: Path) -> int:
-    """Open a lock's file, made where it is not there, by whomever it was made."""
+    """Open a lock's file of any user, or make it."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with suppress(FileExistsError):
         path.parent.mkdir()
@@ -127,21 +131,21 @@ def _open(path: Path) -> int:
 
 
 def _refuse_link(file: int) -> None:
-    """Refuse what is no file of this name alone, before anything of it is changed."""
+    """Raise OSError if it is a hard link or not a regular file."""
     facts = os.fstat(file)
     if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
-        raise OSError("it is a link, or no file")
+        raise OSError("it is a link, or not a regular file")
 
 
 def _allow(file: int, mode: int) -> None:
-    """Let everybody use what this user made; the umask had taken that away."""
+    """Set the mode of a file that this user made, whatever the umask was."""
     facts = os.fstat(file)
     if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) != mode:
         os.fchmod(file, mode)
 
 
 def _still_named(file: int, path: Path) -> bool:
-    """Tell whether nobody removed the file before it was locked."""
+    """Whether the file was not removed before it was locked."""
     try:
         now = path.lstat()
     except FileNotFoundError:
@@ -155,9 +159,9 @@ def _write(file: int, holder: Holder) -> None:
 
 
 def _read(file: int) -> Holder | None:
-    """Give what the holder wrote of itself; None where it is not as ``_write`` does it.
+    """Return what the holder wrote about itself; None if it is malformed.
 
-    Any user may have written it: no number need be a time, nor a nesting have an end.
+    Any user may have written it, so numbers may be out of range and nesting deep.
     """
     with suppress(ValueError, TypeError, OSError, ArithmeticError, RecursionError):
         holder = Holder(**loads(os.pread(file, MOST_BYTES, 0)))
@@ -175,7 +179,7 @@ def _unusable(path: Path, error: OSError) -> EngineError:
     return EngineError(
         Problem(
             f"the GPU's lock {path} cannot be opened: {error.strerror or error}",
-            hint=f"have its owner remove {path.parent}, or let everybody write there"
+            hint=f"ask its owner to remove {path.parent}, or make it writable for all"
             " (mode 1777, its files 666)",
         ),
         reason=Reason.GPU_ERROR,

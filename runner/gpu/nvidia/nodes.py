@@ -1,7 +1,6 @@
-"""The kernel's side of GPUs: its driver, PCI cards, device files, MIG capabilities.
+"""What the kernel shows of GPUs: the driver, PCI devices and device files.
 
-The places are those of NVIDIA's driver README ("Device Files", "/proc Interface") and
-of the MIG User Guide ("Device Nodes and Capabilities").
+The paths are those of NVIDIA's driver README ("Device Files", "/proc Interface").
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +19,7 @@ NVIDIA = "0x10de"
 DISPLAY_CLASS = "0x03"
 DXG = "/dev/dxg"
 COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", DXG)
-"""What every CUDA program needs, or its profilers do, under Linux and under WSL."""
+"""The device files that CUDA programs or profilers need, on Linux and on WSL."""
 
 WSL_CUDA = "usr/lib/wsl/lib/libcuda.so.1"
 CONTAINER_MARKS = (".dockerenv", "run/.containerenv")
@@ -28,7 +27,7 @@ SYSTEMS = {"Darwin": "macos", "Windows": "windows"}
 
 
 def detect(root: Path) -> NvidiaPresence:
-    """Look for an NVIDIA GPU and its driver, asking neither."""
+    """Return the signs of an NVIDIA GPU and its driver, without querying them."""
     system = _system(root)
     if system in SYSTEMS.values():
         return NvidiaPresence(system)
@@ -49,73 +48,49 @@ def detect(root: Path) -> NvidiaPresence:
 
 
 def version(root: Path) -> str:
-    """Give the loaded kernel module's version; empty where none is loaded."""
-    text = _text(root / "proc/driver/nvidia/version")
+    """Return the version of the loaded kernel module; empty if none is loaded."""
+    text = read(root / "proc/driver/nvidia/version")
     found = re.search(r"^NVRM version:.*?\s(\d+(?:\.\d+)+)", text, re.MULTILINE)
     return found[1] if found else ""
 
 
 def present(root: Path, nodes: Iterable[str]) -> tuple[str, ...]:
-    """Leave those device files that are there."""
+    """Return the device files that exist."""
     return tuple(node for node in nodes if (root / node[1:]).exists())
 
 
 def numbered(root: Path) -> tuple[str, ...]:
-    """Give the device files of the single GPUs, by number."""
+    """Return the device files of single GPUs, in the order of their numbers."""
     names = (p.name for p in (root / "dev").glob("nvidia[0-9]*"))
     found = sorted(int(n[6:]) for n in names if n[6:].isdigit())
     return tuple(f"/dev/nvidia{minor}" for minor in found)
 
 
 def minors(root: Path) -> dict[str, int]:
-    """Give the minor number of each GPU by its PCI address, in lower case."""
+    """Return each GPU's minor number by its PCI address in lower case."""
     found: dict[str, int] = {}
     for path in (root / "proc/driver/nvidia/gpus").glob("*/information"):
-        minor = re.search(r"^Device Minor:\s*(\d+)", _text(path), re.MULTILINE)
+        minor = re.search(r"^Device Minor:\s*(\d+)", read(path), re.MULTILINE)
         if minor:
             found[path.parent.name.lower()] = int(minor[1])
     return found
 
 
-def capabilities(
-    root: Path, minor: int, gpu_instance: int, compute_instance: int
-) -> Iterator[str]:
-    """Give the device files that open a MIG slice, beside its GPU's own."""
-    within = f"gi{gpu_instance}"
-    listed = _mig_minors(root)
-    for way in (f"{within}/access", f"{within}/ci{compute_instance}/access"):
-        number = listed.get(f"gpu{minor}/{way}", _capability(root, minor, way))
-        if number is not None:
-            yield f"/dev/nvidia-caps/nvidia-cap{number}"
-
-
-def _mig_minors(root: Path) -> dict[str, int]:
-    lines = _text(root / "proc/driver/nvidia-caps/mig-minors").splitlines()
-    pairs = (line.rsplit(maxsplit=1) for line in lines)
-    return {p[0]: int(p[1]) for p in pairs if len(p) == 2 and p[1].isdigit()}
-
-
-def _capability(root: Path, minor: int, way: str) -> int | None:
-    path = root / f"proc/driver/nvidia/capabilities/gpu{minor}/mig/{way}"
-    found = re.search(r"^DeviceFileMinor:\s*(\d+)", _text(path), re.MULTILINE)
-    return int(found[1]) if found else None
-
-
 def _system(root: Path) -> str:
     if name := SYSTEMS.get(platform.system()):
         return name
-    release = _text(root / "proc/sys/kernel/osrelease").lower()
+    release = read(root / "proc/sys/kernel/osrelease").lower()
     return "wsl" if "microsoft" in release else "linux"
 
 
 def _cards(root: Path) -> tuple[tuple[str, ...], bool]:
-    """Give the PCI addresses of NVIDIA's GPUs, and whether nouveau has one."""
+    """Return the PCI addresses of NVIDIA's GPUs, and whether nouveau uses one."""
     found = []
     nouveau = False
     for card in sorted((root / "sys/bus/pci/devices").glob("*")):
-        if _text(card / "vendor").strip() != NVIDIA:
+        if read(card / "vendor").strip() != NVIDIA:
             continue
-        if _text(card / "class").startswith(DISPLAY_CLASS):
+        if read(card / "class").startswith(DISPLAY_CLASS):
             found.append(card.name)
             with suppress(OSError):
                 nouveau |= (card / "driver").readlink().name == "nouveau"
@@ -129,7 +104,8 @@ def _closed(root: Path, nodes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(node for node in nodes if shut(node))
 
 
-def _text(path: Path) -> str:
+def read(path: Path) -> str:
+    """Return a file's text; empty if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -1,11 +1,11 @@
-"""NVML, NVIDIA's management library: the GPUs of this machine and their state.
+"""Query this machine's GPUs and their state by NVML, NVIDIA's management library.
 
-The library comes with the driver. It is loaded by its path first, as it may lie where
-the loader does not look. It stays started until this process ends: without persistence
-mode each start would bring the GPUs up anew, which takes a second or more.
+The library comes with the driver. It is first loaded by its path, as the loader may not
+find it. It stays initialised until this process ends: without persistence mode each
+initialisation would take a second or more.
 
-A driver that hangs answers no call, and no signal ends one that waits for it: so the
-asking is left to a thread, which is not waited for longer than ANSWER_S.
+A call to a driver that hangs never returns, and no signal ends it, so a thread makes
+the calls and the caller waits for it no longer than ANSWER_S.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from runner.core import Gpu, GpuState
-from runner.gpu.nvidia import state
+from runner.gpu.nvidia import mig, state
 
 Nvml = Any
 """The module pynvml, which has no types."""
@@ -29,30 +29,30 @@ Device = Any
 T = TypeVar("T")
 
 ANSWER_S = 30.0
-"""How long it may take; eight GPUs are brought up in ten seconds or so."""
+"""The time-out of a query; initialising eight GPUs takes about ten seconds."""
 
 TIMEOUT = 10
-"""NVML_ERROR_TIMEOUT of nvml.h: said here of a driver that hangs."""
+"""NVML_ERROR_TIMEOUT of nvml.h, used here for a driver that hangs."""
 
 _HUNG: dict[str, Thread] = {}
-"""The questions, by library, that got no answer in time, and may still wait for it."""
+"""The queries, by library, that did not return in time and may still hang."""
 
 _STARTED: dict[str, Nvml] = {}
 _STARTING = Lock()
 
 
 class NvmlError(Exception):
-    """NVML cannot serve; ``code`` is its nvmlReturn_t, 0 where it was not loaded."""
+    """NVML failed; ``code`` is its nvmlReturn_t, 0 if it was not loaded."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
 
 
-class Seen(Struct, frozen=True):
-    """A GPU or slice as NVML tells it; the instances' numbers are a slice's.
+class ListedGpu(Struct, frozen=True):
+    """A GPU or slice as NVML lists it; only a slice has instances' numbers.
 
-    ``minor`` numbers its device file; under WSL it has none.
+    ``minor`` is the number of its device file; None on WSL.
     """
 
     gpu: Gpu
@@ -64,56 +64,56 @@ class Seen(Struct, frozen=True):
 class GpuList(Struct, frozen=True):
     """The driver's version and the GPUs, those in MIG mode as their slices.
 
-    ``lost`` says of each that does not answer what it is, ``unsliced`` names those in
-    MIG mode without a slice.
+    ``lost`` describes the GPUs that do not answer; ``unsliced`` are the names of those
+    in MIG mode without a slice.
     """
 
     driver: str
-    seen: tuple[Seen, ...] = ()
+    gpus: tuple[ListedGpu, ...] = ()
     lost: tuple[str, ...] = ()
     unsliced: tuple[str, ...] = ()
 
 
-def look(library: str) -> GpuList:
-    """Ask for all GPUs; NvmlError where the library cannot serve."""
-    return _answer(library, lambda: _look(library))
+def list_gpus(library: str) -> GpuList:
+    """Return all GPUs; raise NvmlError if the library fails."""
+    return _in_time(library, lambda: _list_gpus(library))
 
 
 def states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    """Return the state of each GPU now; raise NvmlError if the library cannot serve."""
-    return _answer(library, lambda: _states(library, gpus))
+    """Return the present state of each GPU; raise NvmlError if the library fails."""
+    return _in_time(library, lambda: _states(library, gpus))
 
 
-def _answer(library: str, ask: Callable[[], T]) -> T:
-    """Ask in a thread that no end of this process waits for; NvmlError for no answer.
+def _in_time(library: str, query: Callable[[], T]) -> T:
+    """Run a query in a daemon thread; raise NvmlError if it takes over ANSWER_S.
 
-    While one question hangs, no other is asked: it would hang as well.
+    While an earlier query hangs no other is started, since it would hang too.
     """
-    said: list[T | NvmlError] = []
+    result: list[T | NvmlError] = []
 
-    def take() -> None:
+    def run() -> None:
         try:
-            said.append(ask())
+            result.append(query())
         except NvmlError as error:
-            said.append(error)
+            result.append(error)
 
     earlier = _HUNG.get(library)
     if earlier is None or not earlier.is_alive():
-        thread = Thread(target=take, daemon=True)
+        thread = Thread(target=run, daemon=True)
         thread.start()
         thread.join(ANSWER_S)
         if thread.is_alive():
             _HUNG[library] = thread
-    if not said:
+    if not result:
         raise NvmlError(TIMEOUT, f"NVML gave no answer in {ANSWER_S:g} s")
-    if isinstance(said[0], NvmlError):
-        raise said[0]
-    return said[0]
+    if isinstance(result[0], NvmlError):
+        raise result[0]
+    return result[0]
 
 
-def _look(library: str) -> GpuList:
+def _list_gpus(library: str) -> GpuList:
     with _session(library) as nv:
-        seen: list[Seen] = []
+        gpus: list[ListedGpu] = []
         lost: list[str] = []
         unsliced: list[str] = []
         for index in range(nv.nvmlDeviceGetCount()):
@@ -122,10 +122,10 @@ def _look(library: str) -> GpuList:
             except nv.NVMLError as error:
                 lost.append(f"GPU {index}: {error}")
                 continue
-            seen += found.seen
+            gpus += found.gpus
             unsliced += found.unsliced
         driver = str(nv.nvmlSystemGetDriverVersion())
-        return GpuList(driver, tuple(seen), tuple(lost), tuple(unsliced))
+        return GpuList(driver, tuple(gpus), tuple(lost), tuple(unsliced))
 
 
 def _states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
@@ -135,7 +135,7 @@ def _states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
 
 @contextmanager
 def _session(library: str) -> Iterator[Nvml]:
-    """Give pynvml with NVML started; after an error the next use starts it anew."""
+    """Yield pynvml with NVML initialised; shut it down after an error."""
     nv = _started(library)
     try:
         yield nv
@@ -153,7 +153,7 @@ def _started(library: str) -> Nvml:
         import ctypes
 
         try:
-            # pynvml asks the loader for the soname, which is then there already.
+            # pynvml loads it by its soname, which the loader then knows.
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
             import pynvml  # type: ignore[import-untyped]
         except (OSError, ImportError) as error:
@@ -179,32 +179,21 @@ def _card(nv: Nvml, index: int) -> GpuList:
         compute=".".join(map(str, compute or ())),
     )
     number = state.query(nv, nv.nvmlDeviceGetMinorNumber, device)
-    parts = _parts(nv, device)
+    parts = mig.handles(nv, device)
     if parts is None:
-        return GpuList("", (Seen(whole, number),))
+        return GpuList("", (ListedGpu(whole, number),))
     slices = tuple(_slice(nv, whole, number, part) for part in parts)
     unsliced = () if slices else (f"GPU {index} ({whole.name}, {whole.uuid})",)
     return GpuList("", slices, unsliced=unsliced)
 
 
 def _memory(nv: Nvml, device: Device) -> int:
-    """Give its bytes; 0 where it has none of its own, but shares the machine's."""
+    """Return its memory in bytes; 0 if it shares the machine's."""
     memory = state.query(nv, nv.nvmlDeviceGetMemoryInfo, device)
     return int(memory.total) if memory else 0
 
 
-def _parts(nv: Nvml, device: Device) -> list[Device] | None:
-    """Give the handles of a GPU's slices; None where it is not in MIG mode."""
-    mode = state.query(nv, nv.nvmlDeviceGetMigMode, device)
-    if mode is None or mode[0] != nv.NVML_DEVICE_MIG_ENABLE:
-        return None
-    ask = nv.nvmlDeviceGetMigDeviceHandleByIndex
-    most = nv.nvmlDeviceGetMaxMigDeviceCount(device)
-    parts = (state.query(nv, ask, device, number) for number in range(most))
-    return [part for part in parts if part is not None]
-
-
-def _slice(nv: Nvml, whole: Gpu, minor: int | None, part: Device) -> Seen:
+def _slice(nv: Nvml, whole: Gpu, minor: int | None, part: Device) -> ListedGpu:
     gpu = Gpu(
         uuid=nv.nvmlDeviceGetUUID(part),
         name=nv.nvmlDeviceGetName(part),
@@ -217,4 +206,4 @@ def _slice(nv: Nvml, whole: Gpu, minor: int | None, part: Device) -> Seen:
         nv.nvmlDeviceGetGpuInstanceId(part),
         nv.nvmlDeviceGetComputeInstanceId(part),
     )
-    return Seen(gpu, minor, *instances)
+    return ListedGpu(gpu, minor, *instances)

@@ -1,4 +1,4 @@
-"""The driver's and the container toolkit's programs: where they are, what they say."""
+"""Find the driver's and the container toolkit's programs, and run nvidia-smi."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runner.gpu.nvidia import smi
 SMI = "nvidia-smi"
 SMI_S = 20.0
 HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
-"""What Docker looks for on its PATH to serve a device request, new and old."""
+"""The programs that Docker searches on its PATH to serve a device request."""
 
 FOLDERS = (
     "/usr/bin",
@@ -26,7 +26,7 @@ FOLDERS = (
 
 
 def path(root: Path, *names: str) -> str:
-    """Give the path of the first of these programs that is there; empty for none."""
+    """Return the path of the first of these programs that exists; empty if none."""
     searched = os.environ.get("PATH", "").split(":") if root == Path("/") else []
     folders = dict.fromkeys(filter(None, [*searched, *FOLDERS]))
     places = (f"{folder}/{name}" for name in names for folder in folders)
@@ -34,21 +34,21 @@ def path(root: Path, *names: str) -> str:
 
 
 def under(root: Path, path: str) -> str:
-    """Give a path of the machine whose files lie under ``root``; empty stays empty."""
+    """Return a path below ``root``; empty for an empty path."""
     return str(root / path.lstrip("/")) if path else ""
 
 
 def run_smi(root: Path) -> smi.SmiReport:
-    """Have nvidia-smi tell what it can; its ``problem`` says why it cannot."""
+    """Run nvidia-smi; ``problem`` says why it failed."""
     program = path(root, SMI)
     if not program:
         return smi.SmiReport(problem=f"{SMI} is not found")
-    said = b""
+    output = b""
     for words in (smi.QUERY, smi.LIST, smi.PROCESSES):
         try:
             argv = [under(root, program), *words[1:]]
             done = process.run(argv, timeout_s=SMI_S)
         except EngineError as error:
             return smi.SmiReport(problem=str(error))
-        said += done.stdout + done.stderr
-    return smi.parse(said.decode(errors="replace"), processes=True)
+        output += done.stdout + done.stderr
+    return smi.parse(output.decode(errors="replace"), processes=True)

@@ -1,19 +1,18 @@
-"""nvidia-smi's answers as text, and what they say.
+"""The command lines of nvidia-smi, and a parser for their output.
 
-``QUERY`` gives one line of comma-separated values a GPU, in the order of FIELDS
-(``nvidia-smi --help-query-gpu``), ``LIST`` one line a GPU and below it one a MIG slice,
-``PROCESSES`` one line a process. All may be given to ``parse`` in one text.
+``QUERY`` prints a line of comma-separated values for each GPU, in the order of FIELDS
+(``nvidia-smi --help-query-gpu``); ``LIST`` a line for each GPU, followed by one for
+each MIG slice; ``PROCESSES`` a line for each process. ``parse`` takes them joined.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from runner.core import MIB, Gpu, GpuProcess, GpuState
+from runner.gpu.nvidia import mig
 
 FIELDS = (
     "index",
@@ -40,17 +39,15 @@ PROCESSES = (
 )
 
 _PROCESS = re.compile(r"((?:GPU|MIG)-\S+), (\d+), ([^,]+), (.+)")
-_SLICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
-_WHOLE = re.compile(r"GPU (\d+): (.+) \(UUID: (GPU-[^)]+)\)")
 _PROBLEM = re.compile(r"fail|error|not a valid|no devices|unable|lost", re.IGNORECASE)
 _GONE = re.compile(r"lost|unknown error|err!|requires reset", re.IGNORECASE)
 
 
 class SmiReport(Struct, frozen=True):
-    """What nvidia-smi told.
+    """What nvidia-smi printed.
 
-    ``buses`` are the GPUs' PCI addresses by their UUID, ``unsliced`` names the GPUs in
-    MIG mode without a slice. ``problem`` is what it said where it could not serve.
+    ``buses`` are pairs of UUID and PCI address; ``unsliced`` are the names of the GPUs
+    in MIG mode without a slice. ``problem`` is its error message if it failed.
     """
 
     driver: str = ""
@@ -65,26 +62,26 @@ Row = dict[str, str]
 
 
 def parse(text: str, *, processes: bool = False) -> SmiReport:
-    """Read what QUERY printed, and LIST, and with ``processes`` PROCESSES too.
+    """Parse the output of QUERY and LIST, and of PROCESSES if ``processes``.
 
-    A GPU in MIG mode is given as its slices, which LIST alone tells.
+    A GPU in MIG mode is replaced by its slices, which only LIST shows.
     """
     lines = text.splitlines()
     rows = [row for line in lines if (row := _row(line))]
     cards = {row["uuid"]: _gpu(row) for row in rows}
     migs = {row["uuid"] for row in rows if row["mig.mode.current"] == "Enabled"}
-    slices = _slices(lines, cards)
+    slices = mig.slices(lines, cards)
     parents = {gpu.parent for gpu in slices}
     gpus = [gpu for uuid, gpu in cards.items() if uuid not in parents | migs]
     busy = _processes(lines) if processes else None
-    said = (line.strip() for line in lines if _PROBLEM.search(line))
+    errors = (line.strip() for line in lines if _PROBLEM.search(line))
     return SmiReport(
         driver=rows[0]["driver_version"] if rows else "",
         gpus=tuple(sorted([*gpus, *slices], key=lambda gpu: gpu.index)),
         states=tuple(_state(row, busy) for row in rows),
         buses=tuple((row["uuid"], row["pci.bus_id"]) for row in rows),
         unsliced=tuple(_named(cards[uuid]) for uuid in cards if uuid in migs - parents),
-        problem="" if rows else next(said, ""),
+        problem="" if rows else next(errors, ""),
     )
 
 
@@ -110,23 +107,7 @@ def _named(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({gpu.name}, {gpu.uuid})"
 
 
-def _slices(lines: Sequence[str], cards: dict[str, Gpu]) -> list[Gpu]:
-    """Give the slices; of their memory only their names tell, and rounded."""
-    found: list[Gpu] = []
-    parent: Gpu | None = None
-    for line in lines:
-        if whole := _WHOLE.match(line):
-            index, name, uuid = whole.groups()
-            parent = cards.get(uuid, Gpu(uuid, name, int(index)))
-        elif parent and (part := _SLICE.match(line)):
-            profile, uuid = part.groups()
-            name = f"{parent.name} MIG {profile}"
-            part_of = replace(parent, parent=parent.uuid, memory_bytes=0)
-            found.append(replace(part_of, uuid=uuid, name=name))
-    return found
-
-
-def _processes(lines: Sequence[str]) -> dict[str, tuple[GpuProcess, ...]]:
+def _processes(lines: list[str]) -> dict[str, tuple[GpuProcess, ...]]:
     found: dict[str, tuple[GpuProcess, ...]] = {}
     for match in filter(None, map(_PROCESS.fullmatch, lines)):
         uuid, pid, memory, name = match.groups()

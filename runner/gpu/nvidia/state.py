@@ -1,4 +1,4 @@
-"""A GPU's state at one moment, by NVML: clocks, heat, power, and who computes on it."""
+"""Read a GPU's present state by NVML: clocks, temperature, power and processes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ THROTTLE = {
     0x80: "hardware power brake slowdown",
     0x100: "display clock setting",
 }
-"""nvmlClocksThrottleReasons of nvml.h; no run suffers from idleness (0x1)."""
+"""nvmlClocksThrottleReasons of nvml.h, without idleness (0x1)."""
 
 
 def of(nv: Nvml, gpu: Gpu) -> GpuState:
-    """Look at a GPU: clocks and heat are its card's, the processes its own."""
+    """Return a GPU's state; of a slice all but the processes are its card's."""
     try:
         own = nv.nvmlDeviceGetHandleByUUID(gpu.uuid)
         card = nv.nvmlDeviceGetHandleByUUID(gpu.parent) if gpu.parent else own
@@ -50,14 +50,14 @@ def of(nv: Nvml, gpu: Gpu) -> GpuState:
 
 
 def throttle(bits: int) -> tuple[str, ...]:
-    """Name the reasons in NVML's bit mask."""
+    """Return the names of the reasons in NVML's bit mask."""
     return tuple(words for bit, words in THROTTLE.items() if bits & bit)
 
 
 def query(nv: Nvml, ask: Callable[..., Any], *about: object) -> Any:  # noqa: ANN401 - any
-    """Ask something of a GPU; None where this one cannot tell it.
+    """Return the result of an NVML call; None if this GPU does not support it.
 
-    What says that the GPU itself is gone is raised.
+    Raise the NVMLError of a GPU that is lost.
     """
     gone = (
         nv.NVML_ERROR_GPU_IS_LOST,
@@ -87,7 +87,7 @@ def _name(nv: Nvml, pid: int) -> str:
 
 
 def _pending(nv: Nvml, card: object) -> str:
-    """Say that the card's memory is damaged, or waits for a reset to be mended."""
+    """Return the problem of memory that is damaged or needs a reset; else ""."""
     rows = query(nv, nv.nvmlDeviceGetRemappedRows, card)
     if rows is not None:
         _, _, pending, failed = rows

@@ -36,7 +36,7 @@ def test_the_first_look_is_taken_while_the_run_is_set_up():
 
 
 def test_a_gpu_that_never_answers_holds_no_run_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watching, "LOOK_S", 0.05)
+    monkeypatch.setattr(watching, "QUERY_S", 0.05)
     over = threading.Event()
 
     def look(_: tuple[Gpu, ...]) -> tuple[GpuState, ...]:

@@ -63,7 +63,7 @@ def test_a_slice_may_be_named_as_older_drivers_name_it():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("all", "takes no `all`"),
+        ("all", "does not take `all`"),
         ("", 'takes a number or UUIDs, not ""'),
         ("-1", 'not "-1"'),
         ("1.5", 'not "1.5"'),
@@ -120,7 +120,7 @@ def test_a_gpu_with_damaged_memory_is_given_last(situation):
 def test_more_gpus_than_there_are_are_refused_and_not_clipped(situation):
     text = refused(GpuRequest(count=3), situation(machines.WORKSTATION))
     assert text.startswith(
-        "3 GPUs are asked for and this machine has 1: NVIDIA GeForce"
+        "the run needs 3 GPUs, but this machine has 1: NVIDIA GeForce"
     )
     assert "ask for fewer" in text
 
@@ -146,7 +146,7 @@ def test_all_uuids_that_are_wrong_are_said_at_once(situation):
 
 def test_a_beginning_that_several_share_is_refused(situation):
     sliced = situation(machines.SLICED)
-    assert "name more of it" in refused(GpuRequest(uuids=("MIG-",)), sliced)
+    assert "use more characters" in refused(GpuRequest(uuids=("MIG-",)), sliced)
 
 
 def test_two_beginnings_of_one_gpu_do_not_make_two(situation):
@@ -168,8 +168,8 @@ def test_one_gpu_asked_for_may_be_a_slice(situation):
 
 def test_before_driver_570_two_slices_do_not_make_two_gpus(situation):
     text = refused(GpuRequest(count=2), situation(machines.SLICED))
-    assert "2 GPUs are asked for and this machine has 0: none" in text
-    assert "MIG slices, each for a process of its own" in text
+    assert "the run needs 2 GPUs, but this machine has 0: none" in text
+    assert "MIG slices, one for each process" in text
 
 
 def test_since_driver_570_a_process_has_a_slice_of_every_gpu_instance(situation):
@@ -183,7 +183,7 @@ def test_slices_that_share_a_gpu_instance_never_make_two_gpus(situation):
     uuids = [uuid for _, uuid in machines.A100.slices]
     shared = replace(machines.A100, slices=[("1c.3g.20gb", uuid) for uuid in uuids])
     found = situation(replace(machines.SLICED, driver="580.65.06", cards=(shared,)))
-    assert "each for a process of its own" in refused(GpuRequest(count=2), found)
+    assert "MIG slices, one for each process" in refused(GpuRequest(count=2), found)
     assert len(choice.candidates(GpuRequest(), found)) == 2
 
 
@@ -209,7 +209,7 @@ def test_without_a_gpu_the_machines_own_words_are_said(situation):
 
 def test_gpus_of_an_engine_elsewhere_must_be_seen_before_one_is_chosen():
     unseen = GpuSituation((WayTried(GpuWay.REQUEST),), None)
-    assert "is not known" in refused(GpuRequest(), unseen)
+    assert "are not known" in refused(GpuRequest(), unseen)
 
 
 def test_a_sandbox_on_another_system_has_no_gpu_and_says_why():

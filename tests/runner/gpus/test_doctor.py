@@ -9,7 +9,7 @@ from runner.core import GpuSituation, GpuWay, WayTried
 from runner.doctor import Health, gpus
 from runner.gpu import access, nvidia
 from tests.runner.gpus import machines
-from tests.runner.gpus.test_ways import DEBIAN_2010, DOCKER_283, UBUNTU_TOOLKIT
+from tests.runner.gpus.test_access import DEBIAN_2010, DOCKER_283, UBUNTU_TOOLKIT
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_gpu_is_told_with_driver_files_and_every_way(examined):
     assert found["GPU files"].text.endswith("in /usr/local/nvidia/lib64")
     docker = found["GPU by docker"].text
     assert "install nvidia-container-toolkit" in docker
-    assert "CDI: Docker has CDI since version 25" in docker
+    assert "CDI: Docker supports CDI since version 25" in docker
     assert docker.endswith("device nodes and the driver's libraries: there")
     assert found["GPU by local"].text == (
         "device nodes and the driver's libraries: there"

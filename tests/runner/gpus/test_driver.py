@@ -39,7 +39,7 @@ def test_a_driver_that_will_do_or_is_not_known_is_no_problem(cuda, version):
 def test_a_driver_too_old_is_said_with_both_versions(cuda, version, needed):
     problem = driver.problem(cuda, version)
     assert f"CUDA {cuda} of the image" in problem.message
-    assert f"driver {needed} or newer, and driver {version} is here" in problem.message
+    assert f"driver {needed} or newer, but the driver is {version}" in problem.message
     assert f"update the driver to {needed} or newer" in problem.hint
 
 
@@ -51,7 +51,7 @@ def test_the_older_cuda_is_offered_where_it_would_do():
 def test_a_gpu_older_than_the_cuda_serves_is_said():
     volta = Gpu("GPU-1", "Tesla V100-SXM2-16GB", 0, compute="7.0")
     problem = driver.compute_problem("13.0", volta)
-    assert "7.5 and newer, and Tesla V100-SXM2-16GB has 7.0" in problem.message
+    assert "7.5 or newer, but Tesla V100-SXM2-16GB has 7.0" in problem.message
     assert "`args: {CUDA: 12}`" in problem.hint
     assert driver.compute_problem("12.8", volta) is None
 

@@ -35,7 +35,7 @@ def test_neither_nvml_nor_yaml_is_loaded_where_there_is_no_gpu(tmp_path):
 
 def test_a_gpu_without_a_driver_is_seen(tmp_path):
     facts = nvidia.host(machines.UNDRIVEN.write(tmp_path))
-    assert facts.problem == "there is an NVIDIA GPU and no driver is loaded"
+    assert facts.problem == "there is an NVIDIA GPU, but no driver is loaded"
     assert "modprobe nvidia" in facts.hint
 
 
@@ -159,7 +159,7 @@ def test_under_wsl_the_driver_is_that_of_windows(tmp_path):
 def test_under_wsl_without_nvidias_driver_windows_lends_nothing(tmp_path):
     root = machines.wsl(tmp_path)
     (root / "usr/lib/wsl/lib/libcuda.so.1").unlink()
-    assert "Windows lends WSL no NVIDIA GPU" in nvidia.host(root).problem
+    assert "WSL has no access to an NVIDIA GPU" in nvidia.host(root).problem
 
 
 def test_four_gpus_have_a_device_file_each(tmp_path):

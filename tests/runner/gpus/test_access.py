@@ -1,4 +1,4 @@
-"""Which way leads to a GPU, from what machines and engines tell of themselves."""
+"""The ways by which engines give access to GPUs, from recorded facts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_specification_of_another_machines_gpus_is_no_way(facts):
 def test_with_neither_toolkit_nor_cdi_the_nodes_and_libraries_are_left(facts):
     situation = access.docker(DEBIAN_2010, facts(machines.MICROVM))
     assert situation.open == (GpuWay.NODES,)
-    assert why(situation, GpuWay.CDI) == "Docker has CDI since version 25"
+    assert why(situation, GpuWay.CDI) == "Docker supports CDI since version 25"
     assert [gpu.name for gpu in situation.gpus] == ["NVIDIA H200"]
 
 
@@ -150,7 +150,7 @@ def test_an_engine_elsewhere_without_any_way_says_what_to_install_there(facts):
     situation = access.docker(there, facts(machines.WORKSTATION))
     assert (situation.any, situation.gpus) == (False, ())
     assert situation.hint.startswith("there: install nvidia-container-toolkit")
-    assert "elsewhere" in why(situation, GpuWay.NODES)
+    assert "on another machine" in why(situation, GpuWay.NODES)
 
 
 def test_under_wsl_docker_desktop_serves_requests_for_the_gpus_seen_here(tmp_path):
