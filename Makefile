@@ -27,7 +27,7 @@ test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what 
 	@$(TESTS) -n $(WORKERS) $(ARGS)
 
 fast: $(VENV)/.ready-dev ## the tests that need no Docker, no sandbox and no nvcc, and start no programs
-	@$(TESTS) -n auto -m '$(USUAL) and not docker and not local and not kernels and not programs' $(ARGS)
+	@$(TESTS) -n auto --hypothesis-profile=fast -m '$(USUAL) and not docker and not local and not kernels and not programs and not lengthy' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from runner import archive, files, images, machine
 from runner.archive import Project, datafiles
+from runner.commandline import exports
 from runner.commandline import plan as plan_command
 from runner.core import (
     Archive,
@@ -335,8 +336,6 @@ class _Job:
 
     def _profiled(self) -> Iterator[ev.Event]:
         """Yield the files that the commands' profilers wrote to the build folder."""
-        from runner.commandline import exports
-
         # If several commands name one file, it belongs to one that succeeded.
         ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
         texts = {step.index: step.command.text for step in self.steps}

@@ -115,8 +115,9 @@ def pytest_configure() -> None:
     """Let no machine's speed decide whether a property holds."""
     from hypothesis import settings
 
-    settings.register_profile("any speed", deadline=None)
-    settings.load_profile("any speed")
+    settings.register_profile("usual", deadline=None)
+    settings.register_profile("fast", deadline=None, max_examples=20)
+    settings.load_profile("usual")
 
 
 @pytest.hookimpl(trylast=True)  # what was asked for by -m and -k is known by then

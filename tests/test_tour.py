@@ -77,6 +77,7 @@ def test_the_tour_is_short():
     assert len(TOUR.read_text().splitlines()) < 80
 
 
+@pytest.mark.programs
 def test_a_run_takes_the_steps_of_the_tour_in_their_order(tmp_path):
     (tmp_path / "rai_build.yml").write_text(SPEC)
     words = ["run", "-p", str(tmp_path), "--engine", "bare", "--progress", "quiet"]

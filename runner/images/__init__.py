@@ -18,7 +18,7 @@ from runner.core import (
     Reason,
 )
 from runner.core.errors import ImageError, SpecError
-from runner.images import names
+from runner.images import dockerfile, names, parts
 from runner.images.names import KEY_REPOSITORY, normalise
 
 __all__ = ["KEY_REPOSITORY", "normalise", "plan", "problems", "without_dockerfile"]
@@ -96,9 +96,6 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
     if facts.dockerfile is None:
         raise without_dockerfile(spec)
-    # Imported here, as most commands build no image.
-    from runner.images import parts
-
     bases = _bases(build, facts.dockerfile, facts.platform)
     inputs = parts.of(build, facts, bases)
     reference = parts.reference(inputs)
@@ -128,8 +125,6 @@ def _bases(build: BuildImage, text: str, platform: str) -> tuple[str, ...]:
 
     Raise ImageError if it lacks the target.
     """
-    from runner.images import dockerfile
-
     found = dockerfile.stages(text, dict(build.args), platform)
     named = [stage.name for stage in found if stage.name]
     target = (build.target or "").lower()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -146,6 +147,7 @@ def sweep(home: Home) -> list[RunRecord]:
     for paths in folders(home):
         if paths.record.exists() or held(paths):
             continue
+        shutil.rmtree(paths.unpacked, ignore_errors=True)
         last = record.fold(stamped(paths))
         if last is not None:
             # A process that died between the last event and the record had finished.

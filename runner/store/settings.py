@@ -1,6 +1,6 @@
 """Settings: flags, then environment, then the user's file, then the machine's.
 
-A site's policy, which no setting goes over, stands in a file of its own.
+A site's policy, which no setting overrides, has a file of its own.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def fit(limits: Limits, policy: Policy) -> Limits:
 
 
 def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
-    """Say what goes over a ceiling, naming ceiling and file; for NotAllowedError."""
+    """Return what exceeds a ceiling, with the line of the policy that sets it."""
     problems = []
     for limit in LIMITS:
         ceiling, asked = policy.ceilings.get(limit.field), limit.of(limits)

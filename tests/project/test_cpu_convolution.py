@@ -14,7 +14,10 @@ from errors import CompilerError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.usefixtures("compiled_once"),
+]
 
 LAYERS = [  # of all editions: channels, maps, kernel, size
     *[(1, 50, 5, 28), (1, 6, 5, 64), (6, 16, 5, 30), (1, 12, 7, 72), (12, 24, 7, 33)],

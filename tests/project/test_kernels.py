@@ -168,6 +168,7 @@ def test_the_best_serve_each_layer_of_each_edition_within_a_gpus_limits(accuracy
             check_limits(launch)
 
 
+@pytest.mark.lengthy
 @settings(deadline=None)
 @given(shape=ODD)
 def test_the_best_serve_any_shape_by_what_keeps_to_the_limits(shape):

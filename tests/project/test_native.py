@@ -9,6 +9,8 @@ import pytest
 from errors import CompilerError
 from native import Library
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):

@@ -30,6 +30,7 @@ def made(kinds):
     }
 
 
+@pytest.mark.lengthy
 @some
 @given(kinds, layouts)
 def test_what_is_written_is_read_back_with_its_names_types_and_shapes(kinds, layout):
@@ -127,6 +128,7 @@ def test_any_beginning_of_a_file_is_refused(kinds, layout):
             params.loads(content[:end], "weights")
 
 
+@pytest.mark.lengthy
 @settings(max_examples=200)
 @given(layouts, st.sampled_from(EVERY), st.data())
 def test_a_file_with_a_changed_byte_is_refused_or_gives_arrays(layout, dtype, data):

@@ -405,6 +405,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=150)
 @given(anything, st.data())
 def test_a_file_with_anything_in_place_of_a_part_is_read_or_refused(other, data):

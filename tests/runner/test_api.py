@@ -18,7 +18,10 @@ from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
 from runner.store.paths import Home, RunPaths
+from runner.store.runs import sweep
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.programs
 
 SPEC = """\
 rai: {version: 0.2}
@@ -160,6 +163,19 @@ def test_a_sealed_project_that_was_changed_is_refused(project, tmp_path):
     assert "is not the project that its parcel names" in finished.verdict.message
     assert finished.verdict.reason is Reason.USAGE
     assert output(events) == b""
+
+
+def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(project, tmp_path):
+    home = tmp_path / "kept"
+    list(runner.run(project, engine="bare", home=home))
+    paths = sealed(home)
+    paths.record.unlink()
+    paths.unpacked.mkdir()
+
+    sweep(Home(home))
+
+    assert not paths.unpacked.exists()
+    assert paths.record.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 99}', b"x" * (5 << 20)])

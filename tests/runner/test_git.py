@@ -12,6 +12,8 @@ import pytest
 
 from runner import git
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:

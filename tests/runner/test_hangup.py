@@ -18,6 +18,8 @@ import pytest
 
 from runner import archive
 
+pytestmark = pytest.mark.programs
+
 RAI = str(Path(sys.executable).with_name("rai"))
 SLEEP = f"sleep 60.{os.getpid()}"
 SPEC = {"commands": {"build": [f"sh -c 'echo kept > kept; echo started; {SLEEP}'"]}}

@@ -3,6 +3,7 @@
 import tracemalloc
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def test_random_chunks_say_what_the_whole_says(places):
     assert scan(chunks) == FOUND
 
 
+@pytest.mark.lengthy
 @given(st.integers(65_000, 66_000), st.sampled_from([b"x\n", b"some line 123\n"]))
 @settings(max_examples=15, deadline=None)
 def test_where_a_figure_lies_among_dull_lines_does_not_matter(size, line):

@@ -16,6 +16,8 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Output, Tick
 
+pytestmark = pytest.mark.programs
+
 
 def stream(line: str, **options) -> Generator[Output | Tick, None, process.Ended]:
     wanted = {"timeout_s": 20.0, "cancel": Cancel(), "output_limit": 1 << 30}

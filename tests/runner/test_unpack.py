@@ -201,6 +201,7 @@ def test_a_link_is_followed_through_other_links_to_see_where_it_leads(name, link
     assert leaves(name, links) is out
 
 
+@pytest.mark.lengthy
 @given(seed=st.integers(0, 1 << 32))
 def test_no_maze_of_links_leads_out_of_the_folder(seed, tmp_path_factory):
     draw = random.Random(seed)

@@ -15,7 +15,7 @@ from runner.archive import source
 from runner.core import Limits, Profile
 from runner.core.errors import EngineError
 from runner.engines.folders import temporary
-from runner.engines.local import bwrap
+from runner.engines.local import bwrap, unshare
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import Layout, Owner, layout
 from runner.engines.local.tools import provide
@@ -49,8 +49,6 @@ class Sandbox(Struct, frozen=True):
         me = (os.getuid(), os.getgid())
         if self.kind == "bubblewrap":
             return bwrap.argv(layout, me, command)
-        from runner.engines.local import unshare
-
         return unshare.argv(layout, me, host().python, command)
 
 

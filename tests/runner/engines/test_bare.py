@@ -16,6 +16,8 @@ from runner.engines.bare import BareEngine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import Subject, run
 
+pytestmark = pytest.mark.programs
+
 del (
     test_a_build_folder_that_grows_too_large_ends_the_job,  # noqa: F821
     test_a_command_that_ignores_the_request_to_end_is_killed,  # noqa: F821

@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import docker
 import pytest
+from docker.errors import NotFound
 from msgspec.structs import replace
 
 from runner.core import DataFile, DataMount, Profile, Reason, Workspace
@@ -316,17 +318,16 @@ def test_what_a_dead_owner_left_is_removed_and_what_a_living_one_has_is_not(clie
 
 @pytest.fixture
 def mount(tmp_path: Path, client: docker.APIClient) -> Iterator[DataMount]:
-    content = secrets.token_bytes(20) * 100_000  # no other test's volume
+    content = secrets.token_hex(10).encode() * 100_000  # no other test's volume
     path = tmp_path / "set.bin"
     path.write_bytes(content)
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
     mount = DataMount("/data/some", (DataFile("set.bin", path, md5, len(content)),))
     yield mount
-    for name in (
-        confinement.data_volume(mount),
-        confinement.data_volume(mount) + ".full",
-    ):
-        client.remove_volume(name, force=True)
+    name = confinement.data_volume(mount)
+    for volume in (name, f"{name}.full"):
+        with suppress(NotFound):
+            client.remove_volume(volume, force=True)
 
 
 def test_data_is_sent_once_and_then_reused(subject, mount, client):
@@ -351,7 +352,7 @@ def test_data_that_changed_since_it_was_verified_fills_no_volume(
     path = mount.files[0].path
     content = path.read_bytes()
     path.write_bytes(content.swapcase())
-    with pytest.raises(EngineError, match="changed while the run was prepared"):
+    with pytest.raises(EngineError, match="changed while the run was being prepared"):
         run(subject, ["true"], data=[mount])
     path.write_bytes(content)
     result = run(subject, ["md5sum < /data/some/set.bin"], data=[mount])

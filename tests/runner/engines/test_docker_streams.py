@@ -14,6 +14,8 @@ from runner.engines.docker.client import connect
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
 from runner.engines.docker.images.messages import messages
 
+pytestmark = pytest.mark.programs
+
 API_TIMEOUT_S = 0.3
 
 

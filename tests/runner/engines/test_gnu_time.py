@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = Path(__file__).resolve().parents[3] / "runner" / "engines" / "gnu_time.py"
 
 

@@ -81,7 +81,8 @@ def test_gnu_time_is_named_anew_where_nothing_can_be_laid_over(
         Subject(LocalEngine()),
         ["bash -c '/usr/bin/time -f \"took %e\" sleep 0.1 && echo done'"],
     )
-    assert (result.stdout, result.stderr[:8]) == (b"done\n", b"took 0.1")
+    assert result.stdout == b"done\n"
+    assert float(result.stderr.split()[1]) >= 0.1
 
 
 def test_the_hosts_programs_are_seen_and_its_files_are_not(

@@ -17,6 +17,8 @@ from runner.core.errors import BusyError, EngineError
 from runner.gpu import nvidia
 from runner.gpu.nvidia import locks
 
+pytestmark = pytest.mark.programs
+
 GPU = Gpu("GPU-1b2c3d4e-0000", "NVIDIA H200", 0)
 OTHER = Gpu("GPU-9f9f9f9f-0000", "NVIDIA H200", 1)
 NOBODY = 65534

@@ -21,7 +21,8 @@ CONFLICT = 409
 HOLD_S = 86400.0
 """After this time other machines' runs, which cannot see the owner, may take over."""
 
-TRIES = 3
+TRIES, PAUSE_S = 50, 0.1
+"""Other runs may remove, at the same time, what is in the way or used here."""
 
 
 @contextlib.contextmanager
@@ -38,16 +39,17 @@ def hold(client: Client, gpu: Gpu, run_id: str) -> Iterator[None]:
 
 
 def _taken(client: Client, name: str, gpu: Gpu, run_id: str) -> str:
-    image = _any_image(client)
     for _ in range(TRIES):
         try:
             made = client.create_container(
-                image,
+                _any_image(client),
                 name=name,
                 entrypoint=["/never-started"],
                 labels=owner.labels(run_id, HOLD_S),
                 host_config=client.create_host_config(network_mode="none"),
             )
+        except NotFound:  # the image was removed a moment ago
+            continue
         except APIError as error:
             if error.status_code != CONFLICT:
                 raise
@@ -78,9 +80,15 @@ def _remove_abandoned(client: Client, name: str, gpu: Gpu) -> None:
         since = found["Created"].partition(".")[0].replace("T", " ")
         run = labels.get(owner.RUN, "another")
         raise BusyError(_busy(gpu, f"run {run} since {since} UTC"))
-    with contextlib.suppress(NotFound):
+    try:
         # By its id: the name may be another run's by now.
         client.remove_container(found["Id"], force=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
+        time.sleep(PAUSE_S)  # another run is removing it
 
 
 def _busy(gpu: Gpu, holder: str) -> Problem:
