@@ -9,7 +9,7 @@ from runner.commandline import lex, shell
 from runner.commandline.lex import Piece, PieceKind
 from runner.core import Place, Problem, Severity
 
-_Odd = Iterator[tuple[str, str]]
+_Warnings = Iterator[tuple[str, str]]
 """Pairs of a message and its hint."""
 
 SHELLS = frozenset(
@@ -53,7 +53,7 @@ def unclosed(error: lex.UnclosedError, place: Place | None) -> Problem:
     return Problem(f"a `{error}` is not closed", place, hint)
 
 
-def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
+def _look_alikes(words: list[list[Piece]], direct: bool) -> _Warnings:
     if direct and any(word[0].raw.startswith("#") for word in words):
         hint = "the rest of the line is passed to the program as arguments"
         yield "a `#` does not begin a comment in this command", hint
@@ -76,7 +76,7 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Odd:
             yield f"`{word[0].raw[0]}` is not a hyphen", hint
 
 
-def _kept_literal(words: list[list[Piece]]) -> _Odd:
+def _kept_literal(words: list[list[Piece]]) -> _Warnings:
     """Yield warnings about expansions in quotes, unless the program is a shell."""
     for word in words:
         if lex.text(word).rpartition("/")[2] in SHELLS:
@@ -89,7 +89,7 @@ def _kept_literal(words: list[list[Piece]]) -> _Odd:
                 return
 
 
-def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Odd:
+def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Warnings:
     """Yield a warning about a line that only changes its own shell."""
     if any(piece.kind is PieceKind.OPERATOR for piece in pieces):
         return

@@ -35,7 +35,7 @@ from runner.engines.sequence import in_order
 
 
 @dataclass(frozen=True)
-class Says:
+class FakeResult:
     """What one command prints and how it ends.
 
     ``cancels`` cancels the run meanwhile; ``breaks`` makes the engine raise an error.
@@ -61,7 +61,7 @@ class FakeEngine:
     ``build`` are the files of the build folder.
     """
 
-    script: Mapping[str, Says] = field(default_factory=dict)
+    script: Mapping[str, FakeResult] = field(default_factory=dict)
     name: str = "fake"
     images: bool = False
     no_image: bool = False
@@ -132,16 +132,16 @@ class FakeEngine:
             step: Step, timeout_s: float
         ) -> Generator[ev.Event, None, ev.CommandFinished]:
             self.ran.append(step.command.text)
-            says = self.script.get(step.command.text, Says())
-            if says.breaks:
+            result = self.script.get(step.command.text, FakeResult())
+            if result.breaks:
                 raise EngineError("the engine failed")
-            if says.cancels:
+            if result.cancels:
                 cancel.request()
                 return ev.CommandFinished(step.index, 143, 0.1, 0.0, Reason.CANCELLED)
-            yield ev.Output(step.index, Stream.STDOUT, says.stdout)
-            yield ev.Output(step.index, Stream.STDERR, says.stderr)
-            code = says.exit_code
-            return ev.CommandFinished(step.index, code, 0.25, 0.125, says.reason)
+            yield ev.Output(step.index, Stream.STDOUT, result.stdout)
+            yield ev.Output(step.index, Stream.STDERR, result.stderr)
+            code = result.exit_code
+            return ev.CommandFinished(step.index, code, 0.25, 0.125, result.reason)
 
         yield from in_order(work, cancel, execute)
         if work.gpu is not None:

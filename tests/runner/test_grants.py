@@ -17,7 +17,7 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.engines.fake import FakeEngine, Says
+from runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_job import carry_out, project
 
 __all__ = ["project"]
@@ -233,7 +233,7 @@ def test_a_later_engine_is_asked_for_its_own_gpus(project):
 
 
 def test_a_gpu_that_is_lost_in_the_run_is_no_fault_of_the_command(project):
-    failing = {"on the GPU": Says(exit_code=1)}
+    failing = {"on the GPU": FakeResult(exit_code=1)}
     engine = FakeEngine(failing, situation=HERE, images=True, breaks_gpu="it is lost")
 
     found, _, _ = carry_out(project, engine, text=spec())

@@ -21,7 +21,7 @@ from runner.core import (
     record,
 )
 from runner.core.cancel import Cancel
-from runner.engines.fake import FakeEngine, Says
+from runner.engines.fake import FakeEngine, FakeResult
 from runner.store import runs
 from runner.store.paths import Home
 
@@ -73,7 +73,7 @@ def carry_out(
 
 
 def test_a_run_whose_commands_succeed_is_done_and_kept(project):
-    engine = FakeEngine({"first": Says(INFERENCE)})
+    engine = FakeEngine({"first": FakeResult(INFERENCE)})
 
     found, told, home = carry_out(project, engine)
 
@@ -96,7 +96,7 @@ def test_a_run_whose_commands_succeed_is_done_and_kept(project):
 
 
 def test_the_first_failure_stops_the_run_and_the_rest_is_recorded_as_skipped(project):
-    engine = FakeEngine({"first": Says(stderr=b"no\n", exit_code=3)})
+    engine = FakeEngine({"first": FakeResult(stderr=b"no\n", exit_code=3)})
 
     found, _, _ = carry_out(project, engine)
 
@@ -114,7 +114,7 @@ def test_the_first_failure_stops_the_run_and_the_rest_is_recorded_as_skipped(pro
 
 
 def test_keep_going_runs_the_rest_and_still_tells_the_failure(project):
-    engine = FakeEngine({"first": Says(exit_code=1)})
+    engine = FakeEngine({"first": FakeResult(exit_code=1)})
 
     found, _, _ = carry_out(project, engine, keep_going=True)
 
@@ -125,7 +125,7 @@ def test_keep_going_runs_the_rest_and_still_tells_the_failure(project):
 
 
 def test_the_last_command_leaves_no_rest_to_run(project):
-    found, _, _ = carry_out(project, FakeEngine({"third": Says(exit_code=1)}))
+    found, _, _ = carry_out(project, FakeEngine({"third": FakeResult(exit_code=1)}))
 
     assert found.verdict is not None
     assert "--keep-going" not in found.verdict.advice
@@ -134,11 +134,11 @@ def test_the_last_command_leaves_no_rest_to_run(project):
 def test_many_failures_are_counted_and_the_first_numbered(project):
     names = [f"echo {'x' * 80} {n}" for n in range(1, 41)]
     text = json.dumps({"commands": {"build": names}})
-    ends = {2: Says(exit_code=1), 7: Says(exit_code=2)}
+    ends = {2: FakeResult(exit_code=1), 7: FakeResult(exit_code=2)}
     two = FakeEngine({names[n - 1]: says for n, says in ends.items()})
-    slow = Says(exit_code=143, reason=Reason.TIME_LIMIT)
+    slow = FakeResult(exit_code=143, reason=Reason.TIME_LIMIT)
     late = FakeEngine({**two.script, names[8]: slow})
-    many = FakeEngine({name: Says(exit_code=n) for n, name in enumerate(names)})
+    many = FakeEngine({name: FakeResult(exit_code=n) for n, name in enumerate(names)})
 
     messages = []
     for engine in (two, late, many):
@@ -154,7 +154,7 @@ def test_many_failures_are_counted_and_the_first_numbered(project):
 
 
 def test_a_command_that_may_fail_fails_nothing(project):
-    engine = FakeEngine({"second": Says(exit_code=1)})
+    engine = FakeEngine({"second": FakeResult(exit_code=1)})
 
     found, _, _ = carry_out(project, engine, forgiving=True)
 
@@ -165,7 +165,7 @@ def test_a_command_that_may_fail_fails_nothing(project):
 
 
 def test_a_limit_ends_the_run_even_when_it_shall_keep_going(project):
-    script = {"first": Says(exit_code=143, reason=Reason.TIME_LIMIT)}
+    script = {"first": FakeResult(exit_code=143, reason=Reason.TIME_LIMIT)}
     engine = FakeEngine(script)
 
     found, _, _ = carry_out(project, engine, keep_going=True)
@@ -176,7 +176,9 @@ def test_a_limit_ends_the_run_even_when_it_shall_keep_going(project):
 
 
 def test_a_cancelled_run_is_cancelled_and_keeps_what_it_has(project):
-    found, _, home = carry_out(project, FakeEngine({"second": Says(cancels=True)}))
+    found, _, home = carry_out(
+        project, FakeEngine({"second": FakeResult(cancels=True)})
+    )
 
     assert found.state is State.CANCELLED
     assert found.verdict is not None
@@ -185,7 +187,7 @@ def test_a_cancelled_run_is_cancelled_and_keeps_what_it_has(project):
 
 
 def test_an_engine_that_breaks_is_no_failure_of_the_command(project):
-    found, told, _ = carry_out(project, FakeEngine({"second": Says(breaks=True)}))
+    found, told, _ = carry_out(project, FakeEngine({"second": FakeResult(breaks=True)}))
 
     assert found.verdict is not None
     assert found.verdict.served is False
@@ -246,7 +248,7 @@ def test_a_run_that_ends_before_its_commands_tells_them_as_skipped(project):
 
 
 def test_the_record_is_what_the_events_say(project):
-    found, _, home = carry_out(project, FakeEngine({"first": Says(INFERENCE)}))
+    found, _, home = carry_out(project, FakeEngine({"first": FakeResult(INFERENCE)}))
 
     assert record.fold(runs.stamped(home.run(found.id))) == found
 
@@ -275,7 +277,11 @@ commands:
     - nvprof -o lost.nvprof python d.py
 """
     engine = FakeEngine(
-        {"nvprof -o t.nvprof python b.py": Says(b"t.nvprof exists\n", exit_code=1)},
+        {
+            "nvprof -o t.nvprof python b.py": FakeResult(
+                b"t.nvprof exists\n", exit_code=1
+            )
+        },
         build={"t.nvprof": b"SQLite", f"out/{long}": b"SQLite...", "lost": b""},
     )
 

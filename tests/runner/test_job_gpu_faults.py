@@ -8,7 +8,7 @@ import pytest
 
 from runner import report
 from runner.core import GpuFaultKind, Reason, record
-from runner.engines.fake import FakeEngine, Says
+from runner.engines.fake import FakeEngine, FakeResult
 from tests.runner.test_grants import HERE, spec
 from tests.runner.test_job import carry_out, project
 
@@ -34,7 +34,7 @@ NO_DEVICE = b"RuntimeError: No CUDA GPUs are available\n"
 def test_a_fault_in_a_failed_command_is_the_reason(
     project, line, given, reason, exit_code
 ):
-    says = {"anywhere": Says(stderr=b"starting\n" + line, exit_code=3)}
+    says = {"anywhere": FakeResult(stderr=b"starting\n" + line, exit_code=3)}
     engine = FakeEngine(says, images=True, situation=HERE)
     text = spec() if given else "commands: {build: [anywhere]}\n"
 
@@ -47,7 +47,7 @@ def test_a_fault_in_a_failed_command_is_the_reason(
 
 
 def test_the_message_names_the_command_its_exit_code_and_the_fault(project):
-    engine = FakeEngine({"first": Says(stdout=ADDRESS, exit_code=4)})
+    engine = FakeEngine({"first": FakeResult(stdout=ADDRESS, exit_code=4)})
 
     found, _, _ = carry_out(project, engine)
 
@@ -59,7 +59,7 @@ def test_the_message_names_the_command_its_exit_code_and_the_fault(project):
 
 
 def test_a_program_that_deals_with_a_fault_is_done_and_the_record_keeps_it(project):
-    engine = FakeEngine({"first": Says(stderr=MEMORY)})
+    engine = FakeEngine({"first": FakeResult(stderr=MEMORY)})
 
     found, _, _ = carry_out(project, engine)
 
@@ -70,7 +70,7 @@ def test_a_program_that_deals_with_a_fault_is_done_and_the_record_keeps_it(proje
 
 
 def test_a_limit_goes_before_what_the_program_said(project):
-    says = Says(stderr=MEMORY, exit_code=143, reason=Reason.TIME_LIMIT)
+    says = FakeResult(stderr=MEMORY, exit_code=143, reason=Reason.TIME_LIMIT)
 
     found, _, _ = carry_out(project, FakeEngine({"first": says}))
 
@@ -81,10 +81,10 @@ def test_a_limit_goes_before_what_the_program_said(project):
 def test_of_several_failures_the_first_is_the_reason_unless_a_gpu_was_lost(project):
     text = spec()
     plain = {
-        "anywhere": Says(exit_code=1),
-        "on the GPU": Says(stderr=ADDRESS, exit_code=1),
+        "anywhere": FakeResult(exit_code=1),
+        "on the GPU": FakeResult(stderr=ADDRESS, exit_code=1),
     }
-    lost = {**plain, "on the GPU": Says(stderr=LOST, exit_code=1)}
+    lost = {**plain, "on the GPU": FakeResult(stderr=LOST, exit_code=1)}
     reasons = []
     for script in (plain, lost):
         engine = FakeEngine(script, images=True, situation=HERE)
@@ -96,7 +96,7 @@ def test_of_several_failures_the_first_is_the_reason_unless_a_gpu_was_lost(proje
 
 
 def test_a_report_shows_the_fault_beside_the_command_and_as_it_was_printed(project):
-    says = {"first": Says(stderr=MEMORY, exit_code=1)}
+    says = {"first": FakeResult(stderr=MEMORY, exit_code=1)}
 
     found, _, _ = carry_out(project, FakeEngine(says))
     _, commands, faults = report.of(found)
@@ -118,7 +118,7 @@ def test_a_record_of_before_faults_were_looked_for_still_loads(project):
 
 
 def test_a_record_and_its_json_hold_the_fault(project):
-    says = {"first": Says(stderr=ADDRESS, exit_code=1)}
+    says = {"first": FakeResult(stderr=ADDRESS, exit_code=1)}
 
     found, _, _ = carry_out(project, FakeEngine(says))
 

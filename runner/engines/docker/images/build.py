@@ -70,15 +70,15 @@ def _buildx(endpoint: Endpoint) -> str:
     if shutil.which("docker") is None:
         return ""
     try:
-        said = process.run(
+        done = process.run(
             ["docker", "buildx", "version"],
             timeout_s=PROBE_TIME_S,
             env={**os.environ, **endpoint.environment()},
         )
     except EngineError:
         return ""
-    words = said.stdout.decode(errors="replace").split()
-    return f"buildx {words[1]}" if said.exit_code == 0 and len(words) > 1 else ""
+    words = done.stdout.decode(errors="replace").split()
+    return f"buildx {words[1]}" if done.exit_code == 0 and len(words) > 1 else ""
 
 
 def _by_buildx(

@@ -80,11 +80,11 @@ def _downloads(message: Message, layers: dict[str, tuple[int, int]]) -> bool:
     return True
 
 
-def _not_found(reference: str, said: str) -> ImageError:
-    text = f"the image {reference} cannot be pulled: {said}"
+def _not_found(reference: str, why: str) -> ImageError:
+    text = f"the image {reference} cannot be pulled: {why}"
     return ImageError(Problem(text, hint=BASE_HINT), reason=Reason.IMAGE_NOT_FOUND)
 
 
-def _not_pushed(target: str, said: str) -> ImageError:
+def _not_pushed(target: str, why: str) -> ImageError:
     hint = "log in with `docker login`, or remove `push` from the build file"
-    return ImageError(Problem(f"{target} cannot be pushed: {said}", hint=hint))
+    return ImageError(Problem(f"{target} cannot be pushed: {why}", hint=hint))
