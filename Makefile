@@ -20,13 +20,13 @@ run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the 
 test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that need a GPU, MXNet or PyTorch
 	@$(TESTS) -n $(WORKERS) -m '$(USUAL)' $(ARGS)
 
-slow: $(VENV)/.ready-dev ## the tests that `make test` leaves out because they take long
+slow: $(VENV)/.ready-dev ## what `make test` leaves out: GPU images, every kernel, checks that take long
 	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)
 
 test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
 	@$(TESTS) -n $(WORKERS) $(ARGS)
 
-fast: $(VENV)/.ready-dev ## the tests that need no Docker, no sandbox and no nvcc, and start no programs
+fast: $(VENV)/.ready-dev ## quick tests: no Docker, no sandbox, no nvcc, no programs, nothing lengthy
 	@$(TESTS) -n auto --hypothesis-profile=fast -m '$(USUAL) and not docker and not local and not kernels and not programs and not lengthy' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from pathlib import Path
 
 import pytest
 from nvprof import layout, names, units
@@ -13,6 +14,7 @@ from nvprof.summary import Row, Total, at_level, rows
 from tests import outside
 from tests.nvprof.printed import nanoseconds
 
+OURS = Path(__file__).parents[1] / "data" / "transcripts" / "profile.txt"
 FOLDER = outside.path("transcripts")
 real = pytest.mark.data
 
@@ -63,6 +65,12 @@ def whole_tables(text):
             else:
                 current = None
     return found
+
+
+def test_a_table_is_printed_again_as_it_was():
+    (lines,) = whole_tables(OURS.read_text())
+    assert len(lines) == 11
+    assert list(layout.text(parsed(lines))) == lines
 
 
 @real

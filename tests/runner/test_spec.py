@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from runner import buildfile, commandline
+from runner import buildfile
 from runner.core import (
     GIB,
     MIB,
@@ -25,7 +25,6 @@ from runner.core import (
     Severity,
 )
 from runner.core.errors import SpecError
-from tests import outside
 
 HEAD = "rai: {version: 0.2, image: gcc}\n"
 MAKE = "commands: {build: [make]}\n"
@@ -621,128 +620,6 @@ def test_any_file_is_read_or_refused_with_places(parts):
         problems = list(error.problems)
         assert any(p.severity is Severity.ERROR for p in problems)
     assert all(p.place for p in problems)
-
-
-REAL = outside.path("rai_build")
-real = pytest.mark.data
-
-
-def index() -> list[tuple[str, int, str]]:
-    if not REAL.is_dir():
-        return [("none.yml", 0, "")]
-    rows = (REAL / "INDEX").read_text().splitlines()[1:]
-    parts = [(*row.split("\t"), "")[:4] for row in rows]
-    return [(name, int(code), says) for name, _, code, says in parts]
-
-
-def real_file(name) -> tuple[BuildSpec, list[str]]:
-    found, warnings = buildfile.parse(
-        buildfile.decode((REAL / name).read_bytes(), name), name
-    )
-    return found, [str(warning) for warning in warnings]
-
-
-@real
-@pytest.mark.parametrize(("name", "code", "says"), index())
-def test_a_real_file_ends_as_its_index_says(name, code, says):
-    try:
-        found, problems = real_file(name)
-    except SpecError as error:
-        assert error.reason.exit_code == code
-        problems = [str(problem) for problem in error.problems]
-        assert problems[0].startswith(f"{name}:")
-    else:
-        assert code == 0
-        assert found.commands or found.build_image
-        assert all(commandline.plan(line) for line in texts(found))
-    said = says.partition(":")[2].strip()
-    assert said in "".join(problems)
-    assert bool(problems) == bool(says) or "gpus" in problems[0]
-
-
-@real
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        *(("001.yml", 8), ("004.yml", 5), ("007.yml", 15), ("015.yml", 4)),
-        *(("016.yml", 0), ("017.yml", 10), ("019.yml", 6), ("025.yml", 19)),
-        *(("027.yml", 6), ("035.yml", 1), ("038.yml", 6), ("040.yml", 5)),
-    ],
-)
-def test_the_commands_of_real_files_are_all_there_and_need_no_shell(name, count):
-    found, _ = real_file(name)
-    plans = [commandline.plan(line) for line in texts(found)]
-
-    assert len(plans) == count
-    assert not any(plan.shell for plan in plans)
-
-
-@real
-@pytest.mark.parametrize(
-    ("name", "number", "argv"),
-    [
-        (
-            "001.yml",
-            3,
-            (
-                "/bin/bash",
-                "-c",
-                "for src in ece408_src/*; do cp -v $src "
-                "/mxnet/src/operator/custom/.; done",
-            ),
-        ),
-        ("001.yml", 4, ("nice", "-n20", "make", "-C", "/mxnet")),
-        ("014.yml", 1, ("echo", "Building project")),
-        (
-            "019.yml",
-            5,
-            ("nv-nsight-cu-cli", "--section", ".*", "-o", "analysis_file", "./final"),
-        ),
-        (
-            "025.yml",
-            6,
-            (
-                *("nvprof", "--cpu-profiling", "on", "--export-profile"),
-                *("timeline_D1.nvprof", "--", "./ece508-final"),
-                "/src/data/input_10485760_random.raw",
-            ),
-        ),
-        ("034.yml", 7, ("nvprof", "--kernels", "::forward:1", "--analysis-metrics")),
-        ("040.yml", 4, ("/usr/bin/gcc", "/src/main.c")),
-    ],
-)
-def test_the_words_of_real_commands_are_those_of_the_original(name, number, argv):
-    found, _ = real_file(name)
-
-    assert commandline.plan(texts(found)[number - 1]).argv[: len(argv)] == argv
-
-
-@real
-def test_a_folded_command_reaches_its_shell_as_one_script():
-    found, _ = real_file("035.yml")
-    shell, flag, script = commandline.plan(found.commands[0].text).argv
-
-    assert (shell, flag) == ("/bin/sh", "-c")
-    assert script.startswith(" cp -r /src . && cd ./src && nvcc -std=c++14")
-    assert script.endswith("&& ./eval ")
-    assert "\n" not in script
-
-
-@real
-def test_the_rest_of_a_real_file_is_as_it_says():
-    found, _ = real_file("028.yml")
-    built, _ = real_file("016.yml")
-
-    assert found.image == "aschuh703/ece408-base:latest"
-    assert found.gpu == GpuRequest(2, False, "volta")
-    assert not found.limits.network
-    assert found.cpu_architecture == "amd64"
-    assert built.build_image == BuildImage(
-        "sample/cuda_ppc64le:runtime-9.2",
-        "Dockerfile",
-        no_cache=True,
-        place=built.build_image.place if built.build_image else None,
-    )
 
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "rai_build.md").read_text()
