@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from runner.cli.common import JsonFlag, print_json
-from runner.session.project import NAMES
 
 STARTER = """\
 rai:
@@ -34,6 +33,7 @@ def init(
 ) -> None:
     """Create a small rai_build.yml to start from."""
     from runner.core.errors import UsageError
+    from runner.session.project import NAMES
 
     for name in NAMES:
         if (path / name).exists():
