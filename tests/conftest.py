@@ -205,13 +205,13 @@ def opened() -> Iterator[Device]:
 
 @pytest.fixture
 def device(opened: Device, compiled_once: None) -> Device:
-    """Give the open GPU, for which kernels are compiled once."""
+    """Return the open GPU, for which kernels are compiled once."""
     return opened
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Give numbers that are others in each run; a failure says which."""
+    """Return a generator with a new seed in each run; a failure shows the seed."""
     import numpy as np
 
     seed = np.random.SeedSequence().entropy
@@ -228,7 +228,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test its own home, away from the user's settings and runs."""
+    """Provide each test with its own home, away from the user's settings and runs."""
     home = next(homes)
     for name in [n for n in os.environ if n.startswith("RAI_")]:
         if name not in ("RAI_SHARED_DATA", "RAI_TEST_REQUIRE"):

@@ -63,7 +63,7 @@ def sources() -> list[Path]:
 
 @cache
 def imports(path: Path) -> set[str]:
-    """Give the full dotted names that a file imports."""
+    """Return the full dotted names that a file imports."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -28,7 +28,7 @@ def undisturbed():
 
 @pytest.fixture
 def environ(tmp_path):
-    """Give an environment with a library; the fake programs need not load it."""
+    """Return an environment with a library; the fake programs need not load it."""
     library, temporary = tmp_path / "libnvprof.so", tmp_path / "tmp"
     library.touch()
     temporary.mkdir()

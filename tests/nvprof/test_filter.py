@@ -58,7 +58,7 @@ def test_a_pattern_looks_at_the_kernels_own_name(pattern, found):
 
 
 def launches(*filters):
-    """Give the launches taken: (context, stream, turn) of two kernels' six."""
+    """Return the launches taken: (context, stream, turn) of two kernels' six."""
     all_ = [("f(int)", 1, 7, 1), ("f(int)", 1, 8, 2), ("f(int)", 2, 7, 3)]
     all_ += [("g(int)", 1, 7, 1), ("g(int)", 1, 7, 2), ("g(int)", 1, 7, 11)]
     chosen = tuple(map(parse, filters))

@@ -51,7 +51,7 @@ def parsed(lines):
 
 
 def whole_tables(text):
-    """Give each real table's lines up to where the transcript is cut or wrapped."""
+    """Return each real table's lines up to where the transcript is cut or wrapped."""
     found, current = [], None
     for line in text.splitlines():
         if line == layout.HEAD:

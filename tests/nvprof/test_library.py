@@ -25,7 +25,7 @@ TIME = shutil.which("time", path="/usr/bin")
 
 @pytest.fixture(scope="session")
 def fake(builds):
-    """Give a program that uses CUDA, as its arguments say, and the library for it."""
+    """Return a program that uses CUDA, as its arguments say, and the library for it."""
     if shutil.which("g++") is None or not (TOOLKIT / "include" / "cupti.h").is_file():
         pytest.skip("compiler: no g++, or no CUPTI headers (CUDA_HOME)")
     sources = sorted((NVPROF / "injection").rglob("*.[ch]*"))
@@ -55,7 +55,7 @@ def compiled(home):
 
 @pytest.fixture
 def nvprof(fake, tmp_path):
-    """Give what runs nvprof; `PROGRAM` among the words stands for the program."""
+    """Return a function that runs nvprof; the word `PROGRAM` stands for the program."""
     program, library = fake
 
     def run(*words, around=(), **environ):

@@ -196,7 +196,7 @@ def test_with_a_file_to_read_an_output_is_ignored_and_said_to_be(nvprof, tmp_pat
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Give a file that the whole program wrote."""
+    """Return a file that the whole program wrote."""
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "libnvprof.so").touch()
     environ = {**os.environ, "NVPROF_LIBRARY": str(folder / "libnvprof.so")}

@@ -19,7 +19,7 @@ CUDA = (sys.executable, str(Path(__file__).with_name("fake_cuda.py")))
 
 @pytest.fixture
 def two_file_systems(tmp_path, monkeypatch):
-    """Give a folder without FIFOs, on another file system than temporary files are."""
+    """Return a folder without FIFOs, on another file system than temporary files."""
     beside, temporary = tmp_path / "beside", tmp_path / "temporary"
     beside.mkdir()
     temporary.mkdir()

@@ -167,7 +167,7 @@ def test_ignored_signals_stay_ignored(tmp_path, environ):
 
 @contextlib.contextmanager
 def waiting(tmp_path, redirections=""):
-    """Give an nvprof that prints a file, and waits for a reader."""
+    """Return an nvprof that prints a file, and waits for a reader."""
     made = recording.small(trace=True).bytes()
     (tmp_path / "raw").write_bytes(made)
     with (tmp_path / "raw").open("rb") as file:

@@ -17,7 +17,7 @@ DEADLINE_S = 60
 
 
 def shown(said):
-    """Give the processes whose results were printed."""
+    """Return the processes whose results were printed."""
     return re.findall(r"==(\d+)== Profiling result:", said)
 
 

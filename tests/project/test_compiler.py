@@ -57,7 +57,7 @@ NAMED = [" ".join([unit.name, target, *unit.options]) for unit, target in JOBS]
 
 @pytest.fixture
 def compiled(toolkit, builds):
-    """Give what compiles a file for a target, and keeps what came of it."""
+    """Return a function that compiles a file for a target and keeps the result."""
 
     def compile(unit, target):
         def make(folder):
@@ -74,7 +74,7 @@ def compiled(toolkit, builds):
 
 @pytest.fixture
 def one(tmp_path):
-    """Give a file that includes headers, which include each other."""
+    """Return a file that includes headers, which include each other."""
     (tmp_path / "one.cu").write_text('#include "shared.cuh"\n')
     (tmp_path / "shared.cuh").write_text('  #  include "deep.cuh"\n')
     (tmp_path / "deep.cuh").write_text('#include "shared.cuh"\n')

@@ -30,7 +30,7 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0]
 
 @pytest.fixture(scope="module", params=NEEDS)
 def convolve(request):
-    """Give the function as it is built for a kind of processor."""
+    """Return the function as it is built for a kind of processor."""
     try:
         here = native.find()
     except CompilerError as error:

@@ -23,7 +23,7 @@ MOST_WRONG = 1e-5  # of probabilities and of layers beside the convolutions
 
 @pytest.fixture
 def gpu(device):
-    """Give a backend whose layers are loaded."""
+    """Return a backend whose layers are loaded."""
     backend = CudaGpu(device, VARIANTS["naive"])
     backend.prepare([ConvShape(1, 1, 1, 5, 5, 5)])
     return backend

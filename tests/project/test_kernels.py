@@ -127,7 +127,7 @@ TEACHING = {rung.stem for rung in ladder.RUNGS}
 
 
 def planned(part):
-    """Give the function that plans a part."""
+    """Return the function that plans a part."""
     return getattr(part.plan, "func", part.plan)
 
 

@@ -33,7 +33,7 @@ OF_FLOATS = {name: v for name, v in VARIANTS.items() if v.storage == "float32"}
 
 
 def random_network(edition_name, model_name, seed=0):
-    """Give a model weights that let no layer saturate."""
+    """Set weights of a model that let no layer saturate."""
     edition = editions.edition(edition_name)
     model = edition.model(model_name)
     rng = np.random.default_rng(seed)
@@ -47,7 +47,7 @@ def random_network(edition_name, model_name, seed=0):
 
 
 def random_images(count, size, seed=1):
-    """Give images of large squares, which networks tell from each other."""
+    """Return images of large squares, which networks tell from each other."""
     rng = np.random.default_rng(seed)
     squares = rng.integers(0, 256, (count, 5, 5), np.uint8)
     return squares.repeat(16, axis=1).repeat(16, axis=2)[:, :size, :size]

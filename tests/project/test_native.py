@@ -28,7 +28,7 @@ def compiler():
 
 @pytest.fixture
 def answer(tmp_path):
-    """Give a library of two sources and a header in a folder of its own."""
+    """Return a library of two sources and a header in a folder of its own."""
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "deep.h").write_text("#define DEEP 40\n")
     (tmp_path / "part.cpp").write_text("#include <deep.h>\nint part() { return DEEP; }")

@@ -52,7 +52,7 @@ def write(project: Path, name: str, *lines: str) -> None:
 
 
 def listed(project: Path) -> tuple[list[dict], dict]:
-    """Give this project's images, newest first, and how a run would get its own."""
+    """Return this project's images, newest first, and how a run would get its own."""
     found = json.loads(rai("ls", "-p", project, "--json").stdout)
     mine = found["project"]["origin"]
     return [i for i in found["images"] if i["origin"] == mine], found["project"]

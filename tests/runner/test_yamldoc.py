@@ -34,7 +34,7 @@ def tree(text):
 
 
 def plain(node):
-    """Give a tree as Python values, all of them text."""
+    """Return a tree as Python values, all of them text."""
     if isinstance(node, Mapping):
         return {key.text: plain(value) for key, value in node.entries}
     if isinstance(node, Sequence):

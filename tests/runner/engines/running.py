@@ -115,7 +115,7 @@ class Result:
 
 
 def source(files: Mapping[str, bytes]) -> Callable[[], BinaryIO]:
-    """Give what opens a project of some files as a tar stream."""
+    """Return a function that opens a project of some files as a tar stream."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, data in files.items():

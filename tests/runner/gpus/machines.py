@@ -77,13 +77,13 @@ class Card(Struct, frozen=True):
     slices: Sequence[tuple[str, str]] = ()
 
     def row(self, driver: str) -> str:
-        """Give its line of nvidia-smi --query-gpu."""
+        """Return its line of nvidia-smi --query-gpu."""
         words = [self.index, self.uuid, driver, self.mig, self.memory_mib, self.compute]
         words += [f"0000{self.bus}", 345, 1980, 3201, 33, "76.40", self.name]
         return ", ".join(map(str, words)) + "\n"
 
     def listed(self) -> str:
-        """Give its lines of nvidia-smi -L."""
+        """Return its lines of nvidia-smi -L."""
         lines = [f"GPU {self.index}: {self.name} (UUID: {self.uuid})"]
         for number, (profile, uuid) in enumerate(self.slices):
             lines.append(f"  MIG {profile:12} Device {number:2}: (UUID: {uuid})")
@@ -167,7 +167,7 @@ def _program(path: Path, text: str) -> None:
 
 
 def pci(address: str) -> dict[str, str]:
-    """Give the files of an NVIDIA card below /sys, as those of a machine's texts."""
+    """Return the files of an NVIDIA card below /sys, as those of a machine's texts."""
     folder = f"sys/bus/pci/devices/{address}"
     return {f"{folder}/vendor": "0x10de\n", f"{folder}/class": "0x030200\n"}
 

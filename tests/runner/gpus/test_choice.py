@@ -26,7 +26,7 @@ ONE = "GPU-1b2c3d4e-0000-1111-2222-333344445555"
 
 @pytest.fixture
 def situation(tmp_path):
-    """Give a recorded machine's GPUs, all of them within reach."""
+    """Return a recorded machine's GPUs, all of them within reach."""
 
     def of(machine):
         host = nvidia.host(machine.write(tmp_path))

@@ -14,7 +14,7 @@ from tests.runner.gpus.test_access import DEBIAN_2010, DOCKER_283, UBUNTU_TOOLKI
 
 @pytest.fixture
 def examined(tmp_path):
-    """Give the findings about a recorded machine with one Docker Engine, by subject."""
+    """Return findings about a recorded machine with one Docker Engine, by subject."""
 
     def examine(machine, engine):
         root = machine.write(tmp_path)

@@ -36,7 +36,7 @@ def client() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="session")
 def built(engine: DockerEngine, builds: Path) -> Callable[..., str]:
-    """Give what builds a target, with build arguments, and names the image."""
+    """Return a function that builds a target and returns the name of the image."""
 
     @cache
     def build(target: str, **args: str) -> str:
@@ -55,7 +55,7 @@ def built(engine: DockerEngine, builds: Path) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def confined(engine: DockerEngine) -> Callable[..., Result]:
-    """Give what runs commands in an image, as confined as the commands of a job."""
+    """Return a function that runs commands in an image, confined as those of a job."""
 
     def start(reference: str, *commands: str, **options: object) -> Result:
         return run(Subject(engine, reference), commands, **options)
