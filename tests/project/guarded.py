@@ -110,6 +110,6 @@ def bound(variant, shape):
     """
     products = shape.C * shape.K * shape.K
     outputs = shape.B * shape.floats_out
-    scatter = 1 + 2 / outputs**0.5
+    scatter = 1 + 3 / outputs**0.5
     rounding = 2 if variant.accuracy == HALF else 1  # of x and of k beside the sums
     return scatter * rounding * variant.rtol * max(1, products / 300) ** 0.5
