@@ -31,17 +31,18 @@ Engine = Annotated[str | None, _option("engine")]
 Profile = Annotated[str | None, _option("profile")]
 Progress = Annotated[str | None, _option("progress")]
 Wait = Annotated[str | None, _option("gpu_wait")]
+Older = Annotated[str | None, _option("keep_for")]
+Size = Annotated[str | None, _option("keep_size")]
+RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")
-]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 
 
-def settings() -> Settings:
-    """Return the settings, and print their warnings."""
+def settings(**flags: str | None) -> Settings:
+    """Return the settings with these options, and print their warnings."""
     from runner.store import settings
 
-    found, warnings = settings.load(os.environ, settings.settings_files(), {})
+    found, warnings = settings.load(os.environ, settings.settings_files(), flags)
     warn(warnings)
     return found
 

@@ -68,6 +68,8 @@ def run(
         console.line(
             f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
         )
+    for text in session.tidy(prepared.settings):
+        console.line(text, "yellow")
     started = session.start(prepared)
     _show(started, console)
     done = started.record

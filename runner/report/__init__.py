@@ -11,12 +11,13 @@ from runner.report.figures import figures
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
-from runner.report.run import of, result, table
+from runner.report.run import Listed, history, of, result, table
 from runner.report.words import (
     ago,
     allowed,
     brief,
     condition,
+    date,
     one_line,
     outcome,
     processes,
@@ -27,14 +28,17 @@ from runner.report.words import (
 
 __all__ = [
     "Block",
+    "Listed",
     "Pairs",
     "Table",
     "ago",
     "allowed",
     "brief",
     "condition",
+    "date",
     "figures",
     "fitted",
+    "history",
     "of",
     "one_line",
     "outcome",

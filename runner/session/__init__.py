@@ -10,6 +10,7 @@ The command line, a worker and a program that imports rai start runs by the same
 from runner.session.options import Options
 from runner.session.prepare import Prepared, prepare, reopen
 from runner.session.run import Run, start
+from runner.session.upkeep import tidy
 from runner.session.validation import Validation, validate
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "prepare",
     "reopen",
     "start",
+    "tidy",
     "validate",
 ]

@@ -30,7 +30,7 @@ def start(prepared: Prepared) -> Run:
     settings = prepared.settings
     choice = engines.choose(settings.engine, prepared.request.spec, ci=in_ci())
     home = homes.make(settings.home)
-    lost = runs.sweep(home)
+    lost = runs.sweep(homes.unfinished(home))
     return Run(prepared, choice, home, runs.create(home), tuple(lost))
 
 

@@ -6,7 +6,7 @@ There are no migrations: a file of another version, or a damaged one, is rebuilt
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from msgspec import Struct
 from runner.core import Inference, Reason, RunRecord, State
 from runner.core.errors import RaiError
 
-VERSION = 1
+VERSION = 2
 """Incremented with each change of the columns."""
 
 BUSY_S = 30.0
@@ -36,9 +36,29 @@ _COLUMNS = (
     "correctness REAL",
     "synthetic INTEGER NOT NULL",
 )
-_MAKE = f"CREATE TABLE runs ({', '.join(_COLUMNS)})"
-_PUT = f"REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"
-_ADD = _PUT.replace("REPLACE", "INSERT OR IGNORE")
+_NAMES = [column.split()[0] for column in _COLUMNS]
+_OWN_COLUMNS = ("tag TEXT NOT NULL DEFAULT ''", "size_bytes INTEGER")
+"""Facts of a run's folder that are not in its record."""
+
+_FINAL = ", ".join(f"'{state.value}'" for state in State if state.final)
+_ENDED = f"state IN ({_FINAL})"
+_ACTIVE = f"state NOT IN ({_FINAL})"
+_MAKE = (
+    "DROP TABLE IF EXISTS runs",
+    "DROP TABLE IF EXISTS seen",
+    f"CREATE TABLE runs ({', '.join(_COLUMNS + _OWN_COLUMNS)})",
+    "CREATE INDEX newest ON runs (created_at, id)",
+    f"CREATE INDEX active ON runs (id) WHERE {_ACTIVE}",
+    "CREATE INDEX tagged ON runs (tag) WHERE tag != ''",
+    "CREATE TABLE seen (changed_ns INTEGER NOT NULL, others TEXT NOT NULL)",
+)
+_INTO = f"INTO runs ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"
+_PUT = (
+    f"INSERT {_INTO} ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
+    + ", size_bytes = NULL"
+)
+_ADD = f"INSERT OR IGNORE {_INTO}"
 """Keeps a run that another process has put meanwhile."""
 _REMOVE = "DELETE FROM runs WHERE id = ?"
 _REASONS = {reason.value: reason for reason in Reason}
@@ -48,7 +68,8 @@ _NEWEST = "ORDER BY created_at DESC, id DESC"
 class Entry(Struct, frozen=True):
     """One run in the index.
 
-    ``op_time_s`` is the least sum of op times of its inferences.
+    ``op_time_s`` is the least sum of op times of its inferences. ``size_bytes`` is None
+    until it is measured, which is done after the run's end.
     """
 
     id: str
@@ -62,6 +83,8 @@ class Entry(Struct, frozen=True):
     op_time_s: float | None
     correctness: float | None
     synthetic: bool
+    tag: str = ""
+    size_bytes: int | None = None
 
 
 class Index:
@@ -96,25 +119,55 @@ class Index:
         """Remove runs."""
         with self._writing():
             self._connection.executemany(_REMOVE, [(run_id,) for run_id in run_ids])
+            self._connection.execute("DELETE FROM seen")
+
+    def tag(self, tags: Mapping[str, str]) -> None:
+        """Set the tags of runs by their ids; "" for none."""
+        self._set("tag", tags)
+
+    def measured(self, sizes: Mapping[str, int]) -> None:
+        """Set the sizes of runs by their ids."""
+        self._set("size_bytes", sizes)
 
     def sync(
         self,
+        changed_ns: int,
         present: Callable[[], set[str]],
         read: Callable[[str], RunRecord | None],
+        tag: Callable[[str], str] = lambda name: "",
     ) -> None:
         """Remove the runs that are no longer present, and add those that are new.
 
-        ``read`` returns a run's record, if it has one yet.
+        ``changed_ns`` is another number after each change of the names that are
+        present, 0 if that is not known. With the number of the last call, only the
+        names that had no record then are looked at. ``read`` returns a run's record, if
+        it has one yet.
         """
-        # In this order a run that is added meanwhile is not removed.
-        listed = {row[0] for row in self._select("id", "")}
-        names = present()
-        if absent := listed - names:
-            self.remove(*absent)
-        records = [one for name in names - listed if (one := read(name)) is not None]
-        if records:
+        before = self._others(changed_ns)
+        names = self._new(present) if before is None else before
+        found = [one for name in names if (one := read(name)) is not None]
+        tags = {one.id: text for one in found if (text := tag(one.id))}
+        if found:
             with self._writing():
-                self._connection.executemany(_ADD, map(_row, records))
+                self._connection.executemany(_ADD, map(_row, found))
+        if tags:
+            self.tag(tags)
+        others = names - {one.id for one in found}
+        if changed_ns and others != before:
+            with self._writing():
+                seen = (changed_ns, "/".join(sorted(others)))
+                self._connection.execute("DELETE FROM seen")
+                self._connection.execute("INSERT INTO seen VALUES (?, ?)", seen)
+
+    def unfinished(self) -> set[str]:
+        """Return the runs that have not ended, and names that had no record yet."""
+        active = {row[0] for row in self._select("id", f"WHERE {_ACTIVE}")}
+        return active | (self._others() or set())
+
+    def tagged(self, tag: str) -> list[str]:
+        """Return the ids of the runs with a tag, newest first."""
+        where = f"WHERE tag != '' AND tag = ? {_NEWEST}"
+        return [row[0] for row in self._select("id", where, tag)]
 
     def find(self, prefix: str) -> list[str]:
         """Return the ids that begin with a prefix, newest first."""
@@ -133,15 +186,12 @@ class Index:
         active: bool | None = None,
     ) -> list[Entry]:
         """Return the runs, newest first; ``active`` selects running or ended ones."""
-        final = [state.value for state in State if state.final]
-        operator = "NOT IN" if active else "IN"
         conditions, values = ["1"], list[object]()
         if project is not None:
             conditions.append("project = ?")
             values.append(project)
         if active is not None:
-            conditions.append(f"state {operator} ({', '.join('?' * len(final))})")
-            values += final
+            conditions.append(_ACTIVE if active else _ENDED)
         where = f"WHERE {' AND '.join(conditions)} {_NEWEST} LIMIT ?"
         rows = self._select("*", where, *values, -1 if limit is None else limit)
         return [_entry(row) for row in rows]
@@ -161,19 +211,46 @@ class Index:
         """The version of the file; 0 for a new one."""
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
-    def fill(self, records: Iterable[RunRecord]) -> None:
-        """Rebuild the table, unless another process just did."""
+    def make(self) -> None:
+        """Make the tables anew, unless another process just did."""
         with self._writing():
             if self.version == VERSION:
                 return
-            self._connection.execute("DROP TABLE IF EXISTS runs")
-            self._connection.execute(_MAKE)
-            self._connection.executemany(_PUT, map(_row, records))
+            for statement in _MAKE:
+                self._connection.execute(statement)
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
+    def _new(self, present: Callable[[], set[str]]) -> set[str]:
+        """Remove the runs that are no longer present; return the names not listed."""
+        # In this order a run that is added meanwhile is not removed.
+        listed = {row[0] for row in self._select("id", "")}
+        names = present()
+        if absent := listed - names:
+            self.remove(*absent)
+        return names - listed
+
+    def _others(self, changed_ns: int | None = None) -> set[str] | None:
+        """Return the names without a record that the last sync found.
+
+        None if the names have changed since, which ``changed_ns`` tells.
+        """
+        for number, others in self._query("SELECT * FROM seen"):
+            if changed_ns is None or changed_ns == number:
+                return set(others.split("/")) - {""}
+        return None
+
+    def _set(self, column: str, values: Mapping[str, object]) -> None:
+        with self._writing():
+            self._connection.executemany(
+                f"UPDATE runs SET {column} = ? WHERE id = ?",
+                [(value, name) for name, value in values.items()],
+            )
+
     def _select(self, what: str, where: str, *values: object) -> list[Any]:
+        return self._query(f"SELECT {what} FROM runs {where}", *values)
+
+    def _query(self, query: str, *values: object) -> list[Any]:
         try:
-            query = f"SELECT {what} FROM runs {where}"
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise _failed(self._path, error) from error
@@ -190,8 +267,8 @@ class Index:
             raise _failed(self._path, error) from error
 
 
-def open_index(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
-    """Open the index; build it from ``records()`` if it is absent or unusable."""
+def open_index(path: Path) -> Index:
+    """Open the index; make an empty one if it is absent or unusable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         index = Index(path)
@@ -203,7 +280,7 @@ def open_index(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
             _remove(path)
             index = Index(path)
         if index.version != VERSION:
-            index.fill(records())
+            index.make()
     except BaseException:
         index.close()
         raise
@@ -244,8 +321,7 @@ def _best(inferences: tuple[Inference, ...]) -> Inference | None:
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    names = [column.split()[0] for column in _COLUMNS]
-    values = dict(zip(names, row, strict=True))
+    values = dict(zip(Entry.__struct_fields__, row, strict=True))
     values["state"] = State(values["state"])
     values["reason"] = _REASONS.get(values["reason"])
     values["synthetic"] = bool(values["synthetic"])

@@ -63,6 +63,11 @@ class RunPaths(Struct, frozen=True):
         return self.root / "spec.yml"
 
     @property
+    def tag(self) -> Path:
+        """The name that the user gave the run."""
+        return self.root / "tag"
+
+    @property
     def lock(self) -> Path:
         """Locked by the run's process for as long as that lives."""
         return self.root / "lock"
@@ -87,6 +92,11 @@ class Home(Struct, frozen=True):
     def data(self) -> Path:
         """Downloaded data files, each in a folder named by its md5."""
         return self.root / "data"
+
+    @property
+    def pruned(self) -> Path:
+        """When rai last removed old runs by itself, and how much so far."""
+        return self.root / "pruned.json"
 
     def run(self, run_id: str) -> RunPaths:
         """Return the paths of one run."""

@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -15,6 +15,9 @@ from msgspec.structs import replace
 from runner import files
 from runner.core import Reason, RunRecord, Stream, Verdict, events, record
 from runner.store.paths import Home, RunPaths
+
+SETTLED_NS = 3 * 10**9
+"""No file system's times are coarser."""
 
 
 def create(home: Home) -> RunPaths:
@@ -127,24 +130,31 @@ def held(paths: RunPaths) -> bool:
     return False
 
 
-def folders(home: Home) -> list[RunPaths]:
-    """Return the paths of every run, in no order."""
-    return [home.run(name) for name in names(home)]
-
-
 def names(home: Home) -> set[str]:
     """Return the names of the runs' folders."""
     try:
         with os.scandir(home.runs) as entries:
-            return {entry.name for entry in entries if entry.is_dir()}
+            return {e.name for e in entries if e.name[0] != "." and e.is_dir()}
     except FileNotFoundError:
         return set()
 
 
-def sweep(home: Home) -> list[RunRecord]:
+def changed_ns(home: Home) -> int:
+    """Return when the names of the runs' folders last changed; 0 if not known.
+
+    A change that follows another at once may get the same time.
+    """
+    try:
+        found = home.runs.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+    return found if time.time_ns() - found > SETTLED_NS else 0
+
+
+def sweep(folders: Iterable[RunPaths]) -> list[RunRecord]:
     """Record each run whose process died before its end as lost; return them."""
     found = []
-    for paths in folders(home):
+    for paths in folders:
         if paths.record.exists() or held(paths):
             continue
         shutil.rmtree(paths.unpacked, ignore_errors=True)
