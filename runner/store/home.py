@@ -44,7 +44,8 @@ def sweep(root: Path) -> Home:
 def unfinished(home: Home) -> list[RunPaths]:
     """Return the folders of the runs that the index does not know to have ended."""
     with open_index(home) as listed:
-        return [home.run(name) for name in sorted(listed.unfinished())]
+        found = [home.run(name) for name in sorted(listed.unfinished())]
+    return [paths for paths in found if paths.root.is_dir()]
 
 
 def open_index(home: Home) -> Index:

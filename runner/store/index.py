@@ -6,19 +6,22 @@ There are no migrations: a file of another version, or a damaged one, is rebuilt
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from msgspec import Struct
 
-from runner.core import Inference, Reason, RunRecord, State
+from runner.core import Inference, Problem, Reason, RunRecord, State
 from runner.core.errors import RaiError
 
 VERSION = 2
 """Incremented with each change of the columns."""
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 BUSY_S = 30.0
 """How long a process waits for another that writes."""
@@ -92,6 +95,7 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unread: set[str] = set()
         self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
 
     def __enter__(self) -> Self:
@@ -152,17 +156,17 @@ class Index:
                 self._connection.executemany(_ADD, map(_row, found))
         if tags:
             self.tag(tags)
-        others = names - {one.id for one in found}
-        if changed_ns and others != before:
+        self._unread = names - {one.id for one in found}
+        if changed_ns and self._unread != before:
             with self._writing():
-                seen = (changed_ns, "/".join(sorted(others)))
+                seen = (changed_ns, "/".join(sorted(self._unread)))
                 self._connection.execute("DELETE FROM seen")
                 self._connection.execute("INSERT INTO seen VALUES (?, ?)", seen)
 
     def unfinished(self) -> set[str]:
-        """Return the runs that have not ended, and names that had no record yet."""
+        """Return the runs that have not ended, and the names without a record."""
         active = {row[0] for row in self._select("id", f"WHERE {_ACTIVE}")}
-        return active | (self._others() or set())
+        return active | self._unread
 
     def tagged(self, tag: str) -> list[str]:
         """Return the ids of the runs with a tag, newest first."""
@@ -196,15 +200,29 @@ class Index:
         rows = self._select("*", where, *values, -1 if limit is None else limit)
         return [_entry(row) for row in rows]
 
-    def damaged(self) -> bool:
-        """Whether the file is not a sound database."""
+    def damaged(self, boot: int) -> bool:
+        """Whether the file is not a sound database.
+
+        It is read whole only once after each start of the system, as nothing else
+        leaves it half written. ``boot`` tells them apart, 0 if it is not known.
+        """
         try:
-            check = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+            execute = self._connection.execute
+            if boot and execute("PRAGMA application_id").fetchone() == (boot,):
+                return False
+            check = execute("PRAGMA quick_check(1)").fetchone()
+            if boot and check == ("ok",):
+                self._keep_boot(boot)
         except sqlite3.OperationalError as error:
             raise _failed(self._path, error) from error
         except sqlite3.DatabaseError:
             return True
         return bool(check != ("ok",))
+
+    def _keep_boot(self, boot: int) -> None:
+        # A file that cannot be written to is checked again the next time.
+        with suppress(RaiError), self._writing():
+            self._connection.execute(f"PRAGMA application_id = {boot}")
 
     @property
     def version(self) -> int:
@@ -223,21 +241,18 @@ class Index:
     def _new(self, present: Callable[[], set[str]]) -> set[str]:
         """Remove the runs that are no longer present; return the names not listed."""
         # In this order a run that is added meanwhile is not removed.
-        listed = {row[0] for row in self._select("id", "")}
+        ((ids,),) = self._select("group_concat(id, '/')", "")  # faster than rows
+        listed = set(ids.split("/")) if ids else set[str]()
         names = present()
         if absent := listed - names:
             self.remove(*absent)
         return names - listed
 
-    def _others(self, changed_ns: int | None = None) -> set[str] | None:
-        """Return the names without a record that the last sync found.
-
-        None if the names have changed since, which ``changed_ns`` tells.
-        """
-        for number, others in self._query("SELECT * FROM seen"):
-            if changed_ns is None or changed_ns == number:
-                return set(others.split("/")) - {""}
-        return None
+    def _others(self, changed_ns: int) -> set[str] | None:
+        """Return the names without a record at the last sync; None after a change."""
+        query = "SELECT others FROM seen WHERE changed_ns = ?"
+        rows = self._query(query, changed_ns)
+        return set(rows[0][0].split("/")) - {""} if rows else None
 
     def _set(self, column: str, values: Mapping[str, object]) -> None:
         with self._writing():
@@ -275,7 +290,7 @@ def open_index(path: Path) -> Index:
     except (OSError, sqlite3.Error) as error:
         raise _failed(path, error) from error
     try:
-        if index.damaged():
+        if index.damaged(_boot()):
             index.close()
             _remove(path)
             index = Index(path)
@@ -285,6 +300,14 @@ def open_index(path: Path) -> Index:
         index.close()
         raise
     return index
+
+
+def _boot() -> int:
+    """Return a number of this start of the system; 0 if it is not known."""
+    try:
+        return zlib.crc32(BOOT_ID.read_bytes()) >> 1
+    except OSError:
+        return 0
 
 
 def _remove(path: Path) -> None:
@@ -329,4 +352,8 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 
 def _failed(path: Path, error: Exception) -> RaiError:
+    if type(error) is sqlite3.DatabaseError:
+        _remove(path)
+        text = f"the index of runs, {path}, was damaged: {error}"
+        return RaiError(Problem(text, hint="run the command again, which remakes it"))
     return RaiError(f"cannot use the index of runs, {path}: {error}")

@@ -17,7 +17,7 @@ from runner import files
 from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
 from runner.store import removal, retention, runs, tags
-from runner.store.home import make, measured, open_index
+from runner.store.home import make, measured, open_index, unfinished
 from runner.store.index import Entry
 from runner.store.paths import Home
 from runner.store.retention import DAY_S, Retention
@@ -56,7 +56,12 @@ def plan(
     home: Home, keep: Retention, now: float, *, spare_latest: bool = False
 ) -> Removal:
     """Return what is to be removed so that only what is to be kept is left."""
-    found = retention.expired(_ended(home), keep, now, spare_latest=spare_latest)
+    with open_index(home) as listed:
+        ended = listed.list_runs(active=False)
+        if not math.isinf(keep.size_bytes):
+            ended = measured(home, listed, ended)
+        found = retention.expired(ended, keep, now, spare_latest=spare_latest)
+        found = measured(home, listed, found)
     before = now - max(keep.age_s, DAY_S)
     remains = [name for name in _unknown(home) if _changed(home.runs / name) < before]
     data = [name for name in _data(home) if _changed(home.data / name) < before]
@@ -161,7 +166,9 @@ def _space(home: Home, now: float, free: Callable[[Path], float]) -> list[str]:
     left = free(home.root)
     if left >= LOW_BYTES:
         return []
-    found = retention.for_space(_ended(home), LOW_BYTES - left, now)
+    with open_index(home) as listed:
+        ended = measured(home, listed, listed.list_runs(active=False))
+    found = retention.for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []
     what = _removal(home, found, (), ())
@@ -176,11 +183,6 @@ def _count(what: Removal) -> str:
     return f"{number} old run{'' if number == 1 else 's'} ({freed})"
 
 
-def _ended(home: Home) -> list[Entry]:
-    with open_index(home) as listed:
-        return measured(home, listed, listed.list_runs(active=False))
-
-
 def _removal(
     home: Home, found: Iterable[Entry], remains: Sequence[str], data: Sequence[str]
 ) -> Removal:
@@ -193,9 +195,7 @@ def _removal(
 
 def _unknown(home: Home) -> list[str]:
     """Return the names of the folders that hold no record, and nobody works in."""
-    with open_index(home) as listed:
-        names = sorted(listed.unfinished())
-    found = [home.run(name) for name in names]
+    found = unfinished(home)
     return [p.id for p in found if runs.read(p) is None and not runs.held(p)]
 
 

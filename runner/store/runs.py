@@ -114,7 +114,7 @@ def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
             for line in lines:
                 if line.endswith(b"\n"):
                     yield events.from_line(line)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return
 
 
@@ -131,10 +131,10 @@ def held(paths: RunPaths) -> bool:
 
 
 def names(home: Home) -> set[str]:
-    """Return the names of the runs' folders."""
+    """Return the names of the runs' folders, and of what else is beside them."""
     try:
-        with os.scandir(home.runs) as entries:
-            return {e.name for e in entries if e.name[0] != "." and e.is_dir()}
+        # A scan of the types of 100,000 entries would take twice as long.
+        return {name for name in os.listdir(home.runs) if name[0] != "."}  # noqa: PTH208
     except FileNotFoundError:
         return set()
 

@@ -172,7 +172,7 @@ def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(project, tmp_
     paths.record.unlink()
     paths.unpacked.mkdir()
 
-    sweep(Home(home))
+    sweep([paths])
 
     assert not paths.unpacked.exists()
     assert paths.record.exists()

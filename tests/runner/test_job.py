@@ -317,7 +317,7 @@ def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):
         paths.record.unlink()
         paths.events.write_bytes(b"".join(lines[:length]) + lines[length][:7])
 
-        (half,) = runs.sweep(home)
+        (half,) = runs.sweep([paths])
 
         assert half.state is State.LOST
         assert half.verdict is not None
@@ -329,6 +329,6 @@ def test_a_run_that_is_held_is_not_lost(project):
     home = Home(project.parent / "home")
     paths = runs.create(home)
     with runs.Recorder(paths):
-        assert runs.sweep(home) == []
+        assert runs.sweep([paths]) == []
         assert runs.held(paths)
     assert not runs.held(paths)
