@@ -31,7 +31,7 @@ def measure() -> Iterator[dict[str, object]]:
         began = time.perf_counter()
         rai("history")  # makes the index
         built_s = time.perf_counter() - began
-        time.sleep(4)  # a change of the folder is recent for 3 s
+        time.sleep(4)  # some file systems' times are of whole seconds
         rai("history")
         words = [RAI, "history", "-n", "20"]
         spent = [cpu_s(words) for _ in range(ROUNDS)]

@@ -63,15 +63,15 @@ def prune(
     now, home = time.time(), common.home()
     what = store.plan(home, keep, now)
     engine, unused = _unused(settings.engine, store.projects(home), now - keep.age_s)
-    if as_json:
-        common.print_json(_plain(what, unused, dry_run))
-    elif dry_run:
-        _show(what, unused)
     if not dry_run:
         store.carry_out(home, what)
-        _remove(engine, unused)
-    if not as_json:
-        print(_summary(what, unused, dry_run))
+        unused = _removed(engine, unused)
+    if as_json:
+        common.print_json(_plain(what, unused, dry_run))
+        return
+    if dry_run:
+        _show(what, unused)
+    print(_summary(what, unused, dry_run))
 
 
 def _unused(
@@ -101,10 +101,17 @@ def _unused(
     return engine, Unused(images, tuple(v for v in volumes if v.created_at < before))
 
 
-def _remove(engine: ImageStore | None, unused: Unused) -> None:
-    if engine is not None:
-        engine.remove_images(unused.images)
-        engine.remove_data_volumes(unused.volumes)
+def _removed(engine: ImageStore | None, unused: Unused) -> Unused:
+    """Remove what nothing uses; return it without what came into use meanwhile."""
+    if engine is None:
+        return unused
+    kept = {one.image for one in engine.remove_images(unused.images).kept}
+    engine.remove_data_volumes(unused.volumes)
+    left = {volume.name for volume in engine.data_volumes()}
+    return Unused(
+        tuple(image for image in unused.images if image not in kept),
+        tuple(volume for volume in unused.volumes if volume.name not in left),
+    )
 
 
 def _show(what: Removal, unused: Unused) -> None:

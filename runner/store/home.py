@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner.core import Problem, RunRecord
-from runner.core.errors import ConfigError, UsageError
+from runner.core.errors import ConfigError, RaiError, UsageError
 from runner.store import index, removal, runs, tags
 from runner.store.index import Entry, Index
 from runner.store.paths import Home, RunPaths
@@ -112,7 +113,8 @@ def measured(home: Home, listed: Index, entries: Sequence[Entry]) -> list[Entry]
         if entry.size_bytes is None
     }
     if new:
-        listed.measured(new)
+        with suppress(RaiError):  # a disk that is full does not stop a listing
+            listed.measured(new)
     return [
         replace(entry, size_bytes=new[entry.id]) if entry.id in new else entry
         for entry in entries

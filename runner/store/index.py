@@ -51,7 +51,7 @@ _MAKE = (
     "DROP TABLE IF EXISTS seen",
     f"CREATE TABLE runs ({', '.join(_COLUMNS + _OWN_COLUMNS)})",
     "CREATE INDEX newest ON runs (created_at, id)",
-    f"CREATE INDEX active ON runs (id) WHERE {_ACTIVE}",
+    f"CREATE INDEX active ON runs (created_at, id) WHERE {_ACTIVE}",
     "CREATE INDEX tagged ON runs (tag) WHERE tag != ''",
     "CREATE TABLE seen (changed_ns INTEGER NOT NULL, others TEXT NOT NULL)",
 )
@@ -158,7 +158,8 @@ class Index:
             self.tag(tags)
         self._unread = names - {one.id for one in found}
         if changed_ns and self._unread != before:
-            with self._writing():
+            # Only saves time: a disk that is full does not stop a command that reads.
+            with suppress(RaiError), self._writing():
                 seen = (changed_ns, "/".join(sorted(self._unread)))
                 self._connection.execute("DELETE FROM seen")
                 self._connection.execute("INSERT INTO seen VALUES (?, ?)", seen)

@@ -79,15 +79,13 @@ def carry_out(home: Home, what: Removal) -> None:
     names = (*(run.id for run in what.runs), *what.remains)
     found = [home.run(name) for name in names]
     remove(home, [p.id for p in found if not runs.held(p) and not tags.read(p)])
-    for name in what.data:
-        removal.discard(home.data, name)
+    removal.discard(home.data, *what.data)
     removal.empty(home.data, wait=True)
 
 
 def remove(home: Home, names: Sequence[str]) -> None:
     """Remove the folders of runs, and then their rows of the index."""
-    for name in names:
-        removal.discard(home.runs, name)
+    removal.discard(home.runs, *names)
     with open_index(home) as listed:
         listed.remove(*names)
     removal.empty(home.runs, wait=True)
@@ -157,9 +155,11 @@ def _daily(home: Home, keep: Retention, now: float) -> list[str]:
 
 
 def _free(folder: Path) -> float:
-    usage = shutil.disk_usage(folder)
-    # A file system that says nothing of its size.
-    return usage.free if usage.total else math.inf
+    with suppress(OSError):
+        usage = shutil.disk_usage(folder)
+        if usage.total:  # some file systems say nothing of their size
+            return usage.free
+    return math.inf
 
 
 def _space(home: Home, now: float, free: Callable[[Path], float]) -> list[str]:

@@ -19,23 +19,24 @@ TRASH = ".trash"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def discard(folder: Path, name: str) -> bool:
-    """Move an entry of a folder to its trash; return False if it is gone already.
+def discard(folder: Path, *names: str) -> None:
+    """Move entries of a folder to its trash; one that is gone already is no error.
 
     Raise OSError if that fails.
     """
+    if not names:
+        return
     with suppress(FileExistsError):
         (folder / TRASH).mkdir(mode=0o700)
     # Opened without following links: a link there could lead anywhere.
     trash = os.open(folder / TRASH, _FOLDER)
     try:
-        aside = f"{name}.{secrets.token_hex(4)}"
-        os.rename(folder / name, aside, dst_dir_fd=trash)
-    except FileNotFoundError:
-        return False
+        for name in names:
+            aside = f"{name}.{secrets.token_hex(4)}"
+            with suppress(FileNotFoundError):
+                os.rename(folder / name, aside, dst_dir_fd=trash)
     finally:
         os.close(trash)
-    return True
 
 
 def empty(folder: Path, *, wait: bool = False) -> None:

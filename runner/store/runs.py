@@ -16,8 +16,11 @@ from runner import files
 from runner.core import Reason, RunRecord, Stream, Verdict, events, record
 from runner.store.paths import Home, RunPaths
 
-SETTLED_NS = 3 * 10**9
-"""No file system's times are coarser."""
+COARSE_NS, SETTLED_NS = 3 * 10**9, 5 * 10**7
+"""How far apart two changes are that surely get different times.
+
+That is seconds on file systems that keep no fractions of a second.
+"""
 
 
 def create(home: Home) -> RunPaths:
@@ -148,7 +151,8 @@ def changed_ns(home: Home) -> int:
         found = home.runs.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
-    return found if time.time_ns() - found > SETTLED_NS else 0
+    least = SETTLED_NS if found % 10**6 else COARSE_NS
+    return found if time.time_ns() - found > least else 0
 
 
 def sweep(folders: Iterable[RunPaths]) -> list[RunRecord]:

@@ -86,8 +86,8 @@ def test_after_a_crash_in_the_middle_nothing_looks_like_a_run_and_the_rest_goes(
     one, two = ended(home), ended(home)
     assert listed(home) == {one.id, two.id}
 
-    assert removal.discard(home.runs, one.id)
-    assert not removal.discard(home.runs, one.id)
+    removal.discard(home.runs, one.id)
+    removal.discard(home.runs, one.id)
 
     assert listed(home) == {two.id}
     assert len(list((home.runs / removal.TRASH).iterdir())) == 1
@@ -185,6 +185,22 @@ def test_several_processes_remove_the_same_runs(home):
     assert [other.exitcode for other in others] == [0] * 3
     assert listed(home) == set()
     assert list((home.runs / removal.TRASH).iterdir()) == []
+
+
+def test_a_process_that_is_killed_while_it_removes_leaves_no_half_of_a_run(home):
+    context = multiprocessing.get_context("fork")
+    for number in range(20):
+        made = [ended(home).id for _ in range(10)]
+        killed = context.Process(target=prune.remove, args=(home, made))
+        killed.start()
+        killed.join(0.002 * number)
+        killed.kill()
+        killed.join()
+
+        for name in listed(home):
+            assert home.run(name).events.exists()
+        homes.sweep(home.root)
+        assert list((home.runs / removal.TRASH).glob("*")) == []
 
 
 @pytest.mark.programs
