@@ -1,12 +1,13 @@
-"""Carry out one detached run: `python -m runner.worker FOLDER`.
+"""Carry out one detached run: `python -m runner.worker`.
 
-The folder is the run's own. The worker claims it, waits for one byte on its stdin,
-which says that the sealed project is there, and runs it. Where the client leaves
-before, there is nothing to run, and the folder goes.
+The worker reads on stdin which folder to take, and claims it. Once it reads that the
+project is sealed there, it runs it. Where the client leaves before, there is nothing to
+run, and the folder goes.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -15,14 +16,24 @@ from types import FrameType
 
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
+from runner.core.order import MOST_BYTES, SEALED, from_line
 from runner.session import resume
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import RunPaths
 
 
-def main(folder: str) -> int:
-    """Run what is in the folder; return 0 if it was carried out, whatever its end."""
-    paths, cancel = RunPaths(Path(folder)), Cancel()
+def main() -> int:
+    """Take one order; return 0 if it was carried out, however the run ended."""
+    line = sys.stdin.buffer.readline(MOST_BYTES)
+    if not line:
+        return 0
+    order = from_line(line)
+    os.environ |= order.settings
+    return _take(RunPaths(Path(order.folder)))
+
+
+def _take(paths: RunPaths) -> int:
+    cancel = Cancel()
 
     def stop(number: int, frame: FrameType | None) -> None:
         cancel.request()
@@ -34,8 +45,10 @@ def main(folder: str) -> int:
         claim = Claim(paths)
     except ClaimedError:
         return 0  # another worker was first: nothing runs twice
-    with claim:
-        if not sys.stdin.buffer.read(1):
+    with claim, paths.worker_log.open("ab") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+        if sys.stdin.buffer.readline(MOST_BYTES) != SEALED:
             shutil.rmtree(paths.root, ignore_errors=True)
             return 0
         try:
@@ -48,4 +61,4 @@ def main(folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

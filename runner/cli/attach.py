@@ -23,14 +23,11 @@ def attach(run: common.RunArgument, progress: common.Progress = None) -> None:
     Ctrl-C asks whether to leave the run or to cancel it; without a terminal it leaves
     the run.
     """
-    from runner.session import Options
-    from runner.session.prepare import settings
     from runner.store.home import record_of
     from runner.terminal.console import Console, Mode
 
-    found, _ = settings(Options(progress=progress))
     paths = common.find_run(run)
-    console = Console(Mode(found.progress))
+    console = Console(Mode(common.settings(progress=progress).progress))
     watching = True
     shown = _Shown(paths, console)
     while watching:

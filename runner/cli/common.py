@@ -41,11 +41,11 @@ RunArguments = Annotated[
 ]
 
 
-def settings() -> Settings:
-    """Return the settings, and print their warnings."""
+def settings(**options: str | None) -> Settings:
+    """Return the settings with these options, and print their warnings."""
     from runner.store import settings
 
-    found, warnings = settings.load(os.environ, settings.settings_files(), {})
+    found, warnings = settings.load(os.environ, settings.settings_files(), options)
     warn(warnings)
     return found
 

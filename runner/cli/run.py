@@ -11,7 +11,11 @@ import typer
 from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.session import Prepared, Run
+    from collections.abc import Generator
+
+    from runner.core.events import Event
+    from runner.session import Run
+    from runner.store.paths import RunPaths
     from runner.terminal.console import Console
 
 
@@ -63,6 +67,10 @@ def run(
 
         show(path, as_json)
         return
+    from runner.process.detached import Detached, python
+
+    # It loads its modules while this process loads the same and packs the project.
+    loading = Detached(python("runner.worker")) if detach else None
     from runner import session
     from runner.core import record
     from runner.terminal.console import Console, Mode
@@ -81,7 +89,7 @@ def run(
             f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
         )
     if detach:
-        _detach(prepared, console, as_json=as_json)
+        _detach(session.detach(prepared, loading), console, as_json=as_json)
         return
     started = session.start(prepared)
     _show(started, console)
@@ -93,11 +101,10 @@ def run(
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
-def _detach(prepared: Prepared, console: Console, *, as_json: bool) -> None:
+def _detach(
+    starting: Generator[Event, None, RunPaths], console: Console, *, as_json: bool
+) -> None:
     """Start the run and leave it; print its id."""
-    from runner import session
-
-    starting = session.detach(prepared)
     while True:
         try:
             console.show(next(starting))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from runner.core import Problem
+from runner.process.detached import Detached
 from runner.store.claim import Standing
 from runner.store.paths import RunPaths
 
@@ -35,8 +36,17 @@ class RunPlace(Protocol):
         """Return why it cannot take a run; nothing if it can."""
         ...
 
-    def start(self, paths: RunPaths, settings: Mapping[str, str]) -> Worker:
-        """Start a worker for a run's folder, with settings as variables."""
+    def start(
+        self,
+        paths: RunPaths,
+        settings: Mapping[str, str],
+        loading: Detached | None = None,
+    ) -> Worker:
+        """Start a worker for a run's folder, with settings as variables.
+
+        ``loading`` is a worker process without a run, which a client may have started
+        to load its modules in the meantime.
+        """
         ...
 
     def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from runner.core import Problem
 from runner.core.errors import RaiError
-from runner.process.detached import Detached
+from runner.core.order import SEALED, Order, to_line
+from runner.process.detached import Detached, python
 from runner.store import claim
 from runner.store.claim import Standing
 from runner.store.paths import RunPaths
 
+WORKER = python("runner.worker")
 TAKEN_WITHIN_S = 60.0
 POLL_S = 0.005
 SHOWN_BYTES = 4096
@@ -29,9 +29,14 @@ class Here:
         """Return nothing: this machine takes every run."""
         return []
 
-    def start(self, paths: RunPaths, settings: Mapping[str, str]) -> LocalWorker:
+    def start(
+        self,
+        paths: RunPaths,
+        settings: Mapping[str, str],
+        loading: Detached | None = None,
+    ) -> LocalWorker:
         """Start a worker, which loads its modules while the project is packed."""
-        return LocalWorker(paths, settings)
+        return LocalWorker(paths, settings, loading or Detached(WORKER))
 
     def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
         """Return of each run, by its id, whether somebody carries it out."""
@@ -46,20 +51,17 @@ class Here:
 
 
 class LocalWorker:
-    """A worker process; it waits for a byte, which says that the project is sealed."""
+    """A worker process; it reads its order, and then that the project is sealed."""
 
-    def __init__(self, paths: RunPaths, settings: Mapping[str, str]) -> None:
-        self._paths = paths
-        argv = [sys.executable, "-m", "runner.worker", str(paths.root)]
-        environ = {**os.environ, **settings}
-        self._worker = Detached(argv, environ, paths.worker_log)
+    def __init__(
+        self, paths: RunPaths, settings: Mapping[str, str], worker: Detached
+    ) -> None:
+        self._paths, self._worker = paths, worker
+        self._send(to_line(Order(str(paths.root), dict(settings))))
 
     def carry_out(self) -> None:
         """Let the worker begin, and wait until it has recorded the first event."""
-        try:
-            self._worker.write(b"\n")
-        except OSError as error:
-            raise self._failed() from error
+        self._send(SEALED)
         deadline = time.monotonic() + TAKEN_WITHIN_S
         while not _written(self._paths.events):
             over = self._worker.ended() or time.monotonic() > deadline
@@ -70,8 +72,13 @@ class LocalWorker:
 
     def dismiss(self) -> None:
         """Close the pipe on which the worker waits."""
-        self._worker.close()
         self._worker.leave()
+
+    def _send(self, line: bytes) -> None:
+        try:
+            self._worker.write(line)
+        except OSError as error:
+            raise self._failed() from error
 
     def _failed(self) -> RaiError:
         try:

@@ -4,50 +4,52 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from runner.core import Problem
 from runner.core.errors import EngineError
 
 
+def python(module: str) -> list[str]:
+    """Return the command line of a module of this program."""
+    return [sys.executable, "-m", module]
+
+
 class Detached:
     """A program in a session of its own, with a pipe to its stdin.
 
-    No terminal, signal or end of this process reaches it. What it prints goes to a log.
+    No terminal, signal or end of this process reaches it. Its stderr is this one's
+    until it chooses another.
     """
 
-    def __init__(
-        self, argv: Sequence[str | Path], environ: Mapping[str, str], log: Path
-    ) -> None:
+    def __init__(self, argv: Sequence[str | Path]) -> None:
         """Start it in the root folder, so that it keeps no folder busy.
 
         Raises:
             EngineError: it cannot be started.
         """
-        with log.open("ab") as output:
-            try:
-                self._process = subprocess.Popen(
-                    argv,
-                    env=environ,
-                    cwd="/",
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                problem = Problem(f"cannot start {argv[0]}: {error.strerror}")
-                raise EngineError(problem) from error
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            problem = Problem(f"cannot start {argv[0]}: {error.strerror}")
+            raise EngineError(problem) from error
 
     def write(self, data: bytes) -> None:
-        """Write to its stdin, and close that; raise OSError if it has ended."""
+        """Write to its stdin; raise OSError if it has ended."""
         assert self._process.stdin
-        with self._process.stdin as pipe:
-            pipe.write(data)
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
 
     def close(self) -> None:
-        """Close its stdin without having written anything."""
+        """Close its stdin."""
         assert self._process.stdin
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -57,7 +59,8 @@ class Detached:
         return self._process.poll() is not None
 
     def leave(self) -> None:
-        """Let it go on; nobody waits for its end any more."""
+        """Close its stdin and let it go on; nobody waits for its end any more."""
+        self.close()
         if self._process.returncode is None:
             # Else Popen warns of a program that still runs when it is collected.
             self._process.returncode = 0

@@ -9,6 +9,7 @@ from runner import archive, places
 from runner.archive import FolderProject
 from runner.core import Archive, JobRequest
 from runner.core import events as ev
+from runner.process.detached import Detached
 from runner.session.prepare import Prepared
 from runner.session.run import ready
 from runner.store import runs
@@ -16,8 +17,12 @@ from runner.store import settings as stored
 from runner.store.paths import RunPaths
 
 
-def detach(prepared: Prepared) -> Generator[ev.Event, None, RunPaths]:
+def detach(
+    prepared: Prepared, loading: Detached | None = None
+) -> Generator[ev.Event, None, RunPaths]:
     """Seal the project, and hand the run to a worker; yield what packing tells.
+
+    ``loading`` is a worker that was started before, to load its modules.
 
     Returns the run's folder as soon as the worker has recorded its first event. If the
     caller leaves before, or packing fails, no run remains.
@@ -28,7 +33,7 @@ def detach(prepared: Prepared) -> Generator[ev.Event, None, RunPaths]:
     _, home, request = ready(prepared)
     paths = runs.create(home)
     environ = stored.variables(prepared.settings)
-    worker = places.place().start(paths, environ)
+    worker = places.place().start(paths, environ, loading)
     try:
         yield from _sealed(request, paths)
     except BaseException:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.core.order import SEALED, Order, to_line
+from runner.process.detached import python
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
 from tests.runner.test_hangup import Terminal
@@ -156,14 +158,14 @@ def test_a_project_that_cannot_run_is_refused_at_once_and_leaves_nothing(folder)
 
 def test_a_worker_whose_client_died_while_it_packed_leaves_nothing():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "runner.worker", run.root], stdin=subprocess.PIPE
-    )
+    worker = subprocess.Popen(python("runner.worker"), stdin=subprocess.PIPE)
+    assert worker.stdin
+    worker.stdin.write(to_line(Order(str(run.root), {})))
+    worker.stdin.flush()
     deadline = time.monotonic() + SOON_S
     while not run.holder.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert worker.stdin
     worker.stdin.close()
 
     assert worker.wait(timeout=SOON_S) == 0
@@ -175,8 +177,9 @@ def test_a_second_worker_on_a_folder_does_nothing(folder, gate):
     said(run, "waiting")
     before = run.events.read_bytes()
 
-    second = [sys.executable, "-m", "runner.worker", run.root]
-    assert subprocess.run(second, input=b"\n", check=False).returncode == 0
+    said_to_it = to_line(Order(str(run.root), {})) + SEALED
+    second = subprocess.run(python("runner.worker"), input=said_to_it, check=False)
+    assert second.returncode == 0
 
     assert run.events.read_bytes() == before
     gate.touch()
