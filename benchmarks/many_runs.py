@@ -70,7 +70,13 @@ def fill(home: Home, now: float) -> None:
             paths.id, "/home/me/project", "rai_build.yml", at, State.DONE, verdict, at
         )
         paths.record.write_bytes(record.to_json(ended))
-        for path in (paths.events, paths.stdout, paths.stderr, paths.spec, paths.lock):
+        for path in (
+            paths.events,
+            paths.stdout,
+            paths.stderr,
+            paths.spec,
+            paths.holder,
+        ):
             path.write_bytes(b"")
 
 

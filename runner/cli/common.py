@@ -36,13 +36,14 @@ Size = Annotated[str | None, _option("keep_size")]
 RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
+RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
 
 
-def settings(**flags: str | None) -> Settings:
+def settings(**options: str | None) -> Settings:
     """Return the settings with these options, and print their warnings."""
     from runner.store import settings
 
-    found, warnings = settings.load(os.environ, settings.settings_files(), flags)
+    found, warnings = settings.load(os.environ, settings.settings_files(), options)
     warn(warnings)
     return found
 
@@ -56,9 +57,9 @@ def warn(warnings: Iterable[Problem]) -> None:
 
 def home() -> Home:
     """Return the home folder, after recording runs whose process died as lost."""
-    from runner.store import home
+    from runner import places
 
-    return home.sweep(settings().home)
+    return places.open_home(settings().home)
 
 
 def find_run(run: str) -> RunPaths:
@@ -66,6 +67,37 @@ def find_run(run: str) -> RunPaths:
     from runner.store.home import find
 
     return find(home(), run)
+
+
+def find_runs(given: Iterable[str]) -> list[RunPaths]:
+    """Return the folders of the runs that were named, each once.
+
+    Raises:
+        UsageError: some name no run, or several; carries all of these problems.
+    """
+    from runner.core.errors import UsageError
+
+    _, found, problems = look_up(given)
+    if problems:
+        raise UsageError(*problems)
+    return found
+
+
+def look_up(given: Iterable[str]) -> tuple[Home, list[RunPaths], list[Problem]]:
+    """Return the home, the runs that were named, each once, and every problem."""
+    from runner.core.errors import UsageError
+    from runner.store.home import find_in, open_index
+
+    opened = home()
+    found: list[RunPaths] = []
+    problems: list[Problem] = []
+    with open_index(opened) as listed:
+        for name in given:
+            try:
+                found.append(find_in(listed, opened, name))
+            except UsageError as error:
+                problems += error.problems
+    return opened, list(dict.fromkeys(found)), problems
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write

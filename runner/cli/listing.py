@@ -23,7 +23,11 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     home = common.home()
     with open_index(home) as index:
         # The end of a run may be in its folder and not yet in the index.
-        running = [runs.read(home.run(e.id)) for e in index.list_runs(active=True)]
+        running = [
+            runs.read(paths)
+            for entry in index.list_runs(active=True)
+            if (paths := home.run(entry.id)).record.exists()
+        ]
         index.put(*(one for one in running if one is not None and one.state.final))
         found = _newest(home, index, active=active, limit=limit)
     if as_json:

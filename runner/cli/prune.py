@@ -145,7 +145,6 @@ def _plain(what: Removal, unused: Unused, dry_run: bool) -> dict[str, object]:
             {"id": run.id, "project": run.project, "size_bytes": run.size_bytes}
             for run in what.runs
         ],
-        "remains": list(what.remains),
         "data": list(what.data),
         "images": [inventory.reference(image) for image in unused.images],
         "volumes": [volume.name for volume in unused.volumes],
@@ -157,7 +156,7 @@ def _summary(what: Removal, unused: Unused, dry_run: bool) -> str:
     from runner.report import size
 
     counts = (
-        ("run", len(what.runs) + len(what.remains)),
+        ("run", len(what.runs)),
         ("data file", len(what.data)),
         ("image", len(unused.images)),
         ("data volume", len(unused.volumes)),

@@ -28,20 +28,6 @@ def make(root: Path) -> Home:
     return Home(root)
 
 
-def sweep(root: Path) -> Home:
-    """Return the home folder, after recording runs whose process died as lost.
-
-    What a process that died had yet to delete is deleted.
-    """
-    home = make(root)
-    removal.empty(home.runs)
-    removal.empty(home.data)
-    if lost := runs.sweep(unfinished(home)):
-        with open_index(home) as listed:
-            listed.put(*lost)
-    return home
-
-
 def unfinished(home: Home) -> list[RunPaths]:
     """Return the folders of the runs that the index does not know to have ended."""
     with open_index(home) as listed:
@@ -56,13 +42,23 @@ def open_index(home: Home) -> Index:
         listed.sync(
             runs.changed_ns(home),
             lambda: runs.names(home),
-            lambda name: runs.read(home.run(name)),
+            lambda name: _read(home.run(name)),
             lambda name: tags.read(home.run(name)),
         )
     except BaseException:
         listed.close()
         raise
     return listed
+
+
+def _read(paths: RunPaths) -> RunRecord | None:
+    """Return a run's record; None, too, until a run that has ended has its file.
+
+    So it stays among the unfinished, if its process died in between.
+    """
+    found = runs.read(paths)
+    ended = found is not None and found.state.final
+    return None if ended and not paths.record.exists() else found
 
 
 def find(home: Home, text: str) -> RunPaths:

@@ -16,10 +16,11 @@ from msgspec import Struct
 from runner import files
 from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
-from runner.store import removal, retention, runs, tags
-from runner.store.home import make, measured, open_index, unfinished
+from runner.store import claim, removal, retention, runs, tags
+from runner.store.claim import Standing
+from runner.store.home import make, measured, open_index
 from runner.store.index import Entry
-from runner.store.paths import Home
+from runner.store.paths import Home, RunPaths
 from runner.store.retention import DAY_S, Retention
 
 LOW_BYTES = 5 * GIB
@@ -33,13 +34,12 @@ _DATA = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
 
 
 class Removal(Struct, frozen=True):
-    """What to remove: runs, folders of runs that never began, folders of data files.
+    """What to remove: runs, and folders of data files.
 
     ``freed_bytes`` is what they take on disk.
     """
 
     runs: tuple[Entry, ...] = ()
-    remains: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     freed_bytes: int = 0
 
@@ -63,9 +63,8 @@ def plan(
         found = retention.expired(ended, keep, now, spare_latest=spare_latest)
         found = measured(home, listed, found)
     before = now - max(keep.age_s, DAY_S)
-    remains = [name for name in _unknown(home) if _changed(home.runs / name) < before]
     data = [name for name in _data(home) if _changed(home.data / name) < before]
-    return _removal(home, found, remains, data)
+    return _removal(home, found, data)
 
 
 def projects(home: Home) -> set[str]:
@@ -76,11 +75,17 @@ def projects(home: Home) -> set[str]:
 
 def carry_out(home: Home, what: Removal) -> None:
     """Remove runs and data files; what came into use meanwhile stays."""
-    names = (*(run.id for run in what.runs), *what.remains)
-    found = [home.run(name) for name in names]
-    remove(home, [p.id for p in found if not runs.held(p) and not tags.read(p)])
+    found = [home.run(run.id) for run in what.runs]
+    remove(home, [p.id for p in found if over(p) and not tags.read(p)])
     removal.discard(home.data, *what.data)
     removal.empty(home.data, wait=True)
+
+
+def over(paths: RunPaths) -> bool:
+    """Return whether a run has ended, and nobody writes to its folder any more."""
+    found = runs.read(paths)
+    ended = found is not None and found.state.final
+    return ended and claim.standing(paths) is not Standing.ALIVE
 
 
 def remove(home: Home, names: Sequence[str]) -> None:
@@ -171,7 +176,7 @@ def _space(home: Home, now: float, free: Callable[[Path], float]) -> list[str]:
     found = retention.for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []
-    what = _removal(home, found, (), ())
+    what = _removal(home, found, ())
     carry_out(home, what)
     space = f"{left / GIB:.1f} GiB were free"
     return [f"Removed {_count(what)} since only {space} on the disk of {home.root}."]
@@ -183,20 +188,11 @@ def _count(what: Removal) -> str:
     return f"{number} old run{'' if number == 1 else 's'} ({freed})"
 
 
-def _removal(
-    home: Home, found: Iterable[Entry], remains: Sequence[str], data: Sequence[str]
-) -> Removal:
+def _removal(home: Home, found: Iterable[Entry], data: Sequence[str]) -> Removal:
     ended = tuple(found)
     freed = sum(entry.size_bytes or 0 for entry in ended)
-    freed += sum(removal.size_bytes(home.runs / name) for name in remains)
     freed += sum(removal.size_bytes(home.data / name) for name in data)
-    return Removal(ended, tuple(remains), tuple(data), freed)
-
-
-def _unknown(home: Home) -> list[str]:
-    """Return the names of the folders that hold no record, and nobody works in."""
-    found = unfinished(home)
-    return [p.id for p in found if runs.read(p) is None and not runs.held(p)]
+    return Removal(ended, tuple(data), freed)
 
 
 def _data(home: Home) -> list[str]:

@@ -17,8 +17,8 @@ from runner.core import Reason
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
+from runner.places import sweep
 from runner.store.paths import Home, RunPaths
-from runner.store.runs import sweep
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.programs
@@ -172,7 +172,8 @@ def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(project, tmp_
     paths.record.unlink()
     paths.unpacked.mkdir()
 
-    sweep([paths])
+    (home / "index.sqlite").unlink()  # which knows of its end
+    sweep(Home(home))
 
     assert not paths.unpacked.exists()
     assert paths.record.exists()

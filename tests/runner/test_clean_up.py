@@ -9,16 +9,20 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from runner import files, places
 from runner.archive import datafiles
-from runner.core import GIB, DataResource, Reason, Verdict, events
+from runner.core import GIB, DataResource, Reason, Verdict, events, record
 from runner.core.errors import ConfigError, UsageError
 from runner.machine import describe
 from runner.store import home as homes
 from runner.store import index, prune, removal, runs, tags
+from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.store.retention import DAY_S, Retention
 
@@ -26,6 +30,7 @@ RAI = str(Path(sys.executable).with_name("rai"))
 MONTH = Retention(30 * DAY_S, 20 * GIB)
 PLENTY = 100 * GIB
 NOW = time.time()
+OVER = events.Finished(Verdict(True, True, None, Reason.DONE))
 
 
 def rai(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
@@ -41,13 +46,14 @@ def home(tmp_path: Path) -> Home:
     return homes.make(tmp_path / "home")
 
 
-def begun(home: Home, project: str = "/p", at: float = NOW) -> runs.Recorder:
-    """Begin a run that somebody holds for as long as the recorder is open."""
-    recorder = runs.Recorder(runs.create(home))
-    recorder.__enter__()
-    made = events.Created(recorder.paths.id, project, "f.yml", None, describe())
-    recorder.keep(made)
-    return recorder
+@contextmanager
+def begun(home: Home) -> Iterator[runs.Recorder]:
+    """Begin a run, which this process holds."""
+    paths = runs.create(home)
+    with Claim(paths), runs.Recorder(paths) as recorder:
+        made = events.Created(paths.id, "/p", "f.yml", None, describe())
+        recorder.keep(made)
+        yield recorder
 
 
 def ended(
@@ -57,8 +63,10 @@ def ended(
     at = NOW - days * DAY_S
     paths = runs.create(home)
     made = events.Created(paths.id, project, "f.yml", None, describe())
-    over = events.Finished(Verdict(True, True, None, Reason.DONE))
-    paths.events.write_bytes(events.to_line(made, at) + events.to_line(over, at))
+    paths.events.write_bytes(events.to_line(made, at) + events.to_line(OVER, at))
+    found = runs.read(paths)
+    assert found is not None
+    files.write(paths.record, record.to_json(found))
     paths.build.write_bytes(b"x" * size)
     return paths
 
@@ -91,7 +99,7 @@ def test_after_a_crash_in_the_middle_nothing_looks_like_a_run_and_the_rest_goes(
 
     assert listed(home) == {two.id}
     assert len(list((home.runs / removal.TRASH).iterdir())) == 1
-    homes.sweep(home.root)
+    places.open_home(home.root)
     assert list((home.runs / removal.TRASH).iterdir()) == []
     assert listed(home) == {two.id}
 
@@ -199,29 +207,26 @@ def test_a_process_that_is_killed_while_it_removes_leaves_no_half_of_a_run(home)
 
         for name in listed(home):
             assert home.run(name).events.exists()
-        homes.sweep(home.root)
+        places.open_home(home.root)
         assert list((home.runs / removal.TRASH).glob("*")) == []
 
 
 @pytest.mark.programs
 def test_rm_says_every_problem_at_once_and_then_removes_nothing(home):
     done = ended(home)
-    held = begun(home)
-
-    refused = rai(home, "rm", done.id, held.paths.id, "nope", "latest")
+    with begun(home) as held:
+        name = held.paths.id
+        refused = rai(home, "rm", done.id, name, "nope", "latest")
+        assert listed(home) == {done.id, name}
+        held.keep(OVER)
 
     assert refused.returncode == 2
-    assert f"run {held.paths.id} has not ended" in refused.stderr
-    assert f"`rai cancel {held.paths.id}` ends it" in refused.stderr
+    assert f"run {name} has not ended; `rai cancel {name}` ends it" in refused.stderr
     assert "no run 'nope'" in refused.stderr
-    assert listed(home) == {done.id, held.paths.id}
-    held.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
-    held.__exit__(None, None, None)
-    removed = rai(home, "rm", done.id[:6], done.id, held.paths.id, "--json")
-    assert sorted(json.loads(removed.stdout)["runs"]) == sorted(
-        [done.id, held.paths.id]
-    )
-    assert json.loads(removed.stdout)["freed_bytes"] > 0
+    removed = rai(home, "rm", done.id[:6], done.id, name, "--json")
+    facts = json.loads(removed.stdout)
+    assert sorted(facts["runs"]) == sorted([done.id, name])
+    assert facts["freed_bytes"] > 0
     assert listed(home) == set()
 
 
@@ -232,25 +237,26 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         for days, size in ((40, 0), (50, 0), (5, 3 << 20), (1, 0))
     )
     tags.write(kept, "kept")
-    held = begun(home)
-    everyone = {p.id for p in (old, kept, big, new, held.paths)}
+    with begun(home) as held:
+        always = {kept.id, held.paths.id}
 
-    planned = rai(home, "prune", "--dry-run")
-    assert old.id in planned.stdout
-    assert "1 run to remove" in planned.stdout
-    assert listed(home) == everyone
+        planned = rai(home, "prune", "--dry-run")
+        assert old.id in planned.stdout
+        assert "1 run to remove" in planned.stdout
+        assert listed(home) == {old.id, big.id, new.id} | always
 
-    facts = json.loads(rai(home, "prune", "--json").stdout)
-    assert [run["id"] for run in facts["runs"]] == [old.id]
-    assert listed(home) == everyone - {old.id}
+        facts = json.loads(rai(home, "prune", "--json").stdout)
+        assert [run["id"] for run in facts["runs"]] == [old.id]
+        assert listed(home) == {big.id, new.id} | always
 
-    # Only --size is given, so the age does not count.
-    assert "1 run removed; 3.0 MiB freed" in rai(home, "prune", "--size", "1MB").stdout
-    assert listed(home) == {kept.id, new.id, held.paths.id}
-    assert "1 run removed" in rai(home, "prune", "--older", "1h").stdout
-    assert rai(home, "prune", "--older", "1h").stdout == "Nothing to remove.\n"
-    assert listed(home) == {kept.id, held.paths.id}
-    held.__exit__(None, None, None)
+        # Only --size is given, so the age does not count.
+        done = rai(home, "prune", "--size", "1MB")
+        assert done.stdout == "1 run removed; 3.0 MiB freed\n"
+        assert listed(home) == {new.id} | always
+        assert "1 run removed" in rai(home, "prune", "--older", "1h").stdout
+        assert rai(home, "prune", "--older", "1h").stdout == "Nothing to remove.\n"
+        assert listed(home) == always
+        held.keep(OVER)
 
 
 def test_a_run_that_came_into_use_since_the_plan_stays(home):
@@ -258,22 +264,9 @@ def test_a_run_that_came_into_use_since_the_plan_stays(home):
     what = prune.plan(home, MONTH, NOW)
     assert {run.id for run in what.runs} == {one.id, two.id, three.id}
     homes.set_tag(home, one, "wanted")
-    with runs.Recorder(two):
+    with Claim(two):
         prune.carry_out(home, what)
         assert listed(home) == {one.id, two.id}
-
-
-def test_a_folder_without_a_record_that_nobody_holds_goes_after_a_day(home):
-    old, young, held = (runs.create(home) for _ in range(3))
-    with runs.Recorder(held):
-        for paths in (old, held):
-            os.utime(paths.root, (NOW, NOW - 2 * DAY_S))
-
-        prune.carry_out(home, prune.plan(home, Retention(0.0), NOW))
-
-        assert not old.root.exists()
-        assert young.root.exists()
-        assert held.root.exists()
 
 
 def test_the_policy_says_once_that_it_removes_and_then_only_counts(home):
@@ -433,17 +426,24 @@ def test_history_shows_the_date_in_full_the_size_and_the_tag(home):
 
 def test_only_runs_that_have_not_ended_are_looked_at(home):
     done = ended(home)
-    held = begun(home)
     (home.runs / "note.txt").write_text("no run")
-
+    with begun(home) as held:
+        assert homes.unfinished(home) == [held.paths]
+        assert done.id in listed(home)
+        held.keep(OVER)
     assert homes.unfinished(home) == [held.paths]
-    assert done.id in listed(home)
-    held.keep(events.Finished(Verdict(True, True, None, Reason.DONE)))
-    held.__exit__(None, None, None)
-    with homes.open_index(home) as found:
-        record = runs.read(held.paths)
-        assert record is not None
-        found.put(record)
+    assert len(json.loads(rai(home, "history", "--json").stdout)) == 2
+    assert homes.unfinished(home) == []
+
+
+def test_a_run_whose_process_died_between_its_last_event_and_its_record_is_looked_at(
+    home,
+):
+    run = ended(home)
+    run.record.unlink()
+    Claim(run).close()
+    assert homes.unfinished(home) == [run]
+    assert [one.id for one in places.sweep(home)] == [run.id]
     assert homes.unfinished(home) == []
 
 

@@ -236,3 +236,10 @@ def test_how_long_and_how_much_is_kept_can_be_turned_off(
 def test_a_size_to_keep_that_is_none_is_a_problem_with_its_option():
     with pytest.raises(ConfigError, match=r'--size is "much".*expected a size such as'):
         settings.load({}, [], {"keep_size": "much"})
+
+
+@pytest.mark.parametrize("keep", [(INF, INF), (7 * 86_400.0, 3 * GIB)])
+def test_another_process_reads_the_same_bounds_from_its_variables(tmp_path, keep):
+    known = settings.Settings(tmp_path, keep_for=keep[0], keep_size=keep[1])
+    found, _ = settings.load(settings.variables(known), [], {})
+    assert (found.keep_for, found.keep_size) == keep
