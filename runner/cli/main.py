@@ -22,6 +22,9 @@ READER_LEFT = 141
 
 COMMANDS = (
     "run",
+    "attach",
+    "wait",
+    "cancel",
     "validate",
     "ps",
     "history",

@@ -11,7 +11,7 @@ import typer
 from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.session import Run
+    from runner.session import Prepared, Run
     from runner.terminal.console import Console
 
 
@@ -45,6 +45,16 @@ def run(
         ),
     ] = None,
     wait: common.Wait = None,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach", "-d", help="Return at once with the run's id; the run goes on."
+        ),
+    ] = False,
+    wait_for: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
+    ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
@@ -57,9 +67,11 @@ def run(
     from runner.core import record
     from runner.terminal.console import Console, Mode
 
-    options = session.Options(engine, profile, progress, gpus, wait, keep_going)
+    options = session.Options(
+        engine, profile, progress, gpus, wait, keep_going, after=tuple(wait_for or ())
+    )
     if output is not None:
-        _refuse_output(output)
+        _refuse_output(output, detach=detach)
     prepared = session.prepare(path, options)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
@@ -68,6 +80,9 @@ def run(
         console.line(
             f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
         )
+    if detach:
+        _detach(prepared, console, as_json=as_json)
+        return
     started = session.start(prepared)
     _show(started, console)
     done = started.record
@@ -78,11 +93,35 @@ def run(
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
-def _refuse_output(output: Path) -> None:
+def _detach(prepared: Prepared, console: Console, *, as_json: bool) -> None:
+    """Start the run and leave it; print its id."""
+    from runner import session
+
+    starting = session.detach(prepared)
+    while True:
+        try:
+            console.show(next(starting))
+        except StopIteration as end:
+            run_id: str = end.value.id
+            break
+    text = f"Run {run_id} goes on by itself. Watch it: rai attach {run_id}"
+    console.line(text, "green")
+    if as_json:
+        common.print_json({"id": run_id})
+    else:
+        print(run_id)
+
+
+def _refuse_output(output: Path, *, detach: bool) -> None:
     """Refuse a folder that cannot be created, before anything runs."""
     from runner import archive
     from runner.core.errors import UsageError
 
+    if detach:
+        raise UsageError(
+            "--output needs the run's end, and --detach does not wait for it; leave one"
+            " out, and unpack the build folder later: rai pull RUN"
+        )
     if archive.taken(output):
         raise UsageError(
             f"--output {output} exists; choose a new folder, or an empty one"

@@ -87,6 +87,12 @@ class Progress(_Tagged, frozen=True):
     total: float | None
 
 
+class Waiting(_Tagged, frozen=True):
+    """The run waits for what ``why`` says before it prepares its image."""
+
+    why: str
+
+
 class DataReady(_Tagged, frozen=True):
     """A data file was found or downloaded, and its checksum is right."""
 
@@ -258,6 +264,7 @@ Event = (
     | Packed
     | Warned
     | Progress
+    | Waiting
     | DataReady
     | DataMissing
     | BuildStarted

@@ -119,7 +119,8 @@ class JobRequest(Struct, frozen=True):
     """A request for one run; ``why`` says why this engine was chosen.
 
     ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is the
-    option of the command line, which is already applied to ``spec``.
+    option of the command line, which is already applied to ``spec``. ``after`` are the
+    ids of runs that end before this one begins.
     """
 
     project: Path
@@ -130,3 +131,4 @@ class JobRequest(Struct, frozen=True):
     gpu_wait_s: float = 600.0
     why: str = ""
     gpus: str | None = None
+    after: tuple[str, ...] = ()

@@ -1,10 +1,8 @@
-"""Make, write and read the folders of the runs, and find lost runs."""
+"""Make, write and read the folders of the runs."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -30,7 +28,7 @@ INTERRUPTED = Verdict(
 
 
 class Recorder:
-    """The writer of a run's folder: its lock, logs, events, and finally its record."""
+    """The writer of a run's folder: its logs, events, and finally its record."""
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
@@ -40,15 +38,12 @@ class Recorder:
 
     def __enter__(self) -> Self:
         named = {
-            "lock": self.paths.lock,
             "events": self.paths.events,
             Stream.STDOUT: self.paths.stdout,
             Stream.STDERR: self.paths.stderr,
         }
         # Unbuffered, so that a follower, or a reader after a crash, finds everything.
         self._files = {name: path.open("ab", 0) for name, path in named.items()}
-        # Another process holds the lock only while it tests it, so this wait is short.
-        fcntl.flock(self._files["lock"], fcntl.LOCK_EX)
         return self
 
     def __exit__(
@@ -115,18 +110,6 @@ def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
         return
 
 
-def held(paths: RunPaths) -> bool:
-    """Return whether a living process holds the run."""
-    try:
-        with paths.lock.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
-
-
 def folders(home: Home) -> list[RunPaths]:
     """Return the paths of every run, in no order."""
     return [home.run(name) for name in names(home)]
@@ -139,19 +122,3 @@ def names(home: Home) -> set[str]:
             return {entry.name for entry in entries if entry.is_dir()}
     except FileNotFoundError:
         return set()
-
-
-def sweep(home: Home) -> list[RunRecord]:
-    """Record each run whose process died before its end as lost; return them."""
-    found = []
-    for paths in folders(home):
-        if paths.record.exists() or held(paths):
-            continue
-        shutil.rmtree(paths.unpacked, ignore_errors=True)
-        last = record.fold(stamped(paths))
-        if last is not None:
-            # A process that died between the last event and the record had finished.
-            ended = last if last.state.final else record.lost(last, time.time())
-            files.write(paths.record, record.to_json(ended))
-            found.append(ended)
-    return found
