@@ -90,6 +90,8 @@ def sweep(opened: Home) -> list[RunRecord]:
             shutil.rmtree(paths.root, ignore_errors=True)
             continue
         shutil.rmtree(paths.unpacked, ignore_errors=True)
+        for part in paths.root.glob(".*.part"):
+            part.unlink(missing_ok=True)
         # Another process that sweeps may have renamed the file meanwhile.
         with contextlib.suppress(FileNotFoundError):
             files.write(paths.record, record.to_json(ended))
