@@ -56,9 +56,14 @@ def warn(warnings: Iterable[Problem]) -> None:
 
 
 def home() -> Home:
-    """Return the home folder, after recording runs whose process died as lost."""
-    from runner import places
+    """Return the home folder, after recording runs whose process died as lost.
 
+    What such runs left on this machine is removed.
+    """
+    from runner import places
+    from runner.engines import leftovers
+
+    leftovers.remove()
     return places.open_home(settings().home)
 
 

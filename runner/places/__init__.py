@@ -96,6 +96,8 @@ def sweep(opened: Home) -> list[RunRecord]:
             removal.empty(opened.runs)
             continue
         shutil.rmtree(paths.unpacked, ignore_errors=True)
+        for part in paths.root.glob(".*.part"):
+            part.unlink(missing_ok=True)
         # Another process that sweeps may have renamed the file meanwhile.
         with contextlib.suppress(FileNotFoundError):
             files.write(paths.record, record.to_json(ended))
