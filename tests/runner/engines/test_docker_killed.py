@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import docker
 import pytest
+from docker.errors import APIError
 
 from runner.core import Profile
 from runner.engines.docker import owner
@@ -46,9 +48,12 @@ def run_id(client: docker.APIClient) -> Iterator[str]:
     yield name
     ours = {"label": f"{owner.RUN}={name}"}
     for container in client.containers(all=True, filters=ours):
-        client.remove_container(container["Id"], force=True)
+        with suppress(APIError):  # another run removes what its killed owner left, too
+            client.remove_container(container["Id"], force=True)
+    until(lambda: client.containers(all=True, filters=ours) == [])
     for volume in client.volumes(filters=ours)["Volumes"] or ():
-        client.remove_volume(volume["Name"], force=True)
+        with suppress(APIError):
+            client.remove_volume(volume["Name"], force=True)
 
 
 def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
