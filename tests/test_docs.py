@@ -14,9 +14,21 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
 RAI = str(Path(sys.executable).with_name("rai"))
-COMMANDS = (
-    "run validate ps history show logs pull parse doctor init version image".split()  # noqa: SIM905
-)
+COMMANDS = [
+    "run",
+    "replay",
+    "validate",
+    "ps",
+    "history",
+    "show",
+    "logs",
+    "pull",
+    "parse",
+    "doctor",
+    "init",
+    "version",
+    "image",
+]
 HEAD = """\
 # The commands
 

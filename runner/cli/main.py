@@ -22,6 +22,7 @@ READER_LEFT = 141
 
 COMMANDS = (
     "run",
+    "replay",
     "validate",
     "ps",
     "history",
@@ -138,7 +139,7 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
             not getattr(parameter, "is_flag", False),
         )
         for parameter in command.params
-        if parameter.param_type_name == "option"
+        if parameter.param_type_name == "option" and not parameter.multiple
     ]
     if found := words.contradictions(given, options):
         raise UsageError(*found)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from runner.cli import common
-
-if TYPE_CHECKING:
-    from runner.session import Run
-    from runner.terminal.console import Console
+from runner.cli import common, running
 
 
 def run(
@@ -25,19 +20,11 @@ def run(
         bool, typer.Option("--keep-going", help="Run the rest after a failure.")
     ] = False,
     progress: common.Progress = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Unpack the build folder to here."),
-    ] = None,
+    output: running.Output = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be sent, and stop.")
     ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print the record on stdout; all output goes to stderr."
-        ),
-    ] = False,
+    as_json: running.JsonFlag = False,
     gpus: Annotated[
         str | None,
         typer.Option(
@@ -58,8 +45,7 @@ def run(
     from runner.terminal.console import Console, Mode
 
     options = session.Options(engine, profile, progress, gpus, wait, keep_going)
-    if output is not None:
-        _refuse_output(output)
+    running.refuse_output(output)
     prepared = session.prepare(path, options)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
@@ -69,52 +55,9 @@ def run(
             f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
         )
     started = session.start(prepared)
-    _show(started, console)
+    running.carry_out(started, console)
     done = started.record
     if as_json:
         common.print_json(record.plain(done))
-    if output is not None and started.paths.build.exists():
-        _bring_back(started, output, console)
+    running.bring_back(started, output, console)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
-
-
-def _refuse_output(output: Path) -> None:
-    """Refuse a folder that cannot be created, before anything runs."""
-    from runner import archive
-    from runner.core.errors import UsageError
-
-    if archive.taken(output):
-        raise UsageError(
-            f"--output {output} exists; choose a new folder, or an empty one"
-        )
-    archive.folder_beside(output.absolute()).rmdir()
-
-
-def _show(started: Run, console: Console) -> None:
-    """Carry out the run and show it; signals end it cleanly."""
-    from runner.cli import interrupt
-    from runner.core.cancel import Cancel
-
-    cancel = Cancel()
-    try:
-        with (
-            interrupt.cancel_on_signals(cancel, console),
-            closing(started.events(cancel)) as events,
-        ):
-            for event in events:
-                console.show(event)
-    except KeyboardInterrupt:
-        text = f"Run {started.id} interrupted. See it again: rai show {started.id}"
-        console.line(text, "red")
-        raise
-
-
-def _bring_back(done: Run, output: Path, console: Console) -> None:
-    from runner import archive
-    from runner.core import Limits
-
-    caps = archive.build_caps(done.record.limits or Limits())
-    unpacked = archive.unpack(done.paths.build, output.absolute(), caps, root="build")
-    console.line(f"The build folder is in {output}.", "green")
-    for name in unpacked.left_out:
-        console.line(f"Warning: left out of it: {name}", "yellow")

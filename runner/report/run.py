@@ -6,10 +6,15 @@ from runner.core import CommandRecord, GpuUse, Outcome, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
-from runner.report.words import ago, condition, outcome, processes, seconds, size
-
-CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
-"""How a project's files differ from its commit."""
+from runner.report.words import (
+    ago,
+    commit,
+    condition,
+    outcome,
+    processes,
+    seconds,
+    size,
+)
 
 
 def of(record: RunRecord) -> list[Block]:
@@ -60,7 +65,8 @@ def _line(record: RunRecord, now: float) -> tuple[str, ...]:
 
 
 def _head(record: RunRecord) -> list[tuple[str, str]]:
-    rows = [("run", record.id), ("state", record.state.value)]
+    rows = [("run", record.id), ("replay of", record.replays)]
+    rows.append(("state", record.state.value))
     if record.verdict is not None:
         verdict = record.verdict
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
@@ -70,7 +76,7 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
         )
     rows.append(("project", record.project))
     if record.git:
-        rows.append(("commit", record.git.commit[:12] + CHANGED[record.git.dirty]))
+        rows.append(("commit", commit(record.git)))
     if record.engine:
         name = f"{record.engine.name} {record.engine.version}".rstrip()
         rows.append(("engine", f"{name}, {record.engine.how}".removesuffix(", ")))

@@ -8,7 +8,7 @@ The command line, a worker and a program that imports rai start runs by the same
 """
 
 from runner.session.options import Options
-from runner.session.prepare import Prepared, prepare, reopen
+from runner.session.prepare import Prepared, prepare, reopen, replay
 from runner.session.run import Run, start
 from runner.session.validation import Validation, validate
 
@@ -19,6 +19,7 @@ __all__ = [
     "Validation",
     "prepare",
     "reopen",
+    "replay",
     "start",
     "validate",
 ]

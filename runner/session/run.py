@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from runner import archive, engines, job
 from runner.archive import FolderProject, Project, SealedProject, datafiles
-from runner.core import RunRecord
+from runner.core import Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
 from runner.engines import Choice
 from runner.session.prepare import Prepared, in_ci
 from runner.store import home as homes
@@ -28,10 +29,22 @@ def start(prepared: Prepared) -> Run:
         ConfigError: the home folder cannot be made.
     """
     settings = prepared.settings
-    choice = engines.choose(settings.engine, prepared.request.spec, ci=in_ci())
+    choice = _engine(prepared)
     home = homes.make(settings.home)
     lost = runs.sweep(home)
     return Run(prepared, choice, home, runs.create(home), tuple(lost))
+
+
+def _engine(prepared: Prepared) -> Choice:
+    request, wanted = prepared.request, prepared.settings.engine
+    try:
+        return engines.choose(wanted, request.spec, ci=in_ci())
+    except EngineError as error:
+        if not request.replays or wanted == "auto":
+            raise
+        text = f"run {request.replays} cannot be replayed with the {wanted} engine"
+        other = Problem(text, hint="--engine auto uses one that works here")
+        raise EngineError(*error.problems, other, reason=error.reason) from error
 
 
 class Run:
@@ -81,7 +94,10 @@ class Run:
         settings = self._prepared.settings
         project = self._project()
         places = datafiles.DataPlaces(
-            settings.data_dir, project.folder, self._home.data
+            settings.data_dir,
+            project.folder,
+            self._home.data,
+            self._prepared.request.project if self._prepared.parcel else None,
         )
         request = replace(self._prepared.request, why=self._choice.why)
         return job.run(
