@@ -13,8 +13,12 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
+from runner.core import Problem
+
 MOST_LINKS = 40
 """The kernel's own limit."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _FOLLOWS_NOTHING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK opening a named pipe would wait for a writer.
@@ -85,6 +89,24 @@ def read_below(folder: Path, name: str, most_bytes: int) -> bytes:
 
 def _leads_out(name: str) -> OSError:
     return OSError(errno.EXDEV, "a link leads out of the folder", name)
+
+
+def problem(error: OSError) -> Problem:
+    """Return what is wrong with a file, and for a full disk what to do."""
+    text = error.strerror or str(error)
+    if error.filename is None:
+        return Problem(text)
+    path = Path(os.fsdecode(error.filename))
+    hint = f"free some space on {mount(path)}" if error.errno in FULL else ""
+    return Problem(f"{path}: {text}", hint=hint)
+
+
+def mount(path: Path) -> Path:
+    """Return where the file system of a path is mounted."""
+    path = path.absolute()
+    while not path.is_mount() and path != path.parent:
+        path = path.parent
+    return path
 
 
 def aside(path: Path) -> Path:
