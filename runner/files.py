@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -117,5 +118,10 @@ def aside(path: Path) -> Path:
 def write(path: Path, data: bytes) -> None:
     """Write a file under a temporary name, then rename it, so no reader sees half."""
     part = aside(path)
-    part.write_bytes(data)
-    part.rename(path)
+    try:
+        part.write_bytes(data)
+        part.rename(path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -16,7 +17,7 @@ from typer.main import get_command
 
 from runner import files
 from runner.cli import words
-from runner.core import Problem, Reason
+from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
 from runner.terminal import streams
 
@@ -80,6 +81,7 @@ def root(
 def main() -> NoReturn:
     """Run the command line of this process."""
     streams.open_closed()
+    warnings.showwarning = _show_warning
     status = _status(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
@@ -156,6 +158,13 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
     ]
     if found := words.contradictions(given, options):
         raise UsageError(*found)
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """Print a warning as others of rai; Python prints each text only once."""
+    from runner.terminal.problems import problems
+
+    problems([Problem(str(message), severity=Severity.WARNING)])
 
 
 def _report(error: RaiError, debug: bool) -> None:

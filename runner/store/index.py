@@ -1,13 +1,14 @@
 """The SQLite index of runs, a cache of the records in the runs' folders.
 
-There are no migrations: a file of another version, or a damaged one, is rebuilt.
+There are no migrations: a file of another version, or a damaged one, is rebuilt. Where
+the file cannot be used, the same table is held in memory, with a warning.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,8 +21,14 @@ from runner.core.errors import RaiError
 VERSION = 1
 """Incremented with each change of the columns."""
 
-BUSY_S = 30.0
+BUSY_S = 10.0
 """How long a process waits for another that writes."""
+
+IN_MEMORY = Path(":memory:")
+
+
+class IndexWarning(UserWarning):
+    """The index of runs cannot be used; runs are listed from their folders."""
 
 _COLUMNS = (
     "id TEXT PRIMARY KEY",
@@ -69,7 +76,7 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        self._connection = _connect(path)
 
     def __enter__(self) -> Self:
         return self
@@ -89,13 +96,11 @@ class Index:
     def put(self, *records: RunRecord) -> None:
         """Add or replace runs."""
         if records:
-            with self._writing():
-                self._connection.executemany(_PUT, map(_row, records))
+            self._change(_PUT, [_row(record) for record in records])
 
     def remove(self, *run_ids: str) -> None:
         """Remove runs."""
-        with self._writing():
-            self._connection.executemany(_REMOVE, [(run_id,) for run_id in run_ids])
+        self._change(_REMOVE, [(run_id,) for run_id in run_ids])
 
     def sync(
         self,
@@ -113,8 +118,7 @@ class Index:
             self.remove(*absent)
         records = [one for name in names - listed if (one := read(name)) is not None]
         if records:
-            with self._writing():
-                self._connection.executemany(_ADD, map(_row, records))
+            self._change(_ADD, [_row(record) for record in records])
 
     def find(self, prefix: str) -> list[str]:
         """Return the ids that begin with a prefix, newest first."""
@@ -150,8 +154,8 @@ class Index:
         """Whether the file is not a sound database."""
         try:
             check = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-        except sqlite3.OperationalError as error:
-            raise _failed(self._path, error) from error
+        except sqlite3.OperationalError:
+            raise
         except sqlite3.DatabaseError:
             return True
         return bool(check != ("ok",))
@@ -163,7 +167,8 @@ class Index:
 
     def fill(self, records: Iterable[RunRecord]) -> None:
         """Rebuild the table, unless another process just did."""
-        with self._writing():
+        self._begin()
+        with self._connection:
             if self.version == VERSION:
                 return
             self._connection.execute("DROP TABLE IF EXISTS runs")
@@ -178,25 +183,47 @@ class Index:
         except sqlite3.Error as error:
             raise _failed(self._path, error) from error
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _change(self, statement: str, rows: list[tuple[object, ...]]) -> None:
+        """Execute a statement for each row; in memory if the file refuses."""
         try:
-            # Do not wait for the disk: after a power failure the index is rebuilt.
-            self._connection.execute("PRAGMA synchronous = OFF")
-            self._connection.execute("BEGIN IMMEDIATE")
-            with self._connection:
-                yield
+            self._execute(statement, rows)
         except sqlite3.Error as error:
-            raise _failed(self._path, error) from error
+            listed = self._select("*", "")
+            _warn(self._path, error)
+            self.close()
+            self._path, self._connection = IN_MEMORY, _connect(IN_MEMORY)
+            self.fill(())
+            self._execute(_PUT, listed)
+            self._execute(statement, rows)
+
+    def _execute(self, statement: str, rows: list[tuple[object, ...]]) -> None:
+        self._begin()
+        with self._connection:
+            self._connection.executemany(statement, rows)
+
+    def _begin(self) -> None:
+        # Do not wait for the disk: after a power failure the index is rebuilt.
+        self._connection.execute("PRAGMA synchronous = OFF")
+        self._connection.execute("BEGIN IMMEDIATE")
 
 
 def open_index(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
-    """Open the index; build it from ``records()`` if it is absent or unusable."""
+    """Open the index; build it from ``records()`` if it is absent or unusable.
+
+    It is built in memory, with an IndexWarning, if the file cannot be used.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        index = Index(path)
+        return _opened(path, records)
     except (OSError, sqlite3.Error) as error:
-        raise _failed(path, error) from error
+        _warn(path, error)
+    index = Index(IN_MEMORY)
+    index.fill(records())
+    return index
+
+
+def _opened(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    index = Index(path)
     try:
         if index.damaged():
             index.close()
@@ -208,6 +235,10 @@ def open_index(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
         index.close()
         raise
     return index
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
 
 
 def _remove(path: Path) -> None:
@@ -254,3 +285,9 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 def _failed(path: Path, error: Exception) -> RaiError:
     return RaiError(f"cannot use the index of runs, {path}: {error}")
+
+
+def _warn(path: Path, error: Exception) -> None:
+    why = error.strerror if isinstance(error, OSError) else error
+    text = f"listing runs without their index, which takes longer: {path}: {why}"
+    warnings.warn(IndexWarning(text), stacklevel=2)

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -111,7 +112,7 @@ def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
             for line in lines:
                 if line.endswith(b"\n"):
                     yield events.from_line(line)
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return
 
 
@@ -142,16 +143,26 @@ def names(home: Home) -> set[str]:
 
 
 def sweep(home: Home) -> list[RunRecord]:
-    """Record each run whose process died before its end as lost; return them."""
+    """Record each run whose process died before its end as lost; return them.
+
+    One whose folder cannot be read or written is left to the next sweep.
+    """
     found = []
     for paths in folders(home):
-        if paths.record.exists() or held(paths):
-            continue
-        shutil.rmtree(paths.unpacked, ignore_errors=True)
-        last = record.fold(stamped(paths))
-        if last is not None:
-            # A process that died between the last event and the record had finished.
-            ended = last if last.state.final else record.lost(last, time.time())
-            files.write(paths.record, record.to_json(ended))
-            found.append(ended)
+        with suppress(OSError):
+            found += _swept(paths)
     return found
+
+
+def _swept(paths: RunPaths) -> list[RunRecord]:
+    """Record a run as lost, and return it, if its process died."""
+    if paths.record.exists() or held(paths):
+        return []
+    shutil.rmtree(paths.unpacked, ignore_errors=True)
+    last = record.fold(stamped(paths))
+    if last is None:
+        return []
+    # A process that died between the last event and the record had finished.
+    ended = last if last.state.final else record.lost(last, time.time())
+    files.write(paths.record, record.to_json(ended))
+    return [ended]

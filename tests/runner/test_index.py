@@ -6,7 +6,8 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,6 @@ from runner.core import (
     State,
     Verdict,
 )
-from runner.core.errors import RaiError
 from runner.store import index
 
 
@@ -188,10 +188,51 @@ def test_a_sync_follows_the_folders_and_leaves_alone_what_another_process_put(pa
         assert runs.list_runs(limit=1)[0].state is State.RUNNING
 
 
-def test_an_index_that_cannot_be_opened_is_an_error_with_its_path(path):
+def test_an_index_that_cannot_be_opened_is_held_in_memory_with_a_warning(path):
     path.mkdir(parents=True)
-    with pytest.raises(RaiError, match=r"index\.sqlite"):
-        index.open_index(path, nothing)
+    with pytest.warns(index.IndexWarning, match=r"index\.sqlite"):
+        runs = index.open_index(path, lambda: [record("a")])
+    with runs:
+        runs.put(record("b"))
+        assert sorted(runs.find("")) == ["a", "b"]
+
+
+@contextmanager
+def locked(path: Path, how: str) -> Iterator[None]:
+    """Hold a lock on an index as a process does that was stopped."""
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute(f"BEGIN {how}")
+    yield
+    other.close()
+
+
+def test_an_index_that_another_process_locks_is_read_and_changed_in_memory(
+    path, monkeypatch
+):
+    monkeypatch.setattr(index, "BUSY_S", 0.1)
+    with index.open_index(path, nothing) as runs:
+        runs.put(record("a"), record("b"))
+    with locked(path, "IMMEDIATE"), index.open_index(path, never) as runs:
+        with pytest.warns(index.IndexWarning, match="locked"):
+            runs.put(record("c"))
+        runs.remove("a")
+        runs.sync(lambda: {"b", "c", "d"}, record)
+        assert sorted(runs.find("")) == ["b", "c", "d"]
+    with index.open_index(path, never) as runs:
+        assert sorted(runs.find("")) == ["a", "b"]
+
+
+def test_an_index_that_another_process_keeps_for_itself_is_built_in_memory(
+    path, monkeypatch
+):
+    monkeypatch.setattr(index, "BUSY_S", 0.1)
+    with index.open_index(path, nothing) as runs:
+        runs.put(record("a"))
+    with locked(path, "EXCLUSIVE"):
+        with pytest.warns(index.IndexWarning, match="locked"):
+            runs = index.open_index(path, lambda: [record("b")])
+        with runs:
+            assert runs.find("") == ["b"]
 
 
 def write_many(path: Path, who: str) -> None:
