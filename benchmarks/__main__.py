@@ -12,6 +12,7 @@ NAMES = (
     "code",
     "startup",
     "turns",
+    "lasting",
     "local_engine",
     "docker_engine",
     "stream",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, TypeVar
 
-from runner import archive, files, images, machine
+from runner import archive, files, images, machine, places
 from runner.archive import Project, datafiles
 from runner.commandline import exports
 from runner.commandline import plan as plan_command
@@ -27,12 +28,10 @@ from runner.core import (
     Stream,
     Verdict,
     Workspace,
-    parcel,
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError, RaiError
-from runner.core.parcel import Parcel
 from runner.core.run import GitState
 from runner.engines.base import Engine
 from runner.gpu import allocation
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+OTHERS_POLL_S = 0.2
 NO_GPU_HERE = "needs a GPU, and this run has none"
 
 
@@ -144,6 +144,7 @@ class _Job:
         )
         if packed is None or mounts is None:
             return
+        yield from self._wait_for_others()
         yield ev.StateChanged(State.PREPARING)
         engine, plan = yield from self._prepare(plan)
         reference = plan.reference if plan else None
@@ -196,27 +197,25 @@ class _Job:
     def _pack(self, git: GitState | None) -> Generator[ev.Event, None, Archive]:
         yield ev.Packing()
         packed = yield from self.project.pack(self.paths.source)
-        self._seal(packed, git)
+        if not self.paths.parcel.exists():
+            archive.seal(self.request, packed, git, self.paths.parcel)
         yield ev.Packed(packed.sha256, packed.size_bytes, packed.members)
         yield ev.StateChanged(State.PACKED)
         return packed
 
-    def _seal(self, packed: Archive, git: GitState | None) -> None:
-        """Write what is needed to run the archive again beside it."""
-        request = self.request
-        sealed = Parcel(
-            project=str(request.project),
-            spec_file=request.spec.file,
-            spec_text=request.spec_text,
-            sha256=packed.sha256,
-            user=machine.user(),
-            git=git,
-            profile=request.profile,
-            gpus=request.gpus,
-            keep_going=request.keep_going,
-            gpu_wait_s=request.gpu_wait_s,
-        )
-        files.write(self.paths.parcel, parcel.to_json(sealed))
+    def _wait_for_others(self) -> Iterator[ev.Event]:
+        """Wait for the end of the runs that come before this one, or for a cancel."""
+        others = [
+            RunPaths(self.paths.root.parent / name) for name in self.request.after
+        ]
+        if not others:
+            return
+        yield ev.StateChanged(State.QUEUED)
+        for other in others:
+            if places.active(other):
+                yield ev.Waiting(f"run {other.id} has not ended")
+            while places.active(other) and not self.cancel.requested:
+                time.sleep(OTHERS_POLL_S)
 
     def _plan(self, engine: Engine) -> ImagePlan | None:
         """Decide how the run gets its image; None if the engine runs none."""

@@ -2,12 +2,75 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from pathlib import Path
 
+from msgspec import Struct
+
 from runner import __version__
 from runner.core import Machine
+
+
+class ProcessIdentity(Struct, frozen=True):
+    """The identity of one process among those of all machines.
+
+    ``host`` is a checksum of machine id and host name, so that two containers of one
+    image are two hosts; ``pid`` is a number in the process ``namespace``; ``started``
+    tells the process from a later one with the same number.
+    """
+
+    host: str
+    boot: str
+    namespace: str
+    pid: int
+    started: str
+
+    def __str__(self) -> str:
+        words = (self.host, self.boot, self.namespace, str(self.pid), self.started)
+        return "/".join(words)
+
+    @classmethod
+    def parse(cls, text: str) -> ProcessIdentity | None:
+        """Parse what ``str`` returned; return None for anything else."""
+        match text.split("/"):
+            case [host, boot, namespace, pid, started] if pid.isdigit():
+                return cls(host, boot, namespace, int(pid), started)
+        return None
+
+    def is_within_reach_of(self, other: ProcessIdentity) -> bool:
+        """Whether ``pid`` names this process for ``other``, too."""
+        mine = (self.host, self.boot, self.namespace)
+        return mine == (other.host, other.boot, other.namespace)
+
+
+def this_process() -> ProcessIdentity:
+    """Return the identity of this process."""
+    boot = _line("/proc/sys/kernel/random/boot_id")
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    pid = os.getpid()
+    seen = _line("/etc/machine-id") + platform.node()
+    host = hashlib.sha256(seen.encode()).hexdigest()[:12]
+    return ProcessIdentity(host, boot, namespace, pid, _start_time(pid) or "")
+
+
+def is_alive(process: ProcessIdentity) -> bool:
+    """Whether a process within reach still runs; a zombie does not."""
+    if os.name == "nt":  # where signal 0 would end the process
+        return True
+    if Path("/proc/self/stat").exists():
+        return _start_time(process.pid) == process.started
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def describe() -> Machine:
@@ -54,3 +117,21 @@ def _memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         return 0
+
+
+def _start_time(pid: int) -> str | None:
+    """Return when a process started, in clock ticks; None if it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in parentheses may contain blanks; state and time follow it.
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else fields[18]
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

@@ -17,6 +17,9 @@ RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
     "run",
     "replay",
+    "attach",
+    "wait",
+    "cancel",
     "validate",
     "ps",
     "history",

@@ -7,7 +7,13 @@ sends it. ``open_tar``, ``files`` and ``unpack`` read either, and trust neither.
 from runner.archive.build import BuildWriter
 from runner.archive.caps import BUILD, UPLOAD, Caps, build_caps
 from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
-from runner.archive.project import FolderProject, Project, SealedProject, read_parcel
+from runner.archive.project import (
+    FolderProject,
+    Project,
+    SealedProject,
+    read_parcel,
+    seal,
+)
 from runner.archive.read import Unpacked, files, folder_beside, open_tar, taken, unpack
 from runner.archive.write import pack
 
@@ -30,6 +36,7 @@ __all__ = [
     "open_tar",
     "pack",
     "read_parcel",
+    "seal",
     "survey",
     "taken",
     "unpack",

@@ -8,15 +8,15 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Protocol
 
-from runner import files, git
+from runner import files, git, machine
 from runner.archive.caps import UPLOAD
 from runner.archive.contents import survey
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
-from runner.core import Archive, GitState, Severity
+from runner.core import Archive, GitState, JobRequest, Severity
 from runner.core import events as ev
 from runner.core.errors import UsageError
-from runner.core.parcel import Parcel, from_json
+from runner.core.parcel import Parcel, from_json, to_json
 
 LONGEST_PARCEL = 4 << 20
 LONGEST_HEADERS = 16 << 10
@@ -96,14 +96,16 @@ class SealedProject:
         return self._parcel.git
 
     def open(self, into: Path) -> None:
-        """Copy the archive to ``into``, check the copy, and unpack it.
+        """Bring the archive to ``into``, check it, and unpack it.
 
         Raises:
             UsageError: its content is not what the parcel says.
         """
-        part = files.aside(into)
+        in_place = self._archive == into
+        part = into if in_place else files.aside(into)
         try:
-            shutil.copyfile(self._archive, part)
+            if not in_place:
+                shutil.copyfile(self._archive, part)
             sha256, raw_bytes = _checksum(part)
             if sha256 != self._parcel.sha256:
                 text = f"{self._archive} is not the project that its parcel names"
@@ -113,7 +115,8 @@ class SealedProject:
         except OSError as error:
             raise UsageError(f"{self._archive}: {error.strerror}") from error
         finally:
-            part.unlink(missing_ok=True)
+            if not in_place:
+                part.unlink(missing_ok=True)
         size = into.stat().st_size
         self._packed = Archive(into, sha256, size, raw_bytes, members)
 
@@ -122,12 +125,39 @@ class SealedProject:
         if self._packed is None:
             self.open(into)
         assert self._packed
+        for warning in self._parcel.warnings:
+            yield ev.Warned(warning)
         yield ev.Progress("pack", self._packed.raw_bytes, self._packed.raw_bytes)
         return self._packed
 
     def close(self) -> None:
         """Remove the unpacked project."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def seal(
+    request: JobRequest,
+    packed: Archive,
+    git: GitState | None,
+    into: Path,
+    warnings: tuple[str, ...] = (),
+) -> None:
+    """Write the parcel of a packed project: what is needed to run it again."""
+    sealed = Parcel(
+        project=str(request.project),
+        spec_file=request.spec.file,
+        spec_text=request.spec_text,
+        sha256=packed.sha256,
+        user=machine.user(),
+        git=git,
+        profile=request.profile,
+        gpus=request.gpus,
+        keep_going=request.keep_going,
+        gpu_wait_s=request.gpu_wait_s,
+        after=request.after,
+        warnings=warnings,
+    )
+    files.write(into, to_json(sealed))
 
 
 def read_parcel(path: Path) -> Parcel:

@@ -35,13 +35,17 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")
 ]
+RunArguments = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Runs' ids, their beginnings, or `latest`."),
+]
 
 
-def settings() -> Settings:
-    """Return the settings, and print their warnings."""
+def settings(**options: str | None) -> Settings:
+    """Return the settings with these options, and print their warnings."""
     from runner.store import settings
 
-    found, warnings = settings.load(os.environ, settings.settings_files(), {})
+    found, warnings = settings.load(os.environ, settings.settings_files(), options)
     warn(warnings)
     return found
 
@@ -55,9 +59,9 @@ def warn(warnings: Iterable[Problem]) -> None:
 
 def home() -> Home:
     """Return the home folder, after recording runs whose process died as lost."""
-    from runner.store import home
+    from runner import places
 
-    return home.sweep(settings().home)
+    return places.open_home(settings().home)
 
 
 def find_run(run: str) -> RunPaths:
@@ -65,6 +69,28 @@ def find_run(run: str) -> RunPaths:
     from runner.store.home import find
 
     return find(home(), run)
+
+
+def find_runs(given: Iterable[str]) -> list[RunPaths]:
+    """Return the folders of the runs that were named, each once.
+
+    Raises:
+        UsageError: some name no run, or several; carries all of these problems.
+    """
+    from runner.core.errors import UsageError
+    from runner.store.home import find
+
+    opened = home()
+    found: list[RunPaths] = []
+    problems: list[Problem] = []
+    for name in given:
+        try:
+            found.append(find(opened, name))
+        except UsageError as error:
+            problems += error.problems
+    if problems:
+        raise UsageError(*problems)
+    return list(dict.fromkeys(found))
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write

@@ -37,14 +37,14 @@ def logs(
 
 
 def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
+    from runner import places
     from runner.core import Stream
-    from runner.store import runs
     from runner.terminal.console import Sink
 
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:
         # Checked before reading, so as not to miss the last output of the run.
-        over = not follow or not runs.held(paths)
+        over = not follow or not places.active(paths)
         lines = ((Stream.STDOUT, line) for line in tail.lines())
         for stream, data in lines if as_json else tail.output():
             try:

@@ -27,6 +27,9 @@ READER_LEFT = 141
 COMMANDS = (
     "run",
     "replay",
+    "attach",
+    "wait",
+    "cancel",
     "validate",
     "ps",
     "history",
@@ -160,7 +163,7 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
         raise UsageError(*found)
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: ANN401
     """Print a warning as others of rai; Python prints each text only once."""
     from runner.terminal.problems import problems
 

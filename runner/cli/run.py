@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli import common, running
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from runner.core.events import Event
+    from runner.store.paths import RunPaths
+    from runner.terminal.console import Console
 
 
 def run(
@@ -32,6 +39,16 @@ def run(
         ),
     ] = None,
     wait: common.Wait = None,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach", "-d", help="Return at once with the run's id; the run goes on."
+        ),
+    ] = False,
+    wait_for: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
+    ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
@@ -40,12 +57,18 @@ def run(
 
         show(path, as_json)
         return
+    from runner.process.detached import Detached, python
+
+    # It loads its modules while this process loads the same and packs the project.
+    loading = Detached(python("runner.worker")) if detach else None
     from runner import session
     from runner.core import record
     from runner.terminal.console import Console, Mode
 
-    options = session.Options(engine, profile, progress, gpus, wait, keep_going)
-    running.refuse_output(output)
+    options = session.Options(
+        engine, profile, progress, gpus, wait, keep_going, after=tuple(wait_for or ())
+    )
+    running.refuse_output(output, detach=detach)
     prepared = session.prepare(path, options)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
@@ -54,6 +77,9 @@ def run(
         console.line(
             f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
         )
+    if detach:
+        _detach(session.detach(prepared, loading), console, as_json=as_json)
+        return
     started = session.start(prepared)
     running.carry_out(started, console)
     done = started.record
@@ -61,3 +87,21 @@ def run(
         common.print_json(record.plain(done))
     running.bring_back(started, output, console)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
+
+
+def _detach(
+    starting: Generator[Event, None, RunPaths], console: Console, *, as_json: bool
+) -> None:
+    """Start the run and leave it; print its id."""
+    while True:
+        try:
+            console.show(next(starting))
+        except StopIteration as end:
+            run_id: str = end.value.id
+            break
+    text = f"Run {run_id} goes on by itself. Watch it: rai attach {run_id}"
+    console.line(text, "green")
+    if as_json:
+        common.print_json({"id": run_id})
+    else:
+        print(run_id)

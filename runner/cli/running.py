@@ -24,13 +24,18 @@ JsonFlag = Annotated[
 ]
 
 
-def refuse_output(output: Path | None) -> None:
+def refuse_output(output: Path | None, *, detach: bool = False) -> None:
     """Refuse a folder that cannot be created, before anything runs."""
     from runner import archive
     from runner.core.errors import UsageError
 
     if output is None:
         return
+    if detach:
+        raise UsageError(
+            "--output needs the run's end, and --detach does not wait for it; leave one"
+            " out, and unpack the build folder later: rai pull RUN"
+        )
     if archive.taken(output):
         raise UsageError(
             f"--output {output} exists; choose a new folder, or an empty one"

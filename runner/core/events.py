@@ -91,6 +91,12 @@ class Progress(_Tagged, frozen=True):
     total: float | None
 
 
+class Waiting(_Tagged, frozen=True):
+    """The run waits for what ``why`` says before it prepares its image."""
+
+    why: str
+
+
 class DataReady(_Tagged, frozen=True):
     """A data file was found or downloaded, and its checksum is right."""
 
@@ -263,6 +269,7 @@ Event = (
     | Packed
     | Warned
     | Progress
+    | Waiting
     | DataReady
     | DataMissing
     | BuildStarted

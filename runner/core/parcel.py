@@ -14,7 +14,8 @@ class Parcel(msgspec.Struct, frozen=True):
 
     ``project`` is the client's folder and ``spec_file`` its build file, as shown.
     ``sha256`` is of the archive's uncompressed tar stream. ``profile`` and ``gpus`` are
-    the options of the command line; None leaves both to the build file.
+    the options of the command line; None leaves both to the build file. ``after`` are
+    the ids of runs to wait for, ``warnings`` what was noticed while packing.
     """
 
     project: str
@@ -27,6 +28,8 @@ class Parcel(msgspec.Struct, frozen=True):
     gpus: str | None = None
     keep_going: bool = False
     gpu_wait_s: float = 600.0
+    after: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     version: int = PARCEL_VERSION
 
 

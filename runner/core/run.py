@@ -125,8 +125,9 @@ class JobRequest(Struct, frozen=True):
     """A request for one run; ``why`` says why this engine was chosen.
 
     ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is the
-    option of the command line, which is already applied to ``spec``. ``replays`` is the
-    id of the earlier run that this one repeats, ``image`` the image that it used.
+    option of the command line, which is already applied to ``spec``. ``after`` are the
+    ids of runs that end before this one begins. ``replays`` is the id of the earlier
+    run that this one repeats, ``image`` the image that it used.
     """
 
     project: Path
@@ -137,5 +138,6 @@ class JobRequest(Struct, frozen=True):
     gpu_wait_s: float = 600.0
     why: str = ""
     gpus: str | None = None
+    after: tuple[str, ...] = ()
     replays: str = ""
     image: ImageUsed | None = None

@@ -7,9 +7,10 @@
 The command line, a worker and a program that imports rai start runs by the same calls.
 """
 
+from runner.session.detached import detach
 from runner.session.options import Options
 from runner.session.prepare import Prepared, prepare, reopen, replay
-from runner.session.run import Run, start
+from runner.session.run import Run, resume, start
 from runner.session.validation import Validation, validate
 
 __all__ = [
@@ -17,9 +18,11 @@ __all__ = [
     "Prepared",
     "Run",
     "Validation",
+    "detach",
     "prepare",
     "reopen",
     "replay",
+    "resume",
     "start",
     "validate",
 ]

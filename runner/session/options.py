@@ -11,7 +11,7 @@ class Options(Struct, frozen=True):
     """The options of the command line; None leaves one to the settings or build file.
 
     All are text as typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a number
-    or UUIDs.
+    or UUIDs, ``after`` names the runs that end before this one begins.
     """
 
     engine: str | None = None
@@ -21,6 +21,7 @@ class Options(Struct, frozen=True):
     gpu_wait: str | None = None
     keep_going: bool = False
     home: Path | None = None
+    after: tuple[str, ...] = ()
 
     @property
     def settings(self) -> dict[str, str | None]:

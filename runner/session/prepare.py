@@ -160,6 +160,7 @@ def _request(
         keep_going=options.keep_going,
         gpu_wait_s=found.gpu_wait,
         gpus=options.gpus,
+        after=options.after,
     )
     return request, warnings
 

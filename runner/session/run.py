@@ -2,37 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 
 from msgspec.structs import replace
 
-from runner import archive, engines, job
+from runner import archive, engines, job, places
 from runner.archive import FolderProject, Project, SealedProject, datafiles
-from runner.core import Problem, RunRecord
+from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.engines import Choice
-from runner.session.prepare import Prepared, in_ci
+from runner.engines.base import Engine
+from runner.session.options import Options
+from runner.session.prepare import Prepared, in_ci, reopen
 from runner.store import home as homes
 from runner.store import runs
+from runner.store.claim import Claim
 from runner.store.index import Index
 from runner.store.paths import Home, RunPaths
 
+CANCEL_POLL_S = 0.2
+
 
 def start(prepared: Prepared) -> Run:
-    """Choose the engine and make the run's folder; run nothing yet.
+    """Choose the engine, make the run's folder and claim it; run nothing yet.
 
     Raises:
         EngineError: no engine can run it here (no_engine); no folder is made.
         ConfigError: the home folder cannot be made.
+        UsageError: a run that it shall wait for is not known.
     """
-    settings = prepared.settings
+    choice, home, request = ready(prepared)
+    paths = runs.create(home)
+    return Run(prepared, request, choice.engines, home, Claim(paths), paths)
+
+
+def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
+    """Choose the engine, open the home folder and find the runs to wait for."""
+    settings, request = prepared.settings, prepared.request
     choice = _engine(prepared)
-    home = homes.make(settings.home)
-    lost = runs.sweep(home)
-    return Run(prepared, choice, home, runs.create(home), tuple(lost))
+    home = places.open_home(settings.home)
+    after = tuple(homes.find(home, text).id for text in request.after)
+    return choice, home, replace(request, after=after, why=choice.why)
+
+
+def resume(paths: RunPaths, claim: Claim) -> Run:
+    """Begin a sealed run in its own folder, as a worker does.
+
+    Raises:
+        RaiError: as for ``reopen`` and ``start``.
+    """
+    after = archive.read_parcel(paths.parcel).after
+    prepared = reopen(paths, Options(after=after))
+    choice, home, request = ready(prepared)
+    return Run(prepared, request, choice.engines, home, claim, paths)
 
 
 def _engine(prepared: Prepared) -> Choice:
@@ -53,16 +79,18 @@ class Run:
     def __init__(
         self,
         prepared: Prepared,
-        choice: Choice,
+        request: JobRequest,
+        engines: tuple[Engine, ...],
         home: Home,
+        claim: Claim,
         paths: RunPaths,
-        lost: tuple[RunRecord, ...] = (),
     ) -> None:
         self.paths = paths
         self._prepared = prepared
-        self._choice = choice
+        self._request = request
+        self._engines = engines
         self._home = home
-        self._lost = lost
+        self._claim = claim
 
     @property
     def id(self) -> str:
@@ -79,8 +107,11 @@ class Run:
 
         Closing the iterator early ends the run and records it as cancelled.
         """
-        with homes.open_index(self._home) as index:
-            index.put(*self._lost)
+        with (
+            self._claim,
+            homes.open_index(self._home) as index,
+            _cancelled_by(self.paths, cancel),
+        ):
             try:
                 with closing(self._job(cancel)) as events:
                     for event in events:
@@ -91,21 +122,17 @@ class Run:
                 self._update(index)
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
-        settings = self._prepared.settings
-        project = self._project()
-        places = datafiles.DataPlaces(
-            settings.data_dir,
-            project.folder,
-            self._home.data,
-            self._prepared.request.project if self._prepared.parcel else None,
+        settings, project = self._prepared.settings, self._project()
+        origin = self._request.project if self._prepared.parcel else None
+        data = datafiles.DataPlaces(
+            settings.data_dir, project.folder, self._home.data, origin
         )
-        request = replace(self._prepared.request, why=self._choice.why)
         return job.run(
-            request,
+            self._request,
             project,
-            self._choice.engines,
+            self._engines,
             self.paths,
-            places,
+            data,
             cancel,
             download=settings.download,
         )
@@ -120,3 +147,21 @@ class Run:
     def _update(self, index: Index) -> None:
         if (record := runs.read(self.paths)) is not None:
             index.put(record)
+
+
+@contextmanager
+def _cancelled_by(paths: RunPaths, cancel: Cancel) -> Iterator[None]:
+    """Cancel the run once anybody asks for that in its folder."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(CANCEL_POLL_S):
+            if paths.cancel.exists():
+                cancel.request()
+                return
+
+    threading.Thread(target=watch, name="rai-cancel", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

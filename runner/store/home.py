@@ -25,15 +25,6 @@ def make(root: Path) -> Home:
     return Home(root)
 
 
-def sweep(root: Path) -> Home:
-    """Return the home folder, after recording runs whose process died as lost."""
-    home = make(root)
-    if lost := runs.sweep(home):
-        with open_index(home) as listed:
-            listed.put(*lost)
-    return home
-
-
 def open_index(home: Home) -> Index:
     """Open the index and bring it up to date with the folders of the runs."""
 

@@ -30,6 +30,7 @@ IN_MEMORY = Path(":memory:")
 class IndexWarning(UserWarning):
     """The index of runs cannot be used; runs are listed from their folders."""
 
+
 _COLUMNS = (
     "id TEXT PRIMARY KEY",
     "created_at REAL NOT NULL",

@@ -63,9 +63,19 @@ class RunPaths(Struct, frozen=True):
         return self.root / "spec.yml"
 
     @property
-    def lock(self) -> Path:
-        """Locked by the run's process for as long as that lives."""
-        return self.root / "lock"
+    def holder(self) -> Path:
+        """Who carries the run out; locked by that process for as long as it lives."""
+        return self.root / "holder.json"
+
+    @property
+    def cancel(self) -> Path:
+        """There once somebody has asked for the run to be cancelled."""
+        return self.root / "cancel"
+
+    @property
+    def worker_log(self) -> Path:
+        """What the worker of a detached run printed: nothing, unless rai failed."""
+        return self.root / "worker.log"
 
 
 class Home(Struct, frozen=True):

@@ -1,13 +1,10 @@
-"""Make, write and read the folders of the runs, and find lost runs."""
+"""Make, write and read the folders of the runs."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -31,7 +28,7 @@ INTERRUPTED = Verdict(
 
 
 class Recorder:
-    """The writer of a run's folder: its lock, logs, events, and finally its record."""
+    """The writer of a run's folder: its logs, events, and finally its record."""
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
@@ -41,15 +38,12 @@ class Recorder:
 
     def __enter__(self) -> Self:
         named = {
-            "lock": self.paths.lock,
             "events": self.paths.events,
             Stream.STDOUT: self.paths.stdout,
             Stream.STDERR: self.paths.stderr,
         }
         # Unbuffered, so that a follower, or a reader after a crash, finds everything.
         self._files = {name: path.open("ab", 0) for name, path in named.items()}
-        # Another process holds the lock only while it tests it, so this wait is short.
-        fcntl.flock(self._files["lock"], fcntl.LOCK_EX)
         return self
 
     def __exit__(
@@ -93,15 +87,19 @@ class Recorder:
 
 
 def read(paths: RunPaths) -> RunRecord | None:
-    """Return a run's record, made from its events until there is one; None for no run.
+    """Return a run's record, made from its events until there is one.
 
-    The folder's name is the run's id, even if a user has copied or renamed it.
+    None if there is neither, or neither can be read. The folder's name is the run's id,
+    even if a user has copied or renamed it.
     """
     found: RunRecord | None
     try:
         found = record.from_json(paths.record.read_bytes())
     except (OSError, ValueError):
-        found = record.fold(stamped(paths))
+        try:
+            found = record.fold(stamped(paths))
+        except OSError:
+            return None
     return None if found is None else replace(found, id=paths.id)
 
 
@@ -112,20 +110,8 @@ def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
             for line in lines:
                 if line.endswith(b"\n"):
                     yield events.from_line(line)
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return
-
-
-def held(paths: RunPaths) -> bool:
-    """Return whether a living process holds the run."""
-    try:
-        with paths.lock.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
 
 
 def folders(home: Home) -> list[RunPaths]:
@@ -140,29 +126,3 @@ def names(home: Home) -> set[str]:
             return {entry.name for entry in entries if entry.is_dir()}
     except FileNotFoundError:
         return set()
-
-
-def sweep(home: Home) -> list[RunRecord]:
-    """Record each run whose process died before its end as lost; return them.
-
-    One whose folder cannot be read or written is left to the next sweep.
-    """
-    found = []
-    for paths in folders(home):
-        with suppress(OSError):
-            found += _swept(paths)
-    return found
-
-
-def _swept(paths: RunPaths) -> list[RunRecord]:
-    """Record a run as lost, and return it, if its process died."""
-    if paths.record.exists() or held(paths):
-        return []
-    shutil.rmtree(paths.unpacked, ignore_errors=True)
-    last = record.fold(stamped(paths))
-    if last is None:
-        return []
-    # A process that died between the last event and the record had finished.
-    ended = last if last.state.final else record.lost(last, time.time())
-    files.write(paths.record, record.to_json(ended))
-    return [ended]

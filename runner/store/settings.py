@@ -97,6 +97,18 @@ def load(
     return Settings(**{"home": Path(home), **values}), warnings
 
 
+def variables(settings: Settings) -> dict[str, str]:
+    """Return the environment in which another process loads the same settings."""
+    values = {s.variable: getattr(settings, s.key) for s in SETTINGS}
+    return {name: _word(value) for name, value in values.items() if value is not None}
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value}s" if isinstance(value, float) else str(value)
+
+
 def policy(files: Sequence[Path]) -> tuple[Policy, list[Problem]]:
     """Read the ceilings; a file that is absent sets none, the lowest value counts."""
     ceilings: dict[str, Ceiling] = {}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.core import Stream, events
+from msgspec.structs import replace
+
+from runner.core import Stream
+from runner.core.events import Event, Output, from_line
 from runner.store.paths import RunPaths
 
 CHUNK_BYTES = 1 << 20
@@ -29,18 +32,27 @@ class Tail:
                 self._read += len(line)
                 yield line
 
+    def events(self) -> Iterator[tuple[float, Event]]:
+        """Yield the new events with times; an Output in pieces, each with its bytes."""
+        for line in self.lines():
+            at, event = from_line(line)
+            if isinstance(event, Output):
+                for data in self._pieces(event):
+                    yield at, replace(event, data=data)
+            else:
+                yield at, event
+
     def output(self) -> Iterator[tuple[Stream, bytes]]:
         """Yield the new output, in the order in which it was written."""
-        for line in self.lines():
-            _, event = events.from_line(line)
-            if isinstance(event, events.Output):
-                yield from self._bytes(event)
+        for _, event in self.events():
+            if isinstance(event, Output):
+                yield event.stream, event.data
 
-    def _bytes(self, event: events.Output) -> Iterator[tuple[Stream, bytes]]:
+    def _pieces(self, event: Output) -> Iterator[bytes]:
         out = event.stream is Stream.STDOUT
         with (self._paths.stdout if out else self._paths.stderr).open("rb") as log:
             log.seek(event.offset)
             left = event.length
             while left > 0 and (data := log.read(min(left, CHUNK_BYTES))):
                 left -= len(data)
-                yield event.stream, data
+                yield data

@@ -47,13 +47,14 @@ class Console:
         out = sys.stderr if to_stderr else sys.stdout
         self._own = Sink(sys.stderr)
         self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: Sink(sys.stderr)}
-        self._run, self._began_s = "", time.monotonic()
+        self._run, self._began_s, self._now_s = "", 0.0, 0.0
         self._running, self._line_at_s = "", SILENCE_S
         self._at_line_start = True
         self._shared = _same_place(out, sys.stderr)
 
-    def show(self, event: ev.Event) -> None:
-        """Show one event."""
+    def show(self, event: ev.Event, at: float | None = None) -> None:
+        """Show one event, which happened now, or at a time that was recorded."""
+        self._now_s = time.monotonic() if at is None else at
         if isinstance(event, ev.Output):
             self.close()
             if why := self._sinks[event.stream].write(event.data):
@@ -78,9 +79,9 @@ class Console:
 
     def _lines(self, event: ev.Event) -> messages.Lines:
         if isinstance(event, ev.Created):
-            self._run, self._began_s = event.run_id, time.monotonic()
+            self._run, self._began_s = event.run_id, self._now_s
         if isinstance(event, ev.Finished):
-            took_s = time.monotonic() - self._began_s
+            took_s = max(self._now_s - self._began_s, 0.0)
             whole = self.mode is Mode.QUIET
             return messages.ending(self._run, event, took_s, whole=whole)
         return messages.lines(event, self._running)

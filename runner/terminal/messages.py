@@ -47,6 +47,8 @@ def lines(event: ev.Event, running: str = "") -> Lines:
             if image.reference.startswith(f"{KEY_REPOSITORY}:"):
                 return [(CACHED, "yellow"), using]
             return [using]
+        case ev.Waiting(why):
+            return [(f"Waiting: {why}.", "yellow")]
         case ev.GpuBusy(why, wait_s):
             text = f"Waiting for a GPU, {report.seconds(wait_s)} at most: {why}."
             return [(text, "yellow")]

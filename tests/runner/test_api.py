@@ -17,8 +17,8 @@ from runner.core import Reason
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import UsageError
+from runner.places import sweep
 from runner.store.paths import Home, RunPaths
-from runner.store.runs import sweep
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.programs

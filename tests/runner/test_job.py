@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import buildfile, job
+from runner import buildfile, job, places
 from runner.archive import FolderProject, datafiles
 from runner.core import (
     JobRequest,
@@ -23,6 +23,7 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.store import runs
+from runner.store.claim import Claim
 from runner.store.paths import Home
 
 SPEC = """\
@@ -312,12 +313,13 @@ def test_a_build_folder_that_cannot_be_looked_through_is_kept_with_a_warning(pro
 def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):
     found, _, home = carry_out(project, FakeEngine())
     paths = home.run(found.id)
+    Claim(paths).close()
     lines = paths.events.read_bytes().splitlines(keepends=True)
     for length in range(1, len(lines)):
         paths.record.unlink()
         paths.events.write_bytes(b"".join(lines[:length]) + lines[length][:7])
 
-        (half,) = runs.sweep(home)
+        (half,) = places.sweep(home)
 
         assert half.state is State.LOST
         assert half.verdict is not None
@@ -328,7 +330,7 @@ def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):
 def test_a_run_that_is_held_is_not_lost(project):
     home = Home(project.parent / "home")
     paths = runs.create(home)
-    with runs.Recorder(paths):
-        assert runs.sweep(home) == []
-        assert runs.held(paths)
-    assert not runs.held(paths)
+    with Claim(paths), runs.Recorder(paths):
+        assert places.sweep(home) == []
+        assert places.active(paths)
+    assert not places.active(paths)

@@ -19,6 +19,7 @@ import pytest
 from docker.errors import NotFound
 from msgspec.structs import replace
 
+from runner import machine
 from runner.core import DataFile, DataMount, Profile, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
@@ -296,7 +297,7 @@ class Endless(io.RawIOBase):
 
 def test_what_a_dead_owner_left_is_removed_and_what_a_living_one_has_is_not(client):
     # On a machine of its own, so that no other run's reaping sees whether it lives.
-    me = replace(owner.here(), host=RUN_ID)
+    me = replace(machine.this_process(), host=RUN_ID)
     dead, living = f"{RUN_ID}-dead", f"{RUN_ID}-living"
     owners = {dead: replace(me, started="1"), living: me}
     for name, whose in owners.items():

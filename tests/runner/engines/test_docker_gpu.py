@@ -8,6 +8,7 @@ import docker
 import pytest
 from msgspec.structs import replace
 
+from runner import machine
 from runner.core import DockerGpus, Gpu, GpuWay, HostGpus, Reason
 from runner.core.errors import BusyError, EngineError
 from runner.core.events import Warned
@@ -139,7 +140,7 @@ def test_a_gpu_elsewhere_is_held_by_one_run_and_let_go_of(client):
 
 def test_a_gpu_elsewhere_whose_holder_died_is_taken_over(client):
     dead = owner.labels("dead", 60) | {
-        owner.OWNER: str(replace(owner.here(), started="1"))
+        owner.OWNER: str(replace(machine.this_process(), started="1"))
     }
     client.create_container(IMAGE, ["true"], name=HOLDER, labels=dead)
     with hold(client, HELD, "next"):

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from runner import machine
 from runner.core import BuildSpec, DataFile, Profile, Stream, Workspace
 from runner.core.errors import EngineError, ImageError
 from runner.engines.docker import DockerEngine, owner
@@ -406,7 +407,7 @@ def test_the_sizes_of_all_places_count_together():
 
 
 def test_a_living_owner_keeps_its_things_and_a_dead_one_does_not():
-    me = owner.here()
+    me = machine.this_process()
     mine = owner.labels("r", 60)
     assert not owner.abandoned(mine, me, time.time() + 1e6)
     dead = {**mine, owner.OWNER: str(replace(me, started="1"))}
@@ -414,7 +415,7 @@ def test_a_living_owner_keeps_its_things_and_a_dead_one_does_not():
 
 
 def test_what_others_own_is_left_alone_until_an_hour_past_its_deadline():
-    me, now = owner.here(), 1_000_000.0
+    me, now = machine.this_process(), 1_000_000.0
     for other in (
         replace(me, host="other"),
         replace(me, boot="other"),
@@ -426,8 +427,8 @@ def test_what_others_own_is_left_alone_until_an_hour_past_its_deadline():
 
 
 def test_what_carries_no_label_of_ours_is_nobodys_to_remove():
-    assert not owner.abandoned({"other": "x"}, owner.here(), 1e12)
-    assert not owner.abandoned({owner.OWNER: "nonsense"}, owner.here(), 1e12)
+    assert not owner.abandoned({"other": "x"}, machine.this_process(), 1e12)
+    assert not owner.abandoned({owner.OWNER: "nonsense"}, machine.this_process(), 1e12)
 
 
 # Images

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 
+from runner import machine
 from runner.core import Workspace
 from runner.core.cancel import Cancel
 from runner.core.events import CommandSkipped, Event, Starting, Usage
-from runner.engines.docker import owner
 from runner.engines.docker.client import Client
 from runner.engines.docker.container.reap import reap
 from runner.engines.docker.container.stage import RunContainers
@@ -31,7 +31,7 @@ def run(
     stage = RunContainers(client, work, cancel, support)
     watch = _watch(client, work, stage, support)
     try:
-        reaping = pool.submit(reap, client, owner.here())
+        reaping = pool.submit(reap, client, machine.this_process())
         yield Starting()
         yield from stage.set_up(pool)
         if cancel.requested:

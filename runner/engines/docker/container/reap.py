@@ -9,9 +9,10 @@ from typing import Any
 
 from runner.engines.docker import owner
 from runner.engines.docker.client import FAILURES, Client
+from runner.machine import ProcessIdentity
 
 
-def reap(client: Client, me: owner.Owner) -> list[str]:
+def reap(client: Client, me: ProcessIdentity) -> list[str]:
     """Remove abandoned containers, then volumes; return their names.
 
     ``me`` is the identity of this process. What cannot be removed now is left
@@ -29,7 +30,7 @@ def reap(client: Client, me: owner.Owner) -> list[str]:
     return removed
 
 
-def _abandoned(found: Mapping[str, Any], me: owner.Owner) -> bool:
+def _abandoned(found: Mapping[str, Any], me: ProcessIdentity) -> bool:
     return owner.abandoned(found["Labels"] or {}, me, time.time())
 
 

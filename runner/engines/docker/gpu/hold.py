@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 
+from runner import machine
 from runner.core import Gpu, Problem
 from runner.core.errors import BusyError, EngineError
 from runner.engines.docker import owner
@@ -76,7 +77,7 @@ def _remove_abandoned(client: Client, name: str, gpu: Gpu) -> None:
     except NotFound:
         return  # removed a moment ago
     labels = found["Config"]["Labels"] or {}
-    if not owner.abandoned(labels, owner.here(), time.time()):
+    if not owner.abandoned(labels, machine.this_process(), time.time()):
         since = found["Created"].partition(".")[0].replace("T", " ")
         run = labels.get(owner.RUN, "another")
         raise BusyError(_busy(gpu, f"run {run} since {since} UTC"))

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from runner import machine
 from runner.core import BuiltImage, Origin
-from runner.engines.docker import owner
 from runner.engines.docker.client import (
     FAILURES,
     APIError,
@@ -35,7 +35,7 @@ def origin(project: Path) -> Origin:
     path = project.resolve()
     folder = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()
     name = path.name.encode(errors="replace").decode()
-    return Origin(name, owner.here().host, folder[:FOLDER_DIGITS])
+    return Origin(name, machine.this_process().host, folder[:FOLDER_DIGITS])
 
 
 def size_bytes(client: Client, reference: str) -> int:

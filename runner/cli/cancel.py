@@ -1,0 +1,66 @@
+"""`rai cancel RUN...`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import common
+
+if TYPE_CHECKING:
+    from runner.store.paths import RunPaths
+
+ENDS_WITHIN_S = 60.0
+
+
+def cancel(
+    runs: common.RunArguments,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait for the end.")
+    ] = False,
+    as_json: common.JsonFlag = False,
+) -> None:
+    """End runs, from any terminal: detached ones and others.
+
+    Their containers are stopped and their build folders kept, as by Ctrl-C.
+    """
+    from runner import places
+    from runner.core import record
+    from runner.store.home import record_of
+
+    found = common.find_runs(runs)
+    going_on = [paths for paths in found if places.active(paths)]
+    for paths in going_on:
+        places.cancel(paths)
+    over = [no_wait or _over(paths) for paths in going_on]
+    if as_json:
+        common.print_json([record.plain(record_of(paths)) for paths in found])
+    else:
+        for paths in found:
+            print(_said(paths, asked=paths in going_on))
+    if not all(over):
+        raise typer.Exit(10)
+
+
+def _over(paths: RunPaths) -> bool:
+    """Wait for the end of a run; say on stderr where it does not come."""
+    from runner import places
+
+    if places.wait(paths, ENDS_WITHIN_S):
+        return True
+    text = f"run {paths.id} has not ended after {ENDS_WITHIN_S:g} s"
+    print(f"Error: {text}; see what it does: rai attach {paths.id}", file=sys.stderr)
+    return False
+
+
+def _said(paths: RunPaths, *, asked: bool) -> str:
+    from runner.store.home import record_of
+
+    state = record_of(paths).state
+    if not asked:
+        return f"Run {paths.id} had ended before: {state}."
+    if state.final:
+        return f"Run {paths.id} ended: {state}."
+    return f"Run {paths.id} will end: it has been asked to."

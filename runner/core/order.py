@@ -1,0 +1,25 @@
+"""What a client writes to its worker: an order, and then that the project is sealed."""
+
+from __future__ import annotations
+
+import msgspec
+
+SEALED = b"sealed\n"
+MOST_BYTES = 1 << 20
+
+
+class Order(msgspec.Struct, frozen=True):
+    """The folder of the run that a worker takes, and its settings as variables."""
+
+    folder: str
+    settings: dict[str, str]
+
+
+def to_line(order: Order) -> bytes:
+    """Return the order as one JSON line."""
+    return msgspec.json.encode(order) + b"\n"
+
+
+def from_line(line: bytes) -> Order:
+    """Parse an order; raise ValueError if it is none."""
+    return msgspec.json.decode(line, type=Order)

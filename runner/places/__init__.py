@@ -1,0 +1,141 @@
+"""Where whole runs are carried out, and who knows whether they live.
+
+An engine confines commands on one machine; a place carries out a run, engine and all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from runner import archive, files
+from runner.core import RunRecord, record
+from runner.core.errors import RaiError
+from runner.places.base import RunPlace, Worker
+from runner.places.here import Here
+from runner.store import claim, home, runs
+from runner.store.claim import Standing
+from runner.store.paths import Home, RunPaths
+
+__all__ = ["RunPlace", "Standing", "Worker", "cancel", "open_home", "place", "standing"]
+
+TABLE: dict[str, RunPlace] = {one.name: one for one in (Here(),)}
+POLL_S = 0.1
+
+
+def place(name: str = claim.HERE) -> RunPlace:
+    """Return a place by its name."""
+    return TABLE[name]
+
+
+def standing(paths: RunPaths) -> Standing:
+    """Return whether somebody carries out a run, as its place knows."""
+    return _place_of(paths).look([paths])[paths.id]
+
+
+def cancel(paths: RunPaths) -> None:
+    """Ask for a run to end."""
+    _place_of(paths).cancel(paths)
+
+
+def active(paths: RunPaths) -> bool:
+    """Whether a run goes on, or may still begin."""
+    if paths.record.exists():
+        return False
+    match standing(paths):
+        case Standing.GONE:
+            return False
+        case Standing.NOT_CLAIMED:
+            return _age_s(paths) < claim.GRACE_S
+        case _:
+            return True
+
+
+def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
+    """Wait for the end of a run, and record it where its holder could not.
+
+    Returns False where the run goes on after ``timeout_s``.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while active(paths):
+        if deadline is not None and time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    if not paths.record.exists():
+        open_home(paths.root.parent.parent)
+    return True
+
+
+def open_home(root: Path) -> Home:
+    """Return the home folder, after recording the runs as lost that nobody holds."""
+    opened = home.make(root)
+    if lost := sweep(opened):
+        with home.open_index(opened) as listed:
+            listed.put(*lost)
+    return opened
+
+
+def sweep(opened: Home) -> list[RunRecord]:
+    """Record each run that ended without a record as lost; return these records.
+
+    A folder that cannot be read or written is left to a later sweep.
+    """
+    found = []
+    for paths in runs.folders(opened):
+        with contextlib.suppress(OSError):
+            found += _swept(paths)
+    return found
+
+
+def _swept(paths: RunPaths) -> list[RunRecord]:
+    # The record is looked for again: its holder may just have written it.
+    if active(paths) or paths.record.exists():
+        return []
+    if (ended := _ended(paths)) is None:
+        # It was given up before there was anything to tell.
+        shutil.rmtree(paths.root, ignore_errors=True)
+        return []
+    shutil.rmtree(paths.unpacked, ignore_errors=True)
+    # Another process that sweeps may have renamed the file meanwhile.
+    with contextlib.suppress(FileNotFoundError):
+        files.write(paths.record, record.to_json(ended))
+    return [ended]
+
+
+def _ended(paths: RunPaths) -> RunRecord | None:
+    """Return the record of a run that nobody holds; None if nothing is known of it."""
+    last = record.fold(runs.stamped(paths)) or _sealed(paths)
+    # A process that died between the last event and the record had finished.
+    if last is None or last.state.final:
+        return last
+    return record.lost(last, time.time())
+
+
+def _sealed(paths: RunPaths) -> RunRecord | None:
+    """Return the record of a run that was sealed and never begun."""
+    try:
+        parcel = archive.read_parcel(paths.parcel)
+        created_at = paths.parcel.stat().st_mtime
+    except (RaiError, OSError):
+        return None
+    return RunRecord(
+        paths.id, parcel.project, parcel.spec_file, created_at, git=parcel.git
+    )
+
+
+def _age_s(paths: RunPaths) -> float:
+    """Return for how long nothing has changed in a folder that nobody claimed."""
+    return min(claim.age_s(file) for file in _signs(paths))
+
+
+def _signs(paths: RunPaths) -> Iterable[Path]:
+    return paths.root, paths.parcel, paths.events
+
+
+def _place_of(paths: RunPaths) -> RunPlace:
+    holder = claim.holder(paths)
+    name = holder.place if holder else claim.HERE
+    return TABLE.get(name, TABLE[claim.HERE])

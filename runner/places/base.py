@@ -1,0 +1,58 @@
+"""What a place is: where whole runs are carried out, apart from their client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from runner.core import Problem
+from runner.process.detached import Detached
+from runner.store.claim import Standing
+from runner.store.paths import RunPaths
+
+
+class Worker(Protocol):
+    """A worker that was started for one run, and waits for its project."""
+
+    def carry_out(self) -> None:
+        """Let it begin: the run's folder holds the sealed parcel.
+
+        Raises:
+            RaiError: the worker did not take the run.
+        """
+        ...
+
+    def dismiss(self) -> None:
+        """Let it end without having begun; it removes the run's folder."""
+        ...
+
+
+class RunPlace(Protocol):
+    """A place; the runs that it carries out name it in their holder.json."""
+
+    name: str
+
+    def check(self) -> list[Problem]:
+        """Return why it cannot take a run; nothing if it can."""
+        ...
+
+    def start(
+        self,
+        paths: RunPaths,
+        settings: Mapping[str, str],
+        loading: Detached | None = None,
+    ) -> Worker:
+        """Start a worker for a run's folder, with settings as variables.
+
+        ``loading`` is a worker process without a run, which a client may have started
+        to load its modules in the meantime.
+        """
+        ...
+
+    def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
+        """Return of each run, by its id, whether somebody carries it out."""
+        ...
+
+    def cancel(self, paths: RunPaths) -> None:
+        """Ask for a run to end; it does so by itself, later."""
+        ...

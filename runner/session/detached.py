@@ -1,0 +1,61 @@
+"""Start a run that goes on without its client."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+
+from runner import archive, places
+from runner.archive import FolderProject
+from runner.core import Archive, JobRequest
+from runner.core import events as ev
+from runner.process.detached import Detached
+from runner.session.prepare import Prepared
+from runner.session.run import ready
+from runner.store import runs
+from runner.store import settings as stored
+from runner.store.paths import RunPaths
+
+
+def detach(
+    prepared: Prepared, loading: Detached | None = None
+) -> Generator[ev.Event, None, RunPaths]:
+    """Seal the project, and hand the run to a worker; yield what packing tells.
+
+    ``loading`` is a worker that was started before, to load its modules.
+
+    Returns the run's folder as soon as the worker has recorded its first event. If the
+    caller leaves before, or packing fails, no run remains.
+
+    Raises:
+        RaiError: as for ``session.start``; or the worker did not start.
+    """
+    _, home, request = ready(prepared)
+    paths = runs.create(home)
+    environ = stored.variables(prepared.settings)
+    worker = places.place().start(paths, environ, loading)
+    try:
+        yield from _sealed(request, paths)
+    except BaseException:
+        worker.dismiss()
+        shutil.rmtree(paths.root, ignore_errors=True)
+        raise
+    worker.carry_out()
+    return paths
+
+
+def _sealed(request: JobRequest, paths: RunPaths) -> Generator[ev.Event, None, None]:
+    project = FolderProject(request.project)
+    git, packing = project.git(), project.pack(paths.source)
+    warnings = []
+    packed: Archive
+    while True:
+        try:
+            event = next(packing)
+        except StopIteration as end:
+            packed = end.value
+            break
+        if isinstance(event, ev.Warned):
+            warnings.append(event.text)
+        yield event
+    archive.seal(request, packed, git, paths.parcel, tuple(warnings))

@@ -1,0 +1,198 @@
+"""Who carries out a run: claimed once, by its holder.json and the lock on that file.
+
+The lock is the kernel's: it goes with the process that holds it. What the file says is
+needed where no lock tells: on file systems without locks, and on another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import secrets
+import time
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct, json
+
+from runner import files, machine
+from runner.core.errors import UsageError
+from runner.machine import ProcessIdentity
+from runner.store.paths import RunPaths
+
+HERE = "here"
+MOST_BYTES = 4096
+GRACE_S = 60.0
+"""How long a run may stay without a holder, or with one that is being written."""
+
+
+class RunHolder(Struct, frozen=True):
+    """The process that carries out a run.
+
+    ``run`` is the run's id: a copy of the folder, under another name, has no holder.
+    ``on`` is the machine's name for people. ``locked`` says whether the process could
+    lock the file.
+    """
+
+    run: str
+    on: str
+    process: ProcessIdentity
+    locked: bool
+    place: str = HERE
+
+
+class Standing(StrEnum):
+    """Whether somebody carries a run out."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    NOT_CLAIMED = "not claimed"
+    ELSEWHERE = "elsewhere"
+    """Its holder is on another machine, and cannot be looked up from this one."""
+
+
+class ClaimedError(UsageError):
+    """Somebody else holds the run already."""
+
+
+class Claim:
+    """This process's hold of a run, until it is closed or the process ends."""
+
+    _file = -1
+
+    def __init__(self, paths: RunPaths) -> None:
+        """Claim a run's folder.
+
+        Raises:
+            ClaimedError: it was claimed before, by whomever.
+        """
+        # Locked before it has its name, so that no reader sees it without the lock.
+        new = paths.root / f".{paths.holder.name}.{secrets.token_hex(4)}"
+        self._file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            holder = RunHolder(
+                paths.id, platform.node(), machine.this_process(), _lock(self._file)
+            )
+            os.write(self._file, json.encode(holder) + b"\n")
+            _name(new, paths.holder)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            new.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release the hold; nobody else can claim the run."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def holder(paths: RunPaths) -> RunHolder | None:
+    """Return who claimed the run; None if nobody did, or the file is damaged."""
+    try:
+        found = files.read_below(paths.root, paths.holder.name, MOST_BYTES)
+        return json.decode(found, type=RunHolder)
+    except (OSError, ValueError):
+        return None
+
+
+def standing(paths: RunPaths) -> Standing:
+    """Return whether somebody carries out the run.
+
+    On this machine the lock decides. Where the file system has none, the process is
+    looked up by its number and the time of its start.
+    """
+    try:
+        handle = os.open(paths.holder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return Standing.NOT_CLAIMED
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Standing.ALIVE
+    except OSError:
+        pass  # a file system without locks
+    finally:
+        os.close(handle)
+    found = holder(paths)
+    if found is None:
+        young = age_s(paths.holder) < GRACE_S
+        return Standing.ALIVE if young else Standing.GONE
+    if found.run != paths.id:
+        return Standing.GONE
+    return _looked_up(found, machine.this_process())
+
+
+def _looked_up(found: RunHolder, me: ProcessIdentity) -> Standing:
+    """Decide where the lock is free or there is none."""
+    process = found.process
+    if process.boot != me.boot:
+        # The same machine was started again since; of another one nothing is known.
+        return Standing.GONE if process.host == me.host else Standing.ELSEWHERE
+    if found.locked:  # one kernel, whose lock would be held
+        return Standing.GONE
+    if process.is_within_reach_of(me):
+        return Standing.ALIVE if machine.is_alive(process) else Standing.GONE
+    return Standing.ELSEWHERE
+
+
+def age_s(path: Path) -> float:
+    """Return how long ago a file was changed; infinity if it is not there.
+
+    A time in the future, after the clock was set back, counts as long ago, so that
+    nobody waits for it.
+    """
+    try:
+        changed_s = time.time() - path.stat().st_mtime
+    except OSError:
+        return float("inf")
+    return changed_s if changed_s >= -1.0 else float("inf")
+
+
+def _lock(file: int) -> bool:
+    """Lock the file; return whether the file system can."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _name(new: Path, name: Path) -> None:
+    """Give the file its name, where no other has it."""
+    with contextlib.suppress(OSError):
+        os.link(new, name)
+    # A network file system may report a failure of what it did.
+    if new.stat().st_nlink == 2:
+        return
+    if name.exists():
+        raise _claimed(name)
+    # A file system without hard links: the rename alone could replace another's file.
+    try:
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise _claimed(name) from None
+    new.rename(name)
+
+
+def _claimed(name: Path) -> ClaimedError:
+    return ClaimedError(f"another process claimed run {name.parent.name} before")

@@ -1,0 +1,64 @@
+"""Carry out one detached run: `python -m runner.worker`.
+
+The worker reads on stdin which folder to take, and claims it. Once it reads that the
+project is sealed there, it runs it. Where the client leaves before, there is nothing to
+run, and the folder goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from runner.core.cancel import Cancel
+from runner.core.errors import RaiError
+from runner.core.order import MOST_BYTES, SEALED, from_line
+from runner.session import resume
+from runner.store.claim import Claim, ClaimedError
+from runner.store.paths import RunPaths
+
+
+def main() -> int:
+    """Take one order; return 0 if it was carried out, however the run ended."""
+    line = sys.stdin.buffer.readline(MOST_BYTES)
+    if not line:
+        return 0
+    order = from_line(line)
+    os.environ |= order.settings
+    return _take(RunPaths(Path(order.folder)))
+
+
+def _take(paths: RunPaths) -> int:
+    cancel = Cancel()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        cancel.request()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        claim = Claim(paths)
+    except ClaimedError:
+        return 0  # another worker was first: nothing runs twice
+    with claim, paths.worker_log.open("ab") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+        if sys.stdin.buffer.readline(MOST_BYTES) != SEALED:
+            shutil.rmtree(paths.root, ignore_errors=True)
+            return 0
+        try:
+            for _ in resume(paths, claim).events(cancel):
+                pass
+        except RaiError as error:
+            print(error, file=sys.stderr)
+            return error.reason.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""A run is claimed once, and everybody can tell whether its holder lives."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from runner import machine, places
+from runner.core import Reason, State
+from runner.core.parcel import Parcel, to_json
+from runner.places import Standing
+from runner.store import claim, runs
+from runner.store.claim import Claim, ClaimedError
+from runner.store.paths import Home, RunPaths
+
+ROOT = Path(__file__).resolve().parents[2]
+CLAIMER = """\
+import sys
+from pathlib import Path
+from runner.store.claim import Claim, ClaimedError
+from runner.store.paths import RunPaths
+sys.stdin.read(1)
+try:
+    held = Claim(RunPaths(Path(sys.argv[1])))
+    print("held", flush=True)
+except ClaimedError:
+    print("refused", flush=True)
+sys.stdin.read(1)
+"""
+
+
+@pytest.fixture
+def home(tmp_path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def paths(home) -> RunPaths:
+    return runs.create(home)
+
+
+def rewritten(paths: RunPaths, **changes: object) -> None:
+    """Change what the holder's file says; it stays as locked as it was."""
+    found = json.loads(paths.holder.read_text())
+    for name, value in changes.items():
+        (found if name in found else found["process"])[name] = value
+    paths.holder.write_text(json.dumps(found))
+
+
+def aged(*files: Path) -> None:
+    for file in files:
+        os.utime(file, (1, 1))
+
+
+def claimers(paths: RunPaths, count: int) -> list[subprocess.Popen[str]]:
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIMER, paths.root],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(count)
+    ]
+
+
+def let_go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin
+    process.stdin.write("x")
+    process.stdin.flush()
+
+
+@pytest.mark.programs
+def test_of_two_workers_on_one_folder_one_holds_it_and_the_other_is_refused(paths):
+    started = claimers(paths, 2)
+    for process in started:
+        let_go(process)
+
+    said = sorted(process.stdout.readline().strip() for process in started)
+
+    assert said == ["held", "refused"]
+    assert places.standing(paths) is Standing.ALIVE
+    for process in started:
+        process.kill()
+        process.communicate()
+    assert places.standing(paths) is Standing.GONE
+    assert [path.name for path in paths.root.iterdir()] == ["holder.json"]
+
+
+def test_a_claim_is_for_ever(paths):
+    Claim(paths).close()
+
+    with pytest.raises(ClaimedError, match=paths.id):
+        Claim(paths)
+
+
+def test_a_reader_who_tests_the_lock_keeps_nobody_from_claiming(paths):
+    held = Claim(paths)
+    held.close()
+    with paths.holder.open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        other = RunPaths(paths.root.with_name("another"))
+        other.root.mkdir()
+        with Claim(other):
+            assert places.standing(other) is Standing.ALIVE
+
+
+def test_a_recycled_pid_is_not_the_holder(paths):
+    """Another process has the number; the file system has no locks."""
+    with Claim(paths):
+        pass
+    rewritten(paths, locked=False, pid=os.getpid(), started="1")
+
+    assert places.standing(paths) is Standing.GONE
+
+
+def test_without_locks_a_living_process_holds_the_run_by_its_number(paths):
+    with Claim(paths):
+        pass
+    rewritten(paths, locked=False)
+
+    assert places.standing(paths) is Standing.ALIVE
+
+
+def test_of_another_pid_namespace_the_lock_decides(paths):
+    with Claim(paths):
+        rewritten(paths, namespace="pid:[1]", host="a container")
+        assert places.standing(paths) is Standing.ALIVE
+    assert places.standing(paths) is Standing.GONE
+
+
+def test_of_another_pid_namespace_without_locks_nothing_is_known(paths):
+    with Claim(paths):
+        pass
+    rewritten(paths, namespace="pid:[1]", host="a container", locked=False)
+
+    assert places.standing(paths) is Standing.ELSEWHERE
+    assert places.active(paths)
+    assert places.sweep(Home(paths.root.parent.parent)) == []
+
+
+def test_a_run_of_another_machine_is_never_called_lost_from_here(home, paths):
+    with Claim(paths):
+        pass
+    rewritten(paths, boot="another", host="another machine")
+
+    assert places.standing(paths) is Standing.ELSEWHERE
+    assert places.sweep(home) == []
+
+
+def test_after_this_machine_was_started_again_nobody_holds_the_run(paths):
+    with Claim(paths):
+        pass
+    rewritten(paths, boot="the one before")
+
+    assert places.standing(paths) is Standing.GONE
+
+
+def test_a_copy_of_a_folder_is_held_by_nobody(home, paths):
+    with Claim(paths):
+        copy = home.run("copied")
+        shutil.copytree(paths.root, copy.root)
+
+        assert places.standing(paths) is Standing.ALIVE
+        assert places.standing(copy) is Standing.GONE
+
+
+def test_a_file_system_without_locks_is_claimed_once_all_the_same(paths, monkeypatch):
+    def no_locks(file: int, operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(claim.fcntl, "flock", no_locks)
+    with Claim(paths):
+        found = claim.holder(paths)
+        assert found is not None
+        assert not found.locked
+        assert places.standing(paths) is Standing.ALIVE
+        with pytest.raises(ClaimedError):
+            Claim(paths)
+
+
+def test_a_file_system_without_hard_links_is_claimed_once_all_the_same(
+    paths, monkeypatch
+):
+    def no_links(new: Path, name: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    with Claim(paths):
+        assert places.standing(paths) is Standing.ALIVE
+        with pytest.raises(ClaimedError):
+            Claim(paths)
+        assert places.standing(paths) is Standing.ALIVE
+    assert places.standing(paths) is Standing.GONE
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "x" * 5000])
+def test_a_damaged_file_is_waited_for_and_then_nobodys(paths, content):
+    paths.holder.write_text(content)
+    assert places.standing(paths) is Standing.ALIVE
+
+    aged(paths.holder)
+
+    assert places.standing(paths) is Standing.GONE
+
+
+def test_a_file_from_the_future_keeps_nobody_waiting(paths):
+    paths.holder.write_text("")
+    later = time.time() + 86_400
+    os.utime(paths.holder, (later, later))
+
+    assert places.standing(paths) is Standing.GONE
+
+
+def test_a_folder_that_nobody_claimed_is_left_alone_at_first_and_then_goes(home, paths):
+    assert places.sweep(home) == []
+    assert paths.root.exists()
+
+    aged(paths.root)
+
+    assert places.sweep(home) == []
+    assert not paths.root.exists()
+
+
+def test_a_sealed_run_that_nobody_claims_is_lost(home, paths):
+    paths.parcel.write_bytes(to_json(Parcel("/p", "rai_build.yml", "", "0" * 64)))
+    assert places.sweep(home) == []
+
+    aged(paths.root, paths.parcel)
+    (lost,) = places.sweep(home)
+
+    assert lost.state is State.LOST
+    assert lost.project == "/p"
+    assert lost.verdict is not None
+    assert lost.verdict.reason is Reason.RUNNER_LOST
+
+
+def test_a_zombie_is_not_alive():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    stat = Path(f"/proc/{child.pid}/stat")
+    started = stat.read_text().rpartition(")")[2].split()[19]
+    identity = replace(machine.this_process(), pid=child.pid, started=started)
+    assert machine.is_alive(identity)
+
+    assert child.stdin
+    child.stdin.close()
+    deadline = time.monotonic() + 30
+    while ") Z" not in stat.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    assert not machine.is_alive(identity)
+    child.wait()

@@ -1,0 +1,359 @@
+"""A detached run goes on without its client, and others watch, await or end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.core.order import SEALED, Order, to_line
+from runner.process.detached import python
+from runner.store import runs
+from runner.store.paths import Home, RunPaths
+from tests.runner.test_hangup import Terminal
+
+pytestmark = pytest.mark.programs
+
+RAI = str(Path(sys.executable).with_name("rai"))
+SOON_S = 30.0
+ENGINES = [
+    "bare",
+    pytest.param("local", marks=pytest.mark.local),
+    pytest.param("docker", marks=pytest.mark.docker),
+]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """A file that the commands of a bare run wait for."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    return made
+
+
+def project(folder: Path, *commands: str) -> str:
+    spec = {
+        "rai": {"image": "debian:bookworm-slim"},
+        "commands": {"build": list(commands)},
+    }
+    (folder / "rai_build.yml").write_text(json.dumps(spec))
+    return str(folder)
+
+
+def until(gate: Path) -> str:
+    return f"sh -c 'echo waiting; until [ -e {gate} ]; do sleep 0.05; done; echo on'"
+
+
+def rai(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [RAI, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def detached(path: str, *words: str, engine: str = "bare") -> RunPaths:
+    done = rai("run", "-p", path, "--engine", engine, "--detach", *words)
+    assert done.returncode == 0, done.stderr
+    return Home(Path(os.environ["RAI_HOME"])).run(done.stdout.strip())
+
+
+def said(paths: RunPaths, text: str) -> None:
+    """Wait until a run has printed something."""
+    deadline = time.monotonic() + SOON_S
+    while text not in paths.stdout.read_text():
+        assert time.monotonic() < deadline, paths.events.read_text()
+        time.sleep(0.02)
+
+
+def shown(paths: RunPaths) -> dict[str, object]:
+    found: dict[str, object] = json.loads(rai("show", paths.id, "--json").stdout)
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_it_ends_as_an_attached_run_does(folder, engine):
+    path = project(
+        folder, "echo to stdout", "sh -c 'echo kept > kept'", "sh -c 'exit 3'"
+    )
+
+    run = detached(path, engine=engine)
+
+    assert rai("wait", run.id).returncode == 1
+    record = shown(run)
+    assert (record["state"], record["exit_code"]) == ("done", 1)
+    assert record["engine"]["name"] == engine
+    assert record["project"] == path
+    assert run.stdout.read_text() == "to stdout\n"
+    assert run.build.exists()
+    assert run.worker_log.read_text() == ""
+    assert not run.unpacked.exists()
+
+
+def test_only_its_id_is_on_stdout(folder):
+    done = rai("run", "-p", project(folder, "true"), "--engine", "bare", "-d", "--json")
+
+    assert list(json.loads(done.stdout)) == ["id"]
+    assert "rai attach" in done.stderr
+
+
+def test_it_runs_the_files_of_when_it_was_started(folder, gate):
+    (folder / "file").write_text("before\n")
+    run = detached(project(folder, until(gate), "sh -c 'cat $RAI_SOURCE_DIR/file'"))
+    (folder / "file").write_text("after\n")
+    gate.touch()
+
+    assert rai("wait", run.id).returncode == 0
+    assert run.stdout.read_text().endswith("before\n")
+
+
+def test_no_signal_to_its_client_reaches_it(folder, gate):
+    words = [RAI, "run", "-p", project(folder, until(gate)), "--engine", "bare", "-d"]
+    client = subprocess.Popen(
+        ["sh", "-c", '"$@"; kill -HUP 0; sleep 60', "sh", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert client.stdout
+    run = Home(Path(os.environ["RAI_HOME"])).run(client.stdout.readline().strip())
+    said(run, "waiting")
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL):
+        if client.poll() is None:
+            os.killpg(client.pid, number)
+    client.wait()
+    client.stdout.close()
+    gate.touch()
+
+    assert rai("wait", run.id).returncode == 0
+    assert run.stdout.read_text() == "waiting\non\n"
+
+
+def test_a_project_that_cannot_run_is_refused_at_once_and_leaves_nothing(folder):
+    (folder / "rai_build.yml").write_text("commands: {build: [1, {}]}")
+
+    done = rai("run", "-p", str(folder), "--engine", "bare", "--detach")
+
+    assert done.returncode == 2
+    assert "rai_build.yml:1:" in done.stderr
+    assert done.stdout == ""
+    assert not Home(Path(os.environ["RAI_HOME"])).runs.exists()
+
+
+def test_a_worker_whose_client_died_while_it_packed_leaves_nothing():
+    run = runs.create(Home(Path(os.environ["RAI_HOME"])))
+    worker = subprocess.Popen(python("runner.worker"), stdin=subprocess.PIPE)
+    assert worker.stdin
+    worker.stdin.write(to_line(Order(str(run.root), {})))
+    worker.stdin.flush()
+    deadline = time.monotonic() + SOON_S
+    while not run.holder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    worker.stdin.close()
+
+    assert worker.wait(timeout=SOON_S) == 0
+    assert not run.root.exists()
+
+
+def test_a_second_worker_on_a_folder_does_nothing(folder, gate):
+    run = detached(project(folder, until(gate)))
+    said(run, "waiting")
+    before = run.events.read_bytes()
+
+    said_to_it = to_line(Order(str(run.root), {})) + SEALED
+    second = subprocess.run(python("runner.worker"), input=said_to_it, check=False)
+    assert second.returncode == 0
+
+    assert run.events.read_bytes() == before
+    gate.touch()
+    assert rai("wait", run.id).returncode == 0
+    assert run.stdout.read_text() == "waiting\non\n"
+
+
+def test_output_for_a_folder_needs_the_end(folder, tmp_path):
+    words = ("run", "-p", project(folder, "true"), "-d", "-o", str(tmp_path / "out"))
+
+    done = rai(*words)
+
+    assert done.returncode == 2
+    assert "rai pull" in done.stderr
+
+
+def test_attach_shows_it_from_its_first_line_and_exits_with_its_status(folder, gate):
+    run = detached(project(folder, until(gate), "sh -c 'echo bad >&2; exit 3'"))
+    said(run, "waiting")
+    attached = subprocess.Popen(
+        [RAI, "attach", run.id],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert attached.stdout
+    assert attached.stdout.readline() == "waiting\n"
+    gate.touch()
+
+    out, error = attached.communicate(timeout=60)
+
+    assert (out, attached.returncode) == ("on\n", 1)
+    assert "bad\n" in error
+    assert "Using the bare engine" in error
+    assert f"Run {run.id} ended by" in error
+    again = rai("attach", run.id)
+    assert (again.stdout, again.returncode) == ("waiting\non\n", 1)
+
+
+def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
+    run = detached(project(folder, until(gate)))
+    attached = subprocess.Popen(
+        [RAI, "attach", run.id],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert attached.stdout
+    attached.stdout.readline()
+    attached.send_signal(signal.SIGINT)
+
+    _, error = attached.communicate(timeout=60)
+
+    assert attached.returncode == 130
+    assert "goes on" in error
+    gate.touch()
+    assert rai("wait", run.id).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"), [(b"c\n", "cancelled"), (b"d\n", "done"), (b"\n", "done")]
+)
+def test_ctrl_c_on_a_terminal_asks_what_to_do(folder, gate, answer, state):
+    run = detached(project(folder, until(gate)))
+    terminal = Terminal(RAI, "attach", run.id)
+    try:
+        terminal.until(b"waiting")
+        terminal.type(b"\x03")
+        terminal.until(b"watching? ")
+        terminal.type(answer)
+        if answer == b"d\n":
+            terminal.until(b"goes on")
+        if answer != b"c\n":
+            gate.touch()
+        terminal.child.wait(timeout=60)
+    finally:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()
+    rai("wait", run.id)
+    assert shown(run)["state"] == state
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_is_cancelled_from_another_terminal(folder, engine):
+    text = "sh -c 'echo kept > kept; echo waiting; sleep 600'"
+    run = detached(project(folder, text), engine=engine)
+    said(run, "waiting")
+
+    done = rai("cancel", run.id)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"Run {run.id} ended: cancelled.\n"
+    assert rai("wait", run.id).returncode == 130
+    assert run.build.exists()
+    again = rai("cancel", run.id)
+    assert (again.returncode, again.stdout) == (
+        0,
+        f"Run {run.id} had ended before: cancelled.\n",
+    )
+
+
+def test_an_attached_run_is_cancelled_from_another_terminal_too(folder, gate):
+    words = [RAI, "run", "-p", project(folder, until(gate)), "--engine", "bare"]
+    attached = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert attached.stdout
+    assert attached.stdout.readline() == b"waiting\n"
+
+    done = rai("cancel", "latest", "--json")
+
+    assert done.returncode == 0
+    assert [one["state"] for one in json.loads(done.stdout)] == ["cancelled"]
+    attached.communicate(timeout=60)
+    assert attached.returncode == 130
+
+
+def test_a_run_waits_for_another_and_is_queued_meanwhile(folder, gate):
+    first = detached(project(folder, until(gate)))
+    second = detached(project(folder, "echo second"), "--wait-for", first.id)
+    deadline = time.monotonic() + SOON_S
+    while shown(second)["state"] != "queued":
+        assert time.monotonic() < deadline
+    third = detached(project(folder, "echo third"), "--wait-for", second.id)
+    assert rai("cancel", second.id).returncode == 0
+
+    assert rai("wait", third.id).returncode == 0
+    assert shown(second)["state"] == "cancelled"
+    assert shown(first)["state"] == "running"
+    gate.touch()
+    assert rai("wait", first.id, second.id, third.id).returncode == 130
+
+
+def test_waiting_has_an_end(folder, gate):
+    run = detached(project(folder, until(gate)))
+
+    assert rai("wait", run.id, "--timeout", "0.2s").returncode == 124
+    assert rai("wait", run.id, "--timeout", "x").returncode == 2
+    gate.touch()
+    assert rai("wait", run.id, "--timeout", "60s").returncode == 0
+
+
+def test_all_names_that_fit_no_run_are_told_at_once():
+    done = rai("wait", "nothing", "neither")
+
+    assert done.returncode == 2
+    assert "nothing" in done.stderr
+    assert "neither" in done.stderr
+
+
+def test_a_worker_that_is_killed_is_lost_and_everyone_who_waits_is_told(folder, gate):
+    run = detached(project(folder, until(gate)))
+    said(run, "waiting")
+    attached = subprocess.Popen(
+        [RAI, "attach", run.id], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    pid = json.loads(run.holder.read_text())["process"]["pid"]
+    os.kill(pid, signal.SIGKILL)
+
+    assert rai("wait", run.id).returncode == 10
+    gate.touch()
+    _, error = attached.communicate(timeout=60)
+    assert attached.returncode == 10
+    assert b"the rai process died" in error
+    assert shown(run)["state"] == "lost"
+
+
+def test_a_million_lines_are_shown_byte_for_byte(folder):
+    run = detached(project(folder, "seq 1000000"))
+
+    done = rai("attach", run.id, "--progress", "quiet")
+
+    assert done.returncode == 0
+    assert done.stdout == "".join(f"{n}\n" for n in range(1, 1_000_001))
+    assert done.stdout == rai("logs", run.id).stdout
