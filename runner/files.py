@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
@@ -20,6 +21,7 @@ MOST_LINKS = 40
 """The kernel's own limit."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FAULTS = (*FULL, errno.EFBIG, errno.EIO, errno.EROFS)
 
 _FOLLOWS_NOTHING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK opening a named pipe would wait for a writer.
@@ -102,6 +104,28 @@ def problem(error: OSError) -> Problem:
     return Problem(f"{path}: {text}", hint=hint)
 
 
+def disk_fault(error: Exception, folder: Path) -> Problem | None:
+    """Return the problem of a full or broken disk; None for any other error.
+
+    An error that names no file is that of the folder.
+    """
+    if not isinstance(error, OSError) or error.errno not in DISK_FAULTS:
+        return None
+    error.filename = error.filename or str(folder)
+    return problem(error)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the path in an OSError of a file that is open, which names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def mount(path: Path) -> Path:
     """Return where the file system of a path is mounted."""
     path = path.absolute()
@@ -118,10 +142,10 @@ def aside(path: Path) -> Path:
 def write(path: Path, data: bytes) -> None:
     """Write a file under a temporary name, then rename it, so no reader sees half."""
     part = aside(path)
-    try:
-        part.write_bytes(data)
-        part.rename(path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    with naming(path):
+        try:
+            part.write_bytes(data)
+            part.rename(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise

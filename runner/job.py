@@ -90,10 +90,11 @@ def run(
         except RaiError as error:
             verdict = verdicts.from_error(error)
         except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            verdict = Verdict(False, False, None, Reason.INTERNAL, message)
-            yield recorder.keep(ev.Finished(verdict))
-            raise
+            fault = files.disk_fault(error, paths.root)
+            if fault is None:
+                yield recorder.keep(ev.Finished(verdicts.bug(error)))
+                raise
+            verdict = verdicts.from_error(RaiError(fault))
         for event in job.not_reached():
             yield recorder.keep(event)
         yield recorder.keep(ev.Finished(verdict))
@@ -262,10 +263,7 @@ class _Job:
             return
         used, earlier = self.request.image, self.request.replays
         if used and plan.build:
-            yield ev.Warned(
-                f"the image of run {earlier}, {used.digest}, is gone; using one that is"
-                " built from the same project"
-            )
+            yield ev.Warned(images.built_again(used, earlier))
         try:
             for event in engine.prepare(plan, self.project.folder, self.cancel):
                 if isinstance(event, ev.ImageReady):

@@ -113,6 +113,8 @@ def _end(record: RunRecord, state: State, at: float, verdict: Verdict) -> RunRec
         replace(c, outcome=Outcome.UNFINISHED) if c.outcome is Outcome.RUNNING else c
         for c in record.commands
     )
+    # The clock may have been set back since, but not before the run began.
+    at = max(at, record.created_at)
     return replace(record, state=state, ended_at=at, verdict=verdict, commands=commands)
 
 

@@ -26,6 +26,7 @@ from runner.images.names import KEY_REPOSITORY, normalise, repository
 
 __all__ = [
     "KEY_REPOSITORY",
+    "built_again",
     "gone",
     "normalise",
     "plan",
@@ -72,6 +73,14 @@ def same(spec: BuildSpec, facts: ImageFacts, used: ImageUsed) -> ImagePlan:
         return plan(replace(spec, build_image=build), facts)
     reference = f"{repository(used.reference)}@{used.digest}"
     return ImagePlan(ImageAction.PULL, reference, "the engine no longer has it")
+
+
+def built_again(used: ImageUsed, run_id: str) -> str:
+    """Return the warning for a built image of an earlier run that is gone."""
+    return (
+        f"the image of run {run_id}, {used.digest}, is gone; using one that is built"
+        " from the same project"
+    )
 
 
 def gone(used: ImageUsed, run_id: str, why: ImageError) -> ImageError:

@@ -51,7 +51,7 @@ def result(record: RunRecord) -> str:
 
 def _line(record: RunRecord, now: float) -> tuple[str, ...]:
     times = [t for i in record.findings.inferences[-1:] for t in i.op_times_s]
-    took = (record.ended_at or now) - record.created_at
+    took = max(0.0, (record.ended_at or now) - record.created_at)
     return (
         record.id,
         ago(now - record.created_at),
@@ -91,7 +91,8 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
         m = record.machine
         rows.append(("machine", f"{m.host}, {m.cpu}, {m.cores} cores"))
     if record.ended_at is not None:
-        rows.append(("took", seconds(record.ended_at - record.created_at)))
+        took = max(0.0, record.ended_at - record.created_at)
+        rows.append(("took", seconds(took)))
     rows.append(("peak memory", size(record.peak_memory_bytes)))
     rows.append(("data", ", ".join(record.data)))
     rows.append(("missing data", ", ".join(record.missing_data)))

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 from msgspec.structs import replace
 
-from runner import archive, engines, job, places
+from runner import archive, engines, files, job, places
 from runner.archive import FolderProject, Project, SealedProject, datafiles
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
@@ -36,8 +36,10 @@ def start(prepared: Prepared) -> Run:
         UsageError: a run that it shall wait for is not known.
     """
     choice, home, request = ready(prepared)
-    paths = runs.create(home)
-    return Run(prepared, request, choice.engines, home, Claim(paths), paths)
+    with files.naming(home.root):
+        paths = runs.create(home)
+        claim = Claim(paths)
+    return Run(prepared, request, choice.engines, home, claim, paths)
 
 
 def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
