@@ -14,6 +14,7 @@ import docker
 import pytest
 
 from runner.store.paths import RunPaths
+from tests.runner.engines.registry import Registry
 
 pytestmark = pytest.mark.programs
 
@@ -238,3 +239,37 @@ def test_an_image_that_rai_built_and_that_is_gone_is_built_again_and_said(
     assert new["image"]["reference"] == first["image"]["reference"]
     assert f"the image of run {first['id']}" in "".join(new["warnings"])
     assert "first" in done.stderr.splitlines()
+
+
+@pytest.mark.docker
+def test_an_image_that_is_gone_is_pulled_by_its_digest_though_its_name_has_moved(
+    project, client, name
+):
+    registry = Registry()
+    here = f"{registry.host}/some/image:1"
+
+    def push(says: str) -> None:
+        client.tag(image(client, name, says), here)
+        list(client.push(here))
+        client.remove_image(here, force=True)
+        client.remove_image(name, force=True)
+
+    try:
+        push("before")
+        text = f"rai: {{image: '{here}'}}\ncommands: {{build: [cat /said]}}\n"
+        (project / "rai_build.yml").write_text(text)
+        first = first_run(project, "docker")
+        client.remove_image(here, force=True)
+        push("after")
+
+        done = rai("replay", first["id"], "--json")
+
+        assert done.returncode == 0, done.stderr
+        new = json.loads(done.stdout)
+        assert new["image"]["action"] == "pull"
+        assert new["image"]["digest"] == first["image"]["digest"]
+        assert "before" in done.stderr.splitlines()
+        assert [d["what"] for d in new["differences"]] == ["image"]
+        client.remove_image(new["image"]["reference"], force=True)
+    finally:
+        registry.close()
