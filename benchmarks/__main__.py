@@ -11,6 +11,7 @@ from benchmarks import rows
 NAMES = (
     "code",
     "startup",
+    "many_runs",
     "turns",
     "lasting",
     "local_engine",

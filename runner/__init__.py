@@ -65,6 +65,7 @@ def run(
         home=Path(home) if home is not None else None,
     )
     prepared = session.prepare(Path(project), options)
+    session.tidy(prepared.settings)
     return session.start(prepared).events(cancel or Cancel())
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runner import files, process
+from runner import files, machine, process
 from runner.core import GitState, Stream
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
@@ -128,7 +128,8 @@ def _text(folder: Path, name: str) -> str:
 def _dirty(repository: _Repository, commit: str) -> bool | None:
     """Whether files differ from the commit; None if that is not known."""
     try:
-        with tempfile.TemporaryDirectory(prefix="rai-git-") as folder:
+        prefix = f"rai-git-{machine.this_process().tag}-"
+        with tempfile.TemporaryDirectory(prefix=prefix) as folder:
             own = Path(folder)
             _make_empty(own, repository, commit)
             options = _options(own, repository)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 
 from msgspec import Struct
 
 from runner import __version__
 from runner.core import Machine
+
+_TAG = re.compile(r"-([0-9]*)\.([0-9]{1,9})\.([0-9]+)(?=-|$)")
 
 
 class ProcessIdentity(Struct, frozen=True):
@@ -38,6 +41,11 @@ class ProcessIdentity(Struct, frozen=True):
             case [host, boot, namespace, pid, started] if pid.isdigit():
                 return cls(host, boot, namespace, int(pid), started)
         return None
+
+    @property
+    def tag(self) -> str:
+        """Its namespace, number and start, for the names of files on one machine."""
+        return f"{_digits(self.namespace)}.{self.pid}.{self.started}"
 
     def is_within_reach_of(self, other: ProcessIdentity) -> bool:
         """Whether ``pid`` names this process for ``other``, too."""
@@ -71,6 +79,19 @@ def is_alive(process: ProcessIdentity) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def has_ended(name: str) -> bool:
+    """Whether a file's name has the ``tag`` of a process that ended.
+
+    That of another process namespace may be alive for all that this one can tell.
+    """
+    found = _TAG.search(name)
+    me = this_process()
+    if found is None or found[1] != _digits(me.namespace):
+        return False
+    owner = ProcessIdentity(me.host, me.boot, me.namespace, int(found[2]), found[3])
+    return not is_alive(owner)
 
 
 def describe() -> Machine:
@@ -128,6 +149,10 @@ def _start_time(pid: int) -> str | None:
     # The name in parentheses may contain blanks; state and time follow it.
     state, *fields = stat.rpartition(")")[2].split()
     return None if state in "ZX" else fields[18]
+
+
+def _digits(text: str) -> str:
+    return re.sub(r"\D", "", text)
 
 
 def _line(path: str) -> str:

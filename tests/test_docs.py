@@ -15,28 +15,15 @@ DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
 RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
-    "run",
-    "replay",
-    "attach",
-    "wait",
-    "cancel",
-    "validate",
-    "ps",
-    "history",
-    "show",
-    "logs",
-    "pull",
-    "parse",
-    "doctor",
-    "init",
-    "version",
-    "image",
+    *("run", "replay", "attach", "wait", "cancel", "validate", "ps", "history"),
+    *("show", "logs"),
+    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version", "image"),
 ]
 HEAD = """\
 # The commands
 
 `rai -p DIR ...` is `rai run -p DIR ...`.
-RUN is a run's id, its beginning, or `latest`.
+RUN is a run's id, its beginning, its tag, or `latest`.
 `--debug`, anywhere, adds a traceback to an error.
 Exit statuses: see [architecture.md](architecture.md#state-reason-verdict).
 """
@@ -98,7 +85,6 @@ def test_every_engine_and_exit_status_is_documented():
 
 
 def test_every_setting_is_documented():
-    from runner.core import quantities
     from runner.store.settings import SETTINGS, Settings
 
     page = (DOCS / "settings.md").read_text()
@@ -111,8 +97,8 @@ def test_every_setting_is_documented():
         match getattr(Settings(Path()), setting.key):
             case bool() as value:
                 assert default.strip() == f"`{str(value).lower()}`"
-            case float() as value:
-                assert default.strip() == f"`{quantities.duration_text(value)}`"
+            case float() | int() as value:
+                assert default.strip() == f"`{setting.kind.write(value)}`"
             case str() as value:
                 assert default.strip() == f"`{value}`"
 

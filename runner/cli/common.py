@@ -31,14 +31,12 @@ Engine = Annotated[str | None, _option("engine")]
 Profile = Annotated[str | None, _option("profile")]
 Progress = Annotated[str | None, _option("progress")]
 Wait = Annotated[str | None, _option("gpu_wait")]
+Older = Annotated[str | None, _option("keep_for")]
+Size = Annotated[str | None, _option("keep_size")]
+RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")
-]
-RunArguments = Annotated[
-    list[str],
-    typer.Argument(metavar="RUN...", help="Runs' ids, their beginnings, or `latest`."),
-]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
+RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
 
 
 def settings(**options: str | None) -> Settings:
@@ -58,9 +56,14 @@ def warn(warnings: Iterable[Problem]) -> None:
 
 
 def home() -> Home:
-    """Return the home folder, after recording runs whose process died as lost."""
-    from runner import places
+    """Return the home folder, after recording runs whose process died as lost.
 
+    What such runs left on this machine is removed.
+    """
+    from runner import places
+    from runner.engines import leftovers
+
+    leftovers.remove()
     return places.open_home(settings().home)
 
 
@@ -78,19 +81,28 @@ def find_runs(given: Iterable[str]) -> list[RunPaths]:
         UsageError: some name no run, or several; carries all of these problems.
     """
     from runner.core.errors import UsageError
-    from runner.store.home import find
+
+    _, found, problems = look_up(given)
+    if problems:
+        raise UsageError(*problems)
+    return found
+
+
+def look_up(given: Iterable[str]) -> tuple[Home, list[RunPaths], list[Problem]]:
+    """Return the home, the runs that were named, each once, and every problem."""
+    from runner.core.errors import UsageError
+    from runner.store.home import find_in, open_index
 
     opened = home()
     found: list[RunPaths] = []
     problems: list[Problem] = []
-    for name in given:
-        try:
-            found.append(find(opened, name))
-        except UsageError as error:
-            problems += error.problems
-    if problems:
-        raise UsageError(*problems)
-    return list(dict.fromkeys(found))
+    with open_index(opened) as listed:
+        for name in given:
+            try:
+                found.append(find_in(listed, opened, name))
+            except UsageError as error:
+                problems += error.problems
+    return opened, list(dict.fromkeys(found)), problems
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.cli import common
 
 if TYPE_CHECKING:
-    from runner.core import RunRecord
+    from runner.report import Listed
     from runner.store.index import Index
     from runner.store.paths import Home
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     """Print the running or the finished jobs, newest first."""
     from runner import report
-    from runner.core import record
     from runner.store import runs
     from runner.store.home import open_index
     from runner.terminal.tables import blocks
@@ -24,27 +23,47 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     home = common.home()
     with open_index(home) as index:
         # The end of a run may be in its folder and not yet in the index.
-        running = [runs.read(home.run(e.id)) for e in index.list_runs(active=True)]
+        running = [
+            runs.read(paths)
+            for entry in index.list_runs(active=True)
+            if (paths := home.run(entry.id)).record.exists()
+        ]
         index.put(*(one for one in running if one is not None and one.state.final))
         found = _newest(home, index, active=active, limit=limit)
     if as_json:
-        common.print_json([record.plain(one) for one in found])
-    elif found:
-        blocks([report.table(found, time.time())])
-    else:
+        common.print_json([_plain(one) for one in found])
+    elif not found:
         print("No running jobs." if active else "No runs yet: rai run -p DIR")
+    elif active:
+        blocks([report.table([one.record for one in found], time.time())])
+    else:
+        blocks([report.history(found)])
+
+
+def _plain(one: Listed) -> dict[str, object]:
+    from runner.core import record
+
+    facts = {"tag": one.tag or None, "size_bytes": one.size_bytes}
+    return {**record.plain(one.record), **facts}
 
 
 def _newest(
     home: Home, index: Index, *, active: bool, limit: int | None
-) -> list[RunRecord]:
+) -> list[Listed]:
     """Read the newest runs; drop those whose folders hold no record from the index."""
+    from runner.report import Listed
     from runner.store import runs
+    from runner.store.home import measured
 
     while True:
-        ids = [entry.id for entry in index.list_runs(limit=limit, active=active)]
-        read = {name: runs.read(home.run(name)) for name in ids}
+        entries = index.list_runs(limit=limit, active=active)
+        read = {entry.id: runs.read(home.run(entry.id)) for entry in entries}
         unreadable = [name for name, one in read.items() if one is None]
         if not unreadable:
-            return [one for one in read.values() if one is not None]
+            sized = entries if active else measured(home, index, entries)
+            return [
+                Listed(record, entry.tag, entry.size_bytes)
+                for entry in sized
+                if (record := read[entry.id]) is not None
+            ]
         index.remove(*unreadable)

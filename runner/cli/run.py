@@ -77,6 +77,8 @@ def run(
         console.line(
             f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
         )
+    for text in session.tidy(prepared.settings):
+        console.line(text, "yellow")
     if detach:
         _detach(session.detach(prepared, loading), console, as_json=as_json)
         return

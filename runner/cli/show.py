@@ -14,11 +14,13 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
     """
     from runner import report
     from runner.core import record
+    from runner.store import tags
     from runner.store.home import record_of
     from runner.terminal.tables import blocks
 
-    found = record_of(common.find_run(run))
+    paths = common.find_run(run)
+    found, tag = record_of(paths), tags.read(paths)
     if as_json:
-        common.print_json(record.plain(found))
+        common.print_json({**record.plain(found), "tag": tag or None})
     else:
-        blocks(report.of(found))
+        blocks(report.of(found, tag))

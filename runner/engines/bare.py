@@ -27,10 +27,10 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
-from runner.engines import launch
+from runner.engines import launch, leftovers
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import environment
-from runner.engines.folders import Folders, reap, temporary
+from runner.engines.folders import MARK, Folders, temporary
 from runner.engines.imageless import Imageless
 from runner.engines.local.host import TIME, host
 from runner.engines.local.tools import provide, redirected
@@ -38,7 +38,6 @@ from runner.engines.sequence import in_order
 from runner.gpu.watch import visible_devices
 
 UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
-MARK = "RAI_MARK"
 FIXED = re.compile(r"(?<![\w./})-])/(src|build)\b(?!-)")
 DATA = "/data"
 
@@ -63,7 +62,7 @@ class BareEngine(Imageless):
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps, yield the build folder, and remove everything it made."""
-        reap()
+        leftovers.remove()
         with ExitStack() as stack:
             folders = stack.enter_context(temporary(work.run_id))
             watch = self.watch(work.gpu)
@@ -97,7 +96,7 @@ class _BareRun:
     ) -> None:
         self._work, self._cancel, self._folders = work, cancel, folders
         self._needs_time = not os.access(time, os.X_OK)
-        self.mark = os.urandom(8).hex()
+        self.mark = folders.root.name
         self.largest_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None

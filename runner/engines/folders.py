@@ -11,9 +11,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from runner import machine, process
 from runner.archive import source
 
 PREFIX = "rai-"
+MARK = "RAI_MARK"
+"""The variable that names a process' folder, where no sandbox holds the process."""
 
 
 class Folders(Struct, frozen=True):
@@ -69,8 +72,12 @@ class Folders(Struct, frozen=True):
 
 @contextmanager
 def temporary(name: str) -> Iterator[Folders]:
-    """Make a run's folders, for this user alone; remove them on exit."""
-    folders = Folders(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-")))
+    """Make a run's folders, for this user alone; remove them on exit.
+
+    Their name tells the process too, as it may be killed before it has the lock.
+    """
+    prefix = f"{PREFIX}{name}-{machine.this_process().tag}-"
+    folders = Folders(Path(tempfile.mkdtemp(prefix=prefix)))
     lock = _locked(folders)
     try:
         for folder in (folders.source, folders.build, folders.home, folders.mount):
@@ -92,22 +99,31 @@ def _locked(folders: Folders) -> int:
 
 
 def reap() -> list[str]:
-    """Remove the folders of processes that were killed; return their names."""
+    """Remove the folders of processes that were killed; return their names.
+
+    First kill the processes that are still marked with a folder's name.
+    """
     reaped = []
     for root in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         with suppress(OSError):  # another user's, or removed meanwhile
-            if _abandoned(Folders(root)):
+            if _abandoned(root):
+                process.kill_marked(MARK, root.name)
                 source.remove(root)
                 reaped.append(root.name)
     return reaped
 
 
-def _abandoned(folders: Folders) -> bool:
-    handle = os.open(folders.lock, os.O_RDWR | os.O_NOFOLLOW)
+def _abandoned(root: Path) -> bool:
+    if root.lstat().st_uid != os.getuid():
+        return False
+    try:
+        handle = os.open(Folders(root).lock, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:  # killed before it had the lock, or while it removed all
+        return machine.has_ended(root.name)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     finally:
         os.close(handle)
-    return folders.root.stat().st_uid == os.getuid()
+    return True

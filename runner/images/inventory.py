@@ -67,6 +67,14 @@ def outdated(
     return [image for image in own if image not in keep]
 
 
+def replaced(
+    built: Sequence[BuiltImage], origins: Iterable[Origin], before: float
+) -> list[BuiltImage]:
+    """Return the builds of projects, made before a time, that later ones replaced."""
+    old = [image for origin in origins for image in outdated(built, origin, ())]
+    return [image for image in old if image.created_at < before]
+
+
 def prune(images: Iterable[BuiltImage], *, everything: bool) -> Prune:
     """Sort images into those to remove and those to keep.
 

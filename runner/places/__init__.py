@@ -16,7 +16,7 @@ from runner.core import RunRecord, record
 from runner.core.errors import RaiError
 from runner.places.base import RunPlace, Worker
 from runner.places.here import Here
-from runner.store import claim, home, runs
+from runner.store import claim, home, removal, runs
 from runner.store.claim import Standing
 from runner.store.paths import Home, RunPaths
 
@@ -70,8 +70,13 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
 
 
 def open_home(root: Path) -> Home:
-    """Return the home folder, after recording the runs as lost that nobody holds."""
+    """Return the home folder, after recording the runs as lost that nobody holds.
+
+    What a process that died had yet to delete is deleted.
+    """
     opened = home.make(root)
+    removal.empty(opened.runs)
+    removal.empty(opened.data)
     if lost := sweep(opened):
         with home.open_index(opened) as listed:
             listed.put(*lost)
@@ -84,21 +89,24 @@ def sweep(opened: Home) -> list[RunRecord]:
     A folder that cannot be read or written is left to a later sweep.
     """
     found = []
-    for paths in runs.folders(opened):
+    for paths in home.unfinished(opened):
         with contextlib.suppress(OSError):
-            found += _swept(paths)
+            found += _swept(opened, paths)
     return found
 
 
-def _swept(paths: RunPaths) -> list[RunRecord]:
+def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
     # The record is looked for again: its holder may just have written it.
     if active(paths) or paths.record.exists():
         return []
     if (ended := _ended(paths)) is None:
         # It was given up before there was anything to tell.
-        shutil.rmtree(paths.root, ignore_errors=True)
+        removal.discard(opened.runs, paths.id)
+        removal.empty(opened.runs)
         return []
     shutil.rmtree(paths.unpacked, ignore_errors=True)
+    for part in paths.root.glob(".*.part"):
+        part.unlink(missing_ok=True)
     # Another process that sweeps may have renamed the file meanwhile.
     with contextlib.suppress(FileNotFoundError):
         files.write(paths.record, record.to_json(ended))

@@ -19,6 +19,7 @@ from typing import IO
 
 from msgspec import Struct
 
+from runner import guard
 from runner.core import Problem, Reason, Stream
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
@@ -114,10 +115,12 @@ def stream(
     and after ``grace_s`` its group is killed. ``watch`` is called ten times a second,
     and returns a reason to end the command. Processes left in its group are killed.
     ``stderr_extra`` bytes of stderr are not counted: they are not the command's own.
+    The group is also killed if this process dies.
 
     Raises:
         EngineError: it cannot be started, or does not end when killed.
     """
+    guard.start()
     started = time.monotonic()
     room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
     child = _Child(_start(argv, env, cwd), started, index, room)
@@ -229,6 +232,7 @@ class _Child:
         room: dict[Stream, int],
     ) -> None:
         self.process, self.pid, self.index = process, process.pid, index
+        guard.add(self.pid)
         self.started = started
         self.ended: float | None = None
         self.over_limit = False
@@ -277,6 +281,7 @@ class _Child:
 
     def reap(self, reason: Reason | None) -> Ended:
         """Reap the ended command; return its exit code and usage."""
+        guard.discard(self.pid)
         _, status, usage = os.wait4(self.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         return Ended(
@@ -291,6 +296,7 @@ class _Child:
         """Kill the command if it still runs, and close every descriptor."""
         if self.process.returncode is None:
             _signal_group(self.pid, signal.SIGKILL)
+            guard.discard(self.pid)
             self.process.wait()
         for pipe in tuple(self._pipes):
             self._shut(pipe)

@@ -12,12 +12,13 @@ from runner.report.figures import figures
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
-from runner.report.run import of, result, table
+from runner.report.run import Listed, history, of, result, table
 from runner.report.words import (
     ago,
     allowed,
     brief,
     condition,
+    date,
     one_line,
     outcome,
     processes,
@@ -29,6 +30,7 @@ from runner.report.words import (
 __all__ = [
     "Block",
     "Difference",
+    "Listed",
     "Pairs",
     "Table",
     "ago",
@@ -36,9 +38,11 @@ __all__ = [
     "brief",
     "changes",
     "condition",
+    "date",
     "differences",
     "figures",
     "fitted",
+    "history",
     "of",
     "one_line",
     "outcome",

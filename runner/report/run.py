@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec import Struct
+
 from runner.core import CommandRecord, GpuUse, Outcome, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
@@ -10,16 +14,19 @@ from runner.report.words import (
     ago,
     commit,
     condition,
+    date,
     outcome,
     processes,
     seconds,
     size,
 )
 
+HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
 
-def of(record: RunRecord) -> list[Block]:
+
+def of(record: RunRecord, tag: str = "") -> list[Block]:
     """Return the whole record as blocks, the most important first."""
-    blocks: list[Block] = [Pairs(tuple(_head(record)))]
+    blocks: list[Block] = [Pairs(tuple(_head(record, tag)))]
     if record.commands:
         rows = tuple(_command(c) for c in record.commands)
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
@@ -35,8 +42,26 @@ def of(record: RunRecord) -> list[Block]:
 def table(records: list[RunRecord], now: float) -> Table:
     """Return a table with a row for each run."""
     rows = tuple(_line(r, now) for r in records)
-    heads = ("run", "when", "state", "engine", "took", "op time", "result", "project")
-    return Table("", heads, rows, frozenset({4, 5}))
+    return Table("", HEADS, rows, frozenset({4, 5}))
+
+
+class Listed(Struct, frozen=True):
+    """A run that has ended, with its tag and the space that it takes on disk."""
+
+    record: RunRecord
+    tag: str
+    size_bytes: int | None
+
+
+def history(found: Sequence[Listed]) -> Table:
+    """Return a table with a row for each ended run, with its date and its size."""
+    rows = tuple(
+        (run_id, one.tag, date(one.record.created_at), *facts, size(one.size_bytes), at)
+        for one in found
+        for run_id, _, *facts, at in (_line(one.record, one.record.created_at),)
+    )
+    heads = ("run", "tag", "date", *HEADS[2:-1], "size", "project")
+    return Table("", heads, rows, frozenset({5, 6, 8}))
 
 
 def result(record: RunRecord) -> str:
@@ -64,8 +89,8 @@ def _line(record: RunRecord, now: float) -> tuple[str, ...]:
     )
 
 
-def _head(record: RunRecord) -> list[tuple[str, str]]:
-    rows = [("run", record.id), ("replay of", record.replays)]
+def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
+    rows = [("run", record.id), ("replay of", record.replays), ("tag", tag)]
     rows.append(("state", record.state.value))
     if record.verdict is not None:
         verdict = record.verdict
@@ -75,6 +100,7 @@ def _head(record: RunRecord) -> list[tuple[str, str]]:
             ("advice", "" if verdict.served and verdict.ran else verdict.advice)
         )
     rows.append(("project", record.project))
+    rows.append(("date", date(record.created_at)))
     if record.git:
         rows.append(("commit", commit(record.git)))
     if record.engine:

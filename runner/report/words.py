@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from runner.core import (
     LIMITS,
     Command,
@@ -110,6 +112,11 @@ def commit(state: GitState | None) -> str:
 
 
 _CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
+
+
+def date(at: float) -> str:
+    """Format a time as a date of this machine's time zone: 2026-11-22 07:02:44."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def outcome(inference: Inference) -> str:

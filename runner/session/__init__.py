@@ -11,6 +11,7 @@ from runner.session.detached import detach
 from runner.session.options import Options
 from runner.session.prepare import Prepared, prepare, reopen, replay
 from runner.session.run import Run, resume, start
+from runner.session.upkeep import tidy
 from runner.session.validation import Validation, validate
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "replay",
     "resume",
     "start",
+    "tidy",
     "validate",
 ]

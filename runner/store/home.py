@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from runner.core import Problem, RunRecord
-from runner.core.errors import ConfigError, UsageError
-from runner.store import index, runs
-from runner.store.index import Index
+from runner.core.errors import ConfigError, RaiError, UsageError
+from runner.store import index, removal, runs, tags
+from runner.store.index import Entry, Index
 from runner.store.paths import Home, RunPaths
 
 LATEST = "latest"
@@ -25,38 +28,105 @@ def make(root: Path) -> Home:
     return Home(root)
 
 
+def unfinished(home: Home) -> list[RunPaths]:
+    """Return the folders of the runs that the index does not know to have ended."""
+    with open_index(home) as listed:
+        found = [home.run(name) for name in sorted(listed.unfinished())]
+    return [paths for paths in found if paths.root.is_dir()]
+
+
 def open_index(home: Home) -> Index:
-    """Open the index and bring it up to date with the folders of the runs."""
+    """Open the index and bring it up to date with the folders of the runs.
 
-    def records() -> Iterable[RunRecord]:
-        found = (runs.read(paths) for paths in runs.folders(home))
-        return [record for record in found if record is not None]
-
-    listed = index.open_index(home.index, records)
+    It is held in memory, with an IndexWarning, where its file cannot be used.
+    """
     try:
-        listed.sync(lambda: runs.names(home), lambda name: runs.read(home.run(name)))
+        return _synced(home, index.open_index(home.index))
+    except RaiError as error:
+        index.warn(error)
+        listed = Index(index.IN_MEMORY)
+        listed.make()
+        return _synced(home, listed)
+
+
+def _synced(home: Home, listed: Index) -> Index:
+    try:
+        listed.sync(
+            runs.changed_ns(home),
+            lambda: runs.names(home),
+            lambda name: _read(home.run(name)),
+            lambda name: tags.read(home.run(name)),
+        )
     except BaseException:
         listed.close()
         raise
     return listed
 
 
+def _read(paths: RunPaths) -> RunRecord | None:
+    """Return a run's record; None, too, until a run that has ended has its file.
+
+    So it stays among the unfinished, if its process died in between.
+    """
+    found = runs.read(paths)
+    ended = found is not None and found.state.final
+    return None if ended and not paths.record.exists() else found
+
+
 def find(home: Home, text: str) -> RunPaths:
-    """Return the run that ``text`` names: an id, its beginning, or ``latest``.
+    """Return the run that ``text`` names: an id, its beginning, a tag, or ``latest``.
 
     Raises:
         UsageError: ``text`` matches no run, or several.
     """
+    with open_index(home) as listed:
+        return find_in(listed, home, text)
+
+
+def find_in(listed: Index, home: Home, text: str) -> RunPaths:
+    """Return the run that ``text`` names, as ``find`` does, from an open index."""
     if not text:
         raise UsageError("the run's id is empty; `rai history` lists the runs")
-    with open_index(home) as listed:
-        newest = [listed.latest()] if text == LATEST else listed.find(text)
-    found = [name for name in newest if name]
+    if text == LATEST:
+        found = [name for name in [listed.latest()] if name]
+    else:
+        # No tag reads as the beginning of an id.
+        found = listed.tagged(text) or listed.find(text)
     if not found:
         raise UsageError(f"no run {text!r}; `rai history` lists the runs")
     if len(found) > 1 and text not in found:
         raise UsageError(f"{text!r} matches several runs: {', '.join(found)}")
     return home.run(text if text in found else found[0])
+
+
+def set_tag(home: Home, paths: RunPaths, tag: str) -> list[str]:
+    """Give a run a tag, or none if it is ""; return the runs that lose this tag."""
+    with open_index(home) as listed:
+        before = [name for name in listed.tagged(tag) if name != paths.id]
+        # If this process dies in between, their folders are read again.
+        listed.remove(paths.id, *before)
+        for name in before:
+            tags.write(home.run(name), "")
+        tags.write(paths, tag)
+    with open_index(home) as listed:
+        listed.tag({paths.id: tag, **dict.fromkeys(before, "")})
+    return before
+
+
+def measured(home: Home, listed: Index, entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries of ended runs with their sizes; measure those not known."""
+    new = {
+        entry.id: removal.size_bytes(home.run(entry.id).root)
+        for entry in entries
+        if entry.size_bytes is None
+    }
+    if new:
+        with suppress(RaiError):  # a disk that is full does not stop a listing
+            listed.measured(new)
+    return [
+        replace(entry, size_bytes=new[entry.id]) if entry.id in new else entry
+        for entry in entries
+    ]
 
 
 def record_of(paths: RunPaths) -> RunRecord:

@@ -1,35 +1,34 @@
 """The SQLite index of runs, a cache of the records in the runs' folders.
 
 There are no migrations: a file of another version, or a damaged one, is rebuilt. Where
-the file cannot be used, the same table is held in memory, with a warning.
+the file cannot be written, its tables are held in memory, with a warning.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from msgspec import Struct
 
-from runner.core import Inference, Reason, RunRecord, State
+from runner.core import Inference, Problem, Reason, RunRecord, State
 from runner.core.errors import RaiError
 
-VERSION = 1
+VERSION = 2
 """Incremented with each change of the columns."""
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 BUSY_S = 10.0
 """How long a process waits for another that writes."""
 
 IN_MEMORY = Path(":memory:")
-
-
-class IndexWarning(UserWarning):
-    """The index of runs cannot be used; runs are listed from their folders."""
-
 
 _COLUMNS = (
     "id TEXT PRIMARY KEY",
@@ -44,19 +43,45 @@ _COLUMNS = (
     "correctness REAL",
     "synthetic INTEGER NOT NULL",
 )
-_MAKE = f"CREATE TABLE runs ({', '.join(_COLUMNS)})"
-_PUT = f"REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"
-_ADD = _PUT.replace("REPLACE", "INSERT OR IGNORE")
+_NAMES = [column.split()[0] for column in _COLUMNS]
+_OWN_COLUMNS = ("tag TEXT NOT NULL DEFAULT ''", "size_bytes INTEGER")
+"""Facts of a run's folder that are not in its record."""
+
+_FINAL = ", ".join(f"'{state.value}'" for state in State if state.final)
+_ENDED = f"state IN ({_FINAL})"
+_ACTIVE = f"state NOT IN ({_FINAL})"
+_MAKE = (
+    "DROP TABLE IF EXISTS runs",
+    "DROP TABLE IF EXISTS seen",
+    f"CREATE TABLE runs ({', '.join(_COLUMNS + _OWN_COLUMNS)})",
+    "CREATE INDEX newest ON runs (created_at, id)",
+    f"CREATE INDEX active ON runs (created_at, id) WHERE {_ACTIVE}",
+    "CREATE INDEX tagged ON runs (tag) WHERE tag != ''",
+    "CREATE TABLE seen (changed_ns INTEGER NOT NULL, others TEXT NOT NULL)",
+)
+_INTO = f"INTO runs ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"
+_PUT = (
+    f"INSERT {_INTO} ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
+    + ", size_bytes = NULL"
+)
+_ADD = f"INSERT OR IGNORE {_INTO}"
 """Keeps a run that another process has put meanwhile."""
 _REMOVE = "DELETE FROM runs WHERE id = ?"
 _REASONS = {reason.value: reason for reason in Reason}
+Change = tuple[str, list[tuple[Any, ...]]]
 _NEWEST = "ORDER BY created_at DESC, id DESC"
+
+
+class IndexWarning(UserWarning):
+    """The file of the index cannot be used; runs are listed from their folders."""
 
 
 class Entry(Struct, frozen=True):
     """One run in the index.
 
-    ``op_time_s`` is the least sum of op times of its inferences.
+    ``op_time_s`` is the least sum of op times of its inferences. ``size_bytes`` is None
+    until it is measured, which is done after the run's end.
     """
 
     id: str
@@ -70,6 +95,8 @@ class Entry(Struct, frozen=True):
     op_time_s: float | None
     correctness: float | None
     synthetic: bool
+    tag: str = ""
+    size_bytes: int | None = None
 
 
 class Index:
@@ -77,6 +104,7 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unread: set[str] = set()
         self._connection = _connect(path)
 
     def __enter__(self) -> Self:
@@ -97,29 +125,60 @@ class Index:
     def put(self, *records: RunRecord) -> None:
         """Add or replace runs."""
         if records:
-            self._change(_PUT, [_row(record) for record in records])
+            self._change((_PUT, [_row(record) for record in records]))
 
     def remove(self, *run_ids: str) -> None:
         """Remove runs."""
-        self._change(_REMOVE, [(run_id,) for run_id in run_ids])
+        rows = [(run_id,) for run_id in run_ids]
+        self._change((_REMOVE, rows), ("DELETE FROM seen", [()]))
+
+    def tag(self, tags: Mapping[str, str]) -> None:
+        """Set the tags of runs by their ids; "" for none."""
+        self._set("tag", tags)
+
+    def measured(self, sizes: Mapping[str, int]) -> None:
+        """Set the sizes of runs by their ids."""
+        self._set("size_bytes", sizes)
 
     def sync(
         self,
+        changed_ns: int,
         present: Callable[[], set[str]],
         read: Callable[[str], RunRecord | None],
+        tag: Callable[[str], str] = lambda name: "",
     ) -> None:
         """Remove the runs that are no longer present, and add those that are new.
 
-        ``read`` returns a run's record, if it has one yet.
+        ``changed_ns`` is another number after each change of the names that are
+        present, 0 if that is not known. With the number of the last call, only the
+        names that had no record then are looked at. ``read`` returns a run's record, if
+        it has one yet.
         """
-        # In this order a run that is added meanwhile is not removed.
-        listed = {row[0] for row in self._select("id", "")}
-        names = present()
-        if absent := listed - names:
-            self.remove(*absent)
-        records = [one for name in names - listed if (one := read(name)) is not None]
-        if records:
-            self._change(_ADD, [_row(record) for record in records])
+        before = self._others(changed_ns)
+        names = self._new(present) if before is None else before
+        found = [one for name in names if (one := read(name)) is not None]
+        tags = {one.id: text for one in found if (text := tag(one.id))}
+        if found:
+            self._change((_ADD, [_row(record) for record in found]))
+        if tags:
+            self.tag(tags)
+        self._unread = names - {one.id for one in found}
+        if changed_ns and self._unread != before:
+            # Only saves time: a disk that is full does not stop a command that reads.
+            with suppress(RaiError), self._writing():
+                seen = (changed_ns, "/".join(sorted(self._unread)))
+                self._connection.execute("DELETE FROM seen")
+                self._connection.execute("INSERT INTO seen VALUES (?, ?)", seen)
+
+    def unfinished(self) -> set[str]:
+        """Return the runs that have not ended, and the names without a record."""
+        active = {row[0] for row in self._select("id", f"WHERE {_ACTIVE}")}
+        return active | self._unread
+
+    def tagged(self, tag: str) -> list[str]:
+        """Return the ids of the runs with a tag, newest first."""
+        where = f"WHERE tag != '' AND tag = ? {_NEWEST}"
+        return [row[0] for row in self._select("id", where, tag)]
 
     def find(self, prefix: str) -> list[str]:
         """Return the ids that begin with a prefix, newest first."""
@@ -138,108 +197,157 @@ class Index:
         active: bool | None = None,
     ) -> list[Entry]:
         """Return the runs, newest first; ``active`` selects running or ended ones."""
-        final = [state.value for state in State if state.final]
-        operator = "NOT IN" if active else "IN"
         conditions, values = ["1"], list[object]()
         if project is not None:
             conditions.append("project = ?")
             values.append(project)
         if active is not None:
-            conditions.append(f"state {operator} ({', '.join('?' * len(final))})")
-            values += final
+            conditions.append(_ACTIVE if active else _ENDED)
         where = f"WHERE {' AND '.join(conditions)} {_NEWEST} LIMIT ?"
         rows = self._select("*", where, *values, -1 if limit is None else limit)
         return [_entry(row) for row in rows]
 
-    def damaged(self) -> bool:
-        """Whether the file is not a sound database."""
+    def damaged(self, boot: int) -> bool:
+        """Whether the file is not a sound database.
+
+        It is read whole only once after each start of the system, as nothing else
+        leaves it half written. ``boot`` tells them apart, 0 if it is not known.
+        """
         try:
-            check = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-        except sqlite3.OperationalError:
-            raise
+            execute = self._connection.execute
+            if boot and execute("PRAGMA application_id").fetchone() == (boot,):
+                return False
+            check = execute("PRAGMA quick_check(1)").fetchone()
+            if boot and check == ("ok",):
+                self._keep_boot(boot)
+        except sqlite3.OperationalError as error:
+            raise _failed(self._path, error) from error
         except sqlite3.DatabaseError:
             return True
         return bool(check != ("ok",))
+
+    def _keep_boot(self, boot: int) -> None:
+        # A file that cannot be written to is checked again the next time.
+        with suppress(RaiError), self._writing():
+            self._connection.execute(f"PRAGMA application_id = {boot}")
 
     @property
     def version(self) -> int:
         """The version of the file; 0 for a new one."""
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
-    def fill(self, records: Iterable[RunRecord]) -> None:
-        """Rebuild the table, unless another process just did."""
-        self._begin()
-        with self._connection:
+    def make(self) -> None:
+        """Make the tables anew, unless another process just did."""
+        with self._writing():
             if self.version == VERSION:
                 return
-            self._connection.execute("DROP TABLE IF EXISTS runs")
-            self._connection.execute(_MAKE)
-            self._connection.executemany(_PUT, map(_row, records))
+            for statement in _MAKE:
+                self._connection.execute(statement)
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
+    def _new(self, present: Callable[[], set[str]]) -> set[str]:
+        """Remove the runs that are no longer present; return the names not listed."""
+        # In this order a run that is added meanwhile is not removed.
+        ((ids,),) = self._select("group_concat(id, '/')", "")  # faster than rows
+        listed = set(ids.split("/")) if ids else set[str]()
+        names = present()
+        if absent := listed - names:
+            self.remove(*absent)
+        return names - listed
+
+    def _others(self, changed_ns: int) -> set[str] | None:
+        """Return the names without a record at the last sync; None after a change."""
+        query = "SELECT others FROM seen WHERE changed_ns = ?"
+        rows = self._query(query, changed_ns)
+        return set(rows[0][0].split("/")) - {""} if rows else None
+
+    def _set(self, column: str, values: Mapping[str, object]) -> None:
+        rows = [(value, name) for name, value in values.items()]
+        self._change((f"UPDATE runs SET {column} = ? WHERE id = ?", rows))
+
     def _select(self, what: str, where: str, *values: object) -> list[Any]:
+        return self._query(f"SELECT {what} FROM runs {where}", *values)
+
+    def _query(self, query: str, *values: object) -> list[Any]:
         try:
-            query = f"SELECT {what} FROM runs {where}"
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise _failed(self._path, error) from error
 
-    def _change(self, statement: str, rows: list[tuple[object, ...]]) -> None:
-        """Execute a statement for each row; in memory if the file refuses."""
+    def _change(self, *statements: Change) -> None:
+        """Execute statements for their rows; in memory if the file refuses."""
         try:
-            self._execute(statement, rows)
-        except sqlite3.Error as error:
+            self._execute(*statements)
+        except RaiError as error:
             listed = self._select("*", "")
-            _warn(self._path, error)
+            warn(error)
             self.close()
             self._path, self._connection = IN_MEMORY, _connect(IN_MEMORY)
-            self.fill(())
-            self._execute(_PUT, listed)
-            self._execute(statement, rows)
+            self.make()
+            places = ", ".join("?" * len(_COLUMNS + _OWN_COLUMNS))
+            copy = (f"INSERT INTO runs VALUES ({places})", listed)
+            self._execute(copy, *statements)
 
-    def _execute(self, statement: str, rows: list[tuple[object, ...]]) -> None:
-        self._begin()
-        with self._connection:
-            self._connection.executemany(statement, rows)
+    def _execute(self, *statements: Change) -> None:
+        with self._writing():
+            for statement, rows in statements:
+                self._connection.executemany(statement, rows)
 
-    def _begin(self) -> None:
-        # Do not wait for the disk: after a power failure the index is rebuilt.
-        self._connection.execute("PRAGMA synchronous = OFF")
-        self._connection.execute("BEGIN IMMEDIATE")
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            # Do not wait for the disk: after a power failure the index is rebuilt.
+            self._connection.execute("PRAGMA synchronous = OFF")
+            self._connection.execute("BEGIN IMMEDIATE")
+            with self._connection:
+                yield
+        except sqlite3.Error as error:
+            raise _failed(self._path, error) from error
 
 
-def open_index(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
-    """Open the index; build it from ``records()`` if it is absent or unusable.
+def open_index(path: Path) -> Index:
+    """Open the index; make an empty one if it is absent or damaged.
 
-    It is built in memory, with an IndexWarning, if the file cannot be used.
+    Raises:
+        RaiError: the file cannot be used.
     """
     try:
-        return _opened(path, records)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        index = Index(path)
     except (OSError, sqlite3.Error) as error:
-        _warn(path, error)
-    index = Index(IN_MEMORY)
-    index.fill(records())
-    return index
-
-
-def _opened(path: Path, records: Callable[[], Iterable[RunRecord]]) -> Index:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    index = Index(path)
+        raise _failed(path, error) from error
     try:
-        if index.damaged():
+        if index.damaged(_boot()):
             index.close()
             _remove(path)
             index = Index(path)
         if index.version != VERSION:
-            index.fill(records())
+            index.make()
+    except (OSError, sqlite3.Error) as error:
+        index.close()
+        raise _failed(path, error) from error
     except BaseException:
         index.close()
         raise
     return index
 
 
+def warn(error: RaiError) -> None:
+    """Warn that the file of the index cannot be used."""
+    text = f"listing runs from their folders, which takes longer: {error}"
+    warnings.warn(IndexWarning(text), stacklevel=2)
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+
+
+def _boot() -> int:
+    """Return a number of this start of the system; 0 if it is not known."""
+    try:
+        return zlib.crc32(BOOT_ID.read_bytes()) >> 1
+    except OSError:
+        return 0
 
 
 def _remove(path: Path) -> None:
@@ -276,8 +384,7 @@ def _best(inferences: tuple[Inference, ...]) -> Inference | None:
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    names = [column.split()[0] for column in _COLUMNS]
-    values = dict(zip(names, row, strict=True))
+    values = dict(zip(Entry.__struct_fields__, row, strict=True))
     values["state"] = State(values["state"])
     values["reason"] = _REASONS.get(values["reason"])
     values["synthetic"] = bool(values["synthetic"])
@@ -285,10 +392,9 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 
 def _failed(path: Path, error: Exception) -> RaiError:
+    if type(error) is sqlite3.DatabaseError:
+        with suppress(OSError):
+            _remove(path)
+        text = f"the index of runs, {path}, was damaged: {error}"
+        return RaiError(Problem(text, hint="run the command again, which remakes it"))
     return RaiError(f"cannot use the index of runs, {path}: {error}")
-
-
-def _warn(path: Path, error: Exception) -> None:
-    why = error.strerror if isinstance(error, OSError) else error
-    text = f"listing runs without their index, which takes longer: {path}: {why}"
-    warnings.warn(IndexWarning(text), stacklevel=2)

@@ -63,6 +63,11 @@ class RunPaths(Struct, frozen=True):
         return self.root / "spec.yml"
 
     @property
+    def tag(self) -> Path:
+        """The name that the user gave the run."""
+        return self.root / "tag"
+
+    @property
     def holder(self) -> Path:
         """Who carries the run out; locked by that process for as long as it lives."""
         return self.root / "holder.json"
@@ -97,6 +102,11 @@ class Home(Struct, frozen=True):
     def data(self) -> Path:
         """Downloaded data files, each in a folder named by its md5."""
         return self.root / "data"
+
+    @property
+    def pruned(self) -> Path:
+        """When rai last removed old runs by itself, and how much so far."""
+        return self.root / "pruned.json"
 
     def run(self, run_id: str) -> RunPaths:
         """Return the paths of one run."""

@@ -5,7 +5,8 @@ A site's policy, which no setting overrides, has a file of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner.core import (
+    GIB,
     LIMITS,
     MIB,
     Limit,
@@ -33,12 +35,17 @@ if TYPE_CHECKING:
 MACHINE_FILE = Path("/etc/rai/config.yml")
 POLICY_FILES = (Path("/etc/rai/policy.yml"),)
 
+DAY_S = 86_400.0
+
 ENGINES = ("auto", "docker", "local", "bare")
 PROGRESS = ("auto", "tty", "plain", "quiet")
 
 
 class Settings(Struct, frozen=True):
-    """Every setting; paths are absolute, ``gpu_wait`` is in seconds."""
+    """Every setting; paths are absolute, times in seconds, sizes in bytes.
+
+    ``keep_for`` and ``keep_size`` are infinite where they are turned off.
+    """
 
     home: Path
     engine: str = "auto"
@@ -47,6 +54,8 @@ class Settings(Struct, frozen=True):
     data_dir: Path | None = None
     download: bool = True
     gpu_wait: float = 600.0
+    keep_for: float = 30 * DAY_S
+    keep_size: float = 20 * GIB
 
 
 class Ceiling(Struct, frozen=True):
@@ -106,6 +115,8 @@ def variables(settings: Settings) -> dict[str, str]:
 def _word(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if value == math.inf:
+        return "none"
     return f"{value}s" if isinstance(value, float) else str(value)
 
 
@@ -189,8 +200,26 @@ def _path(text: str) -> Path:
     return Path(text).expanduser()
 
 
+def _or_none(
+    words: str, parse: Callable[[str], float | None], write: Callable[[Any], str]
+) -> Kind[float]:
+    """Return the kind of a bound, where 0 or "none" means that there is none."""
+
+    def read(text: str) -> float | None:
+        if text.strip().lower() in ("none", "off", "never"):
+            return math.inf
+        value = parse(text)
+        return math.inf if value == 0 else value
+
+    return Kind(f"{words}, or none", read, write)
+
+
 _FOLDER = Kind("a folder", _path)
-_WAIT = Kind("a time such as 10m", quantities.duration_s)
+_WAIT = Kind("a time such as 10m", quantities.duration_s, quantities.duration_text)
+_AGE = _or_none(
+    "a time such as 30d", quantities.duration_s, lambda value: f"{value / DAY_S:g}d"
+)
+_SPACE = _or_none("a size such as 20GiB", quantities.size_bytes, quantities.size_text)
 _PROGRESS = _one_of(PROGRESS)
 _PROFILE = _one_of(tuple(Profile))
 
@@ -202,6 +231,8 @@ SETTINGS = (
     Setting("data_dir", "where data files are looked for first", _FOLDER, "~/data"),
     Setting("download", "whether data files may be downloaded", SWITCH, "false"),
     Setting("gpu_wait", "how long to wait for GPUs in use", _WAIT, "10m", "--wait"),
+    Setting("keep_for", "how long ended runs are kept", _AGE, "30d", "--older"),
+    Setting("keep_size", "how much ended runs may take", _SPACE, "20GiB", "--size"),
 )
 
 _POLICY_KEYS = {

@@ -236,10 +236,13 @@ def test_a_sealed_run_that_nobody_claims_is_lost(home, paths):
     paths.parcel.write_bytes(to_json(Parcel("/p", "rai_build.yml", "", "0" * 64)))
     assert places.sweep(home) == []
 
+    half = paths.root / ".build.tar.zst.part"
+    half.touch()
     aged(paths.root, paths.parcel)
     (lost,) = places.sweep(home)
 
     assert lost.state is State.LOST
+    assert not half.exists()
     assert lost.project == "/p"
     assert lost.verdict is not None
     assert lost.verdict.reason is Reason.RUNNER_LOST

@@ -11,6 +11,8 @@ from runner.core import GIB, Limits, Profile, Severity
 from runner.core.errors import ConfigError
 from runner.store import settings
 
+INF = float("inf")
+
 
 def written(folder: Path, text: str, name: str = "config.yml") -> Path:
     folder.mkdir(exist_ok=True)
@@ -209,3 +211,35 @@ def test_a_wrong_variable_is_reported_as_the_variable_beside_its_option():
         '--engine is "lxc"; expected auto, docker, local or bare',
         'RAI_GPU_WAIT is "soon"; expected a time such as 10m',
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "keep_for", "keep_size"),
+    [
+        ("7d", 7 * 86_400.0, None),
+        ("none", INF, INF),
+        ("0", INF, INF),
+        ("OFF", INF, INF),
+    ],
+)
+def test_how_long_and_how_much_is_kept_can_be_turned_off(
+    tmp_path, text, keep_for, keep_size
+):
+    file = written(tmp_path, f"keep_for: {text}\n")
+    assert settings.load({}, [file], {})[0].keep_for == keep_for
+    if keep_size is not None:
+        found, _ = settings.load({"RAI_KEEP_SIZE": text}, [], {})
+        assert found.keep_size == keep_size
+        assert found.keep_for == 30 * 86_400
+
+
+def test_a_size_to_keep_that_is_none_is_a_problem_with_its_option():
+    with pytest.raises(ConfigError, match=r'--size is "much".*expected a size such as'):
+        settings.load({}, [], {"keep_size": "much"})
+
+
+@pytest.mark.parametrize("keep", [(INF, INF), (7 * 86_400.0, 3 * GIB)])
+def test_another_process_reads_the_same_bounds_from_its_variables(tmp_path, keep):
+    known = settings.Settings(tmp_path, keep_for=keep[0], keep_size=keep[1])
+    found, _ = settings.load(settings.variables(known), [], {})
+    assert (found.keep_for, found.keep_size) == keep

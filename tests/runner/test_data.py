@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from runner import machine
 from runner.archive import datafiles
 from runner.archive.datafiles import DataPlaces
 from runner.core import DataMount, DataResource
@@ -251,6 +254,17 @@ def test_what_is_not_here_is_downloaded_with_progress_and_kept(places):
     assert mount.files[0].path.read_bytes() == CONTENT
     assert len(again) == 1, "the second time it is found in the cache"
     assert server.asked == ["/images"]
+
+
+def test_what_a_killed_download_left_goes_with_the_next_one(places):
+    script = "from runner import machine; print(machine.this_process().tag)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True)
+    for tag in (done.stdout.decode().strip(), machine.this_process().tag):
+        put(places.cache / "key" / f".new-{tag}-abc.part")
+    with serving() as (_, base):
+        resolved(places, resource(f"{base}/images"))
+    (kept,) = places.cache.glob("key/.*")
+    assert machine.this_process().tag in kept.name
 
 
 def test_a_download_without_a_checksum_is_kept_by_its_address(places):

@@ -349,6 +349,26 @@ def test_a_worker_that_is_killed_is_lost_and_everyone_who_waits_is_told(folder, 
     assert shown(run)["state"] == "lost"
 
 
+@pytest.mark.lengthy
+def test_twenty_at_once_all_end_and_keep_their_own_output(folder):
+    path = project(folder, "sh -c 'echo first; seq 1000'")
+    words = [RAI, "run", "-p", path, "--engine", "bare", "--detach"]
+    started = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for _ in range(20)
+    ]
+    names = {child.communicate()[0].decode().strip() for child in started}
+
+    assert rai("wait", *names).returncode == 0
+    assert len(names) == 20
+    listed = json.loads(rai("history", "-n", "50", "--json").stdout)
+    assert {record["id"] for record in listed} == names
+    home = Home(Path(os.environ["RAI_HOME"]))
+    for name in names:
+        lines = home.run(name).stdout.read_text().splitlines()
+        assert lines[1:] == [str(number) for number in range(1, 1001)]
+
+
 def test_a_million_lines_are_shown_byte_for_byte(folder):
     run = detached(project(folder, "seq 1000000"))
 

@@ -110,3 +110,20 @@ def test_what_comes_free_at_least_is_what_each_shares_with_none():
     found = inventory.prune(images, everything=False)
 
     assert inventory.least_freed_bytes(found.removals) == 140
+
+
+@pytest.mark.parametrize(
+    ("origins", "before", "gone"),
+    [
+        ([MINE], 3, [OLDER]),
+        ([MINE, OTHER], 3, [OLDER]),
+        ([MINE], 1, []),
+        ([OTHER], 3, []),
+        ([], 3, []),
+    ],
+)
+def test_only_old_builds_of_these_projects_that_later_ones_replaced_are_found(
+    origins, before, gone
+):
+    found = [built("rai-build:new", 4), OLDER, replace(OLD, origin=OTHER)]
+    assert inventory.replaced(found, origins, before) == gone

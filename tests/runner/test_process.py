@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Generator
@@ -153,11 +155,50 @@ def test_a_reader_that_goes_away_ends_the_command(tmp_path: Path):
 
 
 def test_no_descriptor_is_left_open():
+    follow("true")  # the guard of this process stays
     before = len(list(Path("/proc/self/fd").iterdir()))
     follow("echo x; echo y >&2; sleep 5 &")
     running = stream("sleep 60")
     running.close()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+FOLLOWS = """
+import sys
+from runner import process
+from runner.core.cancel import Cancel
+
+line = sys.argv[1]
+for _ in range(3):
+    running = process.stream(
+        ["sh", "-c", line], timeout_s=60, cancel=Cancel(), output_limit=1 << 20
+    )
+    for output in running:
+        print(getattr(output, "data", b"").decode(), end="", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_a_command_dies_with_the_process_that_runs_it(
+    whole_group: bool, tmp_path: Path
+):
+    seen = tmp_path / "seen"
+    line = f"[ -e {seen} ] || {{ >{seen}; exit; }}; sleep 600 & echo $! $$; wait"
+    rai = subprocess.Popen(
+        [sys.executable, "-c", FOLLOWS, line],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with rai:
+        assert rai.stdout is not None
+        pids = [int(word) for word in rai.stdout.readline().split()]
+        assert all(map(alive, pids))
+        (os.killpg if whole_group else os.kill)(rai.pid, signal.SIGKILL)
+    end = time.monotonic() + 20
+    while any(map(alive, pids)):
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

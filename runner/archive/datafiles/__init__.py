@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -113,6 +115,7 @@ class _Search:
             except OSError as error:
                 yield Warned(_cannot_read(path, error))
                 continue
+            self._used(path, resource)
             if not resource.md5:
                 yield Warned(f"using {path} for {resource.url} unchecked: no md5 given")
                 return file
@@ -120,6 +123,12 @@ class _Search:
                 return file
             yield Warned(f"ignoring {path}: its md5 is not {resource.md5}")
         return None
+
+    def _used(self, path: Path, resource: DataResource) -> None:
+        """Note that a run uses a downloaded file; unused ones are removed in time."""
+        if path == self.places.kept(resource):
+            with suppress(OSError):
+                os.utime(path.parent)
 
     def _fetched(self, resource: DataResource) -> Generator[Progress, None, DataFile]:
         if not self.download:

@@ -16,6 +16,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
+from runner import machine
 from runner.archive.datafiles.failed import UnavailableError
 from runner.core import GIB, MIB
 from runner.core.events import Progress
@@ -102,8 +103,15 @@ def _host(url: str) -> str:
 
 
 def _fresh(into: Path) -> Path:
-    """Make a new file, since another process may download the same."""
-    handle, name = tempfile.mkstemp(".part", f".{into.name}.", into.parent)
+    """Make a new file, since another process may download the same.
+
+    Those of processes that were killed are removed.
+    """
+    for part in into.parent.parent.glob("*/.new-*.part"):
+        if machine.has_ended(part.name.removesuffix(".part")):
+            part.unlink(missing_ok=True)
+    prefix = f".new-{machine.this_process().tag}-"
+    handle, name = tempfile.mkstemp(".part", prefix, into.parent)
     os.close(handle)
     return Path(name)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
     from runner.engines.docker.gpu.options import GpuSupport
-    from runner.engines.imagestore import Removed
+    from runner.engines.imagestore import DataVolume, Removed
 
 __all__ = ["DockerEngine", "probe"]
 
@@ -106,6 +106,18 @@ class DockerEngine(OnThisMachine):
         from runner.engines.docker.images.built import remove
 
         return remove(self._client, images)
+
+    def data_volumes(self) -> tuple[DataVolume, ...]:
+        """Return the volumes that rai filled with data files."""
+        from runner.engines.docker.container.datavolumes import found
+
+        return found(self._client)
+
+    def remove_data_volumes(self, volumes: Sequence[DataVolume]) -> None:
+        """Remove volumes of data files; those that came into use stay."""
+        from runner.engines.docker.container.datavolumes import remove
+
+        remove(self._client, volumes)
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return the GPUs that containers can use; another machine's by a container."""

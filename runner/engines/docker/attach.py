@@ -43,14 +43,41 @@ def attach(
     return BackgroundReader(blocks, lambda: hang_up(response), is_last)
 
 
-def ask(client: Client, container: str, command: Sequence[str], time_s: float) -> str:
+def hold_stdin(client: Client, container: str) -> Callable[[], None]:
+    """Keep a created container's stdin open; return what closes it.
+
+    The engine also closes it when this process dies, as its connection does too.
+    """
+    sdk: Any = client
+    socket = sdk.attach_socket(container, params={"stdin": 1, "stream": 1})
+    response = socket._response
+
+    def let_go() -> None:
+        hang_up(response)
+        response.close()
+
+    return let_go
+
+
+def ask(
+    client: Client,
+    container: str,
+    command: Sequence[str],
+    time_s: float,
+    user: str = "",
+) -> str:
     """Return what a command in a container prints to stdout.
+
+    ``user`` is whom it runs as; "" is the user of the container's own process.
 
     Raises:
         UnusableError: it prints too much or takes longer than ``time_s``; the program
             is the image's own and may do anything.
     """
-    made = client.exec_create(container, list(command), stderr=False)
+    # In /, as /build may be closed to all but the commands' user.
+    made = client.exec_create(
+        container, list(command), stderr=False, user=user, workdir="/"
+    )
     reader, frames, output = attach(client, made["Id"]), Demultiplexer(), b""
     until = time.monotonic() + time_s
     try:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from runner import machine
 from runner.core import MIB, MOST_PIDS, Limits
 
 CONTROLLERS = ("memory", "pids")
 CLOSE_S = 5.0
+PREFIX = "rai-"
 
 
 class Parent(Struct, frozen=True):
@@ -68,7 +70,11 @@ class Group:
     """A new group; processes join it by the files ``joins``; close it at the end."""
 
     def __init__(self, name: str, limits: Limits) -> None:
-        """Make it; raise OSError if this user may not."""
+        """Make it; raise OSError if this user may not.
+
+        The folder's name ends with this process, by which ``reap`` knows whose it is.
+        """
+        name = f"{PREFIX}{name}-{machine.this_process().tag}"
         self._versions: dict[str, int] = {}
         self._folders: dict[str, Path] = {}
         try:
@@ -176,11 +182,16 @@ def _folder(parent: Parent, name: str) -> Path:
     return folder
 
 
-def remove(name: str) -> None:
-    """Remove the group of that name, which a killed process left."""
-    for tries in _parents_here().values():
-        for parent in tries:
-            _remove(parent.folder / name)
+def reap() -> None:
+    """Kill and remove the groups that killed processes of this user left."""
+    tries = [parent for each in _parents_here().values() for parent in each]
+    for parent in dict.fromkeys(parent.folder for parent in tries):
+        for folder in parent.glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):  # its own process removed it meanwhile
+                if folder.stat().st_uid == os.getuid() and machine.has_ended(
+                    folder.name
+                ):
+                    _remove(folder)
 
 
 def _remove(folder: Path) -> None:
@@ -204,7 +215,7 @@ def _kill(folder: Path) -> None:
 def available() -> bool:
     """Whether this user may make groups with limits here; found by trying."""
     try:
-        Group(f"rai-trial-{os.getpid()}", Limits()).close()
+        Group("trial", Limits()).close()
     except OSError:
         return False
     return True

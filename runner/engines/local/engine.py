@@ -29,10 +29,10 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
-from runner.engines import datafile, launch
+from runner.engines import datafile, launch, leftovers
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
-from runner.engines.folders import Folders, reap, temporary
+from runner.engines.folders import Folders, temporary
 from runner.engines.imageless import Imageless
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.host import TIME, host
@@ -89,14 +89,13 @@ class LocalEngine(Imageless):
         found = self._search().sandbox
         if found is None:
             raise EngineError(*self.check(BuildSpec("")), reason=Reason.NO_ENGINE)
-        for name in reap():
-            cgroup.remove(name)
+        leftovers.remove()
         watch = self.watch(work.gpu)
         with ExitStack() as stack:
             folders = stack.enter_context(temporary(work.run_id))
             group = None
             if cgroup.available():
-                group = cgroup.Group(folders.root.name, work.limits)
+                group = cgroup.Group(work.run_id, work.limits)
                 stack.callback(group.close)
             run = _SandboxRun(work, cancel, found, folders, group, self._gpus_of(work))
             run.prepare()

@@ -14,7 +14,6 @@ from runner.core.events import CommandFinished, Warned
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import UnusableError
-from runner.engines.docker.container import confinement
 from tests.runner.engines.running import LIMITS, RUN_ID, Subject, direct, run, shell
 
 pytestmark = pytest.mark.docker
@@ -31,7 +30,7 @@ def client() -> Iterator[docker.APIClient]:
 
 @pytest.fixture(scope="module")
 def container(client: docker.APIClient) -> Iterator[str]:
-    made = client.create_container(IMAGE, entrypoint=confinement.SLEEPER)["Id"]
+    made = client.create_container(IMAGE, entrypoint=["sleep", "600"])["Id"]
     client.start(made)
     yield made
     client.remove_container(made, force=True)

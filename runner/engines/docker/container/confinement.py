@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,14 +17,30 @@ STRICT_USER = 10001
 FILE_OWNER_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
 TMP_BYTES = GIB
 
-SLEEPER = ["/bin/sh", "-c", 'trap "" TERM; while sleep 3600 || :; do :; done']
-"""Process 1 of the container: keeps it running and reaps orphans of the commands.
+KEEPER_USER = 10002
+"""The user of process 1 in a strict run: none of its commands can signal or trace it.
 
-A command cannot kill it: `kill -9 -1` ends only its ``sleep``. Docker's own init would
-end together with its child.
+The engine gives a command of a compatible run its capabilities only where process 1 is
+root too.
 """
 
-SLEEPER_PROCESSES = 2
+KEEPER = """\
+trap "" TERM; trap exit ALRM; exec 3<&0
+read now _ </proc/uptime; end=$((${now%.*} + $0))
+while read now _ </proc/uptime; left=$((end - ${now%.*})); [ $left -gt 0 ]; do
+    (while read -r _; do :; done; while kill -ALRM 1; do sleep 1; done) <&3 & reader=$!
+    sleep $left & wait $!
+    [ $? = 127 ] && exit 127
+    kill -9 $reader
+done
+"""
+"""Process 1: end at the deadline, or when stdin does; until then reap orphans.
+
+A signal from a command cannot kill process 1, and what it waits for is started again
+after `kill -9 -1`. Docker's own init would end together with its child.
+"""
+
+KEEPER_PROCESSES = 3
 
 NO_HEALTHCHECK = {"test": ["NONE"]}
 
@@ -31,6 +48,26 @@ NO_HEALTHCHECK = {"test": ["NONE"]}
 def user(profile: Profile) -> int:
     """Return the user id, which is the group id too, of the commands."""
     return STRICT_USER if profile is Profile.STRICT else 0
+
+
+def exec_user(profile: Profile) -> str:
+    """Return the user and group of the commands, as the API takes them."""
+    return f"{user(profile)}:{user(profile)}"
+
+
+def keeper(profile: Profile, time_s: float) -> dict[str, Any]:
+    """Return the settings of process 1, which keeps the container for ``time_s``.
+
+    It ends earlier if its stdin does. The engine closes that when the connection that
+    holds it is gone, so the container ends with the process that runs its commands.
+    The deadline is for an engine that cannot notice.
+    """
+    who = KEEPER_USER if profile is Profile.STRICT else 0
+    return {
+        "entrypoint": ["/bin/sh", "-c", KEEPER, str(math.ceil(time_s))],
+        "user": f"{who}:{who}",
+        "stdin_open": True,
+    }
 
 
 def data_volume(mount: DataMount) -> str:

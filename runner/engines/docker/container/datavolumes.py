@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from runner.core import DataMount
 from runner.core.errors import EngineError
+from runner.engines.docker import owner
 from runner.engines.docker.attach import upload
-from runner.engines.docker.client import FAILURES, APIError, Client
+from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, failing
 from runner.engines.docker.container import tarstreams
 from runner.engines.docker.container.confinement import data_volume
+from runner.engines.imagestore import DataVolume
 
 LABEL = "rai.data"
+PREFIX = "rai-data-"
 FULL = ".full"
 """The suffix of an empty volume that marks the volume without it as filled."""
 
@@ -34,6 +38,48 @@ def fill(
     for mount in mounts:
         if not _filled(data_volume(mount), there):
             _fill(client, image, mount, labels, sent)
+
+
+def found(client: Client) -> tuple[DataVolume, ...]:
+    """Return the volumes that were filled, with their sizes.
+
+    While a run is on the engine all count as used: it may have looked at a volume and
+    not have mounted it yet.
+    """
+    with failing("list its volumes"):
+        ours = client.volumes(filters={"label": LABEL})["Volumes"] or ()
+        if not ours:
+            return ()
+        runs = client.containers(all=True, filters={"label": owner.OWNER})
+        usage = {v["Name"]: v["UsageData"] for v in client.df()["Volumes"] or ()}
+    known = [v for v in ours if v["Name"] in usage]
+    return tuple(
+        DataVolume(
+            volume["Name"],
+            datetime.fromisoformat(volume["CreatedAt"]).timestamp(),
+            max(0, usage[volume["Name"]]["Size"]),
+            bool(runs) or usage[volume["Name"]]["RefCount"] != 0,
+        )
+        for volume in known
+        if not volume["Name"].endswith(FULL)
+    )
+
+
+def remove(client: Client, volumes: Sequence[DataVolume]) -> None:
+    """Remove volumes; one that came into use stays, and counts as filled."""
+    for volume in volumes:
+        mark = volume.name + FULL
+        # First, so that no run takes what is half removed for filled.
+        with failing("remove a volume of data files"), contextlib.suppress(NotFound):
+            client.remove_volume(mark)
+        try:
+            client.remove_volume(volume.name)
+        except NotFound:
+            continue
+        except FAILURES:
+            key = volume.name.removeprefix(PREFIX)
+            with contextlib.suppress(*FAILURES):
+                client.create_volume(mark, labels={LABEL: key})
 
 
 def _there(client: Client) -> set[str]:
@@ -86,7 +132,7 @@ def _helper(
     client: Client, image: str, volume: str, labels: Mapping[str, str]
 ) -> str | None:
     """Make the container that receives the files; None if another run has it."""
-    client.create_volume(volume, labels={LABEL: volume.removeprefix("rai-data-")})
+    client.create_volume(volume, labels={LABEL: volume.removeprefix(PREFIX)})
     host = client.create_host_config(
         binds=[f"{volume}:/data:nocopy"], network_mode="none"
     )

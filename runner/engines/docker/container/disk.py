@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from runner.core import Profile, Workspace
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import FAILURES, Client, UnusableError, explained
+from runner.engines.docker.container import confinement
 
 FIRST_LOOK_S = 1.0
 INTERVAL_S = 3.0
@@ -36,6 +37,7 @@ class ContainerDiskWatch:
     def __init__(self, client: Client, container: str, work: Workspace) -> None:
         self._client, self._container = client, container
         self._limit = work.limits.disk_bytes
+        self._user = confinement.exec_user(work.profile)
         self._open_root = work.profile is Profile.COMPATIBLE
         self.problem = ""
         self._failed = 0
@@ -85,7 +87,8 @@ class ContainerDiskWatch:
     def _folders(self) -> int:
         places = ["/build", "/src"] if self._open_root else ["/build"]
         command = ["du", "-skx", *places]
-        used = sizes(ask(self._client, self._container, command, LOOK_TIME_S), places)
+        text = ask(self._client, self._container, command, LOOK_TIME_S, self._user)
+        used = sizes(text, places)
         if used is None:
             raise UnusableError(NO_SIZES)
         return used

@@ -9,6 +9,7 @@ from runner import machine
 from runner.core import Workspace
 from runner.core.cancel import Cancel
 from runner.core.events import CommandSkipped, Event, Starting, Usage
+from runner.engines import leftovers
 from runner.engines.docker.client import Client
 from runner.engines.docker.container.reap import reap
 from runner.engines.docker.container.stage import RunContainers
@@ -31,7 +32,7 @@ def run(
     stage = RunContainers(client, work, cancel, support)
     watch = _watch(client, work, stage, support)
     try:
-        reaping = pool.submit(reap, client, machine.this_process())
+        reaping = pool.submit(_reap, client)
         yield Starting()
         yield from stage.set_up(pool)
         if cancel.requested:
@@ -49,6 +50,11 @@ def run(
     finally:
         stage.clear(pool)
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _reap(client: Client) -> None:
+    leftovers.remove()
+    reap(client, machine.this_process())
 
 
 def _watch(

@@ -20,7 +20,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, Event, Progress, Warned
 from runner.engines.docker import owner
-from runner.engines.docker.attach import upload
+from runner.engines.docker.attach import hold_stdin, upload
 from runner.engines.docker.client import (
     FAILURES,
     APIError,
@@ -35,8 +35,12 @@ from runner.engines.docker.gpu import options
 
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
-SLACK_S = 600.0
-"""How long after its commands' time limit another run may remove its objects."""
+SLACK_S = 3600.0
+"""The time beside its commands' limit after which a container ends by itself.
+
+It starts before the project is sent, which may take long. An hour later other machines'
+runs may remove what is left of it.
+"""
 
 
 class RunContainers:
@@ -59,6 +63,7 @@ class RunContainers:
         safe = re.sub(r"[^a-zA-Z0-9_.-]", "-", work.run_id)
         self.name = f"rai-{safe}-{secrets.token_hex(4)}"
         self.container = ""
+        self._held: Callable[[], None] = lambda: None
         self._files = ""
         self._labels = owner.labels(work.run_id, work.limits.time_s + SLACK_S)
         self._image = work.image or ""
@@ -104,6 +109,7 @@ class RunContainers:
         self._side_by_side(pool, self._remove_container, containers)
         volumes = [f"{self.name}-{folder}" for folder in ("src", "build")]
         self._side_by_side(pool, self._remove_volume, volumes)
+        self._held()
 
     def _start(self) -> None:
         client, work = self._client, self._work
@@ -120,6 +126,8 @@ class RunContainers:
         client = self._client
         try:
             self.container = self._created(gpu, variables)
+            # Before it starts, so that it never runs with nobody to hold it.
+            self._held = hold_stdin(client, self.container)
             client.start(self.container)
         except APIError as error:
             failure = _not_started(error, self._image)
@@ -129,6 +137,7 @@ class RunContainers:
             self._failures.append((gpu.way, why))
             if self.container:
                 self._remove_container(self.container)
+                self._held()
                 self.container = ""
             return False
         self.way = gpu.way
@@ -137,12 +146,10 @@ class RunContainers:
     def _created(self, gpu: options.GpuOptions, variables: list[str]) -> str:
         work, client = self._work, self._client
         options = confinement.host_options(work, self.name, self._labels, gpu)
-        who = confinement.user(work.profile)
         made = client.create_container(
             self._image,
             name=self.name,
-            entrypoint=confinement.SLEEPER,
-            user=f"{who}:{who}",
+            **confinement.keeper(work.profile, work.limits.time_s + SLACK_S),
             working_dir="/build",
             environment=confinement.variables(work, variables, gpu),
             labels=self._labels,

@@ -45,8 +45,10 @@ class Execution:
     command's end was noticed; other processes may still hold its output open.
     """
 
-    def __init__(self, client: Client, container: str, invocation: Invocation) -> None:
-        self._client, self._container = client, container
+    def __init__(
+        self, client: Client, container: str, invocation: Invocation, user: str
+    ) -> None:
+        self._client, self._container, self._user = client, container, user
         self.ended = False
         self.exit_code: int | None = None
         self._frames = Demultiplexer()
@@ -81,7 +83,7 @@ class Execution:
 
     def _create(self, argv: list[str]) -> str:
         try:
-            made = self._client.exec_create(self._container, argv)
+            made = self._client.exec_create(self._container, argv, user=self._user)
         except APIError as error:
             if error.status_code != CONFLICT or self._container_runs():
                 raise

@@ -12,7 +12,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick, Warned
 from runner.engines.docker.client import APIError, Client, NotFound, failing
-from runner.engines.docker.container.confinement import SLEEPER_PROCESSES
+from runner.engines.docker.container.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
 from runner.engines.docker.exec.execution import Execution
@@ -37,6 +37,7 @@ class Steps:
     ) -> None:
         self._client, self._container = client, container
         self._limits, self._cancel = work.limits, cancel
+        self._user = exec_user(work.profile)
         self._meter = CounterReader(client, container)
         self._disk = ContainerDiskWatch(client, container, work)
         self._warned = False
@@ -53,16 +54,18 @@ class Steps:
     @property
     def idle(self) -> bool:
         """Whether it is known that no command left a process behind."""
-        return self.counters.processes == SLEEPER_PROCESSES
+        return self.counters.processes == KEEPER_PROCESSES
 
     def execute(
         self, step: Step, limit_s: float
     ) -> Generator[Event, None, CommandFinished]:
         """Run one step for at most ``limit_s``; return how it ended."""
         with failing(f"run `{step.command.text}`"):
-            execution = Execution(self._client, self._container, step.invocation)
+            execution = Execution(
+                self._client, self._container, step.invocation, self._user
+            )
             stop = _ContainerStop(
-                self._client, self._container, self._limits, self._count
+                self._client, self._container, self._limits, self._count, self._user
             )
             began, before = time.monotonic(), self.counters
             try:
@@ -178,8 +181,9 @@ class _ContainerStop:
         container: str,
         limits: Limits,
         before_kill: Callable[[], None],
+        user: str,
     ) -> None:
-        self._client, self._container = client, container
+        self._client, self._container, self._user = client, container, user
         self._before_kill = before_kill
         self._grace_s = limits.stop_grace_s
         self._kill_at: float | None = None
@@ -203,7 +207,9 @@ class _ContainerStop:
     def _terminate(self) -> bool:
         """Send SIGTERM; return False if no more processes can be started for it."""
         try:
-            made = self._client.exec_create(self._container, TERMINATE_ALL)
+            made = self._client.exec_create(
+                self._container, TERMINATE_ALL, user=self._user
+            )
             self._client.exec_start(made["Id"], detach=True)
         except APIError:
             return False

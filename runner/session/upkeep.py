@@ -1,0 +1,17 @@
+"""Remove old runs before a new one."""
+
+from __future__ import annotations
+
+from runner.store import prune
+from runner.store.retention import Retention
+from runner.store.settings import Settings
+
+
+def tidy(settings: Settings) -> list[str]:
+    """Remove old runs as the settings say, at most once a day; return what to tell.
+
+    Raises:
+        ConfigError: the home folder cannot be made, or its disk is full.
+    """
+    keep = Retention(settings.keep_for, settings.keep_size)
+    return prune.by_policy(settings.home, keep)

@@ -1,0 +1,209 @@
+"""Remove runs and data files, by hand or by the policy of the settings."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from runner import files
+from runner.core import GIB, MIB, Problem
+from runner.core.errors import ConfigError, RaiError
+from runner.store import claim, removal, retention, runs, tags
+from runner.store.claim import Standing
+from runner.store.home import make, measured, open_index
+from runner.store.index import Entry
+from runner.store.paths import Home, RunPaths
+from runner.store.retention import DAY_S, Retention
+
+LOW_BYTES = 5 * GIB
+"""Under this much free space old runs are removed before a run starts."""
+
+FLOOR_BYTES = 200 * MIB
+"""Under this much free space no run starts."""
+
+_DATA = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
+"""The names of rai's own folders of data files."""
+
+
+class Removal(Struct, frozen=True):
+    """What to remove: runs, and folders of data files.
+
+    ``freed_bytes`` is what they take on disk.
+    """
+
+    runs: tuple[Entry, ...] = ()
+    data: tuple[str, ...] = ()
+    freed_bytes: int = 0
+
+
+class Tally(Struct, frozen=True):
+    """What rai removed by itself so far, and when it last looked."""
+
+    looked_at: float = 0.0
+    runs: int = 0
+    freed_bytes: int = 0
+
+
+def plan(
+    home: Home, keep: Retention, now: float, *, spare_latest: bool = False
+) -> Removal:
+    """Return what is to be removed so that only what is to be kept is left."""
+    with open_index(home) as listed:
+        ended = listed.list_runs(active=False)
+        if not math.isinf(keep.size_bytes):
+            ended = measured(home, listed, ended)
+        found = retention.expired(ended, keep, now, spare_latest=spare_latest)
+        found = measured(home, listed, found)
+    before = now - max(keep.age_s, DAY_S)
+    data = [name for name in _data(home) if _changed(home.data / name) < before]
+    return _removal(home, found, data)
+
+
+def projects(home: Home) -> set[str]:
+    """Return the folders of the projects that have runs here."""
+    with open_index(home) as listed:
+        return {entry.project for entry in listed.list_runs()}
+
+
+def carry_out(home: Home, what: Removal) -> None:
+    """Remove runs and data files; what came into use meanwhile stays."""
+    found = [home.run(run.id) for run in what.runs]
+    remove(home, [p.id for p in found if over(p) and not tags.read(p)])
+    removal.discard(home.data, *what.data)
+    removal.empty(home.data, wait=True)
+
+
+def over(paths: RunPaths) -> bool:
+    """Return whether a run has ended, and nobody writes to its folder any more."""
+    found = runs.read(paths)
+    ended = found is not None and found.state.final
+    return ended and claim.standing(paths) is not Standing.ALIVE
+
+
+def remove(home: Home, names: Sequence[str]) -> None:
+    """Remove the folders of runs, and then their rows of the index."""
+    removal.discard(home.runs, *names)
+    with open_index(home) as listed:
+        listed.remove(*names)
+    removal.empty(home.runs, wait=True)
+
+
+def tally(home: Home) -> Tally:
+    """Return what was removed by the policy so far."""
+    try:
+        return msgspec.json.decode(home.pruned.read_bytes(), type=Tally)
+    except (OSError, ValueError):
+        return Tally()
+
+
+def by_policy(
+    root: Path,
+    keep: Retention,
+    now: float | None = None,
+    free: Callable[[Path], float] | None = None,
+) -> list[str]:
+    """Apply the policy, at most once a day, and look at the free space, each time.
+
+    Return what the user is told: of the policy when it first removes something, of
+    little space always.
+
+    Raises:
+        ConfigError: there is too little space for a run.
+    """
+    home, now = make(root), time.time() if now is None else now
+    free = free or _free
+    said: list[str] = []
+    if not keep.endless:
+        with suppress(
+            OSError, RaiError
+        ):  # a full or read-only disk is no reason not to try
+            said += _daily(home, keep, now)
+            said += _space(home, now, free)
+    left = free(home.root)
+    if left < FLOOR_BYTES:
+        text = f"only {left / MIB:.0f} MiB are free on the disk of {home.root}"
+        least = f"{FLOOR_BYTES // MIB} MiB"
+        hint = (
+            f"a run needs at least {least}: remove files, or runs by `rai prune --older"
+            " 1d`, or set RAI_HOME to a folder on another disk"
+        )
+        raise ConfigError(Problem(text, hint=hint))
+    return said
+
+
+def _daily(home: Home, keep: Retention, now: float) -> list[str]:
+    before = tally(home)
+    if 0 <= now - before.looked_at < DAY_S:
+        return []
+    # A run must be too old on two days: a clock that is wrong once removes nothing.
+    today = min(now, before.looked_at + DAY_S)
+    what = plan(home, keep, today, spare_latest=True)
+    carry_out(home, what)
+    after = Tally(
+        now, before.runs + len(what.runs), before.freed_bytes + what.freed_bytes
+    )
+    files.write(home.pruned, msgspec.json.encode(after))
+    if before.runs or not what.runs:
+        return []
+    return [
+        f"Removed {_count(what)}: the settings keep_for and keep_size say what is kept."
+        " `rai tag RUN NAME` keeps a run. This is said only once."
+    ]
+
+
+def _free(folder: Path) -> float:
+    with suppress(OSError):
+        usage = shutil.disk_usage(folder)
+        if usage.total:  # some file systems say nothing of their size
+            return usage.free
+    return math.inf
+
+
+def _space(home: Home, now: float, free: Callable[[Path], float]) -> list[str]:
+    left = free(home.root)
+    if left >= LOW_BYTES:
+        return []
+    with open_index(home) as listed:
+        ended = measured(home, listed, listed.list_runs(active=False))
+    found = retention.for_space(ended, LOW_BYTES - left, now)
+    if not found:
+        return []
+    what = _removal(home, found, ())
+    carry_out(home, what)
+    space = f"{left / GIB:.1f} GiB were free"
+    return [f"Removed {_count(what)} since only {space} on the disk of {home.root}."]
+
+
+def _count(what: Removal) -> str:
+    number = len(what.runs)
+    freed = f"{what.freed_bytes / MIB:,.0f} MiB"
+    return f"{number} old run{'' if number == 1 else 's'} ({freed})"
+
+
+def _removal(home: Home, found: Iterable[Entry], data: Sequence[str]) -> Removal:
+    ended = tuple(found)
+    freed = sum(entry.size_bytes or 0 for entry in ended)
+    freed += sum(removal.size_bytes(home.data / name) for name in data)
+    return Removal(ended, tuple(data), freed)
+
+
+def _data(home: Home) -> list[str]:
+    with suppress(OSError):
+        return sorted(p.name for p in home.data.iterdir() if _DATA.fullmatch(p.name))
+    return []
+
+
+def _changed(path: Path) -> float:
+    """Return when a folder changed; a link, or what is gone, never did."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            return path.stat().st_mtime
+    return math.inf

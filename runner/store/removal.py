@@ -1,0 +1,112 @@
+"""Remove folders so that a crash leaves nothing that looks like one of them.
+
+A folder is first renamed into ``.trash`` beside it, on the same file system, and
+deleted there. Links are removed, never followed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+TRASH = ".trash"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def discard(folder: Path, *names: str) -> None:
+    """Move entries of a folder to its trash; one that is gone already is no error.
+
+    Raise OSError if that fails.
+    """
+    if not names:
+        return
+    with suppress(FileExistsError):
+        (folder / TRASH).mkdir(mode=0o700)
+    # Opened without following links: a link there could lead anywhere.
+    trash = os.open(folder / TRASH, _FOLDER)
+    try:
+        for name in names:
+            aside = f"{name}.{secrets.token_hex(4)}"
+            with suppress(FileNotFoundError):
+                os.rename(folder / name, aside, dst_dir_fd=trash)
+    finally:
+        os.close(trash)
+
+
+def empty(folder: Path, *, wait: bool = False) -> None:
+    """Delete what is in a folder's trash.
+
+    If another process is doing so, leave it to that one, or ``wait`` for it. What
+    cannot be deleted stays for the next call.
+    """
+    with _held(folder / TRASH, wait) as trash:
+        if trash is not None:
+            with os.scandir(trash) as entries:
+                names = [entry.name for entry in entries]
+            for name in names:
+                _delete(name, trash)
+
+
+def size_bytes(path: Path) -> int:
+    """Return the space that a file or folder takes on disk; 0 if it is gone."""
+    total, pending = 0, [str(path)]
+    while pending:
+        with suppress(OSError):
+            here = pending.pop()
+            total += _taken(os.lstat(here))
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    else:
+                        total += _taken(entry.stat(follow_symlinks=False))
+    return total
+
+
+def _taken(found: os.stat_result) -> int:
+    # Some file systems count the blocks of a new file only after a while.
+    return max(found.st_blocks * 512, found.st_size)
+
+
+@contextmanager
+def _held(trash: Path, wait: bool) -> Iterator[int | None]:
+    """Open and lock the trash; yield None if there is none or others hold it."""
+    try:
+        opened = os.open(trash, _FOLDER)
+    except OSError:
+        yield None
+        return
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield None
+            return
+        except OSError:
+            pass  # a file system without locks: two at once do no harm
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _delete(name: str, trash: int) -> None:
+    with suppress(OSError):
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=trash).st_mode):
+            os.unlink(name, dir_fd=trash)
+            return
+        with suppress(PermissionError):
+            shutil.rmtree(name, dir_fd=trash)
+            return
+        # A project may have made folders that its owner may not change.
+        os.chmod(name, stat.S_IRWXU, dir_fd=trash)
+        for _, folders, _, inside in os.fwalk(name, dir_fd=trash):
+            for one in folders:
+                if stat.S_ISDIR(os.lstat(one, dir_fd=inside).st_mode):
+                    os.chmod(one, stat.S_IRWXU, dir_fd=inside)
+        shutil.rmtree(name, dir_fd=trash)

@@ -1,0 +1,83 @@
+"""Decide which runs to remove; nothing here reads a file or a clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from runner.store.index import Entry
+
+DAY_S = 86_400.0
+
+
+class Retention(Struct, frozen=True):
+    """How long ended runs are kept, and how much they may take together."""
+
+    age_s: float = math.inf
+    size_bytes: float = math.inf
+
+    @property
+    def endless(self) -> bool:
+        """Whether nothing is ever removed."""
+        return math.isinf(self.age_s) and math.isinf(self.size_bytes)
+
+
+def expired(
+    runs: Sequence[Entry], keep: Retention, now: float, *, spare_latest: bool = False
+) -> list[Entry]:
+    """Return the ended runs to remove: those too old, then the oldest until all fit.
+
+    A tagged run is never among them. ``spare_latest`` keeps the latest run of each
+    project, unless the runs do not fit otherwise.
+    """
+    oldest = sorted(runs, key=_ended)
+    latest = _latest(oldest) if spare_latest else set[str]()
+    free = [run for run in oldest if not run.tag]
+    removed = [
+        run
+        for run in free
+        if now - _ended(run)[0] > keep.age_s and run.id not in latest
+    ]
+    gone = {run.id for run in removed}
+    left = sum(map(_size, oldest)) - sum(map(_size, removed))
+    rest = [run for run in free if run.id not in gone]
+    for run in sorted(rest, key=lambda run: (run.id in latest, _ended(run))):
+        if left <= keep.size_bytes:
+            break
+        removed.append(run)
+        left -= _size(run)
+    return removed
+
+
+def for_space(runs: Sequence[Entry], wanted_bytes: float, now: float) -> list[Entry]:
+    """Return the oldest runs that together take ``wanted_bytes``, or all that may go.
+
+    Those that ended within the last day, the latest of each project, and tagged ones
+    stay.
+    """
+    oldest = sorted(runs, key=_ended)
+    latest = _latest(oldest)
+    removed: list[Entry] = []
+    for run in oldest:
+        if wanted_bytes <= 0:
+            break
+        if not run.tag and run.id not in latest and now - _ended(run)[0] > DAY_S:
+            removed.append(run)
+            wanted_bytes -= _size(run)
+    return removed
+
+
+def _latest(oldest: Sequence[Entry]) -> set[str]:
+    return set({run.project: run.id for run in oldest}.values())
+
+
+def _ended(run: Entry) -> tuple[float, str]:
+    return (run.created_at if run.ended_at is None else run.ended_at, run.id)
+
+
+def _size(run: Entry) -> int:
+    return run.size_bytes or 0

@@ -1,0 +1,128 @@
+"""What killed runs leave on this machine, and who removes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner import machine
+from runner.core import Limits
+from runner.engines import folders
+from runner.engines.bare import BareEngine
+from runner.engines.local import cgroup
+from tests.runner.engines.running import Subject, long_sleep, run
+
+pytestmark = pytest.mark.programs
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only place for temporary folders."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def tag_of_the_dead() -> str:
+    script = "from runner import machine; print(machine.this_process().tag)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def test_a_folder_whose_owner_was_killed_before_it_was_locked_is_removed(
+    scratch: Path,
+):
+    (scratch / f"rai-x-{tag_of_the_dead()}-abc").mkdir()
+    folders.reap()
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_folder_without_a_lock_whose_owner_may_live_stays(scratch: Path):
+    me = machine.this_process()
+    elsewhere = tag_of_the_dead().partition(".")[2]
+    kept = {
+        f"rai-x-{me.tag}-abc",
+        f"rai-x-1.{elsewhere}-abc",  # of another process namespace
+        "rai-x-abc",
+    }
+    for name in kept:
+        (scratch / name).mkdir()
+    folders.reap()
+    assert {path.name for path in scratch.iterdir()} == kept
+
+
+def test_a_locked_folder_stays_and_an_unlocked_one_is_removed(scratch: Path):
+    with folders.temporary("mine") as mine:
+        (scratch / "rai-x-abc").mkdir()
+        (scratch / "rai-x-abc" / "lock").touch()
+        folders.reap()
+        assert list(scratch.iterdir()) == [mine.root]
+
+
+def running(args: str) -> bool:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
+    return args in listed.stdout.splitlines()
+
+
+def test_a_process_that_left_a_killed_bare_run_is_ended_by_the_next_run(
+    scratch: Path,
+):
+    sleep = long_sleep()
+    argv = [sys.executable, "-m", "tests.runner.engines.one_run", "bare"]
+    argv += ["/usr/bin/time", f"setsid {sleep} & sleep 600"]
+    env = os.environ | {"TMPDIR": str(scratch)}
+    rai = subprocess.Popen(argv, cwd=ROOT, env=env)
+    until(lambda: running(sleep))
+    rai.send_signal(signal.SIGKILL)
+    rai.wait()
+    run(Subject(BareEngine()), ["true"])
+    until(lambda: not running(sleep))
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.skipif(not cgroup.available(), reason="this user may make no groups")
+def test_the_group_of_a_killed_process_is_removed_and_that_of_a_living_one_stays():
+    script = """
+import os, time
+from runner.core import Limits
+from runner.engines.local.cgroup import Group
+
+group = Group("dead", Limits())
+for file in group.joins:
+    with open(file, "w") as out:
+        out.write("0")
+print(os.getpid(), *group.joins, flush=True)
+if os.fork():
+    os._exit(0)
+os.closerange(0, 3)
+time.sleep(600)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=True
+    )
+    dead = [Path(file).parent for file in done.stdout.decode().split()[1:]]
+    assert all(folder.exists() for folder in dead)
+    mine = cgroup.Group("mine", Limits())
+    try:
+        cgroup.reap()
+        assert not any(folder.exists() for folder in dead)
+        assert all(Path(file).exists() for file in mine.joins)
+    finally:
+        mine.close()

@@ -1,0 +1,459 @@
+"""Runs are removed, pruned and tagged: what goes, what stays, and after a crash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runner import files, places
+from runner.archive import datafiles
+from runner.core import GIB, DataResource, Reason, Verdict, events, record
+from runner.core.errors import ConfigError, UsageError
+from runner.machine import describe
+from runner.store import home as homes
+from runner.store import index, prune, removal, runs, tags
+from runner.store.claim import Claim
+from runner.store.paths import Home, RunPaths
+from runner.store.retention import DAY_S, Retention
+
+RAI = str(Path(sys.executable).with_name("rai"))
+MONTH = Retention(30 * DAY_S, 20 * GIB)
+PLENTY = 100 * GIB
+NOW = time.time()
+OVER = events.Finished(Verdict(True, True, None, Reason.DONE))
+
+
+def rai(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
+    # The images and volumes of this machine's engine belong to others.
+    environ = {**os.environ, "RAI_HOME": str(home.root), "RAI_ENGINE": "bare"}
+    return subprocess.run(
+        [RAI, *words], capture_output=True, text=True, check=False, env=environ
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return homes.make(tmp_path / "home")
+
+
+@contextmanager
+def begun(home: Home) -> Iterator[runs.Recorder]:
+    """Begin a run, which this process holds."""
+    paths = runs.create(home)
+    with Claim(paths), runs.Recorder(paths) as recorder:
+        made = events.Created(paths.id, "/p", "f.yml", None, describe())
+        recorder.keep(made)
+        yield recorder
+
+
+def ended(
+    home: Home, *, days: float = 0, project: str = "/p", size: int = 0
+) -> RunPaths:
+    """Make a run that ended some days ago and has a file of some bytes."""
+    at = NOW - days * DAY_S
+    paths = runs.create(home)
+    made = events.Created(paths.id, project, "f.yml", None, describe())
+    paths.events.write_bytes(events.to_line(made, at) + events.to_line(OVER, at))
+    found = runs.read(paths)
+    assert found is not None
+    files.write(paths.record, record.to_json(found))
+    paths.build.write_bytes(b"x" * size)
+    return paths
+
+
+def listed(home: Home) -> set[str]:
+    with homes.open_index(home) as found:
+        return set(found.find(""))
+
+
+def policy(home: Home, now: float, free: float = PLENTY) -> list[str]:
+    return prune.by_policy(home.root, MONTH, now, lambda _: free)
+
+
+def test_a_run_that_is_removed_is_gone_with_its_folder_and_its_row(home):
+    one, two = ended(home), ended(home)
+
+    prune.remove(home, [one.id])
+
+    assert not one.root.exists()
+    assert listed(home) == {two.id}
+    assert list((home.runs / removal.TRASH).iterdir()) == []
+
+
+def test_after_a_crash_in_the_middle_nothing_looks_like_a_run_and_the_rest_goes(home):
+    one, two = ended(home), ended(home)
+    assert listed(home) == {one.id, two.id}
+
+    removal.discard(home.runs, one.id)
+    removal.discard(home.runs, one.id)
+
+    assert listed(home) == {two.id}
+    assert len(list((home.runs / removal.TRASH).iterdir())) == 1
+    places.open_home(home.root)
+    assert list((home.runs / removal.TRASH).iterdir()) == []
+    assert listed(home) == {two.id}
+
+
+def test_of_a_link_only_the_link_is_removed(home, tmp_path):
+    outside = tmp_path / "outside"
+    ended(Home(outside))
+    (kept,) = (outside / "runs").iterdir()
+    home.runs.mkdir()
+    (home.runs / "link").symlink_to(kept)
+    run = ended(home)
+    (run.root / "inside").symlink_to(outside)
+    assert listed(home) == {"link", run.id}
+
+    prune.remove(home, ["link", run.id])
+
+    assert listed(home) == set()
+    assert (kept / "events.jsonl").exists()
+
+
+def test_a_trash_that_is_a_link_is_not_followed(home, tmp_path):
+    outside = tmp_path / "outside"
+    (outside / "precious").mkdir(parents=True)
+    run = ended(home)
+    (home.runs / removal.TRASH).symlink_to(outside)
+
+    removal.empty(home.runs, wait=True)
+    with pytest.raises(OSError, match=r"\.trash"):
+        removal.discard(home.runs, run.id)
+
+    assert (outside / "precious").exists()
+    assert listed(home) == {run.id}
+
+
+def test_folders_that_their_owner_may_not_change_are_removed(home):
+    run = ended(home)
+    inner = run.root / "project" / "locked" / "deep"
+    inner.mkdir(parents=True)
+    (inner / "file").write_text("x")
+    inner.chmod(0o500)
+    inner.parent.chmod(0)
+
+    prune.remove(home, [run.id])
+
+    assert list((home.runs / removal.TRASH).iterdir()) == []
+
+
+def test_a_second_process_leaves_the_trash_to_the_first(home):
+    removal.discard(home.runs, ended(home).id)
+    with removal._held(home.runs / removal.TRASH, wait=False) as trash:
+        assert trash is not None
+        removal.empty(home.runs)
+        assert len(os.listdir(trash)) == 1  # noqa: PTH208
+
+
+def list_until_none_is_left(home: Home) -> None:
+    from runner.cli.listing import _newest
+
+    while True:
+        with homes.open_index(home) as found:
+            if not _newest(home, found, active=False, limit=50):
+                return
+
+
+def test_runs_that_are_removed_while_others_list_them_harm_nobody(home):
+    made = [ended(home).id for _ in range(150)]
+    context = multiprocessing.get_context("fork")
+    others = [
+        context.Process(target=list_until_none_is_left, args=(home,)) for _ in range(2)
+    ]
+    for other in others:
+        other.start()
+    for number in range(0, len(made), 10):
+        prune.remove(home, made[number : number + 10])
+    for other in others:
+        other.join()
+
+    assert [other.exitcode for other in others] == [0, 0]
+    assert listed(home) == set()
+
+
+def test_several_processes_remove_the_same_runs(home):
+    made = [ended(home).id for _ in range(30)]
+    context = multiprocessing.get_context("fork")
+    others = [context.Process(target=prune.remove, args=(home, made)) for _ in range(3)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+
+    assert [other.exitcode for other in others] == [0] * 3
+    assert listed(home) == set()
+    assert list((home.runs / removal.TRASH).iterdir()) == []
+
+
+def test_a_process_that_is_killed_while_it_removes_leaves_no_half_of_a_run(home):
+    context = multiprocessing.get_context("fork")
+    for number in range(20):
+        made = [ended(home).id for _ in range(10)]
+        killed = context.Process(target=prune.remove, args=(home, made))
+        killed.start()
+        killed.join(0.002 * number)
+        killed.kill()
+        killed.join()
+
+        for name in listed(home):
+            assert home.run(name).events.exists()
+        places.open_home(home.root)
+        assert list((home.runs / removal.TRASH).glob("*")) == []
+
+
+@pytest.mark.programs
+def test_rm_says_every_problem_at_once_and_then_removes_nothing(home):
+    done = ended(home)
+    with begun(home) as held:
+        name = held.paths.id
+        refused = rai(home, "rm", done.id, name, "nope", "latest")
+        assert listed(home) == {done.id, name}
+        held.keep(OVER)
+
+    assert refused.returncode == 2
+    assert f"run {name} has not ended; `rai cancel {name}` ends it" in refused.stderr
+    assert "no run 'nope'" in refused.stderr
+    removed = rai(home, "rm", done.id[:6], done.id, name, "--json")
+    facts = json.loads(removed.stdout)
+    assert sorted(facts["runs"]) == sorted([done.id, name])
+    assert facts["freed_bytes"] > 0
+    assert listed(home) == set()
+
+
+@pytest.mark.programs
+def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
+    old, kept, big, new = (
+        ended(home, days=days, size=size)
+        for days, size in ((40, 0), (50, 0), (5, 3 << 20), (1, 0))
+    )
+    tags.write(kept, "kept")
+    with begun(home) as held:
+        always = {kept.id, held.paths.id}
+
+        planned = rai(home, "prune", "--dry-run")
+        assert old.id in planned.stdout
+        assert "1 run to remove" in planned.stdout
+        assert listed(home) == {old.id, big.id, new.id} | always
+
+        facts = json.loads(rai(home, "prune", "--json").stdout)
+        assert [run["id"] for run in facts["runs"]] == [old.id]
+        assert listed(home) == {big.id, new.id} | always
+
+        # Only --size is given, so the age does not count.
+        done = rai(home, "prune", "--size", "1MB")
+        assert done.stdout == "1 run removed; 3.0 MiB freed\n"
+        assert listed(home) == {new.id} | always
+        assert "1 run removed" in rai(home, "prune", "--older", "1h").stdout
+        assert rai(home, "prune", "--older", "1h").stdout == "Nothing to remove.\n"
+        assert listed(home) == always
+        held.keep(OVER)
+
+
+def test_a_run_that_came_into_use_since_the_plan_stays(home):
+    one, two, three = (ended(home, days=40) for _ in range(3))
+    what = prune.plan(home, MONTH, NOW)
+    assert {run.id for run in what.runs} == {one.id, two.id, three.id}
+    homes.set_tag(home, one, "wanted")
+    with Claim(two):
+        prune.carry_out(home, what)
+        assert listed(home) == {one.id, two.id}
+
+
+def test_the_policy_says_once_that_it_removes_and_then_only_counts(home):
+    ended(home, days=45)
+    latest = ended(home, days=40)
+    # The first look after a long time removes nothing: the clock may be wrong.
+    assert policy(home, NOW - 1.5 * DAY_S) == []
+
+    (said,) = policy(home, NOW)
+
+    assert "Removed 1 old run " in said
+    assert "`rai tag RUN NAME` keeps a run" in said
+    assert listed(home) == {latest.id}
+    ended(home, days=39)
+    assert policy(home, NOW + 1) == []
+    assert latest.id in listed(home), "it looks only once a day"
+    assert policy(home, NOW + 2 * DAY_S) == []
+    assert prune.tally(home).runs == 2
+    assert latest.id not in listed(home)
+
+
+def test_a_clock_that_is_wrong_for_a_day_removes_nothing(home):
+    policy(home, NOW)
+    ended(home)
+    ended(home)
+    everyone = listed(home)
+
+    policy(home, NOW + 4000 * DAY_S)
+    policy(home, NOW + 1)
+    policy(home, NOW - 4000 * DAY_S)
+    policy(home, NOW + 2)
+
+    assert listed(home) == everyone
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"looked_at": "x"}'])
+def test_a_damaged_count_of_what_was_removed_is_begun_again(home, content):
+    home.pruned.write_bytes(content)
+    policy(home, NOW)
+    assert prune.tally(home).looked_at == NOW
+
+
+def test_with_both_settings_off_nothing_is_removed_or_looked_at(home):
+    run = ended(home, days=4000)
+    prune.by_policy(home.root, Retention(), NOW, lambda _: GIB)
+    assert run.root.exists()
+    assert not home.pruned.exists()
+
+
+def test_with_little_space_the_oldest_go_but_no_latest_and_none_of_today(home):
+    old, latest = ended(home, days=3), ended(home, days=2)
+    young = ended(home, project="/q")
+    younger = ended(home, project="/q")
+
+    (said,) = policy(home, NOW, free=4 * GIB)
+
+    assert "since only 4.0 GiB were free" in said
+    assert listed(home) == {latest.id, young.id, younger.id}
+    assert not old.root.exists()
+    assert policy(home, NOW, free=4 * GIB) == []
+
+
+def test_without_space_for_a_run_none_begins(home):
+    with pytest.raises(ConfigError, match=r"only 100 MiB are free .*`rai prune"):
+        policy(home, NOW, free=100 << 20)
+
+
+def test_downloaded_data_that_no_run_used_goes_and_nothing_beside_it(home, tmp_path):
+    used = hashlib.md5(b"data", usedforsecurity=False).hexdigest()
+    unused, link = "b" * 32, "c" * 32
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in (used, unused, "mine"):
+        (home.data / name).mkdir(parents=True)
+        (home.data / name / "train.bin").write_bytes(b"data")
+        os.utime(home.data / name, (NOW, NOW - 60 * DAY_S))
+    (home.data / link).symlink_to(outside)
+    found = DataResource("/data", "train.bin", "http://x.invalid/", used)
+    places = datafiles.DataPlaces(None, tmp_path, home.data)
+    list(datafiles.resolve((found,), places, download=False))
+
+    prune.carry_out(home, prune.plan(home, MONTH, NOW))
+
+    assert not (home.data / unused).exists()
+    left = {p.name for p in home.data.iterdir()}
+    assert left == {used, "mine", link, removal.TRASH}
+
+
+def test_a_tag_names_one_run_wherever_a_run_is_named(home):
+    one, two = ended(home), ended(home)
+
+    assert homes.set_tag(home, one, "best") == []
+    assert homes.find(home, "best") == one
+    assert homes.set_tag(home, two, "best") == [one.id]
+    assert homes.find(home, "best") == two
+    assert (tags.read(one), tags.read(two)) == ("", "best")
+    assert homes.set_tag(home, two, "") == []
+    with pytest.raises(UsageError, match="no run 'best'"):
+        homes.find(home, "best")
+
+
+def test_tags_are_found_again_without_the_index(home):
+    run = ended(home)
+    homes.set_tag(home, run, "best")
+    home.index.unlink()
+    assert homes.find(home, "best") == run
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["latest", "", "beef", "0123456789", ".a", "-x", "a/b", "a b", "x" * 65, "é"],
+)
+def test_a_tag_reads_neither_as_a_run_nor_as_an_option_nor_as_a_path(text):
+    assert tags.problem(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["best", "v1.2", "2019-final", "A", "beef_1", "x" * 64]
+)
+def test_a_word_is_a_tag(text):
+    assert tags.problem(text) is None
+
+
+@pytest.mark.parametrize("content", [b"latest", b"\x1b[31m", b"x" * 500, b"beef\n"])
+def test_what_is_no_tag_in_a_folder_that_somebody_copied_is_none(home, content):
+    run = ended(home)
+    run.tag.write_bytes(content)
+    assert tags.read(run) == ""
+    assert listed(home) == {run.id}
+
+
+@pytest.mark.programs
+def test_history_shows_the_date_in_full_the_size_and_the_tag(home):
+    run = ended(home, size=5 << 20)
+    assert (
+        rai(home, "tag", run.id, "best").stdout == f"Run {run.id} has the tag best.\n"
+    )
+
+    (shown,) = json.loads(rai(home, "history", "--json").stdout)
+    head, line = rai(home, "history").stdout.splitlines()
+
+    assert (shown["tag"], shown["id"]) == ("best", run.id)
+    assert shown["size_bytes"] >= 5 << 20
+    assert head.split()[:3] == ["run", "tag", "date"]
+    day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(NOW))
+    assert f"{run.id}  best  {day}" in line
+    assert " 5.0 MiB" in line
+    assert rai(home, "show", "best").stdout.splitlines()[1].split() == ["tag", "best"]
+    assert json.loads(rai(home, "show", "best", "--json").stdout)["tag"] == "best"
+    other = ended(home)
+    moved = rai(home, "tag", other.id, "best").stdout
+    assert moved.startswith(f"Run {run.id} no longer has the tag best.\n")
+    assert rai(home, "tag", "best", "--remove").returncode == 0
+    assert rai(home, "tag", "best", "--remove").returncode == 2
+    assert rai(home, "tag", run.id).returncode == 2
+
+
+def test_only_runs_that_have_not_ended_are_looked_at(home):
+    done = ended(home)
+    (home.runs / "note.txt").write_text("no run")
+    with begun(home) as held:
+        assert homes.unfinished(home) == [held.paths]
+        assert done.id in listed(home)
+        held.keep(OVER)
+    assert homes.unfinished(home) == [held.paths]
+    assert len(json.loads(rai(home, "history", "--json").stdout)) == 2
+    assert homes.unfinished(home) == []
+
+
+def test_a_run_whose_process_died_between_its_last_event_and_its_record_is_looked_at(
+    home,
+):
+    run = ended(home)
+    run.record.unlink()
+    Claim(run).close()
+    assert homes.unfinished(home) == [run]
+    assert [one.id for one in places.sweep(home)] == [run.id]
+    assert homes.unfinished(home) == []
+
+
+def test_a_new_run_is_seen_though_the_folder_has_long_not_changed(home):
+    one = ended(home)
+    long_ago = time.time() - 60
+    os.utime(home.runs, (long_ago, long_ago))
+    assert listed(home) == {one.id}
+
+    two = ended(home)
+
+    assert listed(home) == {one.id, two.id}
+    assert index.VERSION == 2
