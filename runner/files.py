@@ -10,11 +10,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
+from runner.core import Problem
+
 MOST_LINKS = 40
 """The kernel's own limit."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FAULTS = (*FULL, errno.EFBIG, errno.EIO, errno.EROFS)
 
 _FOLLOWS_NOTHING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK opening a named pipe would wait for a writer.
@@ -87,6 +94,46 @@ def _leads_out(name: str) -> OSError:
     return OSError(errno.EXDEV, "a link leads out of the folder", name)
 
 
+def problem(error: OSError) -> Problem:
+    """Return what is wrong with a file, and for a full disk what to do."""
+    text = error.strerror or str(error)
+    if error.filename is None:
+        return Problem(text)
+    path = Path(os.fsdecode(error.filename))
+    hint = f"free some space on {mount(path)}" if error.errno in FULL else ""
+    return Problem(f"{path}: {text}", hint=hint)
+
+
+def disk_fault(error: Exception, folder: Path) -> Problem | None:
+    """Return the problem of a full or broken disk; None for any other error.
+
+    An error that names no file is that of the folder.
+    """
+    if not isinstance(error, OSError) or error.errno not in DISK_FAULTS:
+        return None
+    error.filename = error.filename or str(folder)
+    return problem(error)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the path in an OSError of a file that is open, which names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def mount(path: Path) -> Path:
+    """Return where the file system of a path is mounted."""
+    path = path.absolute()
+    while not path.is_mount() and path != path.parent:
+        path = path.parent
+    return path
+
+
 def aside(path: Path) -> Path:
     """Return the temporary name of a file that will be renamed to ``path``."""
     return path.with_name(f".{path.name}.part")
@@ -95,5 +142,10 @@ def aside(path: Path) -> Path:
 def write(path: Path, data: bytes) -> None:
     """Write a file under a temporary name, then rename it, so no reader sees half."""
     part = aside(path)
-    part.write_bytes(data)
-    part.rename(path)
+    with naming(path):
+        try:
+            part.write_bytes(data)
+            part.rename(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise

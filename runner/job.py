@@ -90,10 +90,11 @@ def run(
         except RaiError as error:
             verdict = verdicts.from_error(error)
         except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            verdict = Verdict(False, False, None, Reason.INTERNAL, message)
-            yield recorder.keep(ev.Finished(verdict))
-            raise
+            fault = files.disk_fault(error, paths.root)
+            if fault is None:
+                yield recorder.keep(ev.Finished(verdicts.bug(error)))
+                raise
+            verdict = verdicts.from_error(RaiError(fault))
         for event in job.not_reached():
             yield recorder.keep(event)
         yield recorder.keep(ev.Finished(verdict))
@@ -132,7 +133,8 @@ class _Job:
         request, shown = self.request, str(self.request.project)
         git = self.project.git()
         here = machine.describe()
-        yield ev.Created(self.paths.id, shown, request.spec.file, git, here)
+        file, replays = request.spec.file, request.replays
+        yield ev.Created(self.paths.id, shown, file, git, here, replays)
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.
         self.project.open(self.paths.source)
@@ -219,7 +221,14 @@ class _Job:
     def _plan(self, engine: Engine) -> ImagePlan | None:
         """Decide how the run gets its image; None if the engine runs none."""
         facts = engine.image_facts(self.project.folder, self.spec)
-        return None if facts is None else images.plan(self.spec, facts)
+        if facts is None:
+            return None
+        used = self.request.image
+        return (
+            images.same(self.spec, facts, used)
+            if used
+            else images.plan(self.spec, facts)
+        )
 
     def _prepare(
         self, plan: ImagePlan | None
@@ -252,10 +261,18 @@ class _Job:
                     " uses this machine's programs"
                 )
             return
-        for event in engine.prepare(plan, self.project.folder, self.cancel):
-            if isinstance(event, ev.ImageReady):
-                self.image = event.image
-            yield event
+        used, earlier = self.request.image, self.request.replays
+        if used and plan.build:
+            yield ev.Warned(images.built_again(used, earlier))
+        try:
+            for event in engine.prepare(plan, self.project.folder, self.cancel):
+                if isinstance(event, ev.ImageReady):
+                    self.image = event.image
+                yield event
+        except ImageError as error:
+            if used is None or plan.build:
+                raise
+            raise images.gone(used, earlier, error) from error
 
     def _grant(
         self, engine: Engine, reference: str | None, held: ExitStack

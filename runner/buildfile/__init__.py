@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runner.buildfile import build, build_image, dataresources, resources
 from runner.buildfile.keys import KEYS, dotted
-from runner.buildfile.secrets import redacted
+from runner.buildfile.secrets import filled, masked, redacted
 from runner.core import BuildImage, BuildSpec, Command, Place, Problem
 from runner.core.errors import SpecError
 from runner.images import problems as image_problems
@@ -12,7 +12,7 @@ from runner.images.names import valid
 from runner.yamlfile import Fields, Mapping, Problems, compose
 from runner.yamlfile import decode as decode_yaml
 
-__all__ = ["KEYS", "decode", "dotted", "parse", "redacted"]
+__all__ = ["KEYS", "decode", "dotted", "filled", "masked", "parse", "redacted"]
 
 
 def decode(raw: bytes, file: str) -> str:

@@ -47,8 +47,13 @@ def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
         over = not follow or not places.active(paths)
         lines = ((Stream.STDOUT, line) for line in tail.lines())
         for stream, data in lines if as_json else tail.output():
-            if sinks[stream].write(data) is not None:
-                return
+            try:
+                sinks[stream].put(data)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                text = f"cannot write to {stream}: {error.strerror}"
+                raise OSError(error.errno, text) from error
         if over:
             return
         time.sleep(POLL_S)

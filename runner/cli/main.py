@@ -6,22 +6,27 @@ import gc
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
 
+from runner import files
 from runner.cli import words
-from runner.core import Reason
+from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
+from runner.terminal import streams
 
 READER_LEFT = 141
 """The exit code that a shell reports for a program that SIGPIPE ended."""
 
 COMMANDS = (
     "run",
+    "replay",
     "attach",
     "wait",
     "cancel",
@@ -81,35 +86,36 @@ def root(
 
 def main() -> NoReturn:
     """Run the command line of this process."""
-    given, debug = words.without_debug(sys.argv[1:])
+    streams.open_closed()
+    warnings.showwarning = _show_warning
+    status = _status(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    # Everything is closed and written; the interpreter's own exit takes 20 ms more.
+    os._exit(status)
+
+
+def _status(arguments: Sequence[str]) -> int:
+    """Run the command, report its errors, and return its exit code."""
+    given, debug = words.without_debug(arguments)
     if given == ["--version"]:
         given = ["version"]
     try:
-        status = _run(words.routed(given))
-    except RaiError as error:
-        if debug:
-            traceback.print_exc()
-        _report(error)
-        sys.exit(error.reason.exit_code)
+        return _run(words.routed(given))
     except KeyboardInterrupt:
-        sys.exit(Reason.CANCELLED.exit_code)
+        return Reason.CANCELLED.exit_code
     except BrokenPipeError:
-        os._exit(READER_LEFT)
+        return READER_LEFT
+    except RaiError as error:
+        _report(error, debug)
+        return error.reason.exit_code
     except OSError as error:
         # A full disk, a missing permission, a closed stream: not an error of rai.
-        if debug:
-            traceback.print_exc()
-        name = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"{name}{error.strerror or error}\n")
-        os._exit(Reason.INTERNAL.exit_code)
+        _report(UsageError(_explained(error)), debug)
     except Exception as error:
-        if debug:
-            traceback.print_exc()
-        internal = RaiError(f"{type(error).__name__}: {error}")
-        _report(internal)
-        sys.exit(Reason.INTERNAL.exit_code)
-    # Everything is closed and written; the interpreter's own exit takes 20 ms more.
-    os._exit(status)
+        _report(RaiError(f"{type(error).__name__}: {error}"), debug)
+    return Reason.INTERNAL.exit_code
 
 
 def _run(given: list[str]) -> int:
@@ -124,10 +130,20 @@ def _run(given: list[str]) -> int:
     try:
         group(given)
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
         status = end.code
     sys.stdout.flush()
-    sys.stderr.flush()
     return status if isinstance(status, int) else int(status is not None)
+
+
+def _explained(error: OSError) -> Problem:
+    """Return what is wrong with a file, or with stdout, and what to do."""
+    try:
+        sys.stdout.flush()
+    except OSError as unwritten:
+        return Problem(f"cannot write to stdout: {unwritten.strerror}")
+    return files.problem(error)
 
 
 def _refuse_contradictions(group: object, given: list[str]) -> None:
@@ -144,15 +160,25 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
             not getattr(parameter, "is_flag", False),
         )
         for parameter in command.params
-        if parameter.param_type_name == "option"
+        if parameter.param_type_name == "option" and not parameter.multiple
     ]
     if found := words.contradictions(given, options):
         raise UsageError(*found)
 
 
-def _report(error: RaiError) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: ANN401
+    """Print a warning as others of rai; Python prints each text only once."""
     from runner.terminal.problems import problems
 
-    problems(error.problems)
-    if error.reason is not Reason.USAGE:  # a usage error says itself what to do
-        print(error.reason.advice, file=sys.stderr)
+    problems([Problem(str(message), severity=Severity.WARNING)])
+
+
+def _report(error: RaiError, debug: bool) -> None:
+    from runner.terminal.problems import problems
+
+    with suppress(OSError):
+        if debug:
+            traceback.print_exc()
+        problems(error.problems)
+        if error.reason is not Reason.USAGE:  # a usage error says itself what to do
+            print(error.reason.advice, file=sys.stderr)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, running
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from runner.core.events import Event
-    from runner.session import Run
     from runner.store.paths import RunPaths
     from runner.terminal.console import Console
 
@@ -29,19 +27,11 @@ def run(
         bool, typer.Option("--keep-going", help="Run the rest after a failure.")
     ] = False,
     progress: common.Progress = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Unpack the build folder to here."),
-    ] = None,
+    output: running.Output = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be sent, and stop.")
     ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print the record on stdout; all output goes to stderr."
-        ),
-    ] = False,
+    as_json: running.JsonFlag = False,
     gpus: Annotated[
         str | None,
         typer.Option(
@@ -78,8 +68,7 @@ def run(
     options = session.Options(
         engine, profile, progress, gpus, wait, keep_going, after=tuple(wait_for or ())
     )
-    if output is not None:
-        _refuse_output(output, detach=detach)
+    running.refuse_output(output, detach=detach)
     prepared = session.prepare(path, options)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
@@ -94,12 +83,11 @@ def run(
         _detach(session.detach(prepared, loading), console, as_json=as_json)
         return
     started = session.start(prepared)
-    _show(started, console)
+    running.carry_out(started, console)
     done = started.record
     if as_json:
         common.print_json(record.plain(done))
-    if output is not None and started.paths.build.exists():
-        _bring_back(started, output, console)
+    running.bring_back(started, output, console)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
@@ -119,50 +107,3 @@ def _detach(
         common.print_json({"id": run_id})
     else:
         print(run_id)
-
-
-def _refuse_output(output: Path, *, detach: bool) -> None:
-    """Refuse a folder that cannot be created, before anything runs."""
-    from runner import archive
-    from runner.core.errors import UsageError
-
-    if detach:
-        raise UsageError(
-            "--output needs the run's end, and --detach does not wait for it; leave one"
-            " out, and unpack the build folder later: rai pull RUN"
-        )
-    if archive.taken(output):
-        raise UsageError(
-            f"--output {output} exists; choose a new folder, or an empty one"
-        )
-    archive.folder_beside(output.absolute()).rmdir()
-
-
-def _show(started: Run, console: Console) -> None:
-    """Carry out the run and show it; signals end it cleanly."""
-    from runner.cli import interrupt
-    from runner.core.cancel import Cancel
-
-    cancel = Cancel()
-    try:
-        with (
-            interrupt.cancel_on_signals(cancel, console),
-            closing(started.events(cancel)) as events,
-        ):
-            for event in events:
-                console.show(event)
-    except KeyboardInterrupt:
-        text = f"Run {started.id} interrupted. See it again: rai show {started.id}"
-        console.line(text, "red")
-        raise
-
-
-def _bring_back(done: Run, output: Path, console: Console) -> None:
-    from runner import archive
-    from runner.core import Limits
-
-    caps = archive.build_caps(done.record.limits or Limits())
-    unpacked = archive.unpack(done.paths.build, output.absolute(), caps, root="build")
-    console.line(f"The build folder is in {output}.", "green")
-    for name in unpacked.left_out:
-        console.line(f"Warning: left out of it: {name}", "yellow")

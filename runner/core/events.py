@@ -33,13 +33,17 @@ class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
 
 
 class Created(_Tagged, frozen=True):
-    """A run begins: the first event of every run."""
+    """A run begins: the first event of every run.
+
+    ``replays`` is the id of the earlier run that this one repeats, if any.
+    """
 
     run_id: str
     project: str
     spec_file: str
     git: GitState | None
     machine: Machine
+    replays: str = ""
 
 
 class StateChanged(_Tagged, frozen=True):
@@ -99,6 +103,7 @@ class DataReady(_Tagged, frozen=True):
     name: str
     directory: str
     origin: str
+    md5: str = ""
 
 
 class DataMissing(_Tagged, frozen=True):

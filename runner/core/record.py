@@ -40,6 +40,7 @@ def begin(at: float, event: ev.Event) -> RunRecord | None:
         created_at=at,
         git=event.git,
         machine=event.machine,
+        replays=event.replays,
     )
 
 
@@ -54,8 +55,10 @@ def advance(record: RunRecord, at: float, event: ev.Event) -> RunRecord:
             return replace(record, archive_sha256=sha256, archive_bytes=size)
         case ev.Warned(text):
             return replace(record, warnings=(*record.warnings, text))
-        case ev.DataReady(name, directory):
-            return replace(record, data=(*record.data, f"{directory}/{name}"))
+        case ev.DataReady(name, directory, _, md5):
+            file = f"{directory}/{name}"
+            sums = {**record.data_md5, file: md5} if md5 else record.data_md5
+            return replace(record, data=(*record.data, file), data_md5=sums)
         case ev.DataMissing(name, directory):
             missing = (*record.missing_data, f"{directory}/{name}")
             return replace(record, missing_data=missing)
@@ -110,6 +113,8 @@ def _end(record: RunRecord, state: State, at: float, verdict: Verdict) -> RunRec
         replace(c, outcome=Outcome.UNFINISHED) if c.outcome is Outcome.RUNNING else c
         for c in record.commands
     )
+    # The clock may have been set back since, but not before the run began.
+    at = max(at, record.created_at)
     return replace(record, state=state, ended_at=at, verdict=verdict, commands=commands)
 
 

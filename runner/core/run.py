@@ -77,7 +77,11 @@ class CommandRecord(Struct, frozen=True):
 
 
 class RunRecord(Struct, frozen=True):
-    """A run and its results, derived from its events alone."""
+    """A run and its results, derived from its events alone.
+
+    ``replays`` is the id of the earlier run that this one repeats. ``data_md5`` has the
+    checksum of each data file, by its name in ``data``.
+    """
 
     id: str
     project: str
@@ -103,6 +107,8 @@ class RunRecord(Struct, frozen=True):
     stderr_bytes: int = 0
     build_bytes: int | None = None
     warnings: tuple[str, ...] = ()
+    replays: str = ""
+    data_md5: dict[str, str] = {}
 
     @property
     def findings(self) -> Findings:
@@ -120,7 +126,8 @@ class JobRequest(Struct, frozen=True):
 
     ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is the
     option of the command line, which is already applied to ``spec``. ``after`` are the
-    ids of runs that end before this one begins.
+    ids of runs that end before this one begins. ``replays`` is the id of the earlier
+    run that this one repeats, ``image`` the image that it used.
     """
 
     project: Path
@@ -132,3 +139,5 @@ class JobRequest(Struct, frozen=True):
     why: str = ""
     gpus: str | None = None
     after: tuple[str, ...] = ()
+    replays: str = ""
+    image: ImageUsed | None = None

@@ -7,21 +7,33 @@ image, which other projects may move.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from runner.core import (
     BuildImage,
     BuildSpec,
     ImageAction,
     ImageFacts,
     ImagePlan,
+    ImageUsed,
     Place,
     Problem,
     Reason,
 )
 from runner.core.errors import ImageError, SpecError
 from runner.images import dockerfile, names, parts
-from runner.images.names import KEY_REPOSITORY, normalise
+from runner.images.names import KEY_REPOSITORY, normalise, repository
 
-__all__ = ["KEY_REPOSITORY", "normalise", "plan", "problems", "without_dockerfile"]
+__all__ = [
+    "KEY_REPOSITORY",
+    "built_again",
+    "gone",
+    "normalise",
+    "plan",
+    "problems",
+    "same",
+    "without_dockerfile",
+]
 
 
 def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
@@ -38,6 +50,48 @@ def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     if facts is None or facts.dockerfile is not None:
         return _built(BuildImage(), spec, facts)
     raise without_dockerfile(spec)
+
+
+def same(spec: BuildSpec, facts: ImageFacts, used: ImageUsed) -> ImagePlan:
+    """Plan to start from the very image that an earlier run used.
+
+    One that the engine no longer has is pulled by its digest, or built again if rai had
+    built it.
+    """
+    here = {
+        name: image_id
+        for name, image_id in facts.present.items()
+        if image_id == used.digest or name.endswith(f"@{used.digest}")
+    }
+    if here:
+        name = used.reference
+        if facts.present.get(name) not in here.values():
+            name = min(here, key=lambda name: (name == here[name], name))
+        return ImagePlan(ImageAction.REUSE, name, "the earlier run used it")
+    if used.reference.startswith(f"{KEY_REPOSITORY}:"):
+        build = replace(spec.build_image or BuildImage(), push=None)
+        return plan(replace(spec, build_image=build), facts)
+    reference = f"{repository(used.reference)}@{used.digest}"
+    return ImagePlan(ImageAction.PULL, reference, "the engine no longer has it")
+
+
+def built_again(used: ImageUsed, run_id: str) -> str:
+    """Return the warning for a built image of an earlier run that is gone."""
+    return (
+        f"the image of run {run_id}, {used.digest}, is gone; using one that is built"
+        " from the same project"
+    )
+
+
+def gone(used: ImageUsed, run_id: str, why: ImageError) -> ImageError:
+    """Return the error for an image of an earlier run that cannot be had again."""
+    text = (
+        f"run {run_id} used the image {used.reference} ({used.digest}), which this"
+        " engine no longer has and cannot pull"
+    )
+    hint = "load or push that image again; `rai run` uses the image of that name now"
+    causes = [Problem(problem.message, problem.place) for problem in why.problems]
+    return ImageError(Problem(text, hint=hint), *causes, reason=why.reason)
 
 
 def without_dockerfile(spec: BuildSpec) -> ImageError:

@@ -36,3 +36,11 @@ def normalise(tag: str) -> str:
     if "@" in tag or ":" in tag.rpartition("/")[2]:
         return tag
     return f"{tag}:latest"
+
+
+def repository(reference: str) -> str:
+    """Return a name without its tag and digest."""
+    name = reference.partition("@")[0]
+    head, _, tag = name.rpartition(":")
+    # A colon before a slash is that of a registry's port.
+    return head if head and "/" not in tag else name

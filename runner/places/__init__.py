@@ -84,25 +84,33 @@ def open_home(root: Path) -> Home:
 
 
 def sweep(opened: Home) -> list[RunRecord]:
-    """Record each run that ended without a record as lost; return these records."""
+    """Record each run that ended without a record as lost; return these records.
+
+    A folder that cannot be read or written is left to a later sweep.
+    """
     found = []
     for paths in home.unfinished(opened):
-        # The record is looked for again: its holder may just have written it.
-        if active(paths) or paths.record.exists():
-            continue
-        if (ended := _ended(paths)) is None:
-            # It was given up before there was anything to tell.
-            removal.discard(opened.runs, paths.id)
-            removal.empty(opened.runs)
-            continue
-        shutil.rmtree(paths.unpacked, ignore_errors=True)
-        for part in paths.root.glob(".*.part"):
-            part.unlink(missing_ok=True)
-        # Another process that sweeps may have renamed the file meanwhile.
-        with contextlib.suppress(FileNotFoundError):
-            files.write(paths.record, record.to_json(ended))
-        found.append(ended)
+        with contextlib.suppress(OSError):
+            found += _swept(opened, paths)
     return found
+
+
+def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
+    # The record is looked for again: its holder may just have written it.
+    if active(paths) or paths.record.exists():
+        return []
+    if (ended := _ended(paths)) is None:
+        # It was given up before there was anything to tell.
+        removal.discard(opened.runs, paths.id)
+        removal.empty(opened.runs)
+        return []
+    shutil.rmtree(paths.unpacked, ignore_errors=True)
+    for part in paths.root.glob(".*.part"):
+        part.unlink(missing_ok=True)
+    # Another process that sweeps may have renamed the file meanwhile.
+    with contextlib.suppress(FileNotFoundError):
+        files.write(paths.record, record.to_json(ended))
+    return [ended]
 
 
 def _ended(paths: RunPaths) -> RunRecord | None:

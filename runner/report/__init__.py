@@ -7,6 +7,7 @@ run.py (a whole record, a list of records) -> figures.py (findings)
 from __future__ import annotations
 
 from runner.report.blocks import Block, Pairs, Table
+from runner.report.differences import Difference, changes, differences
 from runner.report.figures import figures
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
@@ -28,14 +29,17 @@ from runner.report.words import (
 
 __all__ = [
     "Block",
+    "Difference",
     "Listed",
     "Pairs",
     "Table",
     "ago",
     "allowed",
     "brief",
+    "changes",
     "condition",
     "date",
+    "differences",
     "figures",
     "fitted",
     "history",

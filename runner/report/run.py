@@ -12,6 +12,7 @@ from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
 from runner.report.words import (
     ago,
+    commit,
     condition,
     date,
     outcome,
@@ -19,9 +20,6 @@ from runner.report.words import (
     seconds,
     size,
 )
-
-CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
-"""How a project's files differ from its commit."""
 
 HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
 
@@ -78,7 +76,7 @@ def result(record: RunRecord) -> str:
 
 def _line(record: RunRecord, now: float) -> tuple[str, ...]:
     times = [t for i in record.findings.inferences[-1:] for t in i.op_times_s]
-    took = (record.ended_at or now) - record.created_at
+    took = max(0.0, (record.ended_at or now) - record.created_at)
     return (
         record.id,
         ago(now - record.created_at),
@@ -92,7 +90,8 @@ def _line(record: RunRecord, now: float) -> tuple[str, ...]:
 
 
 def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
-    rows = [("run", record.id), ("tag", tag), ("state", record.state.value)]
+    rows = [("run", record.id), ("replay of", record.replays), ("tag", tag)]
+    rows.append(("state", record.state.value))
     if record.verdict is not None:
         verdict = record.verdict
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
@@ -103,7 +102,7 @@ def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
     rows.append(("project", record.project))
     rows.append(("date", date(record.created_at)))
     if record.git:
-        rows.append(("commit", record.git.commit[:12] + CHANGED[record.git.dirty]))
+        rows.append(("commit", commit(record.git)))
     if record.engine:
         name = f"{record.engine.name} {record.engine.version}".rstrip()
         rows.append(("engine", f"{name}, {record.engine.how}".removesuffix(", ")))
@@ -118,7 +117,8 @@ def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
         m = record.machine
         rows.append(("machine", f"{m.host}, {m.cpu}, {m.cores} cores"))
     if record.ended_at is not None:
-        rows.append(("took", seconds(record.ended_at - record.created_at)))
+        took = max(0.0, record.ended_at - record.created_at)
+        rows.append(("took", seconds(took)))
     rows.append(("peak memory", size(record.peak_memory_bytes)))
     rows.append(("data", ", ".join(record.data)))
     rows.append(("missing data", ", ".join(record.missing_data)))

@@ -25,6 +25,12 @@ def from_error(error: RaiError) -> Verdict:
     return Verdict(served, False, None, error.reason, message)
 
 
+def bug(error: Exception) -> Verdict:
+    """Return the verdict of a run that an error in rai's own code ended."""
+    message = f"{type(error).__name__}: {error}"
+    return Verdict(False, False, None, Reason.INTERNAL, message)
+
+
 def judge(
     ended: Sequence[CommandFinished],
     request: JobRequest,

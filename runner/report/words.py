@@ -7,6 +7,7 @@ from datetime import datetime
 from runner.core import (
     LIMITS,
     Command,
+    GitState,
     GpuProcess,
     GpuState,
     Inference,
@@ -103,6 +104,14 @@ def ago(span_s: float) -> str:
         if span_s >= length:
             return f"{int(span_s // length)} {unit} ago"
     return "just now"
+
+
+def commit(state: GitState | None) -> str:
+    """Describe a project's commit, and whether its files differ from it."""
+    return state.commit[:12] + _CHANGED[state.dirty] if state else ""
+
+
+_CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
 
 
 def date(at: float) -> str:

@@ -9,7 +9,7 @@ The command line, a worker and a program that imports rai start runs by the same
 
 from runner.session.detached import detach
 from runner.session.options import Options
-from runner.session.prepare import Prepared, prepare, reopen
+from runner.session.prepare import Prepared, prepare, reopen, replay
 from runner.session.run import Run, resume, start
 from runner.session.upkeep import tidy
 from runner.session.validation import Validation, validate
@@ -22,6 +22,7 @@ __all__ = [
     "detach",
     "prepare",
     "reopen",
+    "replay",
     "resume",
     "start",
     "tidy",

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import archive, buildfile
 from runner.core import BuildSpec, GpuRequest, JobRequest, Problem, Profile
-from runner.core.errors import NotAllowedError
+from runner.core.errors import NotAllowedError, UsageError
+from runner.core.parcel import Parcel
 from runner.gpu import choice
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
 from runner.store import settings as stored
+from runner.store.home import record_of
 from runner.store.paths import RunPaths
 from runner.store.settings import Settings
+
+NO_VALUES: Mapping[str, str] = MappingProxyType({})
 
 
 class Prepared(Struct, frozen=True):
@@ -62,27 +67,74 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     return Prepared(request, found, (*warnings, *problems, *more))
 
 
-def reopen(folder: RunPaths, options: Options = NONE_GIVEN) -> Prepared:
+def reopen(
+    folder: RunPaths,
+    options: Options = NONE_GIVEN,
+    values: Mapping[str, str] = NO_VALUES,
+) -> Prepared:
     """Prepare to run a sealed parcel again: the project and request in a run's folder.
 
-    ``options`` choose the engine and the home folder; the parcel decides the rest.
+    ``options`` choose the engine, the home folder and the wait for a GPU; the parcel
+    decides the rest. ``values`` replace what is masked in its build file, by name.
 
     Raises:
-        UsageError: there is no parcel, or it is damaged.
+        UsageError: there is no parcel, it is damaged, or a masked value is not given.
         SpecError, ConfigError, NotAllowedError: as for ``prepare``.
     """
     found, warnings = settings(options)
     parcel = archive.read_parcel(folder.parcel)
-    spec, problems = buildfile.parse(parcel.spec_text, parcel.spec_file)
+    text = _filled(parcel, values)
+    spec, problems = buildfile.parse(text, parcel.spec_file)
     sealed = replace(options, gpus=parcel.gpus, keep_going=parcel.keep_going)
     found = replace(
         found,
         profile=Profile(parcel.profile) if parcel.profile else None,
-        gpu_wait=parcel.gpu_wait_s,
+        gpu_wait=parcel.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
     )
     project = Path(parcel.project)
-    request, more = _request(project, spec, parcel.spec_text, found, sealed)
+    request, more = _request(project, spec, text, found, sealed)
     return Prepared(request, found, (*warnings, *problems, *more), folder)
+
+
+def replay(
+    folder: RunPaths,
+    options: Options = NONE_GIVEN,
+    values: Mapping[str, str] = NO_VALUES,
+) -> Prepared:
+    """Prepare to repeat an earlier run with its engine and the very image that it used.
+
+    ``options.engine`` chooses another engine. Raise errors as ``reopen`` does.
+    """
+    earlier = record_of(folder)
+    if options.engine is None and earlier.engine is not None:
+        options = replace(options, engine=earlier.engine.name)
+    if not folder.source.is_file():
+        text = f"run {folder.id} cannot be replayed: {folder.source} is absent"
+        raise UsageError(
+            Problem(text, hint="`rai run -p DIR` runs the project as it is")
+        )
+    prepared = reopen(folder, options, values)
+    request = replace(prepared.request, replays=folder.id, image=earlier.image)
+    return replace(prepared, request=request)
+
+
+def _filled(parcel: Parcel, values: Mapping[str, str]) -> str:
+    """Return the parcel's build file with its masked values filled in."""
+    names = buildfile.masked(parcel.spec_text)
+    if unknown := [name for name in values if name not in names]:
+        needed = f"only {', '.join(names)}" if names else "none"
+        text = f"{', '.join(unknown)} is not a masked value of the run; it has {needed}"
+        raise UsageError(text)
+    filled = buildfile.filled(parcel.spec_text, values)
+    if missing := buildfile.masked(filled):
+        raise UsageError(
+            Problem(
+                "records do not keep credentials; give them again:"
+                f" {', '.join(missing)} of {parcel.spec_file}",
+                hint=" ".join(f"-e {name}=VALUE" for name in missing),
+            )
+        )
+    return filled
 
 
 def _request(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import archive, engines, job, places
+from runner import archive, engines, files, job, places
 from runner.archive import FolderProject, Project, SealedProject, datafiles
-from runner.core import JobRequest, RunRecord
+from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
 from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.session.options import Options
@@ -36,14 +36,16 @@ def start(prepared: Prepared) -> Run:
         UsageError: a run that it shall wait for is not known.
     """
     choice, home, request = ready(prepared)
-    paths = runs.create(home)
-    return Run(prepared, request, choice.engines, home, Claim(paths), paths)
+    with files.naming(home.root):
+        paths = runs.create(home)
+        claim = Claim(paths)
+    return Run(prepared, request, choice.engines, home, claim, paths)
 
 
 def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
     """Choose the engine, open the home folder and find the runs to wait for."""
     settings, request = prepared.settings, prepared.request
-    choice = engines.choose(settings.engine, request.spec, ci=in_ci())
+    choice = _engine(prepared)
     home = places.open_home(settings.home)
     after = tuple(homes.find(home, text).id for text in request.after)
     return choice, home, replace(request, after=after, why=choice.why)
@@ -52,15 +54,25 @@ def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
 def resume(paths: RunPaths, claim: Claim) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
-    Data files are looked for beside the project, too, whose folder is on this machine.
-
     Raises:
         RaiError: as for ``reopen`` and ``start``.
     """
     after = archive.read_parcel(paths.parcel).after
     prepared = reopen(paths, Options(after=after))
     choice, home, request = ready(prepared)
-    return Run(prepared, request, choice.engines, home, claim, paths, request.project)
+    return Run(prepared, request, choice.engines, home, claim, paths)
+
+
+def _engine(prepared: Prepared) -> Choice:
+    request, wanted = prepared.request, prepared.settings.engine
+    try:
+        return engines.choose(wanted, request.spec, ci=in_ci())
+    except EngineError as error:
+        if not request.replays or wanted == "auto":
+            raise
+        text = f"run {request.replays} cannot be replayed with the {wanted} engine"
+        other = Problem(text, hint="--engine auto uses one that works here")
+        raise EngineError(*error.problems, other, reason=error.reason) from error
 
 
 class Run:
@@ -74,7 +86,6 @@ class Run:
         home: Home,
         claim: Claim,
         paths: RunPaths,
-        data_beside: Path | None = None,
     ) -> None:
         self.paths = paths
         self._prepared = prepared
@@ -82,7 +93,6 @@ class Run:
         self._engines = engines
         self._home = home
         self._claim = claim
-        self._data_beside = data_beside
 
     @property
     def id(self) -> str:
@@ -115,8 +125,10 @@ class Run:
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
         settings, project = self._prepared.settings, self._project()
-        beside = self._data_beside or project.folder
-        data = datafiles.DataPlaces(settings.data_dir, beside, self._home.data)
+        origin = self._request.project if self._prepared.parcel else None
+        data = datafiles.DataPlaces(
+            settings.data_dir, project.folder, self._home.data, origin
+        )
         return job.run(
             self._request,
             project,

@@ -36,8 +36,20 @@ def unfinished(home: Home) -> list[RunPaths]:
 
 
 def open_index(home: Home) -> Index:
-    """Open the index and bring it up to date with the folders of the runs."""
-    listed = index.open_index(home.index)
+    """Open the index and bring it up to date with the folders of the runs.
+
+    It is held in memory, with an IndexWarning, where its file cannot be used.
+    """
+    try:
+        return _synced(home, index.open_index(home.index))
+    except RaiError as error:
+        index.warn(error)
+        listed = Index(index.IN_MEMORY)
+        listed.make()
+        return _synced(home, listed)
+
+
+def _synced(home: Home, listed: Index) -> Index:
     try:
         listed.sync(
             runs.changed_ns(home),

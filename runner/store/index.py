@@ -1,11 +1,13 @@
 """The SQLite index of runs, a cache of the records in the runs' folders.
 
-There are no migrations: a file of another version, or a damaged one, is rebuilt.
+There are no migrations: a file of another version, or a damaged one, is rebuilt. Where
+the file cannot be written, its tables are held in memory, with a warning.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,8 +25,10 @@ VERSION = 2
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-BUSY_S = 30.0
+BUSY_S = 10.0
 """How long a process waits for another that writes."""
+
+IN_MEMORY = Path(":memory:")
 
 _COLUMNS = (
     "id TEXT PRIMARY KEY",
@@ -65,7 +69,12 @@ _ADD = f"INSERT OR IGNORE {_INTO}"
 """Keeps a run that another process has put meanwhile."""
 _REMOVE = "DELETE FROM runs WHERE id = ?"
 _REASONS = {reason.value: reason for reason in Reason}
+Change = tuple[str, list[tuple[Any, ...]]]
 _NEWEST = "ORDER BY created_at DESC, id DESC"
+
+
+class IndexWarning(UserWarning):
+    """The file of the index cannot be used; runs are listed from their folders."""
 
 
 class Entry(Struct, frozen=True):
@@ -96,7 +105,7 @@ class Index:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._unread: set[str] = set()
-        self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        self._connection = _connect(path)
 
     def __enter__(self) -> Self:
         return self
@@ -116,14 +125,12 @@ class Index:
     def put(self, *records: RunRecord) -> None:
         """Add or replace runs."""
         if records:
-            with self._writing():
-                self._connection.executemany(_PUT, map(_row, records))
+            self._change((_PUT, [_row(record) for record in records]))
 
     def remove(self, *run_ids: str) -> None:
         """Remove runs."""
-        with self._writing():
-            self._connection.executemany(_REMOVE, [(run_id,) for run_id in run_ids])
-            self._connection.execute("DELETE FROM seen")
+        rows = [(run_id,) for run_id in run_ids]
+        self._change((_REMOVE, rows), ("DELETE FROM seen", [()]))
 
     def tag(self, tags: Mapping[str, str]) -> None:
         """Set the tags of runs by their ids; "" for none."""
@@ -152,8 +159,7 @@ class Index:
         found = [one for name in names if (one := read(name)) is not None]
         tags = {one.id: text for one in found if (text := tag(one.id))}
         if found:
-            with self._writing():
-                self._connection.executemany(_ADD, map(_row, found))
+            self._change((_ADD, [_row(record) for record in found]))
         if tags:
             self.tag(tags)
         self._unread = names - {one.id for one in found}
@@ -256,11 +262,8 @@ class Index:
         return set(rows[0][0].split("/")) - {""} if rows else None
 
     def _set(self, column: str, values: Mapping[str, object]) -> None:
-        with self._writing():
-            self._connection.executemany(
-                f"UPDATE runs SET {column} = ? WHERE id = ?",
-                [(value, name) for name, value in values.items()],
-            )
+        rows = [(value, name) for name, value in values.items()]
+        self._change((f"UPDATE runs SET {column} = ? WHERE id = ?", rows))
 
     def _select(self, what: str, where: str, *values: object) -> list[Any]:
         return self._query(f"SELECT {what} FROM runs {where}", *values)
@@ -270,6 +273,25 @@ class Index:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise _failed(self._path, error) from error
+
+    def _change(self, *statements: Change) -> None:
+        """Execute statements for their rows; in memory if the file refuses."""
+        try:
+            self._execute(*statements)
+        except RaiError as error:
+            listed = self._select("*", "")
+            warn(error)
+            self.close()
+            self._path, self._connection = IN_MEMORY, _connect(IN_MEMORY)
+            self.make()
+            places = ", ".join("?" * len(_COLUMNS + _OWN_COLUMNS))
+            copy = (f"INSERT INTO runs VALUES ({places})", listed)
+            self._execute(copy, *statements)
+
+    def _execute(self, *statements: Change) -> None:
+        with self._writing():
+            for statement, rows in statements:
+                self._connection.executemany(statement, rows)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -284,7 +306,11 @@ class Index:
 
 
 def open_index(path: Path) -> Index:
-    """Open the index; make an empty one if it is absent or unusable."""
+    """Open the index; make an empty one if it is absent or damaged.
+
+    Raises:
+        RaiError: the file cannot be used.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         index = Index(path)
@@ -297,10 +323,23 @@ def open_index(path: Path) -> Index:
             index = Index(path)
         if index.version != VERSION:
             index.make()
+    except (OSError, sqlite3.Error) as error:
+        index.close()
+        raise _failed(path, error) from error
     except BaseException:
         index.close()
         raise
     return index
+
+
+def warn(error: RaiError) -> None:
+    """Warn that the file of the index cannot be used."""
+    text = f"listing runs from their folders, which takes longer: {error}"
+    warnings.warn(IndexWarning(text), stacklevel=2)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
 
 
 def _boot() -> int:
@@ -354,7 +393,8 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 def _failed(path: Path, error: Exception) -> RaiError:
     if type(error) is sqlite3.DatabaseError:
-        _remove(path)
+        with suppress(OSError):
+            _remove(path)
         text = f"the index of runs, {path}, was damaged: {error}"
         return RaiError(Problem(text, hint="run the command again, which remakes it"))
     return RaiError(f"cannot use the index of runs, {path}: {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -33,14 +34,24 @@ INTERRUPTED = Verdict(
 )
 
 
+RESERVED_BYTES = 64 << 10
+"""What a run keeps free for its end: its last events and its record."""
+
+
 class Recorder:
-    """The writer of a run's folder: its logs, events, and finally its record."""
+    """The writer of a run's folder: its logs, events, and finally its record.
+
+    An event is written whole or not at all. On a full disk OSError is raised; what was
+    reserved then has room for the run's end.
+    """
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
         self.record: RunRecord | None = None
         self._files: dict[str, BinaryIO] = {}
         self._offsets = dict.fromkeys(Stream, 0)
+        self._clock = SteadyClock()
+        self._reserved = files.aside(paths.record)
 
     def __enter__(self) -> Self:
         named = {
@@ -50,6 +61,8 @@ class Recorder:
         }
         # Unbuffered, so that a follower, or a reader after a crash, finds everything.
         self._files = {name: path.open("ab", 0) for name, path in named.items()}
+        with suppress(OSError):
+            self._reserved.write_bytes(bytes(RESERVED_BYTES))
         return self
 
     def __exit__(
@@ -58,11 +71,14 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind in (KeyboardInterrupt, GeneratorExit) and not self._over:
-            # The caller left without waiting for the commands to end.
-            self.keep(events.Finished(INTERRUPTED))
-        if self.record is not None and self.record.state.final:
-            files.write(self.paths.record, record.to_json(self.record))
+        # On a full disk the events must do: the record can be made from them.
+        with suppress(OSError):
+            if kind in (KeyboardInterrupt, GeneratorExit) and not self._over:
+                # The caller left without waiting for the commands to end.
+                self.keep(events.Finished(INTERRUPTED))
+            if self.record is not None and self.record.state.final:
+                files.write(self.paths.record, record.to_json(self.record))
+        self._release()
         for file in self._files.values():
             file.close()
 
@@ -71,37 +87,89 @@ class Recorder:
         return self.record is None or self.record.state.final
 
     def keep(self, event: events.Event) -> events.Event:
-        """Record an event and return it, an Output with its offset and length."""
-        at = round(time.time(), 6)
+        """Record an event and return it, an Output with its offset and length.
+
+        Raises:
+            OSError: it cannot be written; the record is as it was before.
+        """
+        at = self._clock.now()
         if isinstance(event, events.Output):
-            event = self._log(event)
+            self._append(event.stream, event.data)
+            event = self._placed(event)
         if self.record is None:
-            self.record = record.begin(at, event)
+            after = record.begin(at, event)
         else:
-            self.record = record.advance(self.record, at, event)
+            after = record.advance(self.record, at, event)
         if not isinstance(event, events.TRANSIENT):
-            self._files["events"].write(events.to_line(event, at))
+            line = events.to_line(event, at)
+            try:
+                self._append("events", line)
+            except OSError:
+                if not isinstance(event, events.Created | events.Finished):
+                    raise
+                self._append("events", line)  # what was reserved is free now
+        self.record = after
         return event
 
-    def _log(self, event: events.Output) -> events.Output:
-        offset = self._offsets[event.stream]
-        pending = memoryview(event.data)
-        while pending:
-            pending = pending[self._files[event.stream].write(pending) :]
-        self._offsets[event.stream] = offset + len(event.data)
-        return replace(event, offset=offset, length=len(event.data))
+    def _placed(self, event: events.Output) -> events.Output:
+        offset, length = self._offsets[event.stream], len(event.data)
+        self._offsets[event.stream] = offset + length
+        return replace(event, offset=offset, length=length)
+
+    def _append(self, name: str, data: bytes) -> None:
+        """Append all of the data to a file, or nothing of it."""
+        file, pending = self._files[name], memoryview(data)
+        try:
+            while pending:
+                pending = pending[file.write(pending) :]
+        except OSError as error:
+            error.filename = file.name
+            with suppress(OSError):
+                written = len(data) - len(pending)
+                file.truncate(os.fstat(file.fileno()).st_size - written)
+            self._release()
+            raise
+
+    def _release(self) -> None:
+        with suppress(OSError):
+            self._reserved.unlink()
+
+
+class SteadyClock:
+    """The time of day at its start, and from then on a clock that nobody sets.
+
+    So the times of a run's events never go back, and the spans between them are right.
+    """
+
+    def __init__(self) -> None:
+        self._start_s = time.time() - _elapsed_s()
+
+    def now(self) -> float:
+        """Return seconds since 1970."""
+        return round(self._start_s + _elapsed_s(), 6)
+
+
+def _elapsed_s() -> float:
+    # Unlike Linux's monotonic clock this one goes on while a laptop sleeps.
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 def read(paths: RunPaths) -> RunRecord | None:
-    """Return a run's record, made from its events until there is one; None for no run.
+    """Return a run's record, made from its events until there is one.
 
-    The folder's name is the run's id, even if a user has copied or renamed it.
+    None if there is neither, or neither can be read. The folder's name is the run's id,
+    even if a user has copied or renamed it.
     """
     found: RunRecord | None
     try:
         found = record.from_json(paths.record.read_bytes())
     except (OSError, ValueError):
-        found = record.fold(stamped(paths))
+        try:
+            found = record.fold(stamped(paths))
+        except OSError:
+            return None
     return None if found is None else replace(found, id=paths.id)
 
 

@@ -128,15 +128,19 @@ class Sink:
         self._stream = stream
         self._filter = TerminalFilter() if stream.isatty() else None
 
+    def put(self, data: bytes) -> None:
+        """Write a piece; raise OSError if that fails."""
+        shown = self._filter.feed(data) if self._filter else data
+        if self._raw is None:
+            self._stream.write(shown.decode(errors="replace"))
+        else:
+            self._raw.write(shown)
+        self._stream.flush()
+
     def write(self, data: bytes) -> str | None:
         """Write a piece; if that fails return why, "" for a reader that left."""
-        shown = self._filter.feed(data) if self._filter else data
         try:
-            if self._raw is None:
-                self._stream.write(shown.decode(errors="replace"))
-            else:
-                self._raw.write(shown)
-            self._stream.flush()
+            self.put(data)
         except OSError as error:
             # The reader left, or the disk is full: the run goes on for its record.
             discard(self._stream)

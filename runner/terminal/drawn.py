@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TextIO
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -10,9 +12,9 @@ from runner import report
 from runner.core.screen import printable
 
 
-def draw(block: report.Block) -> None:
-    """Draw one block on stdout."""
-    console = Console(highlight=False)
+def draw(block: report.Block, out: TextIO) -> None:
+    """Draw one block on a terminal."""
+    console = Console(file=out, highlight=False)
     if isinstance(block, report.Pairs):
         for name, value in block.padded:
             text = Text(name, style="bold")

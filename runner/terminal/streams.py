@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from typing import TextIO
+
+
+def open_closed() -> None:
+    """Open /dev/null for each standard stream that is closed.
+
+    Otherwise the next file to be opened would get its number, and a program's output.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            mode = "w" if number else "r"
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def discard(stream: TextIO) -> None:

@@ -118,7 +118,7 @@ def test_a_file_is_found_by_name_and_checksum_without_any_network(
 ):
     path = put(tmp_path / where)
     events, (mount,) = resolved(places, resource(), download=False)
-    assert events == [DataReady("images.gz", "/data/fashion-mnist", str(path))]
+    assert events == [DataReady("images.gz", "/data/fashion-mnist", str(path), MD5)]
     assert mount.directory == "/data/fashion-mnist"
     (file,) = mount.files
     assert (file.name, file.path, file.md5) == ("images.gz", path, MD5)
@@ -139,7 +139,7 @@ def test_a_file_with_the_wrong_checksum_is_said_and_the_search_goes_on(
     (warned, ready), _ = resolved(places, resource(), download=False)
     assert isinstance(warned, Warned)
     assert str(wrong) in warned.text and MD5 in warned.text
-    assert ready == DataReady("images.gz", "/data/fashion-mnist", str(right))
+    assert ready == DataReady("images.gz", "/data/fashion-mnist", str(right), MD5)
 
 
 def test_a_file_without_a_checksum_is_taken_by_its_name_with_a_warning(
@@ -248,7 +248,8 @@ def test_what_is_not_here_is_downloaded_with_progress_and_kept(places):
     assert {e.task for e in progress} == {"download images.gz"}
     assert progress[0].done == 0 and progress[-1].done == len(CONTENT)
     assert {e.total for e in progress} == {len(CONTENT)}
-    assert events[-1] == DataReady("images.gz", "/data/fashion-mnist", f"{base}/images")
+    folder, url = "/data/fashion-mnist", f"{base}/images"
+    assert events[-1] == DataReady("images.gz", folder, url, MD5)
     assert mount.files[0].path == places.cache / MD5 / "images.gz"
     assert mount.files[0].path.read_bytes() == CONTENT
     assert len(again) == 1, "the second time it is found in the cache"

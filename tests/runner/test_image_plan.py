@@ -11,6 +11,7 @@ from runner.core import (
     BuildSpec,
     ImageAction,
     ImageFacts,
+    ImageUsed,
     Place,
     Push,
     Reason,
@@ -244,3 +245,57 @@ def test_a_dockerfile_says_what_it_builds_on(text, stages, bases):
 
     assert stages == [(stage.image, stage.name) for stage in found]
     assert tuple(bases) == dockerfile.bases(found)
+
+
+USED = ImageUsed("gcc:12", "sha256:old", ImageAction.REUSE, "the engine has it")
+
+
+@pytest.mark.parametrize(
+    ("present", "reference"),
+    [
+        ({"gcc:12": "sha256:old"}, "gcc:12"),
+        ({"gcc:12": "sha256:id", "gcc@sha256:old": "sha256:id"}, "gcc:12"),
+        ({"gcc:12": "sha256:new", "sha256:old": "sha256:old"}, "sha256:old"),
+        (
+            {
+                "gcc:12": "sha256:new",
+                "gcc@sha256:old": "sha256:id",
+                "sha256:id": "sha256:id",
+            },
+            "gcc@sha256:old",
+        ),
+    ],
+)
+def test_a_replay_reuses_the_very_image_by_its_name_if_that_is_still_its_own(
+    present, reference
+):
+    plan = images.same(named("gcc:12"), ImageFacts(present, "linux/amd64"), USED)
+
+    assert (plan.action, plan.reference) == (ImageAction.REUSE, reference)
+
+
+@pytest.mark.parametrize(
+    ("used", "pulled"),
+    [
+        ("gcc:12", "gcc@sha256:old"),
+        ("gcc@sha256:old", "gcc@sha256:old"),
+        ("localhost:5000/a/b:1", "localhost:5000/a/b@sha256:old"),
+        ("localhost:5000/a/b@sha256:old", "localhost:5000/a/b@sha256:old"),
+    ],
+)
+def test_a_replay_pulls_a_named_image_that_is_gone_by_its_digest(used, pulled):
+    plan = images.same(named(), facts("gcc:12"), replace(USED, reference=used))
+
+    assert (plan.action, plan.reference) == (ImageAction.PULL, pulled)
+
+
+def test_a_replay_builds_an_image_again_that_is_gone_and_pushes_nothing():
+    spec = built(push=Push("someone/project:1"))
+    first = images.plan(spec, facts())
+    used = replace(USED, reference=first.reference)
+
+    plan = images.same(spec, facts(), used)
+
+    assert (plan.action, plan.key) == (ImageAction.BUILD, first.key)
+    assert plan.build is not None
+    assert plan.build.push is None

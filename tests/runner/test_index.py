@@ -6,6 +6,8 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,8 @@ from runner.core import (
     Verdict,
 )
 from runner.core.errors import RaiError
-from runner.store import index
+from runner.store import home, index
+from runner.store.paths import Home
 
 
 def record(run_id: str, created_at: float = 1.0, **more: object) -> RunRecord:
@@ -247,6 +250,47 @@ def test_an_index_that_cannot_be_opened_is_an_error_with_its_path(path):
     path.mkdir(parents=True)
     with pytest.raises(RaiError, match=r"index\.sqlite"):
         index.open_index(path)
+
+
+@contextmanager
+def locked(path: Path, how: str) -> Iterator[None]:
+    """Hold a lock on an index as a process does that was stopped."""
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute(f"BEGIN {how}")
+    yield
+    other.close()
+
+
+def test_an_index_that_another_process_locks_is_read_and_changed_in_memory(
+    path, monkeypatch
+):
+    monkeypatch.setattr(index, "BUSY_S", 0.1)
+    with index.open_index(path) as runs:
+        runs.put(record("a"), record("b"))
+        runs.tag({"b": "best"})
+    with locked(path, "IMMEDIATE"), index.open_index(path) as runs:
+        with pytest.warns(index.IndexWarning, match="locked"):
+            runs.put(record("c"))
+        runs.remove("a")
+        runs.sync(7, lambda: {"b", "c", "d"}, record)
+        assert sorted(runs.find("")) == ["b", "c", "d"]
+        assert runs.tagged("best") == ["b"]
+    with index.open_index(path) as runs:
+        assert sorted(runs.find("")) == ["a", "b"]
+
+
+def test_an_index_that_another_process_keeps_for_itself_is_read_from_the_folders(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(index, "BUSY_S", 0.1)
+    place = Home(tmp_path)
+    with home.open_index(place) as runs:
+        runs.put(record("a"))
+    with locked(place.index, "EXCLUSIVE"):
+        with pytest.warns(index.IndexWarning, match="locked"):
+            runs = home.open_index(place)
+        with runs:
+            assert runs.find("") == []
 
 
 def write_many(path: Path, who: str) -> None:

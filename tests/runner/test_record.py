@@ -6,6 +6,7 @@ import json
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import (
     TRANSITIONS,
@@ -80,6 +81,25 @@ def test_a_record_holds_what_its_events_said():
     assert found.findings.inferences[0].op_times_s == (0.1, 0.2)
     assert found.verdict is not None
     assert found.verdict.reason is Reason.COMMAND_FAILED
+
+
+def test_a_run_that_is_found_lost_after_the_clock_was_set_back_ends_when_it_began():
+    begun = record.fold(told(STORY[:-1]))
+
+    assert begun is not None
+    assert record.lost(begun, begun.created_at - 86_400).ended_at == begun.created_at
+
+
+def test_a_replay_names_the_run_that_it_repeats_and_its_data_their_checksums():
+    created = replace(CREATED, replays="ffee00")
+    story = [created, ev.DataReady("a", "/data", "/home/a", "c0ffee")]
+    lines = [ev.to_line(event, 1.0) for event in story]
+
+    found = record.fold(map(ev.from_line, lines))
+
+    assert found is not None
+    assert (found.replays, found.data_md5) == ("ffee00", {"/data/a": "c0ffee"})
+    assert record.from_json(record.to_json(found)) == found
 
 
 def test_events_come_back_from_their_lines_without_the_bytes():

@@ -202,3 +202,16 @@ def test_an_engine_without_a_version_is_named_without_a_gap(engine, text):
     (pairs,) = report.of(RunRecord("1", "/p", "f", 0.0, engine=engine))
 
     assert ("engine", text) in pairs.rows
+
+
+def test_no_run_took_less_than_no_time():
+    jumped = RunRecord("1", "/p", "f", 86_400.0, ended_at=4.0)
+    begun = RunRecord("2", "/p", "f", 86_400.0)
+
+    shown = report.table([jumped, begun], now=10.0)
+
+    took = shown.heads.index("took")
+    assert [row[took] for row in shown.rows] == ["0.000 s", "0.000 s"]
+    (head,) = report.of(jumped)
+    assert isinstance(head, report.Pairs)
+    assert ("took", "0.000 s") in head.rows

@@ -575,8 +575,33 @@ def test_credentials_are_never_read_shown_or_kept():
 def test_a_text_to_keep_has_its_credentials_masked(end):
     kept = buildfile.redacted(SECRET.replace("\n", end))
 
-    masked = SECRET.replace('"me@host"', "***").replace("hunter2", "***")
+    masked = SECRET.replace('"me@host"', '"***"').replace("hunter2", '"***"')
     assert kept == masked.replace("\n", end)
+
+
+def test_a_masked_text_can_be_read_again():
+    text = SECRET.replace("é/x", "e/x").replace(": hunter2", ": |\n          hunter2")
+
+    kept = buildfile.redacted(text)
+
+    assert "hunter2" not in kept
+    assert read(kept)[0].build_image == read(text)[0].build_image
+    assert buildfile.masked(kept) == ()
+
+
+def test_a_masked_build_argument_is_named_and_filled_in_again():
+    text = SECRET.replace("é/x", "e/x").replace(
+        "    push:\n", "    args: {credentials: 'a \"b\"', OTHER: c}\n    push:\n"
+    )
+
+    kept = buildfile.redacted(text)
+    again = buildfile.filled(kept, {"credentials": 'a "b"'})
+
+    assert buildfile.masked(text) == ()
+    assert buildfile.masked(kept) == ("credentials",)
+    assert buildfile.masked(again) == ()
+    assert read(again)[0] == read(text)[0]
+    assert buildfile.redacted(again) == kept
 
 
 def test_a_text_without_credentials_is_kept_as_it_is():

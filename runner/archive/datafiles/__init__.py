@@ -23,17 +23,23 @@ if TYPE_CHECKING:
 
 
 class DataPlaces(Struct, frozen=True):
-    """Where to search: $RAI_DATA_DIR, the project's ``data/``, the user's cache."""
+    """Where to search: $RAI_DATA_DIR, the project's ``data/``, the user's cache.
+
+    ``origin`` is the folder that a sealed project was packed from, whose ``data/`` may
+    hold what was not packed.
+    """
 
     data_dir: Path | None
     project: Path
     cache: Path
+    origin: Path | None = None
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders that users fill, in the order of the search."""
         own = (self.data_dir,) if self.data_dir else ()
-        return (*own, self.project / "data")
+        origin = (self.origin / "data",) if self.origin else ()
+        return (*own, self.project / "data", *origin)
 
     def kept(self, resource: DataResource) -> Path:
         """Return the path in the cache, by checksum or else by address."""
@@ -48,7 +54,7 @@ class DataPlaces(Struct, frozen=True):
         """
         name, folder_name = resource.file_name, PurePosixPath(resource.directory).name
         for folder in self.folders:
-            within = None if folder == self.data_dir else self.project.absolute()
+            within = None if folder == self.data_dir else folder.parent.absolute()
             yield folder / name, within
             yield folder / folder_name / name, within
         yield self.kept(resource), None
@@ -89,7 +95,7 @@ class _Search:
             yield DataMissing(name, folder, f"{name!r} is not a file name")
             return None
         if file := (yield from self._here(resource)):
-            yield DataReady(name, folder, str(file.path))
+            yield DataReady(name, folder, str(file.path), file.md5)
             return file
         try:
             file = yield from self._fetched(resource)
@@ -97,7 +103,7 @@ class _Search:
             looked = ", ".join(map(str, (*self.places.folders, self.places.cache)))
             yield DataMissing(name, folder, f"it is not in {looked}, and {error}")
             return None
-        yield DataReady(name, folder, resource.url)
+        yield DataReady(name, folder, resource.url, file.md5)
         return file
 
     def _here(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:

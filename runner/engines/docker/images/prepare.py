@@ -72,8 +72,10 @@ def prepare(
 
 
 def _present(found: list[dict[str, Any]]) -> dict[str, str]:
-    """Map the names of images to their ids."""
-    return {name: each["Id"] for each in found for name in built.names(each)}
+    """Map the names and the ids of images to their ids."""
+    return {
+        name: each["Id"] for each in found for name in (*built.names(each), each["Id"])
+    }
 
 
 def _tag_for_the_next_run(client: Client, plan: ImagePlan) -> None:

@@ -1,0 +1,72 @@
+"""`rai replay RUN`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from runner.cli import common, running
+
+
+def replay(
+    run: common.RunArgument,
+    engine: common.Engine = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e",
+            metavar="NAME[=VALUE]",
+            help="A value that the record masks; without =VALUE from the environment."
+            " Repeatable.",
+        ),
+    ] = None,
+    progress: common.Progress = None,
+    output: running.Output = None,
+    as_json: running.JsonFlag = False,
+    wait: common.Wait = None,
+) -> None:
+    """Run an earlier run again, and show what differed.
+
+    The new run has the earlier one's files, build file, options, engine and image (the
+    same digest), even if the project or the image of that name has changed. The exit
+    status is that of the new run.
+    """
+    from runner import report, session
+    from runner.core import record
+    from runner.store.home import record_of
+    from runner.terminal.console import Console, Mode
+    from runner.terminal.tables import blocks
+
+    options = session.Options(engine=engine, progress=progress, gpu_wait=wait)
+    running.refuse_output(output)
+    paths = common.find_run(run)
+    before = record_of(paths)
+    prepared = session.replay(paths, options, _given(values or ()))
+    console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
+    if console.mode is not Mode.QUIET:
+        common.warn(prepared.warnings)
+    started = session.start(prepared)
+    running.carry_out(started, console)
+    after = started.record
+    if as_json:
+        found = record.plain(report.changes(before, after))
+        common.print_json({**record.plain(after), "differences": found})
+    elif console.mode is not Mode.QUIET:
+        blocks(report.differences(before, after), to_stderr=True)
+    running.bring_back(started, output, console)
+    raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)
+
+
+def _given(values: Sequence[str]) -> dict[str, str]:
+    """Parse NAME=VALUE, and NAME for a variable of the environment."""
+    from runner.core.errors import UsageError
+
+    given = {}
+    for name, equals, value in (text.partition("=") for text in values):
+        if not equals and name not in os.environ:
+            raise UsageError(f"-e {name}: the environment has no {name}")
+        given[name] = value if equals else os.environ[name]
+    return given

@@ -1,0 +1,109 @@
+"""Commands whose stdout or stderr is full, closed, or left by its reader."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.programs
+
+RAI = str(Path(sys.executable).with_name("rai"))
+READING = [
+    "history",
+    "history --json",
+    "ps",
+    "show latest",
+    "show latest --json",
+    "logs latest",
+    "logs latest --json",
+    "parse log",
+    "version",
+    "doctor --json",
+    "validate --json",
+    "--help",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide a project and a home with one run that printed more than a pipe holds."""
+    folder = tmp_path_factory.mktemp("streams")
+    (folder / "rai_build.yml").write_text(
+        "rai: {image: gcc}\ncommands: {build: [seq 1 30000]}\n"
+    )
+    (folder / "log").write_text("New Inference\nOp Time: 0.25\n")
+    done = sh("run --engine bare", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def sh(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run rai by a shell, which redirects its streams."""
+    environment = {**os.environ, "RAI_HOME": str(folder / "home")}
+    environment.pop("PYTHONUNBUFFERED", None)
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{RAI} {line}"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", READING)
+def test_output_that_cannot_be_written_is_told_and_ends_with_ten(command, folder):
+    done = sh(f"{command} >/dev/full", folder)
+
+    assert done.returncode == 10
+    assert done.stderr == "cannot write to stdout: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("streams", ["<&- >&- 2>&-", "2>/dev/full"])
+def test_streams_that_are_closed_or_full_of_messages_do_not_matter(
+    streams, command, folder
+):
+    done = sh(f"{command} {streams}", folder)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_reader_that_leaves_ends_a_command_without_a_word(command, folder):
+    done = sh(f"{command} | true", folder)
+
+    # A reader may take all before it leaves.
+    assert done.returncode in (0, 141)
+    assert done.stderr == ""
+
+
+def test_a_reader_that_leaves_long_output_ends_the_command_as_a_signal_would(folder):
+    done = sh("logs latest | head -n 1", folder)
+
+    assert (done.returncode, done.stdout, done.stderr) == (141, "1\n", "")
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full"])
+def test_a_run_goes_on_without_its_streams_and_is_recorded(streams, folder):
+    done = sh(f"run --engine bare {streams}", folder)
+
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    shown = json.loads(sh("show latest --json", folder).stdout)
+    assert (shown["state"], shown["stdout_bytes"]) == ("done", 168894)
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "2>&- >&-"])
+@pytest.mark.parametrize("command", ["show nope", "run -p nowhere", "parse nothing"])
+def test_an_error_keeps_its_exit_status_where_it_cannot_be_told(
+    streams, command, folder
+):
+    done = sh(f"{command} {streams}", folder)
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
