@@ -122,10 +122,10 @@ def by_policy(
     free = free or _free
     said: list[str] = []
     if not keep.endless:
-        with suppress(
-            OSError, RaiError
-        ):  # a full or read-only disk is no reason not to try
+        # A full or a read-only disk is no reason not to try the run.
+        with suppress(OSError, RaiError):
             said += _daily(home, keep, now)
+        with suppress(OSError, RaiError):
             said += _space(home, now, free)
     left = free(home.root)
     if left < FLOOR_BYTES:

@@ -33,9 +33,11 @@ NOW = time.time()
 OVER = events.Finished(Verdict(True, True, None, Reason.DONE))
 
 
-def rai(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
-    # The images and volumes of this machine's engine belong to others.
-    environ = {**os.environ, "RAI_HOME": str(home.root), "RAI_ENGINE": "bare"}
+def rai(
+    home: Home, *words: str, engine: str = "bare"
+) -> subprocess.CompletedProcess[str]:
+    # The images and volumes of this machine's Docker Engine belong to others.
+    environ = {**os.environ, "RAI_HOME": str(home.root), "RAI_ENGINE": engine}
     return subprocess.run(
         [RAI, *words], capture_output=True, text=True, check=False, env=environ
     )
@@ -257,6 +259,15 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         assert rai(home, "prune", "--older", "1h").stdout == "Nothing to remove.\n"
         assert listed(home) == always
         held.keep(OVER)
+
+
+@pytest.mark.programs
+def test_prune_needs_no_docker_engine(home, monkeypatch):
+    old = ended(home, days=40)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{home.root}/none.sock")
+    done = rai(home, "prune", "--older", "1d", engine="docker")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not old.root.exists()
 
 
 def test_a_run_that_came_into_use_since_the_plan_stays(home):
