@@ -27,6 +27,7 @@ def copied(ece408, tmp_path):
     return replace(ece408, path=tmp_path / ece408.path.name)
 
 
+@pytest.mark.lengthy
 def test_the_synthetic_set_is_the_same_everywhere(ece408):
     images = synthetic.images()
 
@@ -43,6 +44,7 @@ def test_the_networks_labels_for_it_are_of_many_classes(ece408):
     assert counts.max() < 5000
 
 
+@pytest.mark.lengthy
 def test_the_stored_labels_are_what_the_network_finds_in_float64(ece408):
     images = resize(synthetic.images()[:100], editions.DEFAULT.size)
 

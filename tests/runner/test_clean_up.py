@@ -166,6 +166,7 @@ def list_until_none_is_left(home: Home) -> None:
                 return
 
 
+@pytest.mark.lengthy
 def test_runs_that_are_removed_while_others_list_them_harm_nobody(home):
     made = [ended(home).id for _ in range(150)]
     context = multiprocessing.get_context("fork")
@@ -197,6 +198,7 @@ def test_several_processes_remove_the_same_runs(home):
     assert list((home.runs / removal.TRASH).iterdir()) == []
 
 
+@pytest.mark.lengthy
 def test_a_process_that_is_killed_while_it_removes_leaves_no_half_of_a_run(home):
     context = multiprocessing.get_context("fork")
     for number in range(20):

@@ -102,6 +102,7 @@ def test_random_bytes_never_fail(data):
     find(data)
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.one_of(FRAGMENTS, st.binary(max_size=30)), max_size=40))
 @settings(max_examples=200, deadline=None)
 def test_torn_and_shuffled_output_never_fails_and_never_makes_up_a_figure(pieces):
@@ -123,6 +124,7 @@ def test_what_was_found_so_far_can_be_asked_at_any_time():
     assert scanner.findings() == scanner.findings()
 
 
+@pytest.mark.lengthy
 def test_memory_stays_flat_for_endless_lines_and_for_endless_figures():
     tracemalloc.start()
     scanner = Scanner()

@@ -635,6 +635,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(KEYS), values, max_size=4))
 def test_any_file_is_read_or_refused_with_places(parts):
