@@ -10,13 +10,14 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,13 @@ class Scene:
     def run(self) -> RunPaths | None:
         found = list(self.home.runs.glob("*")) if self.home.runs.exists() else []
         return self.home.run(found[0].name) if found else None
+
+    def keep(self) -> None:
+        """Copy the home folder from the disk that goes away to below it."""
+        copy = self.home.root.with_name("copy")
+        shutil.copytree(self.home.root, copy)
+        self.home = Home(copy)
+        self.environ["RAI_HOME"] = str(copy)
 
     def working(self) -> bool:
         run = self.run
@@ -330,11 +338,27 @@ def _(scene: Scene) -> int | None:
 def _small_disk(folder: Path, size: str) -> Iterator[None]:
     folder.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    subprocess.run(words, check=True)
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("this user cannot mount a small disk")
     try:
         yield
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@end("The disk of its record is full")
+def _(scene: Scene) -> int | None:
+    scene.write("sh -c 'echo kept > kept; echo working; sleep 3; seq 1000000'")
+    with _small_disk(scene.home.root, "300m"):
+        child = scene.start()
+        filling = scene.home.root / "filling"
+        with suppress(OSError), filling.open("wb", 0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+        status = child.wait(timeout=SOON_S)
+        filling.unlink()
+        scene.keep()
+    return status
 
 
 def _named() -> list[object]:
