@@ -31,7 +31,7 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.errors import ImageError, RaiError
+from runner.core.errors import EngineError, ImageError, RaiError
 from runner.core.run import GitState
 from runner.engines.base import Engine
 from runner.gpu import allocation
@@ -318,9 +318,10 @@ class _Job:
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
         """Yield the engine's events; scan the output; keep the build folder."""
         output = _CommandOutput()
+        writer: archive.BuildWriter | None = None
+        lost = _Lost()
         with ExitStack() as stack:
-            writer: archive.BuildWriter | None = None
-            for event in engine.run(work, self.cancel):
+            for event in lost.follow(engine.run(work, self.cancel)):
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)
@@ -344,11 +345,15 @@ class _Job:
                     self.ended.append(event)
                     self.found[event.index] = output.findings()
                     yield ev.Found(event.index, self.found[event.index])
+            if lost.error is not None and (writer is None or not writer.whole):
+                raise lost.error
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
             yield ev.Collected(path, size, writer.members)
             if writer.members:
                 yield from self._profiled()
+        if lost.error is not None:
+            raise lost.error
 
     def _profiled(self) -> Iterator[ev.Event]:
         """Yield the files that the commands' profilers wrote to the build folder."""
@@ -370,6 +375,20 @@ class _Job:
 
 def _failed(end: ev.CommandFinished) -> bool:
     return end.exit_code != 0 or end.reason is not None
+
+
+class _Lost:
+    """The error that ended an engine's events: the build folder may be among them."""
+
+    def __init__(self) -> None:
+        self.error: EngineError | None = None
+
+    def follow(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
+        """Yield the events; keep the engine's error."""
+        try:
+            yield from events
+        except EngineError as error:
+            self.error = error
 
 
 class _CommandOutput:

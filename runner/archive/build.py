@@ -37,6 +37,11 @@ class BuildWriter:
         """The bytes of the stream so far."""
         return self._meter.raw_bytes
 
+    @property
+    def whole(self) -> bool:
+        """Whether the stream came to its end."""
+        return self._meter.whole
+
     def __enter__(self) -> Self:
         self._out = files.aside(self._path).open("wb")
         self._compressed = Compressed(self._out)

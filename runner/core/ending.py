@@ -155,7 +155,8 @@ class Reason(StrEnum):
     RUNNER_LOST = (
         "runner_lost",
         10,
-        "The rai process died (terminal closed or killed): run it again.",
+        "What carried the run out (rai, its container or its engine) ended before it:"
+        " run it again.",
     )
     GPU_ERROR = "gpu_error", 10, "See `rai doctor`."
     NO_ENGINE = (

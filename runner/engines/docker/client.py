@@ -51,13 +51,39 @@ def connect(probe: EngineProbe, timeout_s: float | None = API_TIMEOUT_S) -> Clie
 
 @contextlib.contextmanager
 def failing(doing: str, reason: Reason = Reason.INTERNAL) -> Iterator[None]:
-    """Raise EngineError "the Docker Engine failed to DOING" for the SDK's errors."""
+    """Raise EngineError "the Docker Engine failed to DOING" for the SDK's errors.
+
+    An engine that goes away in the middle is no bug: its reason is RUNNER_LOST.
+    """
     try:
         yield
     except FAILURES as error:
+        if reason is Reason.INTERNAL and isinstance(error, _WENT_AWAY):
+            raise EngineError(_lost(doing, error), reason=Reason.RUNNER_LOST) from error
         text = f"the Docker Engine failed to {doing}: {explained(error)}"
         hint = SSH_HINT if "paramiko" in text else ""
         raise EngineError(Problem(text, hint=hint), reason=reason) from error
+
+
+def went_away(error: EngineError) -> bool:
+    """Whether the error says that the engine itself no longer answers."""
+    return isinstance(error.__cause__, _WENT_AWAY)
+
+
+_WENT_AWAY = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+)
+
+
+def _lost(doing: str, error: Exception) -> Problem:
+    if isinstance(error, requests.ReadTimeout):
+        why = "no longer answers"
+    else:
+        why = "ended, or the connection to it broke"
+    text = f"the Docker Engine {why}; rai asked it to {doing}"
+    return Problem(text, hint="`docker info` shows whether it runs")
 
 
 def explained(error: Exception) -> str:

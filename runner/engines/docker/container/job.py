@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 
 from runner import machine
 from runner.core import Workspace
 from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
 from runner.core.events import CommandSkipped, Event, Starting, Usage
 from runner.engines import leftovers
-from runner.engines.docker.client import Client
+from runner.engines.docker.client import Client, went_away
 from runner.engines.docker.container.reap import reap
 from runner.engines.docker.container.stage import RunContainers
 from runner.engines.docker.exec.steps import Steps
@@ -41,10 +43,17 @@ def run(
         if work.gpu is not None:
             # The container of a killed run may still compute on the GPU that it held.
             wait([reaping])
-        with Steps(client, stage.container, work, cancel) as steps:
-            commands = in_order(work, cancel, steps.execute)
-            yield from watch.around(stage.way, commands)
-            yield Usage(steps.counters.peak_memory_bytes)
+        try:
+            with Steps(client, stage.container, work, cancel) as steps:
+                commands = in_order(work, cancel, steps.execute)
+                yield from watch.around(stage.way, commands)
+                yield Usage(steps.counters.peak_memory_bytes)
+        except EngineError as error:
+            # The folder outlives the container.
+            if not went_away(error):
+                with suppress(EngineError):
+                    yield from stage.build_folder(pool, idle=False)
+            raise error
         yield from stage.build_folder(pool, idle=steps.idle)
         reaping.result()
     finally:

@@ -1,0 +1,123 @@
+"""Runs whose container, or whose Docker daemon, is ended by others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from runner.engines.docker import owner
+from tests.runner.engines.daemon import Daemon, daemon, problem
+from tests.runner.engines.one_docker_run import IMAGE
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+ENDS_S = 120.0
+SPEC = f"""rai:
+  version: 0.2
+  image: {IMAGE}
+commands:
+  build:
+    - sh -c 'echo kept > /build/file; echo begun; sleep 600'
+"""
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Daemon]:
+    if why := problem():
+        pytest.skip(f"no daemon of its own: {why}")
+    with daemon(IMAGE) as made:
+        yield made
+
+
+def rai(own: Daemon, home: Path, *words: str) -> subprocess.Popen[bytes]:
+    env = os.environ | {"DOCKER_HOST": own.url, "RAI_HOME": str(home)}
+    return subprocess.Popen(
+        [Path(sys.executable).with_name("rai"), *words],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def ended(
+    own: Daemon, folder: Path, end: Callable[[docker.APIClient], None]
+) -> tuple[int, dict, Path]:
+    """Run until the command has begun, call ``end``, and wait for the run's end.
+
+    Returns its exit code, record and folder.
+    """
+    (folder / "project").mkdir()
+    (folder / "project/rai_build.yml").write_text(SPEC)
+    words = ["run", "-p", str(folder / "project"), "--engine", "docker"]
+    run = rai(own, folder / "home", *words)
+    assert run.stdout is not None
+    while (line := run.stdout.readline()) != b"begun\n":
+        assert line, "the run ended"
+    client = own.client()
+    end(client)
+    client.close()
+    run.communicate(timeout=ENDS_S)
+    (root,) = (folder / "home/runs").iterdir()
+    return run.returncode, json.loads((root / "record.json").read_bytes()), root
+
+
+def left(own: Daemon) -> list[str]:
+    """The containers and volumes of runs."""
+    client = own.client()
+    ours = {"label": owner.RUN}
+    containers = client.containers(all=True, filters=ours)
+    volumes = client.volumes(filters=ours)["Volumes"] or []
+    client.close()
+    return [c["Names"][0] for c in containers] + [v["Name"] for v in volumes]
+
+
+def the_container(client: docker.APIClient) -> str:
+    (found,) = client.containers(filters={"label": owner.RUN})
+    return found["Id"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda client: client.kill(the_container(client)),
+        lambda client: client.stop(the_container(client), timeout=1),
+        lambda client: client.remove_container(the_container(client), force=True),
+    ],
+    ids=["killed", "stopped", "removed"],
+)
+def test_the_build_folder_of_a_container_that_another_ends_comes_back(
+    own: Daemon, tmp_path: Path, end
+):
+    code, record, root = ended(own, tmp_path, end)
+    assert (code, record["verdict"]["reason"]) == (10, "runner_lost")
+    assert "the container ended while" in record["verdict"]["message"]
+    assert (root / "stdout.log").read_bytes() == b"begun\n"
+    assert (root / "build.tar.zst").exists()
+    assert left(own) == []
+
+
+def test_a_run_whose_daemon_is_killed_ends_and_the_next_one_removes_what_it_left(
+    own: Daemon, tmp_path: Path
+):
+    code, record, root = ended(own, tmp_path, lambda _: own.signal(signal.SIGKILL))
+    assert (code, record["verdict"]["reason"]) == (10, "runner_lost")
+    assert "the Docker Engine ended" in record["verdict"]["message"]
+    assert (root / "stdout.log").read_bytes() == b"begun\n"
+    own.start()
+    assert left(own) != []
+    again = tmp_path / "again"
+    again.mkdir()
+    (again / "rai_build.yml").write_text(SPEC.replace("sleep 600", "true"))
+    words = ["run", "-p", str(again), "--engine", "docker"]
+    run = rai(own, tmp_path / "home", *words)
+    said, _ = run.communicate(timeout=ENDS_S)
+    assert run.returncode == 0, said
+    assert left(own) == []
