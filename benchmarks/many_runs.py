@@ -75,7 +75,6 @@ def fill(home: Home, now: float) -> None:
             paths.stdout,
             paths.stderr,
             paths.spec,
-            paths.holder,
         ):
             path.write_bytes(b"")
 

@@ -64,7 +64,7 @@ def prune(
     what = store.plan(home, keep, now)
     engine, unused = _unused(settings.engine, store.projects(home), now - keep.age_s)
     if not dry_run:
-        store.carry_out(home, what)
+        what = store.carry_out(home, what)
         unused = _removed(engine, unused)
     if as_json:
         common.print_json(_plain(what, unused, dry_run))

@@ -207,6 +207,10 @@ class Index:
         rows = self._select("*", where, *values, -1 if limit is None else limit)
         return [_entry(row) for row in rows]
 
+    def projects(self) -> set[str]:
+        """Return the projects of the runs."""
+        return {row[0] for row in self._select("DISTINCT project", "")}
+
     def damaged(self, boot: int) -> bool:
         """Whether the file is not a sound database.
 

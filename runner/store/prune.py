@@ -70,15 +70,19 @@ def plan(
 def projects(home: Home) -> set[str]:
     """Return the folders of the projects that have runs here."""
     with open_index(home) as listed:
-        return {entry.project for entry in listed.list_runs()}
+        return listed.projects()
 
 
-def carry_out(home: Home, what: Removal) -> None:
-    """Remove runs and data files; what came into use meanwhile stays."""
-    found = [home.run(run.id) for run in what.runs]
-    remove(home, [p.id for p in found if over(p) and not tags.read(p)])
+def carry_out(home: Home, what: Removal) -> Removal:
+    """Remove runs and data files; return it without what came into use meanwhile."""
+    folders = {run.id: home.run(run.id) for run in what.runs}
+    stays = {name for name, p in folders.items() if not over(p) or tags.read(p)}
+    gone = tuple(run for run in what.runs if run.id not in stays)
+    kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)
+    remove(home, [run.id for run in gone])
     removal.discard(home.data, *what.data)
     removal.empty(home.data, wait=True)
+    return Removal(gone, what.data, what.freed_bytes - kept)
 
 
 def over(paths: RunPaths) -> bool:
@@ -145,8 +149,7 @@ def _daily(home: Home, keep: Retention, now: float) -> list[str]:
         return []
     # A run must be too old on two days: a clock that is wrong once removes nothing.
     today = min(now, before.looked_at + DAY_S)
-    what = plan(home, keep, today, spare_latest=True)
-    carry_out(home, what)
+    what = carry_out(home, plan(home, keep, today, spare_latest=True))
     after = Tally(
         now, before.runs + len(what.runs), before.freed_bytes + what.freed_bytes
     )
@@ -176,8 +179,9 @@ def _space(home: Home, now: float, free: Callable[[Path], float]) -> list[str]:
     found = retention.for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []
-    what = _removal(home, found, ())
-    carry_out(home, what)
+    what = carry_out(home, _removal(home, found, ()))
+    if not what.runs:
+        return []
     space = f"{left / GIB:.1f} GiB were free"
     return [f"Removed {_count(what)} since only {space} on the disk of {home.root}."]
 

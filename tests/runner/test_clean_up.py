@@ -278,7 +278,9 @@ def test_a_run_that_came_into_use_since_the_plan_stays(home):
     assert {run.id for run in what.runs} == {one.id, two.id, three.id}
     homes.set_tag(home, one, "wanted")
     with Claim(two):
-        prune.carry_out(home, what)
+        done = prune.carry_out(home, what)
+        assert [run.id for run in done.runs] == [three.id]
+        assert 0 < done.freed_bytes < what.freed_bytes
         assert listed(home) == {one.id, two.id}
 
 
