@@ -104,7 +104,9 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
         removal.discard(opened.runs, paths.id)
         removal.empty(opened.runs)
         return []
-    shutil.rmtree(paths.unpacked, ignore_errors=True)
+    # The second is what was unpacked when its process died.
+    for left in (paths.unpacked, *paths.root.glob(f".{paths.unpacked.name}.*")):
+        shutil.rmtree(left, ignore_errors=True)
     for part in paths.root.glob(".*.part"):
         part.unlink(missing_ok=True)
     # Another process that sweeps may have renamed the file meanwhile.

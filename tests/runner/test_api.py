@@ -179,6 +179,20 @@ def test_what_a_killed_run_of_a_sealed_project_unpacked_is_removed(project, tmp_
     assert paths.record.exists()
 
 
+def test_what_a_run_had_half_unpacked_when_it_was_killed_is_removed(project, tmp_path):
+    home = tmp_path / "kept"
+    list(runner.run(project, engine="bare", home=home))
+    paths = sealed(home)
+    paths.record.unlink()
+    Home(home).index.unlink()
+    half = paths.root / f".{paths.unpacked.name}.abcd"
+    half.mkdir()
+
+    sweep(Home(home))
+
+    assert not half.exists()
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 99}', b"x" * (5 << 20)])
 def test_a_damaged_parcel_is_an_error(tmp_path, content):
     paths = Home(tmp_path).run("a")
