@@ -8,7 +8,6 @@ run, and the folder goes.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.order import MOST_BYTES, SEALED, from_line
 from runner.session import resume
+from runner.store import removal
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import RunPaths
 
@@ -29,10 +29,10 @@ def main() -> int:
         return 0
     order = from_line(line)
     os.environ |= order.settings
-    return _take(RunPaths(Path(order.folder)))
+    return _take(RunPaths(Path(order.folder)), order.spec_text)
 
 
-def _take(paths: RunPaths) -> int:
+def _take(paths: RunPaths, spec_text: str) -> int:
     cancel = Cancel()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -49,10 +49,11 @@ def _take(paths: RunPaths) -> int:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
         if sys.stdin.buffer.readline(MOST_BYTES) != SEALED:
-            shutil.rmtree(paths.root, ignore_errors=True)
+            removal.discard(paths.root.parent, paths.id)
+            removal.empty(paths.root.parent)
             return 0
         try:
-            for _ in resume(paths, claim).events(cancel):
+            for _ in resume(paths, claim, spec_text).events(cancel):
                 pass
         except RaiError as error:
             print(error, file=sys.stderr)

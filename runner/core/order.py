@@ -5,14 +5,18 @@ from __future__ import annotations
 import msgspec
 
 SEALED = b"sealed\n"
-MOST_BYTES = 1 << 20
+MOST_BYTES = 16 << 20
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The folder of the run that a worker takes, and its settings as variables."""
+    """The folder of the run that a worker takes, and its settings as variables.
+
+    ``spec_text`` is the build file with the values that the parcel masks.
+    """
 
     folder: str
     settings: dict[str, str]
+    spec_text: str = ""
 
 
 def to_line(order: Order) -> bytes:

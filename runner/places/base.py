@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from runner.core import Problem
+from runner.core.order import Order
 from runner.process.detached import Detached
 from runner.store.claim import Standing
 from runner.store.paths import RunPaths
@@ -36,13 +37,8 @@ class RunPlace(Protocol):
         """Return why it cannot take a run; nothing if it can."""
         ...
 
-    def start(
-        self,
-        paths: RunPaths,
-        settings: Mapping[str, str],
-        loading: Detached | None = None,
-    ) -> Worker:
-        """Start a worker for a run's folder, with settings as variables.
+    def start(self, order: Order, loading: Detached | None = None) -> Worker:
+        """Start a worker for an order.
 
         ``loading`` is a worker process without a run, which a client may have started
         to load its modules in the meantime.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from runner.core import Problem
@@ -29,14 +29,9 @@ class Here:
         """Return nothing: this machine takes every run."""
         return []
 
-    def start(
-        self,
-        paths: RunPaths,
-        settings: Mapping[str, str],
-        loading: Detached | None = None,
-    ) -> LocalWorker:
+    def start(self, order: Order, loading: Detached | None = None) -> LocalWorker:
         """Start a worker, which loads its modules while the project is packed."""
-        return LocalWorker(paths, settings, loading or Detached(WORKER))
+        return LocalWorker(order, loading or Detached(WORKER))
 
     def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
         """Return of each run, by its id, whether somebody carries it out."""
@@ -53,11 +48,9 @@ class Here:
 class LocalWorker:
     """A worker process; it reads its order, and then that the project is sealed."""
 
-    def __init__(
-        self, paths: RunPaths, settings: Mapping[str, str], worker: Detached
-    ) -> None:
-        self._paths, self._worker = paths, worker
-        self._send(to_line(Order(str(paths.root), dict(settings))))
+    def __init__(self, order: Order, worker: Detached) -> None:
+        self._paths, self._worker = RunPaths(Path(order.folder)), worker
+        self._send(to_line(order))
 
     def carry_out(self) -> None:
         """Let the worker begin, and wait until it has recorded the first event."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Generator
 
 from runner import archive, places
 from runner.archive import FolderProject
 from runner.core import Archive, JobRequest
 from runner.core import events as ev
+from runner.core.order import Order
 from runner.process.detached import Detached
 from runner.session.prepare import Prepared
 from runner.session.run import ready
-from runner.store import runs
+from runner.store import removal, runs
 from runner.store import settings as stored
 from runner.store.paths import RunPaths
 
@@ -32,13 +32,15 @@ def detach(
     """
     _, home, request = ready(prepared)
     paths = runs.create(home)
-    environ = stored.variables(prepared.settings)
-    worker = places.place().start(paths, environ, loading)
+    variables = stored.variables(prepared.settings)
+    order = Order(str(paths.root), variables, prepared.text)
+    worker = places.place().start(order, loading)
     try:
         yield from _sealed(request, paths)
     except BaseException:
         worker.dismiss()
-        shutil.rmtree(paths.root, ignore_errors=True)
+        removal.discard(home.runs, paths.id)
+        removal.empty(home.runs)
         raise
     worker.carry_out()
     return paths

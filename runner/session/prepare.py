@@ -29,13 +29,15 @@ class Prepared(Struct, frozen=True):
     """A request that is checked and can be started, with the warnings found.
 
     ``parcel`` is the folder of the run that holds the sealed project; None for a
-    project that is packed from its folder.
+    project that is packed from its folder. ``text`` is the build file with the values
+    that records mask.
     """
 
     request: JobRequest
     settings: Settings
     warnings: tuple[Problem, ...] = ()
     parcel: RunPaths | None = None
+    text: str = ""
 
 
 def in_ci() -> bool:
@@ -64,18 +66,20 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     spec, problems, text = read_spec(path)
     project = (path.parent if path.is_file() else path).resolve()
     request, more = _request(project, spec, text, found, options)
-    return Prepared(request, found, (*warnings, *problems, *more))
+    return Prepared(request, found, (*warnings, *problems, *more), text=text)
 
 
 def reopen(
     folder: RunPaths,
     options: Options = NONE_GIVEN,
     values: Mapping[str, str] = NO_VALUES,
+    text: str = "",
 ) -> Prepared:
     """Prepare to run a sealed parcel again: the project and request in a run's folder.
 
     ``options`` choose the engine, the home folder and the wait for a GPU; the parcel
-    decides the rest. ``values`` replace what is masked in its build file, by name.
+    decides the rest. ``values`` replace what is masked in its build file, by name;
+    ``text`` is the whole of it, unmasked.
 
     Raises:
         UsageError: there is no parcel, it is damaged, or a masked value is not given.
@@ -83,7 +87,7 @@ def reopen(
     """
     found, warnings = settings(options)
     parcel = archive.read_parcel(folder.parcel)
-    text = _filled(parcel, values)
+    text = text or _filled(parcel, values)
     spec, problems = buildfile.parse(text, parcel.spec_file)
     sealed = replace(options, gpus=parcel.gpus, keep_going=parcel.keep_going)
     found = replace(

@@ -51,14 +51,16 @@ def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
     return choice, home, replace(request, after=after, why=choice.why)
 
 
-def resume(paths: RunPaths, claim: Claim) -> Run:
+def resume(paths: RunPaths, claim: Claim, text: str = "") -> Run:
     """Begin a sealed run in its own folder, as a worker does.
+
+    ``text`` is its build file with the values that the parcel masks.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
     """
     after = archive.read_parcel(paths.parcel).after
-    prepared = reopen(paths, Options(after=after))
+    prepared = reopen(paths, Options(after=after), text=text)
     choice, home, request = ready(prepared)
     return Run(prepared, request, choice.engines, home, claim, paths)
 

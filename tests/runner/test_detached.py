@@ -187,6 +187,29 @@ def test_a_second_worker_on_a_folder_does_nothing(folder, gate):
     assert run.stdout.read_text() == "waiting\non\n"
 
 
+@pytest.mark.docker
+def test_it_has_the_values_that_its_parcel_masks(folder):
+    (folder / "Dockerfile").write_text(
+        "FROM debian:bookworm-slim\nARG credentials\nRUN echo $credentials >/seen\n"
+    )
+    secret = f"secret{os.getpid()}"
+    image = {"image_name": "x", "dockerfile": "Dockerfile"}
+    image["args"] = {"credentials": secret}
+    spec = {"commands": {"build_image": image, "build": ["cat /seen"]}}
+    (folder / "rai_build.yml").write_text(json.dumps(spec))
+
+    run = detached(str(folder), engine="docker")
+
+    assert rai("wait", run.id).returncode == 0, run.events.read_text()
+    assert run.stdout.read_text() == f"{secret}\n"
+    assert secret not in run.parcel.read_text() + run.spec.read_text()
+    subprocess.run(
+        ["docker", "rmi", "-f", shown(run)["image"]["reference"]],
+        capture_output=True,
+        check=True,
+    )
+
+
 def test_output_for_a_folder_needs_the_end(folder, tmp_path):
     words = ("run", "-p", project(folder, "true"), "-d", "-o", str(tmp_path / "out"))
 

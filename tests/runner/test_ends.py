@@ -24,6 +24,7 @@ import pytest
 
 from runner import machine
 from runner.store.paths import Home, RunPaths
+from tests.runner.engines.daemon import Daemon, daemon, problem
 
 pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
@@ -94,8 +95,10 @@ class Scene:
 
     @property
     def run(self) -> RunPaths | None:
-        found = list(self.home.runs.glob("*")) if self.home.runs.exists() else []
-        return self.home.run(found[0].name) if found else None
+        """The first run of the home folder."""
+        found = self.home.runs.glob("*/holder.json")
+        first = min(found, key=lambda holder: holder.stat().st_mtime_ns, default=None)
+        return RunPaths(first.parent) if first else None
 
     def keep(self) -> None:
         """Copy the home folder from the disk that goes away to below it."""
@@ -144,7 +147,7 @@ class Scene:
     def leftovers(self) -> list[str]:
         """Run another project, and return what is left of the first run after that."""
         assert self.run
-        name = self.run.id
+        run, name = self.run, self.run.id
         self.write("true")
         again = subprocess.run(
             self.words(), env=self.environ, capture_output=True, text=True, check=False
@@ -152,16 +155,19 @@ class Scene:
         assert again.returncode == 0, again.stderr
         found = [str(path) for path in Path(tempfile.gettempdir()).glob(f"rai-{name}*")]
         found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/rai-{name}*")]
-        found += [str(path) for path in self.run.root.glob(".*")]
+        found += [str(path) for path in run.root.glob(".*")]
         mounts = Path("/proc/self/mounts").read_text()
         found += [line for line in mounts.splitlines() if name in line]
         if self.engine == "docker":
             for kind in (["ps", "-a"], ["volume", "ls"]):
                 words = ["docker", *kind, "-q", "--filter", f"label=rai.run={name}"]
-                listed = subprocess.run(
-                    words, capture_output=True, text=True, check=True
-                )
-                found += listed.stdout.split()
+                found += subprocess.run(
+                    words,
+                    env=self.environ,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout.split()
         return found
 
 
@@ -332,6 +338,27 @@ def _(scene: Scene) -> int | None:
     removing = ["docker", "rm", "-f", *listed.stdout.split()]
     subprocess.run(removing, capture_output=True, check=True)
     return child.wait(timeout=SOON_S)
+
+
+def _by_own_daemon(scene: Scene, what: Callable[[Daemon], object]) -> int:
+    """Run by a Docker daemon of the test's own, and do something to that."""
+    if why := problem():
+        pytest.skip(f"no daemon of its own: {why}")
+    with daemon("debian:bookworm-slim") as own:
+        scene.environ["DOCKER_HOST"] = own.url
+        scene.write(WORK)
+        child = scene.start()
+        what(own)
+        status = child.wait(timeout=2 * SOON_S)
+        own.start()
+        assert scene.leftovers() == []
+        del scene.environ["DOCKER_HOST"]
+    return status
+
+
+@end("Its Docker daemon is killed", "docker")
+def _(scene: Scene) -> int | None:
+    return _by_own_daemon(scene, lambda own: own.signal(signal.SIGKILL))
 
 
 @contextmanager
