@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, TypeVar
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OTHERS_POLL_S = 0.2
 NO_GPU_HERE = "needs a GPU, and this run has none"
 
 
@@ -145,7 +143,7 @@ class _Job:
         )
         if packed is None or mounts is None:
             return
-        yield from self._wait_for_others()
+        yield from places.after(request.after, self.paths, self.cancel)
         yield ev.StateChanged(State.PREPARING)
         engine, plan = yield from self._prepare(plan)
         reference = plan.reference if plan else None
@@ -203,20 +201,6 @@ class _Job:
         yield ev.Packed(packed.sha256, packed.size_bytes, packed.members)
         yield ev.StateChanged(State.PACKED)
         return packed
-
-    def _wait_for_others(self) -> Iterator[ev.Event]:
-        """Wait for the end of the runs that come before this one, or for a cancel."""
-        others = [
-            RunPaths(self.paths.root.parent / name) for name in self.request.after
-        ]
-        if not others:
-            return
-        yield ev.StateChanged(State.QUEUED)
-        for other in others:
-            if places.active(other):
-                yield ev.Waiting(f"run {other.id} has not ended")
-            while places.active(other) and not self.cancel.requested:
-                time.sleep(OTHERS_POLL_S)
 
     def _plan(self, engine: Engine) -> ImagePlan | None:
         """Decide how the run gets its image; None if the engine runs none."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from runner import archive, files
-from runner.core import RunRecord, record
+from runner.core import RunRecord, State, record
+from runner.core import events as ev
+from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.places.base import RunPlace, Worker
 from runner.places.here import Here
@@ -67,6 +69,21 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
     if not paths.record.exists():
         open_home(paths.root.parent.parent)
     return True
+
+
+def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.Event]:
+    """Wait for the end of other runs beside this one, or for a cancel.
+
+    Yields what to record of it.
+    """
+    others = [RunPaths(paths.root.with_name(name)) for name in names]
+    if others:
+        yield ev.StateChanged(State.QUEUED)
+    for other in others:
+        if active(other):
+            yield ev.Waiting(f"run {other.id} has not ended")
+        while active(other) and not cancel.requested:
+            time.sleep(POLL_S)
 
 
 def open_home(root: Path) -> Home:

@@ -372,7 +372,7 @@ def test_a_worker_that_is_killed_is_lost_and_everyone_who_waits_is_told(folder, 
     assert shown(run)["state"] == "lost"
 
 
-@pytest.mark.lengthy
+@pytest.mark.slow
 def test_twenty_at_once_all_end_and_keep_their_own_output(folder):
     path = project(folder, "sh -c 'echo first; seq 1000'")
     words = [RAI, "run", "-p", path, "--engine", "bare", "--detach"]

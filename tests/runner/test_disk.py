@@ -81,7 +81,14 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.programs
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
-@pytest.mark.parametrize("index", ["known", "removed", "outdated"])
+@pytest.mark.parametrize(
+    "index",
+    [
+        "known",
+        pytest.param("removed", marks=pytest.mark.slow),
+        pytest.param("outdated", marks=pytest.mark.slow),
+    ],
+)
 def test_what_only_reads_goes_on_where_nothing_can_be_written(
     index, trouble, disk, project, tmp_path
 ):

@@ -193,6 +193,7 @@ def image(client: docker.APIClient, name: str, says: str) -> str:
     return str(client.inspect_image(name)["Id"])
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_a_replay_starts_from_the_very_image_and_refuses_where_it_is_gone(
     project, client, name
@@ -218,6 +219,7 @@ def test_a_replay_starts_from_the_very_image_and_refuses_where_it_is_gone(
     assert "no longer has and cannot pull" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_an_image_that_rai_built_and_that_is_gone_is_built_again_and_said(
     project, client, name
@@ -241,6 +243,7 @@ def test_an_image_that_rai_built_and_that_is_gone_is_built_again_and_said(
     assert "first" in done.stderr.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_an_image_that_is_gone_is_pulled_by_its_digest_though_its_name_has_moved(
     project, client, name

@@ -125,6 +125,7 @@ def test_a_container_that_is_let_go_before_it_starts_ends_at_once(
     until(lambda: running(client, run_id) == [])
 
 
+@pytest.mark.slow
 def test_a_container_goes_on_while_the_process_that_holds_it_is_stopped(
     client: docker.APIClient, run_id: str
 ):
