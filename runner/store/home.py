@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, RaiError, UsageError
 from runner.store import index, removal, runs, tags
-from runner.store.index import Entry, Index
+from runner.store.entries import Entry
+from runner.store.index import Index
 from runner.store.paths import Home, RunPaths
 
 LATEST = "latest"

@@ -15,10 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from msgspec import Struct
-
-from runner.core import Inference, Problem, Reason, RunRecord, State
+from runner.core import Problem, RunRecord, State
 from runner.core.errors import RaiError
+from runner.store.entries import COLUMNS, Entry, from_row, to_row
 
 VERSION = 2
 """Incremented with each change of the columns."""
@@ -30,20 +29,7 @@ BUSY_S = 10.0
 
 IN_MEMORY = Path(":memory:")
 
-_COLUMNS = (
-    "id TEXT PRIMARY KEY",
-    "created_at REAL NOT NULL",
-    "ended_at REAL",
-    "project TEXT NOT NULL",
-    "state TEXT NOT NULL",
-    "reason TEXT",
-    "engine TEXT NOT NULL",
-    "exit_code INTEGER",
-    "op_time_s REAL",
-    "correctness REAL",
-    "synthetic INTEGER NOT NULL",
-)
-_NAMES = [column.split()[0] for column in _COLUMNS]
+_NAMES = [column.split()[0] for column in COLUMNS]
 _OWN_COLUMNS = ("tag TEXT NOT NULL DEFAULT ''", "size_bytes INTEGER")
 """Facts of a run's folder that are not in its record."""
 
@@ -53,7 +39,7 @@ _ACTIVE = f"state NOT IN ({_FINAL})"
 _MAKE = (
     "DROP TABLE IF EXISTS runs",
     "DROP TABLE IF EXISTS seen",
-    f"CREATE TABLE runs ({', '.join(_COLUMNS + _OWN_COLUMNS)})",
+    f"CREATE TABLE runs ({', '.join(COLUMNS + _OWN_COLUMNS)})",
     "CREATE INDEX newest ON runs (created_at, id)",
     f"CREATE INDEX active ON runs (created_at, id) WHERE {_ACTIVE}",
     "CREATE INDEX tagged ON runs (tag) WHERE tag != ''",
@@ -68,35 +54,12 @@ _PUT = (
 _ADD = f"INSERT OR IGNORE {_INTO}"
 """Keeps a run that another process has put meanwhile."""
 _REMOVE = "DELETE FROM runs WHERE id = ?"
-_REASONS = {reason.value: reason for reason in Reason}
 Change = tuple[str, list[tuple[Any, ...]]]
 _NEWEST = "ORDER BY created_at DESC, id DESC"
 
 
 class IndexWarning(UserWarning):
     """The file of the index cannot be used; runs are listed from their folders."""
-
-
-class Entry(Struct, frozen=True):
-    """One run in the index.
-
-    ``op_time_s`` is the least sum of op times of its inferences. ``size_bytes`` is None
-    until it is measured, which is done after the run's end.
-    """
-
-    id: str
-    created_at: float
-    ended_at: float | None
-    project: str
-    state: State
-    reason: Reason | None
-    engine: str
-    exit_code: int | None
-    op_time_s: float | None
-    correctness: float | None
-    synthetic: bool
-    tag: str = ""
-    size_bytes: int | None = None
 
 
 class Index:
@@ -125,7 +88,7 @@ class Index:
     def put(self, *records: RunRecord) -> None:
         """Add or replace runs."""
         if records:
-            self._change((_PUT, [_row(record) for record in records]))
+            self._change((_PUT, [to_row(record) for record in records]))
 
     def remove(self, *run_ids: str) -> None:
         """Remove runs."""
@@ -159,7 +122,7 @@ class Index:
         found = [one for name in names if (one := read(name)) is not None]
         tags = {one.id: text for one in found if (text := tag(one.id))}
         if found:
-            self._change((_ADD, [_row(record) for record in found]))
+            self._change((_ADD, [to_row(record) for record in found]))
         if tags:
             self.tag(tags)
         self._unread = names - {one.id for one in found}
@@ -205,7 +168,7 @@ class Index:
             conditions.append(_ACTIVE if active else _ENDED)
         where = f"WHERE {' AND '.join(conditions)} {_NEWEST} LIMIT ?"
         rows = self._select("*", where, *values, -1 if limit is None else limit)
-        return [_entry(row) for row in rows]
+        return [from_row(row) for row in rows]
 
     def projects(self) -> set[str]:
         """Return the projects of the runs."""
@@ -288,7 +251,7 @@ class Index:
             self.close()
             self._path, self._connection = IN_MEMORY, _connect(IN_MEMORY)
             self.make()
-            places = ", ".join("?" * len(_COLUMNS + _OWN_COLUMNS))
+            places = ", ".join("?" * len(COLUMNS + _OWN_COLUMNS))
             copy = (f"INSERT INTO runs VALUES ({places})", listed)
             self._execute(copy, *statements)
 
@@ -358,41 +321,6 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     # SQLite would replay a journal that is left behind into the new file.
     path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
-
-
-def _row(record: RunRecord) -> tuple[object, ...]:
-    inferences = record.findings.inferences
-    verdict, best = record.verdict, _best(inferences)
-    return (
-        record.id,
-        record.created_at,
-        record.ended_at,
-        record.project,
-        record.state.value,
-        verdict.reason.value if verdict else None,
-        record.engine.name if record.engine else "",
-        verdict.reason.exit_code if verdict else None,
-        sum(best.op_times_s) if best and best.op_times_s else None,
-        best.correctness if best else None,
-        any(inference.synthetic for inference in inferences),
-    )
-
-
-def _best(inferences: tuple[Inference, ...]) -> Inference | None:
-    """Return the fastest with op times, otherwise the last with a correctness."""
-    timed = [i for i in inferences if i.op_times_s]
-    if timed:
-        return min(timed, key=lambda i: sum(i.op_times_s))
-    right = [i for i in inferences if i.correctness is not None]
-    return right[-1] if right else None
-
-
-def _entry(row: tuple[Any, ...]) -> Entry:
-    values = dict(zip(Entry.__struct_fields__, row, strict=True))
-    values["state"] = State(values["state"])
-    values["reason"] = _REASONS.get(values["reason"])
-    values["synthetic"] = bool(values["synthetic"])
-    return Entry(**values)
 
 
 def _failed(path: Path, error: Exception) -> RaiError:

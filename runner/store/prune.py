@@ -18,8 +18,8 @@ from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
 from runner.store import claim, removal, retention, runs, tags
 from runner.store.claim import Standing
+from runner.store.entries import Entry
 from runner.store.home import make, measured, open_index
-from runner.store.index import Entry
 from runner.store.paths import Home, RunPaths
 from runner.store.retention import DAY_S, Retention
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from runner.store.index import Entry
+    from runner.store.entries import Entry
 
 DAY_S = 86_400.0
 

@@ -24,7 +24,7 @@ from runner.core import (
     Verdict,
 )
 from runner.core.errors import RaiError
-from runner.store import home, index
+from runner.store import entries, home, index
 from runner.store.paths import Home
 
 
@@ -56,7 +56,7 @@ def test_a_run_that_was_put_is_listed_with_what_a_listing_shows(path):
         runs.put(done)
     with index.open_index(path) as runs:
         assert runs.list_runs() == [
-            index.Entry(
+            entries.Entry(
                 id="2026-a",
                 created_at=10.0,
                 ended_at=12.0,

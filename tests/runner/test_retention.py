@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core import State
-from runner.store.index import Entry
+from runner.store.entries import Entry
 from runner.store.retention import DAY_S, Retention, expired, for_space
 
 NOW = 100 * DAY_S
