@@ -43,8 +43,9 @@ def _take(paths: RunPaths, spec_text: str) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         claim = Claim(paths)
-    except ClaimedError:
-        return 0  # another worker was first: nothing runs twice
+    except (ClaimedError, FileNotFoundError):
+        # Another worker was first, and nothing runs twice; or the client gave up.
+        return 0
     with claim, paths.worker_log.open("ab") as log:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)

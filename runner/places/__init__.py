@@ -6,10 +6,13 @@ An engine confines commands on one machine; a place carries out a run, engine an
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from runner import archive, files
 from runner.core import RunRecord, State, record
@@ -19,7 +22,7 @@ from runner.core.errors import RaiError
 from runner.places.base import RunPlace, Worker
 from runner.places.here import Here
 from runner.store import claim, home, removal, runs
-from runner.store.claim import Standing
+from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths
 
 __all__ = ["RunPlace", "Standing", "Worker", "cancel", "open_home", "place", "standing"]
@@ -114,12 +117,15 @@ def sweep(opened: Home) -> list[RunRecord]:
 
 def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
     # The record is looked for again: its holder may just have written it.
-    if active(paths) or paths.record.exists():
+    if active(paths) or paths.record.exists() or paths.root.is_symlink():
+        return []
+    if standing(paths) is Standing.NOT_CLAIMED and not _claimed_for_good(paths):
         return []
     if (ended := _ended(paths)) is None:
-        # It was given up before there was anything to tell.
-        removal.discard(opened.runs, paths.id)
-        removal.empty(opened.runs)
+        if _is_empty(paths):
+            # It was given up before there was anything to tell.
+            removal.discard(opened.runs, paths.id)
+            removal.empty(opened.runs)
         return []
     # The second is what was unpacked when its process died.
     for left in (paths.unpacked, *paths.root.glob(f".{paths.unpacked.name}.*")):
@@ -134,11 +140,38 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
 
 def _ended(paths: RunPaths) -> RunRecord | None:
     """Return the record of a run that nobody holds; None if nothing is known of it."""
-    last = record.fold(runs.stamped(paths)) or _sealed(paths)
+    try:
+        last = record.fold(runs.stamped(paths)) or _sealed(paths)
+    except ValueError:
+        return None
+    if last is not None:
+        last = replace(last, id=paths.id)  # a copy has its folder's name
     # A process that died between the last event and the record had finished.
     if last is None or last.state.final:
         return last
     return record.lost(last, time.time())
+
+
+def _claimed_for_good(paths: RunPaths) -> bool:
+    """Claim a run that nobody claimed, so that nobody begins it any more."""
+    if not paths.parcel.exists() and not paths.events.exists():
+        return True
+    try:
+        Claim(paths).close()
+    except ClaimedError:
+        return False
+    return True
+
+
+def _is_empty(paths: RunPaths) -> bool:
+    """Whether a folder is a run's that has nothing to show."""
+    shown = (paths.events, paths.stdout, paths.stderr, paths.build, paths.parcel)
+    found = {path.name for path in paths.root.iterdir() if path.is_dir()}
+    return (
+        re.fullmatch(runs.ID, paths.id) is not None
+        and not any(path.exists() and path.stat().st_size for path in shown)
+        and found <= {paths.unpacked.name}
+    )
 
 
 def _sealed(paths: RunPaths) -> RunRecord | None:

@@ -25,7 +25,7 @@ def detach(
     ``loading`` is a worker that was started before, to load its modules.
 
     Returns the run's folder as soon as the worker has recorded its first event. If the
-    caller leaves before, or packing fails, no run remains.
+    caller leaves before, or packing fails, no run remains, or it is cancelled.
 
     Raises:
         RaiError: as for ``session.start``; or the worker did not start.
@@ -42,7 +42,11 @@ def detach(
         removal.discard(home.runs, paths.id)
         removal.empty(home.runs)
         raise
-    worker.carry_out()
+    try:
+        worker.carry_out()
+    except BaseException:
+        places.cancel(paths)
+        raise
     return paths
 
 

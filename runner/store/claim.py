@@ -122,15 +122,16 @@ def standing(paths: RunPaths) -> Standing:
     looked up by its number and the time of its start.
     """
     try:
-        handle = os.open(paths.holder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+        handle = files.descriptor(paths.root, paths.holder.name)
+    except FileNotFoundError:
         return Standing.NOT_CLAIMED
+    free = True
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return Standing.ALIVE
     except OSError:
-        pass  # a file system without locks
+        free = False  # it cannot be told: a file system without locks
     finally:
         os.close(handle)
     found = holder(paths)
@@ -139,16 +140,16 @@ def standing(paths: RunPaths) -> Standing:
         return Standing.ALIVE if young else Standing.GONE
     if found.run != paths.id:
         return Standing.GONE
-    return _looked_up(found, machine.this_process())
+    return _looked_up(found, machine.this_process(), free=free)
 
 
-def _looked_up(found: RunHolder, me: ProcessIdentity) -> Standing:
-    """Decide where the lock is free or there is none."""
+def _looked_up(found: RunHolder, me: ProcessIdentity, *, free: bool) -> Standing:
+    """Decide where the lock is ``free``, or there is none."""
     process = found.process
     if process.boot != me.boot:
         # The same machine was started again since; of another one nothing is known.
         return Standing.GONE if process.host == me.host else Standing.ELSEWHERE
-    if found.locked:  # one kernel, whose lock would be held
+    if found.locked and free:  # one kernel, whose lock would be held
         return Standing.GONE
     if process.is_within_reach_of(me):
         return Standing.ALIVE if machine.is_alive(process) else Standing.GONE
@@ -158,14 +159,14 @@ def _looked_up(found: RunHolder, me: ProcessIdentity) -> Standing:
 def age_s(path: Path) -> float:
     """Return how long ago a file was changed; infinity if it is not there.
 
-    A time in the future, after the clock was set back, counts as long ago, so that
-    nobody waits for it.
+    A time far in the future, after the clock was set back, counts as long ago, so that
+    nobody waits for it; one in the near future, by another machine's clock, as now.
     """
     try:
         changed_s = time.time() - path.stat().st_mtime
     except OSError:
         return float("inf")
-    return changed_s if changed_s >= -1.0 else float("inf")
+    return max(changed_s, 0.0) if changed_s >= -GRACE_S else float("inf")
 
 
 def _lock(file: int) -> bool:

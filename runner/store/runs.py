@@ -22,6 +22,10 @@ That is seconds on file systems that keep no fractions of a second.
 """
 
 
+ID = "[0-9a-f]{10}"
+"""The names of runs' folders."""
+
+
 def create(home: Home) -> RunPaths:
     """Make the folder of a new run, under a fresh id."""
     paths = home.run(os.urandom(5).hex())

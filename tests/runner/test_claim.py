@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner import machine, places
-from runner.core import Reason, State
+from runner.core import Reason, State, events
 from runner.core.parcel import Parcel, to_json
 from runner.places import Standing
 from runner.store import claim, runs
@@ -104,15 +103,22 @@ def test_a_claim_is_for_ever(paths):
         Claim(paths)
 
 
-def test_a_reader_who_tests_the_lock_keeps_nobody_from_claiming(paths):
-    held = Claim(paths)
-    held.close()
-    with paths.holder.open("rb") as reader:
-        fcntl.flock(reader, fcntl.LOCK_SH)
-        other = RunPaths(paths.root.with_name("another"))
-        other.root.mkdir()
-        with Claim(other):
-            assert places.standing(other) is Standing.ALIVE
+def test_a_reader_who_looks_while_it_is_claimed_neither_stops_it_nor_sees_it_gone(
+    paths, monkeypatch
+):
+    seen = []
+    link = os.link
+
+    def looked_at(new: Path, name: Path) -> None:
+        seen.append(places.standing(paths))
+        link(new, name)
+        seen.append(places.standing(paths))
+
+    monkeypatch.setattr(os, "link", looked_at)
+    with Claim(paths):
+        seen.append(places.standing(paths))
+
+    assert seen == [Standing.NOT_CLAIMED, Standing.ALIVE, Standing.ALIVE]
 
 
 def test_a_recycled_pid_is_not_the_holder(paths):
@@ -173,6 +179,52 @@ def test_a_copy_of_a_folder_is_held_by_nobody(home, paths):
 
         assert places.standing(paths) is Standing.ALIVE
         assert places.standing(copy) is Standing.GONE
+
+
+def test_a_copy_that_is_swept_changes_nothing_of_the_run_it_was_made_of(home, paths):
+    made = events.Created(paths.id, "/p", "f.yml", None, machine.describe())
+    paths.events.write_bytes(events.to_line(made, 1.0))
+    with Claim(paths):
+        copy = home.run("c" * 10)
+        shutil.copytree(paths.root, copy.root)
+
+        (lost,) = places.sweep(home)
+
+        assert lost.id == copy.id
+        assert not paths.record.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("notes", "note"), ("a" * 10, "events.jsonl"), ("b" * 10, "d/f")]
+)
+def test_a_folder_that_may_be_somebodys_is_never_removed(home, name, file):
+    kept = home.run(name).root / file
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}\n")
+    aged(kept, kept.parent, home.run(name).root)
+
+    assert places.sweep(home) == []
+    assert kept.exists()
+
+
+def test_what_was_called_lost_is_never_begun(home, paths):
+    paths.parcel.write_bytes(to_json(Parcel("/p", "rai_build.yml", "", "0" * 64)))
+    aged(paths.root, paths.parcel)
+    places.sweep(home)
+
+    with pytest.raises(ClaimedError):
+        Claim(paths)
+
+
+def test_a_lock_that_cannot_be_asked_for_does_not_make_a_living_run_lost(
+    paths, monkeypatch
+):
+    def no_locks(file: int, operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    with Claim(paths):
+        monkeypatch.setattr(claim.fcntl, "flock", no_locks)
+        assert places.standing(paths) is Standing.ALIVE
 
 
 def test_a_file_system_without_locks_is_claimed_once_all_the_same(paths, monkeypatch):

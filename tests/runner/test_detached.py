@@ -246,6 +246,8 @@ def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
     run = detached(project(folder, until(gate)))
     attached = subprocess.Popen(
         [RAI, "attach", run.id],
+        # A shell starts what runs in the background with this signal ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

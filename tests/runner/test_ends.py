@@ -438,7 +438,8 @@ def test_a_worker_killed_after_any_of_its_events_leaves_a_record_and_nothing_els
             stderr=subprocess.DEVNULL,
         )
         scene.until_told(number)
-        os.kill(scene.holder(), signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(scene.holder(), signal.SIGKILL)
         client.wait()
         assert scene.run
         scene.rai("wait", scene.run.id)
