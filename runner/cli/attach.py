@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
@@ -28,15 +31,10 @@ def attach(run: common.RunArgument, progress: common.Progress = None) -> None:
 
     paths = common.find_run(run)
     console = Console(Mode(common.settings(progress=progress).progress))
-    watching = True
     shown = _Shown(paths, console)
-    while watching:
-        try:
-            shown.follow()
-            watching = False
-        except KeyboardInterrupt:
-            if not _goes_on(paths, console):
-                raise typer.Exit(130) from None
+    while not shown.follow():
+        if not _goes_on(paths, console):
+            raise typer.Exit(130)
     done = record_of(paths)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
@@ -49,27 +47,53 @@ class _Shown:
 
         self._paths, self._console = paths, console
         self._tail = Tail(paths)
-        self._finished = False
+        self._events = self._tail.events()
+        self._finished = self._interrupted = False
 
-    def follow(self) -> None:
-        """Show what comes until the run has ended."""
-        import time
+    def follow(self) -> bool:
+        """Show what comes until the run has ended; return False after a Ctrl-C.
 
+        Ctrl-C is looked at between events, so that none is shown in part only. A second
+        one, where an event cannot be shown, raises KeyboardInterrupt.
+        """
+        self._interrupted = False
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        if before is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, before)
+        try:
+            ended = self._show()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if ended:
+            self._console.close()
+            if not self._finished:
+                self._lost()
+        return ended
+
+    def _show(self) -> bool:
+        """Show events to the last one, or to a Ctrl-C; return whether to the last."""
         from runner import places
         from runner.core.events import Finished
 
         while True:
             # Checked before reading, so as not to miss the last events.
             over = not places.active(self._paths)
-            for at, event in self._tail.events():
+            for at, event in self._events:
                 self._console.show(event, at)
                 self._finished = self._finished or isinstance(event, Finished)
+                if self._interrupted:
+                    return False
+            self._events = self._tail.events()
             if over or self._finished:
-                break
+                return True
             time.sleep(POLL_S)
-        self._console.close()
-        if not self._finished:
-            self._lost()
+            if self._interrupted:
+                return False
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
 
     def _lost(self) -> None:
         """Show the end of a run that could not record it."""

@@ -107,11 +107,18 @@ def replay(
 ) -> Prepared:
     """Prepare to repeat an earlier run with its engine and the very image that it used.
 
-    ``options.engine`` chooses another engine. Raise errors as ``reopen`` does.
+    ``options.engine`` chooses another engine. An engine without isolation is used only
+    if this user's settings name it: a record may be another's. Raise errors as
+    ``reopen`` does.
     """
     earlier = record_of(folder)
     if options.engine is None and earlier.engine is not None:
-        options = replace(options, engine=earlier.engine.name)
+        name = earlier.engine.name
+        if not earlier.engine.confines and settings(options)[0].engine != name:
+            text = f"run {folder.id} ran without isolation"
+            hint = f"--engine {name} runs it so again, --engine auto in a sandbox"
+            raise UsageError(Problem(text, hint=hint))
+        options = replace(options, engine=name)
     if not folder.source.is_file():
         text = f"run {folder.id} cannot be replayed: {folder.source} is absent"
         raise UsageError(

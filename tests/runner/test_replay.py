@@ -26,6 +26,11 @@ commands:
 """
 
 
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAI_ENGINE", "bare")
+
+
 def rai(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [RAI, *map(str, words)], capture_output=True, text=True, check=False, **options
@@ -132,6 +137,21 @@ def test_the_engine_of_the_earlier_run_must_be_here_or_another_be_chosen(project
     assert done.returncode == 11
     assert f"run {first['id']} cannot be replayed with the docker engine" in done.stderr
     assert "--engine auto" in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--engine", "auto"]])
+def test_a_record_alone_makes_nobody_run_without_isolation(project, monkeypatch, words):
+    first = first_run(project)
+    monkeypatch.delenv("RAI_ENGINE")
+
+    done = rai("replay", first["id"], *words, "--json")
+
+    if words:
+        assert json.loads(done.stdout)["engine"]["name"] != "bare"
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "ran without isolation" in done.stderr
+        assert "--engine bare" in done.stderr
 
 
 SECRET = """\
