@@ -146,6 +146,8 @@ class Workspace(Struct, frozen=True):
 
     ``open_source`` returns the project as an uncompressed tar stream, with names
     relative to the project's root. ``environment`` lacks only what an engine must set.
+    ``open_build`` returns what the build folder holds at the beginning, with names
+    below ``build/``; None for an empty one.
     """
 
     run_id: str
@@ -158,3 +160,4 @@ class Workspace(Struct, frozen=True):
     data: tuple[DataMount, ...] = ()
     keep_going: bool = False
     gpu: GpuGrant | None = None
+    open_build: Callable[[], BinaryIO] | None = None

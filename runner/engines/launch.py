@@ -12,6 +12,19 @@ from runner.core import Limits
 
 BLOCK_BYTES = 512
 
+TAKE_TERMINAL = """\
+import fcntl, os, signal, sys, termios
+if os.getsid(0) != os.getpid():
+    os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.write(2, sys.argv[1].encode())
+os.dup2(0, 2)
+for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Make stdin the terminal of a new session, and stderr the same; run a program."""
+
 
 def with_limits(
     command: Sequence[str], limits: Limits, start_marker: str = ""
@@ -40,6 +53,14 @@ def with_environment(
     """Return the command line that starts a command with only this environment."""
     names = [f"{name}={value}" for name, value in environment.items()]
     return ["/usr/bin/env", "-i", *names, *command]
+
+
+def on_terminal(python: str, start_marker: str, command: Sequence[str]) -> list[str]:
+    """Return the command line that starts a command on the terminal of its stdin.
+
+    ``start_marker`` is printed to stderr just before, which then is that terminal too.
+    """
+    return [python, "-I", "-S", "-c", TAKE_TERMINAL, start_marker, *command]
 
 
 def in_groups(groups: Sequence[str], command: Sequence[str]) -> list[str]:
