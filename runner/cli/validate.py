@@ -19,6 +19,7 @@ def validate(
         typer.Option("--path", "-p", help="The project's folder, or its build file."),
     ] = Path(),
     engine: common.Engine = None,
+    image: common.Image = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and show the plan of its run.
@@ -28,7 +29,7 @@ def validate(
     from runner import report, session
     from runner.terminal.tables import blocks
 
-    found = session.validate(path, session.Options(engine=engine))
+    found = session.validate(path, session.Options(engine=engine, image=image))
     if as_json:
         common.print_json(_plain(found))
     else:
