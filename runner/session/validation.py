@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import engines, images, job, machine
+from runner import engines, images, machine
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -20,6 +20,7 @@ from runner.core import (
 from runner.core.errors import EngineError, ImageError, SpecError
 from runner.engines.imagestore import KEEPING
 from runner.images import architecture
+from runner.job.preparation import steps
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.prepare import in_ci, in_image, settings
 from runner.session.project import read_spec
@@ -63,7 +64,7 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
         plan = images.plan(spec, None)
     except (SpecError, ImageError) as error:
         return Validation(error.problems, reason=error.reason)
-    return Validation(tuple(problems), spec, plan, job.steps(spec, gpu=True))
+    return Validation(tuple(problems), spec, plan, steps(spec, gpu=True))
 
 
 def _of_another_architecture(spec: BuildSpec, wanted: str) -> list[Problem]:
