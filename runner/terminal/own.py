@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import termios
 import time
 import tty
@@ -109,9 +108,3 @@ class OwnTerminal:
         """Be raw again after a stop; the shell that went on meanwhile was not."""
         with contextlib.suppress(termios.error):
             tty.setraw(self._in)
-
-
-def flush() -> None:
-    """Show what was printed so far, before a program's output."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
