@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from runner import archive, files, images, machine, places
 from runner.archive import Project, datafiles
@@ -24,39 +24,43 @@ from runner.core import (
     Reason,
     State,
     Step,
-    Stream,
     Verdict,
     Workspace,
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError, RaiError
+from runner.core.masking import Mask, OutputMask
 from runner.core.run import GitState
 from runner.engines.base import Engine
+from runner.findings.command_output import CommandOutput
 from runner.gpu import allocation
 from runner.report import verdicts
 from runner.store import runs
 from runner.store.paths import RunPaths
 
-if TYPE_CHECKING:
-    from runner.findings import Scanner
-
 T = TypeVar("T")
 
 NO_GPU_HERE = "needs a GPU, and this run has none"
+LEFT_OUT = "left out by --only"
 
 
-def steps(spec: BuildSpec, gpu: bool) -> tuple[Step, ...]:
+def steps(
+    spec: BuildSpec, gpu: bool, left_out: Set[int] = frozenset()
+) -> tuple[Step, ...]:
     """Return the spec's commands as steps; without a GPU skip those that need one.
 
-    The command lines are well formed: ``buildfile.parse`` refuses others.
+    Skip those in ``left_out`` too. The command lines are well formed:
+    ``buildfile.parse`` refuses others.
     """
     return tuple(
         Step(
             index,
             command,
             plan_command(command.text),
-            NO_GPU_HERE if command.needs_gpu and not gpu else None,
+            LEFT_OUT
+            if index in left_out
+            else (NO_GPU_HERE if command.needs_gpu and not gpu else None),
         )
         for index, command in enumerate(spec.commands)
     )
@@ -81,21 +85,26 @@ def run(
     files.write(paths.spec, request.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
         job = _Job(request, project, engines, paths, places, cancel, download)
+        mask = job.mask
+
+        def keep(event: ev.Event) -> ev.Event:
+            return recorder.keep(mask.event(event))
+
         try:
             for event in job.events():
-                yield recorder.keep(event)
+                yield keep(event)
             verdict = job.verdict()
         except RaiError as error:
             verdict = verdicts.from_error(error)
         except Exception as error:
             fault = files.disk_fault(error, paths.root)
             if fault is None:
-                yield recorder.keep(ev.Finished(verdicts.bug(error)))
+                yield keep(ev.Finished(verdicts.bug(error)))
                 raise
             verdict = verdicts.from_error(RaiError(fault))
         for event in job.not_reached():
-            yield recorder.keep(event)
-        yield recorder.keep(ev.Finished(verdict))
+            yield keep(event)
+        yield keep(ev.Finished(verdict))
 
 
 class _Job:
@@ -119,7 +128,8 @@ class _Job:
         self.cancel = cancel
         self.download = download
         self.spec = request.spec
-        self.steps = steps(self.spec, gpu=True)
+        self.mask = Mask(request.secrets.values.values())
+        self.steps = steps(self.spec, gpu=True, left_out=request.left_out)
         self.gpus: GpuSituation | None = None
         self.image: ImageUsed | None = None
         self.ended: list[ev.CommandFinished] = []
@@ -132,7 +142,8 @@ class _Job:
         git = self.project.git()
         here = machine.describe()
         file, replays = request.spec.file, request.replays
-        yield ev.Created(self.paths.id, shown, file, git, here, replays)
+        names, only = request.secrets.names, request.only
+        yield ev.Created(self.paths.id, shown, file, git, here, replays, names, only)
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.
         self.project.open(self.paths.source)
@@ -153,7 +164,8 @@ class _Job:
             grant = yield from self._grant(engine, reference, held)
             if self.cancel.requested:
                 return
-            self.steps = steps(self.spec, gpu=grant is not None)
+            left_out = request.left_out
+            self.steps = steps(self.spec, grant is not None, left_out)
             yield ev.StateChanged(State.RUNNING)
             work = self._workspace(packed, mounts, reference, grant)
             yield from self._run(engine, work)
@@ -292,6 +304,8 @@ class _Job:
             steps=self.steps,
             open_source=lambda: archive.open_tar(packed.path),
             image=reference,
+            environment=dict(self.spec.env),
+            secrets=self.request.secrets,
             limits=self.request.spec.limits,
             profile=self.request.profile,
             data=mounts,
@@ -301,11 +315,12 @@ class _Job:
 
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
         """Yield the engine's events; scan the output; keep the build folder."""
-        output = _CommandOutput()
+        output = CommandOutput()
         writer: archive.BuildWriter | None = None
         lost = _Lost()
         with ExitStack() as stack:
-            for event in lost.follow(engine.run(work, self.cancel)):
+            masked = OutputMask(self.mask).follow(engine.run(work, self.cancel))
+            for event in lost.follow(masked):
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)
@@ -321,7 +336,7 @@ class _Job:
                 if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
                     self.reached.add(event.index)
                 if isinstance(event, ev.CommandStarted):
-                    output = _CommandOutput()
+                    output = CommandOutput()
                 elif isinstance(event, ev.Output):
                     output.feed(event)
                 yield event
@@ -373,28 +388,3 @@ class _Lost:
             yield from events
         except EngineError as error:
             self.error = error
-
-
-class _CommandOutput:
-    """Scans the output of one command for figures, each stream by itself.
-
-    The scanner is imported at the first output, while the command runs: a silent one
-    does not need it.
-    """
-
-    def __init__(self) -> None:
-        self._scanners: dict[Stream, Scanner] = {}
-
-    def feed(self, event: ev.Output) -> None:
-        if not self._scanners:
-            from runner.findings import Scanner
-
-            self._scanners = {stream: Scanner() for stream in Stream}
-        self._scanners[event.stream].feed(event.data)
-
-    def findings(self) -> Findings:
-        if not self._scanners:
-            return Findings()
-        from runner.findings import combined
-
-        return combined(scanner.findings() for scanner in self._scanners.values())

@@ -161,8 +161,10 @@ class _SandboxRun:
         marker = StartMarker()
         before = self._counts()
         limits = self._work.limits
+        variables = self._work.variables(step)
         stream = process.stream(
-            self._argv(step, marker),
+            self._argv(step, marker, exported=bool(variables)),
+            input=launch.exports(variables) if variables else None,
             timeout_s=time_s,
             cancel=self._cancel,
             output_limit=limits.output_bytes,
@@ -185,12 +187,14 @@ class _SandboxRun:
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason, killed
         )
 
-    def _argv(self, step: Step, marker: StartMarker) -> list[str]:
+    def _argv(self, step: Step, marker: StartMarker, *, exported: bool) -> list[str]:
         invocation = step.invocation
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
         words = commandline.argv(invocation, self._bash)
-        limited = launch.with_limits(words, self._work.limits, marker.text)
+        limited = launch.with_limits(
+            words, self._work.limits, marker.text, exported=exported
+        )
         command = launch.with_environment(self._environment, limited)
         groups = self._group.joins if self._group else []
         return launch.in_groups(groups, self._sandbox.argv(self._layout, command))
@@ -221,7 +225,7 @@ class _SandboxRun:
         )
         if python.user_base:
             names["PYTHONUSERBASE"] = str(python.user_base)
-        return names | dict(self._work.environment)
+        return names
 
     def _lay_out(self) -> Layout:
         return layout(
