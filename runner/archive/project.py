@@ -158,6 +158,7 @@ def seal(
         warnings=warnings,
         env_given=request.secrets.names,
         only=request.only,
+        substitute=request.spec.substitute,
     )
     files.write(into, to_json(sealed))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from runner.core.build_spec import Substitute
 from runner.core.run import GitState
 
 PARCEL_VERSION = 1
@@ -18,6 +19,7 @@ class Parcel(msgspec.Struct, frozen=True):
     the ids of runs to wait for, ``warnings`` what was noticed while packing.
     ``env_given`` are the names of the variables given by ``-e``: no value is kept.
     ``only`` are the words of ``--only``.
+    ``substitute`` is the image that was decided in place of the build file's.
     """
 
     project: str
@@ -34,6 +36,7 @@ class Parcel(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     env_given: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    substitute: Substitute | None = None
     version: int = PARCEL_VERSION
 
 

@@ -56,7 +56,7 @@ commands:
     found = wrong(text)
     assert [problem.partition(": ")[0] for problem in found] == [
         *("f.yml:2:3", "f.yml:3:3", "f.yml:4:9", "f.yml:5:9", "f.yml:6:9"),
-        *("f.yml:9:23", "f.yml:9:47", "f.yml:10:23"),
+        *("f.yml:9:25", "f.yml:9:49", "f.yml:10:24"),
     ]
     assert "begins with no digit" in found[0]
     assert "rai's own" in found[1]
