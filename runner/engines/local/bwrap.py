@@ -81,7 +81,7 @@ def _files(layout: Layout) -> list[str]:
     for path in layout.devices:
         words += [*_parents(path), "--dev-bind", path, path]
     words += ["--perms", "1777", "--size", str(layout.shm_bytes), "--tmpfs", "/dev/shm"]
-    return [*words, "--remount-ro", "/"]
+    return [*words, "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _parents(path: str) -> list[str]:

@@ -132,6 +132,18 @@ def test_shared_memory_and_devices_are_there(subject: Subject):
     assert run(subject, [line]).codes == [0]
 
 
+DEVICES = "(echo x > /dev/x || mkdir /dev/pts/x || mkdir /dev/x) || echo none"
+
+
+def test_nothing_can_be_written_beside_the_devices(subject: Subject):
+    assert run(subject, [DEVICES]).stdout == b"none\n"
+
+
+@needs_root
+def test_an_ordinary_user_writes_nothing_beside_the_devices_either(kind: str):
+    assert served(kind, DEVICES).stdout == "none\n"
+
+
 def test_shared_memory_ends_at_its_limit(subject: Subject):
     line = "head -c 3000000 /dev/zero > /dev/shm/x"
     assert run(subject, [line], shm_bytes=1 << 20).codes != [0]
