@@ -355,6 +355,25 @@ def test_calls_that_reach_out_of_an_ordinary_users_sandbox_are_refused(kind: str
     assert told(done.stdout) == refused(), done.stderr
 
 
+TRACE = """python -c '
+import ctypes
+print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))  # PTRACE_ATTACH
+try:
+    open("/proc/1/mem", "r+b")
+except PermissionError:
+    print("shut")
+'"""
+
+
+def test_no_command_traces_the_first_process(subject: Subject):
+    assert run(subject, [TRACE]).stdout.split() == [b"-1", b"shut"]
+
+
+@needs_root
+def test_no_command_of_an_ordinary_user_traces_the_first_process(kind: str):
+    assert served(kind, TRACE).stdout.split() == ["-1", "shut"]
+
+
 def test_processes_that_share_memory_run(subject: Subject):
     pool = "import multiprocessing as m; print(m.Pool(2).map(abs, [-1, 2]))"
     result = run(subject, [f"python -c '{pool}'"])
