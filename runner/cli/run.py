@@ -47,6 +47,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
     ] = None,
+    image: common.Image = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
     project = common.project(directory, path)
@@ -64,7 +65,14 @@ def run(
     from runner.terminal.console import Console, Mode
 
     options = session.Options(
-        engine, profile, progress, gpus, wait, keep_going, after=tuple(wait_for or ())
+        engine,
+        profile,
+        progress,
+        gpus,
+        wait,
+        keep_going,
+        after=tuple(wait_for or ()),
+        image=image,
     )
     running.refuse_output(output, detach=detach)
     prepared = session.prepare(project, options)

@@ -182,10 +182,7 @@ class Preparation:
     def _image(self, engine: Engine, plan: ImagePlan | None) -> Iterator[ev.Event]:
         if plan is None:
             if self.spec.names_image:
-                yield ev.Warned(
-                    f"ignoring the image {self.spec.image}: the {engine.name} engine"
-                    " uses this machine's programs"
-                )
+                yield ev.Warned(images.ignored(self.spec, engine.name))
             return
         used, earlier = self.request.image, self.request.replays
         if used and plan.build:
