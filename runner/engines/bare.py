@@ -128,7 +128,7 @@ class _BareRun:
             output_limit=limits.output_bytes,
             grace_s=limits.stop_grace_s,
             index=step.index,
-            env=self._environment,
+            env=self._environment | self._work.variables(step),
             cwd=self.folders.build,
             watch=self._disk,
         )
@@ -140,12 +140,13 @@ class _BareRun:
         """Run one command on a terminal of its own; return how it ended."""
         from runner.process.interactive import interact
 
+        python = str(host().python)
         done = interact(
-            launch.on_terminal(str(host().python), "", self._argv(step)),
+            launch.on_terminal(python, "", self._argv(step, terminal=True)),
             terminal,
             timeout_s=time_s,
             cancel=self._cancel,
-            env=self._environment,
+            env=self._environment | self._work.variables(step),
             cwd=self.folders.build,
             watch=self._disk,
         )
@@ -162,12 +163,12 @@ class _BareRun:
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason
         )
 
-    def _argv(self, step: Step) -> list[str]:
+    def _argv(self, step: Step, *, terminal: bool = False) -> list[str]:
         invocation = step.invocation
         if self._needs_time:
             invocation = redirected(invocation, str(self.folders.tools))
         words = commandline.argv(invocation, self._bash)
-        return launch.with_limits(words, self._work.limits)
+        return launch.with_limits(words, self._work.limits, terminal=terminal)
 
     def _names(self) -> dict[str, str]:
         names = environment(
@@ -182,5 +183,4 @@ class _BareRun:
             first_on_path=(f"{self.folders.tools}/bin", str(host().bin)),
             base=os.environ,
         )
-        names |= {"TMPDIR": str(self.folders.scratch), MARK: self._mark}
-        return names | dict(self._work.environment)
+        return names | {"TMPDIR": str(self.folders.scratch), MARK: self._mark}

@@ -17,6 +17,7 @@ from runner import guard
 from runner.core import Reason
 from runner.core.cancel import Cancel
 from runner.core.terminal import HANG_UP_S, Terminal, TerminalSize
+from runner.process import memory
 from runner.process.child import Argv, Child, Ended, ProcessStop, start
 from runner.process.relay import Relay
 
@@ -38,6 +39,7 @@ def interact(
     argv: Argv,
     terminal: Terminal,
     *,
+    input: bytes | None = None,
     timeout_s: float,
     cancel: Cancel,
     grace_s: float = HANG_UP_S,
@@ -46,12 +48,12 @@ def interact(
     watch: Callable[[], Reason | None] | None = None,
     owner: tuple[int, int] | None = None,
 ) -> Interaction:
-    """Run a program whose stdin and stdout are a new terminal; relay it to another.
+    """Run a program whose stdout is a new terminal; relay that to another.
 
-    Its stderr is a pipe, for what goes wrong before it makes the terminal its own. At
-    a limit, a cancel, or when the person leaves, the terminal is hung up, and after
-    ``grace_s`` the program's group is killed. ``owner`` is the user and group of the
-    new terminal, for root only.
+    Its stdin is ``input``, its stderr a pipe, for what goes wrong before it makes the
+    terminal its own. At a limit, a cancel, or when the person leaves, the terminal is
+    hung up, and after ``grace_s`` the program's group is killed. ``owner`` is the user
+    and group of the new terminal, for root only.
 
     Raises:
         EngineError: it cannot be started, or does not end when killed.
@@ -65,7 +67,8 @@ def interact(
         try:
             if owner is not None:
                 os.fchown(slave, *owner)
-            child = Child(start(argv, env, cwd, stdin=slave, stdout=slave), began)
+            with memory.readable(input) as stdin:
+                child = Child(start(argv, env, cwd, stdin, slave), began)
         finally:
             os.close(slave)
         relay = Relay(terminal, master, lambda size: resize(master, size))

@@ -38,7 +38,7 @@ from runner.engines.local import cgroup, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
 from runner.engines.local.start_marker import StartMarker
-from runner.engines.local.tools import filters, provide, redirected, write_filter
+from runner.engines.local.tools import filters, provide, redirected, write_guards
 from runner.gpu.watch import files, groups, nodes, visible_devices
 
 KILLED = 137
@@ -160,9 +160,13 @@ class _SandboxRun:
         marker = StartMarker()
         before = self._counts()
         limits = self._work.limits
-        words = launch.with_limits(self._words(step), limits, marker.text)
+        variables = self._work.variables(step)
+        words = launch.with_limits(
+            self._words(step), limits, marker.text, exported=bool(variables)
+        )
         stream = process.stream(
             self._confined(words),
+            input=launch.exports(variables) if variables else None,
             timeout_s=time_s,
             cancel=self._cancel,
             output_limit=limits.output_bytes,
@@ -184,11 +188,21 @@ class _SandboxRun:
 
         marker = StartMarker()
         before = self._counts()
-        words = launch.with_limits(self._words(step), self._work.limits)
-        words = launch.on_terminal(str(host().python), marker.text, words)
+        variables = self._work.variables(step)
+        words = launch.on_terminal(
+            str(host().python),
+            marker.text,
+            launch.with_limits(
+                self._words(step),
+                self._work.limits,
+                exported=bool(variables),
+                terminal=True,
+            ),
+        )
         done = interact(
             self._confined(words),
             terminal,
+            input=launch.exports(variables) if variables else None,
             timeout_s=time_s,
             cancel=self._cancel,
             env=_own_environment(),
@@ -259,7 +273,7 @@ class _SandboxRun:
         )
         if python.user_base:
             names["PYTHONUSERBASE"] = str(python.user_base)
-        return names | dict(self._work.environment)
+        return names
 
     def _lay_out(self) -> Layout:
         return layout(
@@ -271,7 +285,7 @@ class _SandboxRun:
             owner=self._sandbox.owner,
             overlay=self._sandbox.time == "overlay",
             gpus=self._gpus,
-            filter=write_filter(self.folders),
+            filter=write_guards(self.folders),
         )
 
     def _mountable(self, mount: DataMount) -> DataMount:

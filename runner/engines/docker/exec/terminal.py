@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from runner.core import Invocation
@@ -37,6 +37,7 @@ class TerminalExecution:
         container: str,
         invocation: Invocation,
         user: str,
+        variables: Mapping[str, str],
         terminal: Terminal,
     ) -> None:
         self._client, self._container = client, container
@@ -47,7 +48,14 @@ class TerminalExecution:
         self._size: TerminalSize | None = None
         self._tries = 0
         argv = ["/bin/sh", "-c", BY_NAME, *words(invocation)]
-        made = client.exec_create(container, argv, stdin=True, tty=True, user=user)
+        made = client.exec_create(
+            container,
+            argv,
+            stdin=True,
+            tty=True,
+            user=user,
+            environment=dict(variables),
+        )
         self._id: str = made["Id"]
         self._connection = Connection(client, self._id, tty=True)
         self._ours, self._theirs = socket.socketpair()
