@@ -146,6 +146,8 @@ class Workspace(Struct, frozen=True):
 
     ``open_source`` returns the project as an uncompressed tar stream, with names
     relative to the project's root. ``environment`` lacks only what an engine must set.
+    ``is_wrong`` is whether a command, whose CommandFinished was yielded, printed
+    something else than the build file expects.
     """
 
     run_id: str
@@ -158,3 +160,4 @@ class Workspace(Struct, frozen=True):
     data: tuple[DataMount, ...] = ()
     keep_going: bool = False
     gpu: GpuGrant | None = None
+    is_wrong: Callable[[int], bool] = lambda _: False
