@@ -35,6 +35,7 @@ def run(
     gpus: str | None = None,
     gpu_wait: str | None = None,
     keep_going: bool = False,
+    image: str | None = None,
     home: str | Path | None = None,
     cancel: Cancel | None = None,
 ) -> Iterator[Event]:
@@ -43,7 +44,8 @@ def run(
     The first event is ``Created`` with the run's id, the last is ``Finished`` with its
     verdict; a command that fails is part of the verdict, not an exception. What is not
     given comes from the settings and the build file. ``gpus`` is a number or UUIDs,
-    ``gpu_wait`` a time span such as "10m". ``home`` is where the run is kept in place
+    ``gpu_wait`` a time span such as "10m", ``image`` a name that is used in place of
+    the build file's image. ``home`` is where the run is kept in place
     of RAI_HOME. ``cancel.request()``, from any thread, ends the run cleanly; closing
     the iterator ends it at once.
 
@@ -62,6 +64,7 @@ def run(
         gpus=gpus,
         gpu_wait=gpu_wait,
         keep_going=keep_going,
+        image=image,
         home=Path(home) if home is not None else None,
     )
     prepared = session.prepare(Path(project), options)

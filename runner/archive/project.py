@@ -156,6 +156,7 @@ def seal(
         gpu_wait_s=request.gpu_wait_s,
         after=request.after,
         warnings=warnings,
+        substitute=request.spec.substitute,
     )
     files.write(into, to_json(sealed))
 

@@ -72,6 +72,18 @@ class BuildImage(Struct, frozen=True):
     place: Place | None = None
 
 
+class Substitute(Struct, frozen=True):
+    """The image that a run uses in place of the one that its build file names.
+
+    ``asked`` is the name in the build file, "" where it would build one; ``by`` says
+    what names ``used``: the option, or the line of a settings file.
+    """
+
+    asked: str
+    used: str
+    by: str
+
+
 class Profile(StrEnum):
     """How tightly a run is confined."""
 
@@ -80,7 +92,7 @@ class Profile(StrEnum):
 
 
 class BuildSpec(Struct, frozen=True):
-    """A whole rai_build.yml."""
+    """A whole rai_build.yml; with a ``substitute`` in place of its own image."""
 
     file: str
     version: str = ""
@@ -91,6 +103,7 @@ class BuildSpec(Struct, frozen=True):
     data: tuple[DataResource, ...] = ()
     build_image: BuildImage | None = None
     commands: tuple[Command, ...] = ()
+    substitute: Substitute | None = None
 
     @property
     def profile(self) -> Profile:

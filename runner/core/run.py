@@ -37,13 +37,19 @@ class GitState(Struct, frozen=True):
 
 
 class ImageUsed(Struct, frozen=True):
-    """The image that a run started from; ``cuda`` is its toolkit's version, if any."""
+    """The image that a run started from; ``cuda`` is its toolkit's version, if any.
+
+    ``asked`` is the name in the build file, "" where it names none; ``named_by`` says
+    what named another: the option, or the line of a settings file.
+    """
 
     reference: str
     digest: str
     action: ImageAction
     why: str
     cuda: str = ""
+    asked: str = ""
+    named_by: str = ""
 
 
 class Outcome(StrEnum):

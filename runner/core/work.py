@@ -116,7 +116,8 @@ class ImagePlan(Struct, frozen=True):
     """Pull, build or reuse, and why; ``reference`` names the image of the run.
 
     ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
-    absent if the engine was not asked.
+    absent if the engine was not asked. ``asked`` is the image that the build file
+    names; ``named_by`` says what names another, "" if nothing does.
     """
 
     action: ImageAction
@@ -129,16 +130,22 @@ class ImagePlan(Struct, frozen=True):
     parts: ImageParts | None = None
     bases: tuple[str, ...] = ()
     origin: Origin | None = None
+    asked: str = ""
+    named_by: str = ""
 
 
 class EngineFacts(Struct, frozen=True):
-    """The name of an engine, and the limits that it cannot enforce for this user."""
+    """The name of an engine, and the limits that it cannot enforce for this user.
+
+    ``architecture`` is its machine's, "" for this one.
+    """
 
     name: str
     version: str = ""
     how: str = ""
     confines: bool = True
     unenforced: tuple[str, ...] = ()
+    architecture: str = ""
 
 
 class Workspace(Struct, frozen=True):

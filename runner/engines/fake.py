@@ -97,9 +97,17 @@ class FakeEngine:
         if self.no_image:
             raise ImageError("no base image", reason=Reason.IMAGE_NOT_FOUND)
         self.built.append(plan.build.target if plan.build else None)
-        reference, why = plan.reference, plan.why
-        used = ImageUsed(reference, "sha256:0", ImageAction.BUILD, why, self.cuda)
-        yield ev.ImageReady(used)
+        yield ev.ImageReady(
+            ImageUsed(
+                plan.reference,
+                "sha256:0",
+                ImageAction.BUILD,
+                plan.why,
+                self.cuda,
+                plan.asked,
+                plan.named_by,
+            )
+        )
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return ``situation``, or ``seen_inside`` for an image."""

@@ -15,6 +15,7 @@ from runner.report.words import (
     commit,
     condition,
     date,
+    named_by,
     outcome,
     processes,
     seconds,
@@ -130,6 +131,7 @@ def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
     if record.image:
         rows.append(("image", f"{record.image.reference} ({record.image.digest[:19]})"))
         rows.append(("", f"{record.image.action}: {record.image.why}"))
+        rows.append(("", named_by(record.image)))
     if record.gpu:
         rows += _gpu_rows(record.gpu)
     if record.machine:

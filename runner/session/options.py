@@ -11,7 +11,8 @@ class Options(Struct, frozen=True):
     """The options of the command line; None leaves one to the settings or build file.
 
     All are text as typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a number
-    or UUIDs, ``after`` names the runs that end before this one begins.
+    or UUIDs, ``after`` names the runs that end before this one begins, ``image`` an
+    image that is used in place of the build file's.
     """
 
     engine: str | None = None
@@ -22,6 +23,7 @@ class Options(Struct, frozen=True):
     keep_going: bool = False
     home: Path | None = None
     after: tuple[str, ...] = ()
+    image: str | None = None
 
     @property
     def settings(self) -> dict[str, str | None]:

@@ -15,6 +15,7 @@ from runner.core import BuildSpec, GpuRequest, JobRequest, Problem, Profile
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
 from runner.gpu import choice
+from runner.images import substitutes
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
 from runner.store import settings as stored
@@ -64,6 +65,7 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     """
     found, warnings = settings(options)
     spec, problems, text = read_spec(path)
+    spec = in_image(spec, found, options)
     project = (path.parent if path.is_file() else path).resolve()
     request, more = _request(project, spec, text, found, options)
     return Prepared(request, found, (*warnings, *problems, *more), text=text)
@@ -89,6 +91,7 @@ def reopen(
     parcel = archive.read_parcel(folder.parcel)
     text = text or _filled(parcel, values)
     spec, problems = buildfile.parse(text, parcel.spec_file)
+    spec = substitutes.applied(spec, parcel.substitute)
     sealed = replace(options, gpus=parcel.gpus, keep_going=parcel.keep_going)
     found = replace(
         found,
@@ -127,6 +130,17 @@ def replay(
     prepared = reopen(folder, options, values)
     request = replace(prepared.request, replays=folder.id, image=earlier.image)
     return replace(prepared, request=request)
+
+
+def in_image(spec: BuildSpec, found: Settings, options: Options) -> BuildSpec:
+    """Apply the option and the setting that name another image than the spec's.
+
+    Raises:
+        UsageError: the option's name is not valid.
+    """
+    return substitutes.applied(
+        spec, substitutes.decide(spec, options.image, found.images)
+    )
 
 
 def _filled(parcel: Parcel, values: Mapping[str, str]) -> str:
