@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner import commandline as lines
-from runner.buildfile import expect
+from runner.buildfile import env, expect
 from runner.core import Command
 from runner.core.quantities import Kind
 from runner.yamlfile import Fields, Mapping, Node, Scalar, Sequence
@@ -80,6 +80,7 @@ def _mapping(commands: Fields, node: Mapping, path: str) -> Command | None:
         timeout_s=fields.duration_s("timeout", None),
         expect=expect.read(fields),
         place=fields.place("run"),
+        env=env.read(fields),
     )
 
 

@@ -7,7 +7,7 @@ from runner.core import LIMITS
 from runner.yamlfile import Grammar
 
 KEYS: Grammar = {
-    "": ("rai", "resources", "commands"),
+    "": ("rai", "resources", "env", "commands"),
     "rai": ("version", "image"),
     "resources": (
         "cpu",
@@ -41,6 +41,7 @@ KEYS: Grammar = {
         "needs",
         "continue_on_error",
         "timeout",
+        "env",
         "expect",
     ),
     "commands.build[].expect": (*WHAT, ANY),

@@ -37,6 +37,8 @@ class Created(_Tagged, frozen=True):
     """A run begins: the first event of every run.
 
     ``replays`` is the id of the earlier run that this one repeats, if any.
+    ``env_given`` are the names of the variables given by ``-e``, ``only`` the words of
+    ``--only``.
     """
 
     run_id: str
@@ -45,6 +47,8 @@ class Created(_Tagged, frozen=True):
     git: GitState | None
     machine: Machine
     replays: str = ""
+    env_given: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
 
 class StateChanged(_Tagged, frozen=True):

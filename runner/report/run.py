@@ -121,6 +121,8 @@ def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
         rows.append(("answers", _ANSWERS[verdict.passed]))
     rows.append(("project", record.project))
     rows.append(("date", date(record.created_at)))
+    rows.append(("only", ", ".join(record.only)))
+    rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))
     if record.git:
         rows.append(("commit", commit(record.git)))
     if record.engine:

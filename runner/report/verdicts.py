@@ -17,6 +17,7 @@ MOST_LISTED = 10
 """The most failed commands that a message lists."""
 
 KEEP_GOING = "--keep-going runs the rest as well."
+ONLY = "If it needs a command that --only left out, name that as well."
 
 
 def from_error(error: RaiError) -> Verdict:
@@ -82,13 +83,6 @@ def judge(
     return Verdict(True, False, passed, reason, "; ".join(others), hint)
 
 
-def _hint(request: JobRequest, last: int, reason: Reason) -> str:
-    """Return how to run the commands after the last, if the end of it stopped them."""
-    more = not request.keep_going and last + 1 < len(request.spec.commands)
-    stopped = reason in (Reason.COMMAND_FAILED, Reason.WRONG_ANSWER) and more
-    return KEEP_GOING if stopped else ""
-
-
 def _wrong(
     commands: Sequence[Command], checks: Mapping[int, tuple[Check, ...]]
 ) -> list[str]:
@@ -103,6 +97,16 @@ def _wrong(
     more = len(wrong) - MOST_LISTED
     text = "; ".join(wrong[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
     return [text] if text else []
+
+
+def _hint(request: JobRequest, last: int, reason: Reason) -> str:
+    """Return what to do after ordinary failures, ``last`` being the last of them."""
+    if reason not in (Reason.COMMAND_FAILED, Reason.WRONG_ANSWER):
+        return ""
+    after = set(range(last + 1, len(request.spec.commands)))
+    stopped = not request.keep_going and after - request.left_out
+    needed = request.left_out - after
+    return " ".join(filter(None, (KEEP_GOING * bool(stopped), ONLY * bool(needed))))
 
 
 def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | None:
