@@ -7,6 +7,7 @@ sends it. ``open_tar``, ``files`` and ``unpack`` read either, and trust neither.
 from runner.archive.build import BuildWriter
 from runner.archive.caps import BUILD, UPLOAD, Caps, build_caps
 from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
+from runner.archive.packcache import PackCache
 from runner.archive.project import (
     FolderProject,
     Project,
@@ -26,6 +27,7 @@ __all__ = [
     "LeftOut",
     "Member",
     "MemberKind",
+    "PackCache",
     "Project",
     "SealedProject",
     "Survey",

@@ -47,7 +47,7 @@ class Wakeup:
         return len(self._watched) == len(wanted)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for a change, ``close`` or the time; return whether there was a change."""
+        """Wait for a change, for a time at most; return whether there was one."""
         ready, _, _ = select.select(
             [fd for fd in (self._events, self._told) if fd >= 0], [], [], timeout_s
         )

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from runner.archive.contents import Member
 
 MOST_BYTES, LARGEST_BYTES = 64 << 20, 1 << 20
-"""Of all files together, and of one: reading larger ones costs little beside the rest."""
+"""Of all files together, and of one: a larger one takes no time to open."""
 
 SETTLED_NS, COARSE_NS = 10**8, 3 * 10**9
 """A file that changed later than this before it was read may change unseen.

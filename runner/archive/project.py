@@ -11,6 +11,7 @@ from typing import Protocol
 from runner import files, git, machine
 from runner.archive.caps import UPLOAD
 from runner.archive.contents import survey
+from runner.archive.packcache import PackCache
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
 from runner.core import Archive, GitState, JobRequest, Severity
@@ -55,8 +56,9 @@ class Project(Protocol):
 class FolderProject:
     """A folder of this machine, packed as it is now."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cache: PackCache | None = None) -> None:
         self.folder = folder
+        self._cache = cache
 
     def git(self) -> GitState | None:
         """Return the folder's commit, None outside a repository."""
@@ -72,7 +74,7 @@ class FolderProject:
             if problem.severity is Severity.WARNING:
                 where = f"{problem.place}: " if problem.place else ""
                 yield ev.Warned(where + problem.finding)
-        return (yield from pack(found, into))
+        return (yield from pack(found, into, cache=self._cache))
 
     def close(self) -> None:
         """Leave the user's folder as it is."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
-from runner.archive.contents import MemberKind, survey
-from runner.archive.stays import without
+from runner.archive.contents import MemberKind, Survey
 
 Signature = tuple[int, ...]
 
@@ -27,18 +26,17 @@ class Snapshot(Struct, frozen=True):
         return any(_signature(path) != before for path, before in both)
 
 
-def take(project: Path, build_file: Path, stays: Iterable[Path] = ()) -> Snapshot:
-    """Return the project as it is now, by its ignore rules; ``stays`` are left out.
+def take(found: Survey, build_file: Path) -> Snapshot:
+    """Return when what was found, and the build file, was changed last.
 
     A project that is gone has no files.
     """
-    members = without(survey(project), stays).members
-    kinds = {project / member.name: member.kind for member in members}
+    kinds = {found.project / member.name: member.kind for member in found.members}
     files = [path for path, kind in kinds.items() if kind is not MemberKind.FOLDER]
     folders = [path for path, kind in kinds.items() if kind is MemberKind.FOLDER]
     return Snapshot(
         {path: _signature(path) for path in (build_file, *files)},
-        {path: _signature(path) for path in (project, *folders)},
+        {path: _signature(path) for path in (found.project, *folders)},
     )
 
 
@@ -51,7 +49,7 @@ def changed(before: Snapshot, after: Snapshot) -> list[Path]:
 def _signature(path: Path) -> Signature:
     """Return what changes with a file; a folder's changes with the names in it."""
     try:
-        found = os.lstat(path)  # noqa: PTH116 - a method call for each file of thousands
+        found = os.lstat(path)
     except OSError:
         return ()
     kind = stat.S_IFMT(found.st_mode)

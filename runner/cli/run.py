@@ -65,6 +65,12 @@ def run(
         ),
     ] = None,
     image: common.Image = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Run again each time a file is saved; see loop.md."
+        ),
+    ] = False,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
     project = common.project(directory, path)
@@ -95,6 +101,10 @@ def run(
         image=image,
     )
     running.refuse_output(output, detach=detach)
+    if watch:
+        from runner.cli.watching import watch as run_after_each_save
+
+        run_after_each_save(project, options, output, detach=detach, as_json=as_json)
     prepared = session.prepare(project, options)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:

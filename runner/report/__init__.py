@@ -13,6 +13,7 @@ from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
+from runner.report.versus import versus
 from runner.report.words import (
     ago,
     allowed,
@@ -58,5 +59,6 @@ __all__ = [
     "shortened",
     "size",
     "table",
+    "versus",
     "words",
 ]

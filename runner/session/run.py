@@ -9,7 +9,13 @@ from contextlib import closing, contextmanager
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
-from runner.archive import FolderProject, Project, SealedProject, datafiles
+from runner.archive import (
+    FolderProject,
+    PackCache,
+    Project,
+    SealedProject,
+    datafiles,
+)
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -28,8 +34,10 @@ from runner.store.paths import Home, RunPaths
 CANCEL_POLL_S = 0.2
 
 
-def start(prepared: Prepared) -> Run:
+def start(prepared: Prepared, cache: PackCache | None = None) -> Run:
     """Choose the engine, make the run's folder and claim it; run nothing yet.
+
+    ``cache`` saves reading files of the project that an earlier run packed.
 
     Raises:
         EngineError: no engine can run it here (no_engine); no folder is made.
@@ -40,7 +48,7 @@ def start(prepared: Prepared) -> Run:
     with files.naming(home.root):
         paths = runs.create(home)
         claim = Claim(paths)
-    return Run(prepared, request, choice.engines, home, claim, paths)
+    return Run(prepared, request, choice.engines, home, claim, paths, cache)
 
 
 def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
@@ -93,8 +101,10 @@ class Run:
         home: Home,
         claim: Claim,
         paths: RunPaths,
+        cache: PackCache | None = None,
     ) -> None:
         self.paths = paths
+        self._cache = cache
         self._prepared = prepared
         self._request = request
         self._engines = engines
@@ -105,6 +115,11 @@ class Run:
     def id(self) -> str:
         """The run's id."""
         return self.paths.id
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it may hold GPUs until it has ended."""
+        return self._request.spec.gpu is not None
 
     @property
     def record(self) -> RunRecord:
@@ -149,7 +164,7 @@ class Run:
     def _project(self) -> Project:
         sealed = self._prepared.parcel
         if sealed is None:
-            return FolderProject(self._prepared.request.project)
+            return FolderProject(self._prepared.request.project, self._cache)
         parcel = archive.read_parcel(sealed.parcel)
         return SealedProject(sealed.source, parcel, self.paths.unpacked)
 
