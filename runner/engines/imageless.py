@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 
+from runner.archive import Project
 from runner.core import BuildSpec, Gpu, GpuGrant, GpuSituation, ImageFacts, ImagePlan
 from runner.core.cancel import Cancel
 from runner.core.events import Event
@@ -18,12 +18,12 @@ class Imageless(OnThisMachine):
     The code about GPUs is imported only for runs that ask for one.
     """
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return None: there are no images."""
         return None
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Yield nothing: there is no image to prepare."""
         return iter(())

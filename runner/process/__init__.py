@@ -105,15 +105,16 @@ def stream(
     index: int = 0,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    stdin: IO[bytes] | None = None,
     watch: Callable[[], Reason | None] | None = None,
     terminate: Callable[[int], None] | None = None,
 ) -> Generator[Output | Tick, None, Ended]:
     """Run a command; yield its output as it comes, and a Tick per second of silence.
 
-    It runs in a new session without a terminal, and its stdin is empty. At a limit or a
-    cancel ``terminate`` is called with its process id (default: SIGTERM to its group),
-    and after ``grace_s`` its group is killed. ``watch`` is called ten times a second,
-    and returns a reason to end the command. Processes left in its group are killed.
+    It runs in a new session without a terminal; without ``stdin`` that is empty. At a
+    limit or cancel ``terminate`` is called with its process id (default: SIGTERM to its
+    group), and after ``grace_s`` its group is killed. ``watch`` is called ten times a
+    second, and returns a reason to end it. Processes left in its group are killed.
     ``stderr_extra`` bytes of stderr are not counted: they are not the command's own.
     The group is also killed if this process dies.
 
@@ -123,7 +124,8 @@ def stream(
     guard.start()
     started = time.monotonic()
     room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
-    child = _Child(_start(argv, env, cwd), started, index, room)
+    source = stdin.fileno() if stdin else None
+    child = _Child(_start(argv, env, cwd, source), started, index, room)
     stop = _ProcessStop(
         started + timeout_s, grace_s, cancel, watch, child, terminate or _terminate
     )
