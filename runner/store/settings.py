@@ -31,6 +31,7 @@ from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, TIME, Kind
 
 if TYPE_CHECKING:
+    from runner.images.substitutes import Rule
     from runner.yamlfile import Fields, Grammar
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
@@ -39,13 +40,17 @@ POLICY_FILES = (Path("/etc/rai/policy.yml"),)
 DAY_S = 86_400.0
 
 ENGINES = ("auto", "docker", "local", "bare")
+IMAGES = "images"
+"""The setting that only a file has: which image is used in place of which."""
+
 PROGRESS = ("auto", "tty", "plain", "quiet")
 
 
 class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
 
-    ``keep_for`` and ``keep_size`` are infinite where they are turned off.
+    ``keep_for`` and ``keep_size`` are infinite where they are turned off. ``images``
+    are the rules of all files, the strongest first.
     """
 
     home: Path
@@ -61,6 +66,7 @@ class Settings(Struct, frozen=True):
     project_file_size: int = UPLOAD.file_bytes
     project_files: int = UPLOAD.members
     build_files: int = BUILD_FILES
+    images: tuple[Rule, ...] = ()
 
     @property
     def project_caps(self) -> Caps:
@@ -104,7 +110,9 @@ def load(
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     for file in files:
-        values |= _from_file(file, problems)
+        found = _from_file(file, problems)
+        rules = (*found.get(IMAGES, ()), *values.get(IMAGES, ()))
+        values |= {**found, IMAGES: rules}
     for setting in SETTINGS:
         variable, key = setting.variable, setting.key
         words = {variable: environ.get(variable), setting.option: flags.get(key)}
@@ -262,7 +270,7 @@ _POLICY_KEYS = {
 
 
 def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
-    fields = _fields(file, {"": tuple(s.key for s in SETTINGS)}, problems)
+    fields = _fields(file, {"": (*(s.key for s in SETTINGS), IMAGES)}, problems)
     if fields is None:
         return {}
     values: dict[str, Any] = {}
@@ -273,6 +281,10 @@ def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
             value = file.parent.absolute() / value
         if value is not None:
             values[s.key] = value
+    if fields.has(IMAGES):
+        from runner.store import image_rules  # few have any
+
+        values[IMAGES] = image_rules.read(fields, IMAGES)
     problems += fields.problems.in_file_order()
     return values
 

@@ -99,7 +99,7 @@ def _by_buildx(
             cancel=cancel,
             output_limit=BUILD_OUTPUT_BYTES,
             env={**os.environ, **endpoint.environment(), **WITHOUT_GIT},
-            stdin=packed,
+            input=packed,
         )
         while True:
             try:
