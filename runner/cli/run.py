@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common, running
+from runner.cli import common, running, variables
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -26,6 +26,7 @@ def run(
     ] = False,
     progress: common.Progress = None,
     output: running.Output = None,
+    force: running.Force = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be sent, and stop.")
     ] = False,
@@ -47,6 +48,23 @@ def run(
         list[str] | None,
         typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e",
+            metavar="NAME[=VALUE]",
+            help="A variable for the commands, without =VALUE from here; masked in the"
+            " output, and not recorded. Repeatable.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|N",
+            help="Run this command alone: its name, its number, or a word in it such as"
+            " m2.1. Repeatable.",
+        ),
+    ] = None,
     image: common.Image = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
@@ -54,7 +72,7 @@ def run(
     if dry_run:
         from runner.cli.dry_run import show
 
-        show(project, as_json)
+        show(project, as_json=as_json)
         return
     from runner.process.detached import Detached, python
 
@@ -62,6 +80,7 @@ def run(
     loading = Detached(python("runner.worker")) if detach else None
     from runner import session
     from runner.core import record
+    from runner.core.variables import Secrets
     from runner.terminal.console import Console, Mode
 
     options = session.Options(
@@ -72,10 +91,18 @@ def run(
         wait,
         keep_going,
         after=tuple(wait_for or ()),
+        secrets=Secrets(variables.given(env or ())),
+        only=tuple(only or ()),
         image=image,
     )
-    running.refuse_output(output, detach=detach)
     prepared = session.prepare(project, options)
+    running.refuse_output(
+        output,
+        prepared.settings,
+        prepared.request.project,
+        force=force,
+        detach=detach,
+    )
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
@@ -89,7 +116,7 @@ def run(
     done = started.record
     if as_json:
         common.print_json(record.plain(done))
-    running.bring_back(started, output, console)
+    running.bring_back(started, output, console, force=force)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
