@@ -35,7 +35,7 @@ def measure() -> Iterator[dict[str, object]]:
         with tempfile.TemporaryDirectory() as folder:
             os.environ["RAI_HOME"] = f"{folder}/home"
             project = _written(Path(folder, "p"))
-            yield _latency(engine, project)
+            yield _latency(engine, project, _written(Path(folder, "alone")))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RAI_HOME"] = f"{folder}/home"
         yield _idle(_written(Path(folder, "p")))
@@ -50,18 +50,19 @@ def _written(project: Path) -> Path:
     return project
 
 
-def _latency(engine: str, project: Path) -> dict[str, object]:
-    own = [_start(engine, project) for _ in range(ROUNDS + 1)][1:]
-    idle, busy = [], []
+def _latency(engine: str, project: Path, alone: Path) -> dict[str, object]:
+    """Take turns: a save while idle, one during a run, and a run by itself."""
+    own, idle, busy = [], [], []
     with _watch(engine, project) as watching:
         assert watching.stdout is not None
-        _saved(project, watching.stdout, "0")
-        for _ in range(ROUNDS):
-            time.sleep(2)  # the run has ended
+        for _ in range(ROUNDS + 1):
+            own.append(_start(engine, alone))
             idle.append(_saved(project, watching.stdout, "60"))
             time.sleep(1)
             busy.append(_saved(project, watching.stdout, "0"))
+            time.sleep(2)  # the run ends
         watching.send_signal(signal.SIGINT)
+    own, idle, busy = own[1:], idle[1:], busy[1:]
     start = statistics.median(own)
     more = {"idle": statistics.median(idle), "busy": statistics.median(busy)}
     return rows.row(

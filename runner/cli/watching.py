@@ -30,10 +30,13 @@ def watch(
     options: session.Options,
     output: Path | None,
     *,
-    detach: bool,
-    as_json: bool,
+    force: bool,
+    one_run: str = "",
 ) -> NoReturn:
     """Run the project, and run it again after each save, until Ctrl-C.
+
+    ``force`` lets the first build folder replace an earlier one. ``one_run`` is an
+    option that is of use for one run only.
 
     Raises:
         UsageError: there is no build file, or the project's folder was removed; or an
@@ -44,24 +47,24 @@ def watch(
     from runner.session.prepare import settings
     from runner.terminal.console import Console, Mode
 
-    if detach or as_json:
-        option = "--detach" if detach else "--json"
-        raise UsageError(
-            f"{option} is for one run, and --watch makes many; leave one out"
-        )
+    if one_run:
+        text = f"{one_run} is for one run, and --watch makes many; leave one out"
+        raise UsageError(text)
     found, _ = settings(options)
+    saves = session.watcher(path, found, output)
+    running.refuse_output(output, found, saves.folder, force=force)
     console = Console(Mode(found.progress))
     for text in session.tidy(found):
         console.line(text, "yellow")
     stop = Cancel()
     with (
-        session.watcher(path, options, output) as saves,
+        saves,
         interrupt.cancel_on_signals(stop, console),
     ):
-        loop = _Loop(path, options, output, console, saves, stop)
+        loop = _Loop(path, options, console, saves, stop)
         try:
-            while loop.run_once() and loop.next_save():
-                pass
+            while loop.run_once(output, force=force) and loop.next_save():
+                force = True  # the folder is from the run before
         finally:
             loop.close()
     raise typer.Exit(Reason.CANCELLED.exit_code)
@@ -74,7 +77,6 @@ class _Loop:
         self,
         path: Path,
         options: session.Options,
-        output: Path | None,
         console: Console,
         saves: session.Watcher,
         stop: Cancel,
@@ -82,14 +84,14 @@ class _Loop:
         from runner import archive, session
 
         self._session = session
-        self._path, self._options, self._output = path, options, output
+        self._path, self._options = path, options
         self._console, self._saves, self._stop = console, saves, stop
         self._cache = archive.PackCache()
         self._before: RunRecord | None = None
         self._started_any = False
         self._ending: list[threading.Thread] = []
 
-    def run_once(self) -> bool:
+    def run_once(self, output: Path | None, *, force: bool) -> bool:
         """Carry out a run, or report why it cannot start; return whether to go on."""
         try:
             run = self._start()
@@ -101,7 +103,7 @@ class _Loop:
         self._saves.call(lambda: cancel.request(SAVED))
         if self._carry_out(run, cancel):
             self._compare(run.record)
-            running.bring_back(run, self._output, self._console)
+            self._bring_back(run, output, force=force)
         return not self._stop.requested
 
     def next_save(self) -> bool:
@@ -170,6 +172,16 @@ class _Loop:
         thread = threading.Thread(target=finish, name="rai-ending")
         thread.start()
         self._ending = [t for t in self._ending if t.is_alive()] + [thread]
+
+    def _bring_back(
+        self, run: session.Run, output: Path | None, *, force: bool
+    ) -> None:
+        from runner.terminal.problems import problems
+
+        try:
+            running.bring_back(run, output, self._console, force=force)
+        except UsageError as error:
+            problems(error.problems)
 
     def _compare(self, record: RunRecord) -> None:
         from runner import report

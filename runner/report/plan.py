@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from runner.core import LIMITS, BuildSpec, Command, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import one_line
-from runner.report.words import named_by
+from runner.report.words import named_by, one_line
 
 
 def plan(

@@ -5,17 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
-from runner.archive import (
-    FolderProject,
-    PackCache,
-    Project,
-    SealedProject,
-    datafiles,
-)
+from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -25,6 +20,7 @@ from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.session.options import Options
 from runner.session.prepare import Prepared, in_ci, reopen
+from runner.session.project import folder_project
 from runner.store import home as homes
 from runner.store import runs
 from runner.store.claim import Claim
@@ -108,7 +104,7 @@ class Run:
         self._prepared = prepared
         self._request = request
         self._engines = engines
-        self._home = home
+        self.home = home
         self._claim = claim
 
     @property
@@ -122,6 +118,17 @@ class Run:
         return self._request.spec.gpu is not None
 
     @property
+    def project(self) -> Path:
+        """The project's folder."""
+        return self._request.project
+
+    @property
+    def build_caps(self) -> Caps:
+        """The ceilings of the run's build folder."""
+        most = self._prepared.settings.build_files
+        return archive.build_caps(self._request.spec.limits, most)
+
+    @property
     def record(self) -> RunRecord:
         """The run's record as it is now."""
         return homes.record_of(self.paths)
@@ -133,7 +140,7 @@ class Run:
         """
         with (
             self._claim,
-            homes.open_index(self._home) as index,
+            homes.open_index(self.home) as index,
             _cancelled_by(self.paths, cancel),
         ):
             try:
@@ -149,7 +156,7 @@ class Run:
         settings, project = self._prepared.settings, self._project()
         origin = self._request.project if self._prepared.parcel else None
         data = datafiles.DataPlaces(
-            settings.data_dir, project.folder, self._home.data, origin
+            settings.data_dir, project.folder, self.home.data, origin
         )
         return job.run(
             self._request,
@@ -159,14 +166,18 @@ class Run:
             data,
             cancel,
             download=settings.download,
+            build_files=settings.build_files,
         )
 
     def _project(self) -> Project:
         sealed = self._prepared.parcel
         if sealed is None:
-            return FolderProject(self._prepared.request.project, self._cache)
+            settings = self._prepared.settings
+            project = self._prepared.request.project
+            return folder_project(project, settings, self._cache)
         parcel = archive.read_parcel(sealed.parcel)
-        return SealedProject(sealed.source, parcel, self.paths.unpacked)
+        caps = self._prepared.settings.project_caps
+        return SealedProject(sealed.source, parcel, self.paths.unpacked, caps)
 
     def _update(self, index: Index) -> None:
         if (record := runs.read(self.paths)) is not None:

@@ -9,10 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from runner.archive import Survey, snapshot, survey
+from msgspec.structs import replace
+
+from runner.archive import Survey, snapshot
 from runner.archive.inotify import Wakeup
-from runner.session.options import Options
-from runner.session.project import build_file
+from runner.session.project import build_file, folder_project
+from runner.store import outputs
+from runner.store.settings import Settings
 
 QUIET_S, LONGEST_S = 0.05, 1.0
 """A change has settled when nothing follows it for so long, or after so long."""
@@ -137,15 +140,37 @@ class Watcher:
         return differs
 
 
-def watcher(path: Path, options: Options, output: Path | None) -> Watcher:
+def watcher(path: Path, settings: Settings, output: Path | None) -> Watcher:
     """Watch the project of a run; ``output`` is where its build folder goes.
 
     Raises:
         UsageError: there is no build file.
-        ConfigError: the settings are wrong.
     """
     file = build_file(path.resolve())
-    return Watcher(lambda: survey(file.parent), file)
+
+    def found() -> Survey:
+        # Anew each time: what rai unpacked into the project since stays apart too.
+        sent = folder_project(file.parent, settings).survey()
+        return sent if output is None else _without(outputs.place(output), sent)
+
+    return Watcher(found, file)
+
+
+def _without(output: Path, found: Survey) -> Survey:
+    """Return what was found without a build folder, also while it is unpacked."""
+    try:
+        *above, last = output.relative_to(found.project.resolve()).parts
+    except ValueError:
+        return found
+
+    def built(name: str) -> bool:
+        parts = name.split("/")
+        rest = parts[len(above) :]
+        beside = rest and parts[: len(above)] == above
+        return bool(beside) and (rest[0] == last or rest[0].startswith(f".{last}."))
+
+    kept = (member for member in found.members if not built(member.name))
+    return replace(found, members=tuple(kept))
 
 
 def _shown(path: Path, project: Path) -> str:

@@ -19,6 +19,7 @@ from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord
 from runner.core.cancel import Cancel
 from runner.report import versus
 from runner.session import Watcher
+from runner.store.settings import Settings
 
 SOON_S = 30.0
 RAI = str(Path(sys.executable).with_name("rai"))
@@ -73,17 +74,23 @@ def test_a_project_that_is_gone_has_changed_and_no_look_fails(project):
 
 @pytest.fixture(params=["woken", "looking"])
 def watcher(
-    project: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    project: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Watcher]:
     if request.param == "looking":
         monkeypatch.setattr(inotify, "_LINUX", False)
-    with session.watcher(project, session.Options(), None) as made:
+    with session.watcher(project, Settings(tmp_path), project / "built") as made:
         yield made
 
 
 def test_a_save_is_noticed_and_an_ignored_file_is_nobodys(project, watcher):
     called = threading.Event()
     (project / "main.o").write_text("object")
+    (project / ".built.x1").mkdir()
+    (project / ".built.x1" / "file").write_text("unpacked")
+    (project / ".built.x1").rename(project / "built")
     watcher.call(called.set)
     replace(project / "main.c", "two\n")
 
