@@ -22,10 +22,11 @@ COMMANDS = [
 HEAD = """\
 # The commands
 
-`rai -p DIR ...` is `rai run -p DIR ...`.
+`rai -p DIR ...` and `rai DIR/ ...` are `rai run DIR ...`.
 RUN is a run's id, its beginning, its tag, or `latest`.
 `--debug`, anywhere, adds a traceback to an error.
 Exit statuses: see [architecture.md](architecture.md#state-reason-verdict).
+What the original's options and commands do here: [original.md](original.md).
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 
 
 def run(
-    path: Annotated[
-        Path, typer.Option("--path", "-p", help="The project's folder.")
-    ] = Path(),
+    directory: common.Directory = None,
+    path: common.ProjectPath = None,
     engine: common.Engine = None,
     profile: common.Profile = None,
     keep_going: Annotated[
@@ -49,13 +47,13 @@ def run(
         list[str] | None,
         typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
     ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
+    project = common.project(directory, path)
     if dry_run:
         from runner.cli.dry_run import show
 
-        show(path, as_json)
+        show(project, as_json)
         return
     from runner.process.detached import Detached, python
 
@@ -69,14 +67,10 @@ def run(
         engine, profile, progress, gpus, wait, keep_going, after=tuple(wait_for or ())
     )
     running.refuse_output(output, detach=detach)
-    prepared = session.prepare(path, options)
+    prepared = session.prepare(project, options)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
-    if queue:
-        console.line(
-            f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
-        )
     for text in session.tidy(prepared.settings):
         console.line(text, "yellow")
     if detach:

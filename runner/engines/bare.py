@@ -39,6 +39,9 @@ from runner.gpu.watch import visible_devices
 
 UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
 FIXED = re.compile(r"(?<![\w./})-])/(src|build)\b(?!-)")
+NAMES = {"src": "$RAI_SOURCE_DIR", "build": "$RAI_BUILD_DIR"}
+"""What holds the paths of these folders, with every engine."""
+
 DATA = "/data"
 
 
@@ -84,7 +87,8 @@ def _refusal(command: Command) -> Problem | None:
     return Problem(
         f"the command names {found[0]}, which exists only in a sandbox",
         command.place,
-        "use --engine local or docker, which need bubblewrap or a Docker Engine",
+        f"write {NAMES[found[1]]} in its place, or use --engine local or docker, which"
+        " need bubblewrap or a Docker Engine",
     )
 
 

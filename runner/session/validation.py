@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import engines, images, job
+from runner import engines, images
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -19,6 +19,7 @@ from runner.core import (
 )
 from runner.core.errors import EngineError, ImageError, SpecError
 from runner.engines.imagestore import KEEPING
+from runner.job.preparation import steps
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.prepare import in_ci, settings
 from runner.session.project import read_spec
@@ -59,7 +60,7 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
         plan = images.plan(spec, None)
     except (SpecError, ImageError) as error:
         return Validation(error.problems, reason=error.reason)
-    return Validation(tuple(problems), spec, plan, job.steps(spec, gpu=True))
+    return Validation(tuple(problems), spec, plan, steps(spec, gpu=True))
 
 
 def _without_dockerfile(

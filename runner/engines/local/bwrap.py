@@ -16,9 +16,16 @@ MOUNT_OVERLAY = (
 )
 
 
+FILTER_AT = 9
+"""The descriptor from which bubblewrap reads the filter of system calls."""
+
+OPEN_FILTER = f'exec {FILTER_AT}<"$1" && shift && exec "$@"'
+
+
 def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[str]:
     """Return the command line; ``me`` are the caller's user and group ids."""
     return [
+        *_open_filter(layout),
         *_overlay(layout),
         "bwrap",
         *_namespaces(layout, me),
@@ -27,10 +34,18 @@ def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[st
         "--as-pid-1",
         *("--cap-drop", "ALL"),
         *_capabilities(layout),
+        *(["--seccomp", str(FILTER_AT)] if layout.filter else []),
         *("--", "/bin/sh", "-c", INIT, "rai"),
         *_become(layout),
         *command,
     ]
+
+
+def _open_filter(layout: Layout) -> list[str]:
+    """Return the words that first open the filter of system calls."""
+    if layout.filter is None:
+        return []
+    return ["/bin/sh", "-c", OPEN_FILTER, "rai", layout.filter]
 
 
 def _overlay(layout: Layout) -> list[str]:

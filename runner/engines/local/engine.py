@@ -38,7 +38,7 @@ from runner.engines.local import cgroup, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
 from runner.engines.local.start_marker import StartMarker
-from runner.engines.local.tools import provide, redirected
+from runner.engines.local.tools import filters, provide, redirected, write_filter
 from runner.engines.sequence import in_order
 from runner.gpu.watch import files, groups, nodes, visible_devices
 
@@ -80,8 +80,12 @@ class LocalEngine(Imageless):
         if found is None:
             return EngineFacts(self.name)
         limits = () if cgroup.available() else ("memory", "pids")
+        calls = () if filters() else ("system calls",)
         return EngineFacts(
-            self.name, sandbox.version(found.kind), found.kind, unenforced=limits
+            self.name,
+            sandbox.version(found.kind),
+            found.kind,
+            unenforced=(*limits, *calls),
         )
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
@@ -233,6 +237,7 @@ class _SandboxRun:
             owner=self._sandbox.owner,
             overlay=self._sandbox.time == "overlay",
             gpus=self._gpus,
+            filter=write_filter(self._folders),
         )
 
     def _mountable(self, mount: DataMount) -> DataMount:

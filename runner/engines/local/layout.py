@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -48,7 +49,8 @@ class Layout(Struct, frozen=True):
     ``links`` are pairs of path and target. ``owner`` is the user that root changes to;
     None for an ordinary user, who stays the same. ``overlay`` is a folder to mount over
     /usr/bin. ``devices`` are the host's device files to show beside the usual ones;
-    ``groups`` are the owner's, to open them.
+    ``groups`` are the owner's, to open them. ``filter`` is a file with the filter of
+    system calls.
     """
 
     folders: tuple[str, ...]
@@ -61,6 +63,7 @@ class Layout(Struct, frozen=True):
     overlay: str | None = None
     devices: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
+    filter: str | None = None
 
 
 def layout(
@@ -73,6 +76,7 @@ def layout(
     owner: Owner | None = None,
     overlay: bool = False,
     gpus: Gpus = NO_GPUS,
+    filter: Path | None = None,
 ) -> Layout:
     """Return the sandbox of a run: the host's files, the run's, data and GPUs."""
     own = (
@@ -106,4 +110,5 @@ def layout(
         overlay=str(folders.overlay) if overlay else None,
         devices=gpus.nodes,
         groups=gpus.groups,
+        filter=str(filter) if filter else None,
     )

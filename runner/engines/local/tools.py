@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -9,10 +10,14 @@ from pathlib import Path
 
 from runner.core import Invocation
 from runner.engines.folders import Folders
+from runner.engines.local import seccomp
 from runner.engines.local.host import Host
 from runner.engines.local.layout import TOOLS
 
 TIME = re.compile(r"(?<![\w./-])/usr/bin/time(?![\w./-])")
+FILTERS = Path("/proc/sys/kernel/seccomp/actions_avail")
+"""A file of kernels that filter system calls."""
+
 GNU_TIME = Path(__file__).parent.with_name("gnu_time.py")
 
 
@@ -32,6 +37,20 @@ def provide(folders: Folders, host: Host, *, time: bool, seen_at: str = TOOLS) -
         call = f'{python} -I -S {shlex.quote(seen_at)}/{GNU_TIME.name} "$@"'
         _program(programs / "time", call)
         _program(folders.overlay / "time", call)
+
+
+def filters() -> bool:
+    """Whether system calls can be filtered here."""
+    return seccomp.program(os.uname().machine) is not None and FILTERS.exists()
+
+
+def write_filter(folders: Folders) -> Path | None:
+    """Write the filter of system calls; return None where there can be none."""
+    program = seccomp.program(os.uname().machine)
+    if program is None or not filters():
+        return None
+    folders.filter.write_bytes(program)
+    return folders.filter
 
 
 def _program(path: Path, line: str) -> None:

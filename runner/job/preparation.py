@@ -1,45 +1,35 @@
-"""Carry out one run, from a request to its verdict, as events."""
+"""All of a run before its commands: project, data, image and GPUs, as events."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import ExitStack
+from typing import TypeVar
 
-from runner import archive, files, images, machine, places
+from runner import archive, images, machine, places
 from runner.archive import Project, datafiles
-from runner.commandline import exports
 from runner.commandline import plan as plan_command
 from runner.core import (
     Archive,
     BuildSpec,
     DataMount,
-    Findings,
     GpuGrant,
     GpuSituation,
-    GpuUse,
     ImagePlan,
     ImageUsed,
     JobRequest,
     Reason,
     State,
     Step,
-    Stream,
-    Verdict,
     Workspace,
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.errors import EngineError, ImageError, RaiError
+from runner.core.errors import ImageError
 from runner.core.run import GitState
 from runner.engines.base import Engine
 from runner.gpu import allocation
-from runner.report import verdicts
-from runner.store import runs
 from runner.store.paths import RunPaths
-
-if TYPE_CHECKING:
-    from runner.findings import Scanner
 
 T = TypeVar("T")
 
@@ -62,44 +52,8 @@ def steps(spec: BuildSpec, gpu: bool) -> tuple[Step, ...]:
     )
 
 
-def run(
-    request: JobRequest,
-    project: Project,
-    engines: Sequence[Engine],
-    paths: RunPaths,
-    places: datafiles.DataPlaces,
-    cancel: Cancel,
-    *,
-    download: bool = True,
-) -> Generator[ev.Event, None, None]:
-    """Run the job on the first engine; record every event, then yield it.
-
-    ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
-    If an engine cannot get the base image of a build, the next engine runs the job. The
-    last event is Finished. Only a bug in rai raises an exception, after Finished.
-    """
-    files.write(paths.spec, request.spec_text.encode())
-    with closing(project), runs.Recorder(paths) as recorder:
-        job = _Job(request, project, engines, paths, places, cancel, download)
-        try:
-            for event in job.events():
-                yield recorder.keep(event)
-            verdict = job.verdict()
-        except RaiError as error:
-            verdict = verdicts.from_error(error)
-        except Exception as error:
-            fault = files.disk_fault(error, paths.root)
-            if fault is None:
-                yield recorder.keep(ev.Finished(verdicts.bug(error)))
-                raise
-            verdict = verdicts.from_error(RaiError(fault))
-        for event in job.not_reached():
-            yield recorder.keep(event)
-        yield recorder.keep(ev.Finished(verdict))
-
-
-class _Job:
-    """The steps of one run, and the results so far."""
+class Preparation:
+    """What a job needs before its commands can run; ``steps`` are these commands."""
 
     def __init__(
         self,
@@ -109,6 +63,7 @@ class _Job:
         paths: RunPaths,
         places: datafiles.DataPlaces,
         cancel: Cancel,
+        *,
         download: bool,
     ) -> None:
         self.request = request
@@ -122,12 +77,15 @@ class _Job:
         self.steps = steps(self.spec, gpu=True)
         self.gpus: GpuSituation | None = None
         self.image: ImageUsed | None = None
-        self.ended: list[ev.CommandFinished] = []
-        self.found: dict[int, Findings] = {}
-        self.gpu: GpuUse | None = None
-        self.reached: set[int] = set()
 
-    def events(self) -> Iterator[ev.Event]:
+    def events(
+        self, held: ExitStack
+    ) -> Generator[ev.Event, None, tuple[Engine, Workspace] | None]:
+        """Yield what happens; return the engine and its work.
+
+        Return None if there is nothing to run, or the job was cancelled. ``held``
+        releases the GPUs.
+        """
         request, shown = self.request, str(self.request.project)
         git = self.project.git()
         here = machine.describe()
@@ -142,21 +100,19 @@ class _Job:
             datafiles.resolve(request.spec.data, self.places, download=self.download)
         )
         if packed is None or mounts is None:
-            return
+            return None
         yield from places.after(request.after, self.paths, self.cancel)
         yield ev.StateChanged(State.PREPARING)
         engine, plan = yield from self._prepare(plan)
         reference = plan.reference if plan else None
         if self.cancel.requested or not self.steps:
-            return
-        with ExitStack() as held:
-            grant = yield from self._grant(engine, reference, held)
-            if self.cancel.requested:
-                return
-            self.steps = steps(self.spec, gpu=grant is not None)
-            yield ev.StateChanged(State.RUNNING)
-            work = self._workspace(packed, mounts, reference, grant)
-            yield from self._run(engine, work)
+            return None
+        grant = yield from self._grant(engine, reference, held)
+        if self.cancel.requested:
+            return None
+        self.steps = steps(self.spec, gpu=grant is not None)
+        yield ev.StateChanged(State.RUNNING)
+        return engine, self._workspace(packed, mounts, reference, grant)
 
     def _unless_cancelled(
         self, steps: Generator[ev.Event, None, T]
@@ -171,20 +127,6 @@ class _Job:
             yield event
         steps.close()
         return None
-
-    def not_reached(self) -> Iterator[ev.Event]:
-        """Yield a CommandSkipped for each command that the run did not reach."""
-        for step in self.steps:
-            if step.index not in self.reached:
-                command, why = step.command, step.skip or "the run ended before it"
-                yield ev.CommandSkipped(step.index, command.text, why, command.name)
-
-    def verdict(self) -> Verdict:
-        """Return the verdict, from the commands that ended."""
-        if self.cancel.requested:
-            message = "stopped on request; what it wrote so far is kept"
-            return Verdict(True, False, None, Reason.CANCELLED, message)
-        return verdicts.judge(self.ended, self.request, self.found, self.gpu)
 
     def _use(self, engine: Engine, why: str) -> Iterator[ev.Event]:
         """Announce the engine, and find out whether it has the GPUs requested."""
@@ -298,103 +240,3 @@ class _Job:
             keep_going=self.request.keep_going,
             gpu=grant,
         )
-
-    def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
-        """Yield the engine's events; scan the output; keep the build folder."""
-        output = _CommandOutput()
-        writer: archive.BuildWriter | None = None
-        lost = _Lost()
-        with ExitStack() as stack:
-            for event in lost.follow(engine.run(work, self.cancel)):
-                if isinstance(event, ev.BuildFolder):
-                    if writer is None:
-                        yield ev.StateChanged(State.COLLECTING)
-                        writer = stack.enter_context(
-                            archive.BuildWriter(
-                                self.paths.build, archive.build_caps(work.limits)
-                            )
-                        )
-                    writer.write(event.data)
-                    continue
-                if isinstance(event, ev.GpuGiven):
-                    self.gpu = event.use
-                if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
-                    self.reached.add(event.index)
-                if isinstance(event, ev.CommandStarted):
-                    output = _CommandOutput()
-                elif isinstance(event, ev.Output):
-                    output.feed(event)
-                yield event
-                if isinstance(event, ev.CommandFinished):
-                    self.ended.append(event)
-                    self.found[event.index] = output.findings()
-                    yield ev.Found(event.index, self.found[event.index])
-            if lost.error is not None and (writer is None or not writer.whole):
-                raise lost.error
-        if writer is not None:
-            path, size = str(self.paths.build), writer.size_bytes
-            yield ev.Collected(path, size, writer.members)
-            if writer.members:
-                yield from self._profiled()
-        if lost.error is not None:
-            raise lost.error
-
-    def _profiled(self) -> Iterator[ev.Event]:
-        """Yield the files that the commands' profilers wrote to the build folder."""
-        # If several commands name one file, it belongs to one that succeeded.
-        ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
-        texts = {step.index: step.command.text for step in self.steps}
-        lines = [(end.index, texts[end.index]) for end in ended]
-        if not any(exports.exporting(line) for _, line in lines):
-            return
-        caps = archive.build_caps(self.request.spec.limits)
-        try:
-            files = archive.files(self.paths.build, caps, root="build")
-        except RaiError as error:
-            yield ev.Warned(f"cannot look for profiles: {error}")
-            return
-        for index, found in sorted(exports.claimed(lines, files).items()):
-            yield ev.Profiled(index, found)
-
-
-def _failed(end: ev.CommandFinished) -> bool:
-    return end.exit_code != 0 or end.reason is not None
-
-
-class _Lost:
-    """The error that ended an engine's events: the build folder may be among them."""
-
-    def __init__(self) -> None:
-        self.error: EngineError | None = None
-
-    def follow(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
-        """Yield the events; keep the engine's error."""
-        try:
-            yield from events
-        except EngineError as error:
-            self.error = error
-
-
-class _CommandOutput:
-    """Scans the output of one command for figures, each stream by itself.
-
-    The scanner is imported at the first output, while the command runs: a silent one
-    does not need it.
-    """
-
-    def __init__(self) -> None:
-        self._scanners: dict[Stream, Scanner] = {}
-
-    def feed(self, event: ev.Output) -> None:
-        if not self._scanners:
-            from runner.findings import Scanner
-
-            self._scanners = {stream: Scanner() for stream in Stream}
-        self._scanners[event.stream].feed(event.data)
-
-    def findings(self) -> Findings:
-        if not self._scanners:
-            return Findings()
-        from runner.findings import combined
-
-        return combined(scanner.findings() for scanner in self._scanners.values())
