@@ -35,7 +35,8 @@ class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
 class Created(_Tagged, frozen=True):
     """A run begins: the first event of every run.
 
-    ``replays`` is the id of the earlier run that this one repeats, if any.
+    ``replays`` is the id of the earlier run that this one repeats, if any; ``commands``
+    is how many commands the run has, 0 if that is not known.
     """
 
     run_id: str
@@ -44,6 +45,7 @@ class Created(_Tagged, frozen=True):
     git: GitState | None
     machine: Machine
     replays: str = ""
+    commands: int = 0
 
 
 class StateChanged(_Tagged, frozen=True):
@@ -196,10 +198,16 @@ class Output(_Tagged, frozen=True):
 
 
 class Tick(_Tagged, frozen=True):
-    """A second went by without output. Shown, not recorded."""
+    """A second of a command went by. Shown, not recorded.
+
+    ``cpu_s`` and ``memory_bytes`` are what it has used so far and uses now, None where
+    that is not known.
+    """
 
     index: int
     elapsed_s: float
+    cpu_s: float | None = None
+    memory_bytes: int | None = None
 
 
 class CommandFinished(_Tagged, frozen=True):

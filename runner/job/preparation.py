@@ -90,7 +90,8 @@ class Preparation:
         git = self.project.git()
         here = machine.describe()
         file, replays = request.spec.file, request.replays
-        yield ev.Created(self.paths.id, shown, file, git, here, replays)
+        count = len(self.steps)
+        yield ev.Created(self.paths.id, shown, file, git, here, replays, count)
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.
         self.project.open(self.paths.source)

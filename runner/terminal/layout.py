@@ -42,6 +42,11 @@ def lines(block: report.Block, width: int | None) -> list[Line]:
     return [*title, *_Grid(block, width).lines()]
 
 
+def rows(table: report.Table, width: int | None) -> list[Line]:
+    """Return the lines of a table's rows, without its heads."""
+    return _Grid(table, width, heads=False).lines()
+
+
 def _pairs(block: report.Pairs, width: int | None) -> list[Line]:
     indent = max((cells(name) for name, _ in block.rows), default=0) + GAP
     below = width is not None and width - indent < LEAST_VALUE
@@ -63,21 +68,28 @@ def _pairs(block: report.Pairs, width: int | None) -> list[Line]:
 class _Grid:
     """A table, its columns' widths, and the columns that go below their rows."""
 
-    def __init__(self, table: report.Table, width: int | None) -> None:
+    def __init__(
+        self, table: report.Table, width: int | None, *, heads: bool = True
+    ) -> None:
         self._heads, self._right, self._width = table.heads, table.right, width
         self._rows = [[printable(cell) for cell in row] for row in table.rows]
-        columns = list(zip(self._heads, *self._rows, strict=True))
+        above = [self._heads] if heads else []
+        self._above = heads
+        columns = [list(column) for column in zip(*above, *self._rows, strict=True)]
+        filled = [i for i, _ in enumerate(self._heads) if any(r[i] for r in self._rows)]
         self._widths = [max(map(cells, column)) for column in columns]
         self._beside = list(range(len(columns)))
         self._below: list[int] = []
         if width is not None and self._total() > width:
-            self._beside = [i for i in self._beside if any(columns[i][1:])]
+            self._beside = filled or self._beside
             least = [max(map(_longest_word, column)) for column in columns]
             self._fit(width, least)
 
     def lines(self) -> list[Line]:
         """Return the lines: the heads, then each row."""
-        found = [self._line([self._heads[i] for i in self._beside], head=True)]
+        found = []
+        if self._above:
+            found = [self._line([self._heads[i] for i in self._beside], head=True)]
         for row in self._rows:
             found += self._row(row)
         return found

@@ -52,8 +52,8 @@ def bar(event: ev.Progress) -> str:
     """Return the progress of a step as a bar."""
     done = size(event.done)
     if not event.total:
-        return f"{event.task}  {done}"
+        return f"{event.task} · {done}"
     share = min(event.done / event.total, 1.0)
     full = round(share * BAR)
     drawn = "━" * full + "─" * (BAR - full)
-    return f"{event.task}  {drawn} {share:4.0%}  {done} of {size(event.total)}"
+    return f"{event.task} {drawn} {share:.0%} · {done} of {size(event.total)}"

@@ -28,7 +28,10 @@ class Sink:
         return shown
 
     def write(self, data: bytes) -> tuple[bytes, str | None]:
-        """Write a piece; return what is shown, and why not, "" for a reader that left."""
+        """Write a piece; return what is shown, and why that failed.
+
+        Why is "" for a reader that left.
+        """
         try:
             return self.put(data), None
         except OSError as error:

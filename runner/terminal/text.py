@@ -62,7 +62,7 @@ def wrapped(text: str, width: int, *, fold: bool = True) -> list[str]:
                 line = piece.lstrip()
             else:
                 line += piece
-            while fold and cells(line) > width:
+            while fold and len(line) > 1 and cells(line) > width:
                 head = _broken(line, width)
                 lines.append(head)
                 line = line[len(head) :]
