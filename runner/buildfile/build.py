@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner import commandline as lines
+from runner.buildfile import env
 from runner.core import Command
 from runner.core.quantities import Kind
 from runner.yamlfile import Fields, Mapping, Node, Scalar, Sequence
@@ -78,6 +79,7 @@ def _mapping(commands: Fields, node: Mapping, path: str) -> Command | None:
         continue_on_error=fields.boolean("continue_on_error", False),
         timeout_s=fields.duration_s("timeout", None),
         place=fields.place("run"),
+        env=env.read(fields),
     )
 
 

@@ -6,7 +6,7 @@ from runner.core import LIMITS
 from runner.yamlfile import Grammar
 
 KEYS: Grammar = {
-    "": ("rai", "resources", "commands"),
+    "": ("rai", "resources", "env", "commands"),
     "rai": ("version", "image"),
     "resources": (
         "cpu",
@@ -34,7 +34,7 @@ KEYS: Grammar = {
     ),
     "commands.build_image.push": ("push", "image_name", "registry", "credentials"),
     "commands.build_image.push.credentials": ("username", "password"),
-    "commands.build[]": ("run", "name", "needs", "continue_on_error", "timeout"),
+    "commands.build[]": ("run", "name", "needs", "continue_on_error", "timeout", "env"),
 }
 """The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""
 

@@ -34,6 +34,12 @@ Progress = Annotated[str | None, _option("progress")]
 Wait = Annotated[str | None, _option("gpu_wait")]
 Older = Annotated[str | None, _option("keep_for")]
 Size = Annotated[str | None, _option("keep_size")]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Run in this image in place of the build file's."
+    ),
+]
 RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
 Directory = Annotated[
     Path | None,

@@ -16,6 +16,7 @@ def validate(
     directory: common.Directory = None,
     path: common.ProjectPath = None,
     engine: common.Engine = None,
+    image: common.Image = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and show the plan of its run.
@@ -26,7 +27,7 @@ def validate(
     from runner.terminal.tables import blocks
 
     project = common.project(directory, path)
-    found = session.validate(project, session.Options(engine=engine))
+    found = session.validate(project, session.Options(engine=engine, image=image))
     if as_json:
         common.print_json(_plain(found))
     else:

@@ -35,8 +35,9 @@ class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
 class Created(_Tagged, frozen=True):
     """A run begins: the first event of every run.
 
-    ``replays`` is the id of the earlier run that this one repeats, if any; ``commands``
-    is how many commands the run has, 0 if that is not known.
+    ``replays`` is the id of the earlier run that this one repeats, if any.
+    ``env_given`` are the names of the variables given by ``-e``, ``only`` the words of
+    ``--only``. ``commands`` is how many commands the run has, 0 if that is not known.
     """
 
     run_id: str
@@ -45,6 +46,8 @@ class Created(_Tagged, frozen=True):
     git: GitState | None
     machine: Machine
     replays: str = ""
+    env_given: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     commands: int = 0
 
 

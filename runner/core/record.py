@@ -41,6 +41,8 @@ def begin(at: float, event: ev.Event) -> RunRecord | None:
         git=event.git,
         machine=event.machine,
         replays=event.replays,
+        env_given=event.env_given,
+        only=event.only,
     )
 
 

@@ -134,7 +134,7 @@ class _BareRun:
             output_limit=limits.output_bytes,
             grace_s=limits.stop_grace_s,
             index=step.index,
-            env=self._environment,
+            env=self._environment | self._work.variables(step),
             cwd=self._folders.build,
             watch=self._disk,
         )
@@ -164,5 +164,4 @@ class _BareRun:
             first_on_path=(f"{self._folders.tools}/bin", str(host().bin)),
             base=os.environ,
         )
-        names |= {"TMPDIR": str(self._folders.scratch), MARK: self.mark}
-        return names | dict(self._work.environment)
+        return names | {"TMPDIR": str(self._folders.scratch), MARK: self.mark}

@@ -58,7 +58,8 @@ class FakeEngine:
 
     ``no_image`` makes ``prepare`` fail. ``seen_inside`` are the GPUs that only a
     container sees; ``busy`` maps a GPU's UUID to how many times ``hold`` fails.
-    ``build`` are the files of the build folder.
+    ``build`` are the files of the build folder. ``variables`` are what users added to
+    each command.
     """
 
     script: Mapping[str, FakeResult] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class FakeEngine:
     held: list[str] = field(default_factory=list)
     build: Mapping[str, bytes] = field(default_factory=lambda: {"answer.txt": b"42\n"})
     ran: list[str] = field(default_factory=list)
+    variables: list[dict[str, str]] = field(default_factory=list)
     built: list[str | None] = field(default_factory=list)
 
     def check(self, spec: BuildSpec) -> list[Problem]:
@@ -97,9 +99,17 @@ class FakeEngine:
         if self.no_image:
             raise ImageError("no base image", reason=Reason.IMAGE_NOT_FOUND)
         self.built.append(plan.build.target if plan.build else None)
-        reference, why = plan.reference, plan.why
-        used = ImageUsed(reference, "sha256:0", ImageAction.BUILD, why, self.cuda)
-        yield ev.ImageReady(used)
+        yield ev.ImageReady(
+            ImageUsed(
+                plan.reference,
+                "sha256:0",
+                ImageAction.BUILD,
+                plan.why,
+                self.cuda,
+                plan.asked,
+                plan.named_by,
+            )
+        )
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return ``situation``, or ``seen_inside`` for an image."""
@@ -132,6 +142,7 @@ class FakeEngine:
             step: Step, timeout_s: float
         ) -> Generator[ev.Event, None, ev.CommandFinished]:
             self.ran.append(step.command.text)
+            self.variables.append(work.variables(step))
             result = self.script.get(step.command.text, FakeResult())
             if result.breaks:
                 raise EngineError("the engine failed")

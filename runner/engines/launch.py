@@ -7,20 +7,30 @@ for a missing program and 126 for a file that is not one, as everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from runner.core import Limits
 
 BLOCK_BYTES = 512
 
 
+READ_EXPORTS = 'eval "$(/bin/cat)"; exec </dev/null; '
+
+
 def with_limits(
-    command: Sequence[str], limits: Limits, start_marker: str = ""
+    command: Sequence[str],
+    limits: Limits,
+    start_marker: str = "",
+    *,
+    exported: bool = False,
 ) -> list[str]:
     """Return the command line that sets per-process limits and execs the command.
 
-    ``start_marker`` is printed to stderr just before the command starts.
+    ``start_marker`` is printed to stderr just before the command starts. With
+    ``exported`` stdin is a script of ``exports``.
     """
     script = (
+        f"{READ_EXPORTS if exported else ''}"
         "ulimit -c 0; "
         f"ulimit -n {limits.open_files} 2>/dev/null; "
         f"ulimit -f {limits.file_bytes // BLOCK_BYTES} 2>/dev/null; "
@@ -28,6 +38,12 @@ def with_limits(
         'exec "$@"'
     )
     return ["/bin/sh", "-c", script, "rai", *command]
+
+
+def exports(variables: Mapping[str, str]) -> bytes:
+    """Return the shell script that sets variables, for stdin: nobody else sees that."""
+    lines = (f"export {name}={quote(value)}\n" for name, value in variables.items())
+    return "".join(lines).encode()
 
 
 def _print(start_marker: str) -> str:

@@ -22,6 +22,7 @@ from runner.core import (
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, RaiError
+from runner.core.masking import Mask, OutputMask
 from runner.engines.base import Engine
 from runner.job.preparation import Preparation
 from runner.report import verdicts
@@ -51,21 +52,25 @@ def run(
     files.write(paths.spec, request.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
         job = _Job(request, project, engines, paths, places, cancel, download)
+
+        def keep(event: ev.Event) -> ev.Event:
+            return recorder.keep(job.mask.event(event))
+
         try:
             for event in job.events():
-                yield recorder.keep(event)
+                yield keep(event)
             verdict = job.verdict()
         except RaiError as error:
             verdict = verdicts.from_error(error)
         except Exception as error:
             fault = files.disk_fault(error, paths.root)
             if fault is None:
-                yield recorder.keep(ev.Finished(verdicts.bug(error)))
+                yield keep(ev.Finished(verdicts.bug(error)))
                 raise
             verdict = verdicts.from_error(RaiError(fault))
         for event in job.not_reached():
-            yield recorder.keep(event)
-        yield recorder.keep(ev.Finished(verdict))
+            yield keep(event)
+        yield keep(ev.Finished(verdict))
 
 
 class _Job:
@@ -84,6 +89,7 @@ class _Job:
         self.request = request
         self.paths = paths
         self.cancel = cancel
+        self.mask = Mask(request.secrets.values.values())
         self.preparation = Preparation(
             request, project, engines, paths, places, cancel, download=download
         )
@@ -118,7 +124,8 @@ class _Job:
         writer: archive.BuildWriter | None = None
         lost = _Lost()
         with ExitStack() as stack:
-            for event in lost.follow(engine.run(work, self.cancel)):
+            masked = OutputMask(self.mask).follow(engine.run(work, self.cancel))
+            for event in lost.follow(masked):
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)

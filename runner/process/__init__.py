@@ -24,10 +24,21 @@ from runner.core import Problem, Reason, Stream
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Output, Tick
+from runner.process import memory
+from runner.process.others import descendants, kill_marked
 from runner.process.usage import used
 
 if sys.platform == "linux":
     import fcntl
+
+__all__ = [
+    "Completed",
+    "Ended",
+    "descendants",
+    "kill_marked",
+    "run",
+    "stream",
+]
 
 READ_BYTES = 1 << 18
 PIPE_BYTES = 1 << 20
@@ -98,6 +109,7 @@ def run(
 def stream(
     argv: Argv,
     *,
+    input: bytes | None = None,
     timeout_s: float,
     cancel: Cancel,
     output_limit: int,
@@ -111,7 +123,7 @@ def stream(
 ) -> Generator[Output | Tick, None, Ended]:
     """Run a command; yield its output as it comes, and a Tick each second.
 
-    It runs in a new session without a terminal, and its stdin is empty. At a limit or a
+    It runs in a new session without a terminal; its stdin is ``input``. At a limit or a
     cancel ``terminate`` is called with its process id (default: SIGTERM to its group),
     and after ``grace_s`` its group is killed. ``watch`` is called ten times a second,
     and returns a reason to end the command. Processes left in its group are killed.
@@ -124,7 +136,8 @@ def stream(
     guard.start()
     started = time.monotonic()
     room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
-    child = _Child(_start(argv, env, cwd), started, index, room)
+    with memory.readable(input) as stdin:
+        child = _Child(_start(argv, env, cwd, stdin), started, index, room)
     stop = _ProcessStop(
         started + timeout_s, grace_s, cancel, watch, child, terminate or _terminate
     )
@@ -135,37 +148,6 @@ def stream(
         return child.reap(stop.reason or late)
     finally:
         child.close()
-
-
-def kill_marked(name: str, value: str) -> None:
-    """Kill every process of this machine that has ``name=value`` in its environment.
-
-    This finds processes that left their group and session, if this user may see them.
-    """
-    mark = f"{name}={value}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                os.kill(int(folder.name), signal.SIGKILL)
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the ids of a process's descendants, nearest first; Linux only."""
-    found: list[int] = []
-    todo = [pid]
-    while todo:
-        below = _children(todo.pop(0))
-        found += below
-        todo += below
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    return [int(word) for word in text.split()]
 
 
 def _start(
@@ -374,7 +356,7 @@ def _follow(child: _Child, stop: _ProcessStop) -> Generator[Output | Tick, None,
         now = time.monotonic()
         if now - ticked >= TICK_S:
             ticked = now
-            usage = used(child.pid, descendants)
+            usage = used(child.pid)
             yield Tick(child.index, now - child.started, *usage)
         if 0 < amount < SMALL_BYTES:  # so that many short lines make fewer events
             child.pause(GATHER_S)

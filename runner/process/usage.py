@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from runner.process.others import descendants
 
 MOST = 1000
 """More processes than this are not looked at."""
@@ -16,12 +17,12 @@ Usage = tuple[float | None, int | None]
 """Seconds of CPU so far and bytes of memory now; None where that is not known."""
 
 
-def used(pid: int, below: Callable[[int], Iterable[int]]) -> Usage:
+def used(pid: int) -> Usage:
     """Return what a process and its descendants use, with those that they waited for.
 
     Memory that several share is counted for each.
     """
-    found = [stat for one in (pid, *list(below(pid))[:MOST]) if (stat := _stat(one))]
+    found = [stat for one in (pid, *descendants(pid)[:MOST]) if (stat := _stat(one))]
     if not found:
         return None, None
     ticks = sum(int(word) for stat in found for word in stat[_UTIME : _CUTIME + 2])

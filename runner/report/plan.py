@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from runner.core import LIMITS, BuildSpec, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
+from runner.report.words import named_by
 
 
 def plan(
@@ -37,6 +38,7 @@ def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, s
         ("file", spec.file),
         ("warnings", str(warnings)),
         ("image", f"{image.reference}: {image.action}, {image.why}"),
+        *([("", named_by(image))] if image.named_by else []),
         ("profile", str(spec.profile)),
     ]
     for item in spec.data:

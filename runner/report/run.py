@@ -15,6 +15,7 @@ from runner.report.words import (
     commit,
     condition,
     date,
+    named_by,
     outcome,
     processes,
     seconds,
@@ -101,6 +102,8 @@ def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
         )
     rows.append(("project", record.project))
     rows.append(("date", date(record.created_at)))
+    rows.append(("only", ", ".join(record.only)))
+    rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))
     if record.git:
         rows.append(("commit", commit(record.git)))
     if record.engine:
@@ -111,6 +114,7 @@ def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
     if record.image:
         rows.append(("image", f"{record.image.reference} ({record.image.digest[:19]})"))
         rows.append(("", f"{record.image.action}: {record.image.why}"))
+        rows.append(("", named_by(record.image)))
     if record.gpu:
         rows += _gpu_rows(record.gpu)
     if record.machine:

@@ -16,6 +16,7 @@ MOST_LISTED = 10
 """The most failed commands that a message lists."""
 
 KEEP_GOING = "--keep-going runs the rest as well."
+ONLY = "If it needs a command that --only left out, name that as well."
 
 
 def from_error(error: RaiError) -> Verdict:
@@ -66,9 +67,16 @@ def judge(
         for e in failed
     ]
     reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
-    stopped = not request.keep_going and failed[-1].index + 1 < len(commands)
-    hint = KEEP_GOING if stopped and reason is Reason.COMMAND_FAILED else ""
+    hint = _hint(request, failed[-1].index) if reason is Reason.COMMAND_FAILED else ""
     return Verdict(True, False, None, reason, failures[0], hint)
+
+
+def _hint(request: JobRequest, last: int) -> str:
+    """Return what to do after ordinary failures, ``last`` being the last of them."""
+    after = set(range(last + 1, len(request.spec.commands)))
+    stopped = not request.keep_going and after - request.left_out
+    needed = request.left_out - after
+    return " ".join(filter(None, (KEEP_GOING * bool(stopped), ONLY * bool(needed))))
 
 
 def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | None:

@@ -10,6 +10,8 @@ from runner.core import (
     GitState,
     GpuProcess,
     GpuState,
+    ImagePlan,
+    ImageUsed,
     Inference,
     Limits,
     Reason,
@@ -95,6 +97,15 @@ def processes(found: tuple[GpuProcess, ...]) -> str:
         f"{p.name or 'process'} ({p.pid}{'' if p.memory_bytes is None else ', '}"
         f"{size(p.memory_bytes)})"
         for p in found
+    )
+
+
+def named_by(image: ImageUsed | ImagePlan) -> str:
+    """Describe what named an image in place of the build file's; "" if nothing did."""
+    if not image.named_by:
+        return ""
+    return f"named by {image.named_by}, in place of " + (
+        image.asked or "one that the project builds"
     )
 
 

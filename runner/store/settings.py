@@ -30,6 +30,7 @@ from runner.core.errors import ConfigError
 from runner.core.quantities import SIZE, SWITCH, TIME, Kind
 
 if TYPE_CHECKING:
+    from runner.images.substitutes import Rule
     from runner.yamlfile import Fields, Grammar
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
@@ -38,13 +39,17 @@ POLICY_FILES = (Path("/etc/rai/policy.yml"),)
 DAY_S = 86_400.0
 
 ENGINES = ("auto", "docker", "local", "bare")
+IMAGES = "images"
+"""The setting that only a file has: which image is used in place of which."""
+
 PROGRESS = ("auto", "tty", "plain", "quiet")
 
 
 class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
 
-    ``keep_for`` and ``keep_size`` are infinite where they are turned off.
+    ``keep_for`` and ``keep_size`` are infinite where they are turned off. ``images``
+    are the rules of all files, the strongest first.
     """
 
     home: Path
@@ -56,6 +61,7 @@ class Settings(Struct, frozen=True):
     gpu_wait: float = 600.0
     keep_for: float = 30 * DAY_S
     keep_size: float = 20 * GIB
+    images: tuple[Rule, ...] = ()
 
 
 class Ceiling(Struct, frozen=True):
@@ -94,7 +100,9 @@ def load(
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     for file in files:
-        values |= _from_file(file, problems)
+        found = _from_file(file, problems)
+        rules = (*found.get(IMAGES, ()), *values.get(IMAGES, ()))
+        values |= {**found, IMAGES: rules}
     for setting in SETTINGS:
         variable, key = setting.variable, setting.key
         words = {variable: environ.get(variable), setting.option: flags.get(key)}
@@ -242,7 +250,7 @@ _POLICY_KEYS = {
 
 
 def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
-    fields = _fields(file, {"": tuple(s.key for s in SETTINGS)}, problems)
+    fields = _fields(file, {"": (*(s.key for s in SETTINGS), IMAGES)}, problems)
     if fields is None:
         return {}
     values: dict[str, Any] = {}
@@ -253,6 +261,10 @@ def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
             value = file.parent.absolute() / value
         if value is not None:
             values[s.key] = value
+    if fields.has(IMAGES):
+        from runner.store import image_rules  # few have any
+
+        values[IMAGES] = image_rules.read(fields, IMAGES)
     problems += fields.problems.in_file_order()
     return values
 

@@ -45,7 +45,9 @@ def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
         case ev.PullStarted(reference):
             return [(f"Pulling {reference}.", "yellow")]
         case ev.ImageReady(image):
-            using = (f"Using {image.reference} as container image.", "yellow")
+            instead = f", in place of {image.asked}" if image.asked else ""
+            by = f" (by {image.named_by}{instead})" if image.named_by else ""
+            using = (f"Using {image.reference} as container image{by}.", "yellow")
             if image.action is ImageAction.BUILD:
                 return [(f"Built image {image.reference}.", "yellow"), using]
             if image.reference.startswith(f"{KEY_REPOSITORY}:"):

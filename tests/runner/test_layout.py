@@ -42,15 +42,15 @@ def test_a_table_for_a_file_has_each_row_in_one_line():
 
 
 def test_a_table_is_wrapped_between_words_and_loses_none():
-    shown = text(COMMANDS, 80)
+    shown = text(COMMANDS, 72)
     assert shown == [
         "Commands",
-        "#  command                          outcome                         exit    wall",
-        "1  /usr/bin/time python             ok                                 0  12.3 s",
+        "#  command                          outcome                 exit    wall",
+        "1  /usr/bin/time python             ok                         0  12.3 s",
         "   $RAI_SOURCE_DIR/project/m1.1.py",
-        "2  python 界界界.py                 command_failed                     3   0.1 s",
-        "3  /usr/bin/time python             skipped: needs a GPU, and this",
-        "   $RAI_SOURCE_DIR/project/m1.2.py  run has none",
+        "2  python 界界界.py                 command_failed             3   0.1 s",
+        "3  /usr/bin/time python             skipped: needs a GPU,",
+        "   $RAI_SOURCE_DIR/project/m1.2.py  and this run has none",
     ]
 
 
@@ -86,7 +86,8 @@ def test_names_and_values_are_wrapped_with_an_indent():
 
 
 def test_rows_can_stand_without_heads():
-    assert [written(line, colour=False) for line in rows(COMMANDS, None)][0][0] == "1"
+    first, *_ = rows(COMMANDS, None)
+    assert written(first, colour=False).startswith("1  /usr")
 
 
 def test_results_are_in_colour_and_all_else_is_in_the_terminals_own():

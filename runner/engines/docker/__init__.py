@@ -81,7 +81,7 @@ class DockerEngine(OnThisMachine):
         """Pull, build or reuse the image; the last event is ImageReady."""
         from runner.engines.docker.images.prepare import prepare
 
-        return prepare(self._client, self._probe, plan, project, cancel)
+        return prepare(self._client, self._probe, self._info, plan, project, cancel)
 
     def origin(self, project: Path) -> Origin:
         """Return what the labels of a project's images say of its folder."""

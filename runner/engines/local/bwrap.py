@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from runner.engines.local.layout import HOSTNAME, Layout
+from runner.engines.local.layout import FIRST, HOSTNAME, Layout
 
 INIT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
-"""The first process: wait for the command, so that its usage is counted."""
+"""The first process: wait for the command, so that its usage is counted.
+
+Where the commands are of the same user its shell is ``FIRST``. They could trace one of
+a program that they may read, and end the sandbox with it.
+"""
 
 MOUNT_OVERLAY = (
     'mount -t overlay overlay -o "ro,lowerdir=$1:/usr/bin" /usr/bin'
@@ -35,7 +39,7 @@ def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[st
         *("--cap-drop", "ALL"),
         *_capabilities(layout),
         *(["--seccomp", str(FILTER_AT)] if layout.filter else []),
-        *("--", "/bin/sh", "-c", INIT, "rai"),
+        *("--", "/bin/sh" if layout.owner else FIRST, "-c", INIT, "rai"),
         *_become(layout),
         *command,
     ]
@@ -81,7 +85,7 @@ def _files(layout: Layout) -> list[str]:
     for path in layout.devices:
         words += [*_parents(path), "--dev-bind", path, path]
     words += ["--perms", "1777", "--size", str(layout.shm_bytes), "--tmpfs", "/dev/shm"]
-    return [*words, "--remount-ro", "/"]
+    return [*words, "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _parents(path: str) -> list[str]:

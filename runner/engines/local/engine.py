@@ -38,7 +38,7 @@ from runner.engines.local import cgroup, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
 from runner.engines.local.start_marker import StartMarker
-from runner.engines.local.tools import filters, provide, redirected, write_filter
+from runner.engines.local.tools import filters, provide, redirected, write_guards
 from runner.engines.sequence import in_order
 from runner.gpu.watch import files, groups, nodes, visible_devices
 
@@ -165,8 +165,10 @@ class _SandboxRun:
         marker = StartMarker()
         before = self._counts()
         limits = self._work.limits
+        variables = self._work.variables(step)
         stream = process.stream(
-            self._argv(step, marker),
+            self._argv(step, marker, exported=bool(variables)),
+            input=launch.exports(variables) if variables else None,
             timeout_s=time_s,
             cancel=self._cancel,
             output_limit=limits.output_bytes,
@@ -189,12 +191,14 @@ class _SandboxRun:
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason, killed
         )
 
-    def _argv(self, step: Step, marker: StartMarker) -> list[str]:
+    def _argv(self, step: Step, marker: StartMarker, *, exported: bool) -> list[str]:
         invocation = step.invocation
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
         words = commandline.argv(invocation, self._bash)
-        limited = launch.with_limits(words, self._work.limits, marker.text)
+        limited = launch.with_limits(
+            words, self._work.limits, marker.text, exported=exported
+        )
         command = launch.with_environment(self._environment, limited)
         groups = self._group.joins if self._group else []
         return launch.in_groups(groups, self._sandbox.argv(self._layout, command))
@@ -225,7 +229,7 @@ class _SandboxRun:
         )
         if python.user_base:
             names["PYTHONUSERBASE"] = str(python.user_base)
-        return names | dict(self._work.environment)
+        return names
 
     def _lay_out(self) -> Layout:
         return layout(
@@ -237,7 +241,7 @@ class _SandboxRun:
             owner=self._sandbox.owner,
             overlay=self._sandbox.time == "overlay",
             gpus=self._gpus,
-            filter=write_filter(self._folders),
+            filter=write_guards(self._folders),
         )
 
     def _mountable(self, mount: DataMount) -> DataMount:

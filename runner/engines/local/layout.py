@@ -13,6 +13,7 @@ from runner.engines.local.host import Host
 
 EMPTY = ("/data", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/var")
 TOOLS = "/run/rai"
+FIRST = f"{TOOLS}/sh"
 NVIDIA = "/run/nvidia"
 HOSTNAME = "rai"
 

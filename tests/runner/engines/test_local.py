@@ -132,6 +132,18 @@ def test_shared_memory_and_devices_are_there(subject: Subject):
     assert run(subject, [line]).codes == [0]
 
 
+DEVICES = "(echo x > /dev/x || mkdir /dev/pts/x || mkdir /dev/x) || echo none"
+
+
+def test_nothing_can_be_written_beside_the_devices(subject: Subject):
+    assert run(subject, [DEVICES]).stdout == b"none\n"
+
+
+@needs_root
+def test_an_ordinary_user_writes_nothing_beside_the_devices_either(kind: str):
+    assert served(kind, DEVICES).stdout == "none\n"
+
+
 def test_shared_memory_ends_at_its_limit(subject: Subject):
     line = "head -c 3000000 /dev/zero > /dev/shm/x"
     assert run(subject, [line], shm_bytes=1 << 20).codes != [0]
@@ -341,6 +353,25 @@ def test_calls_that_reach_out_of_a_sandbox_are_refused(subject: Subject):
 def test_calls_that_reach_out_of_an_ordinary_users_sandbox_are_refused(kind: str):
     done = served(kind, f"python -c {shlex.quote(REFUSED.read_text())}")
     assert told(done.stdout) == refused(), done.stderr
+
+
+TRACE = """python -c '
+import ctypes
+print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))  # PTRACE_ATTACH
+try:
+    open("/proc/1/mem", "r+b")
+except PermissionError:
+    print("shut")
+'"""
+
+
+def test_no_command_traces_the_first_process(subject: Subject):
+    assert run(subject, [TRACE]).stdout.split() == [b"-1", b"shut"]
+
+
+@needs_root
+def test_no_command_of_an_ordinary_user_traces_the_first_process(kind: str):
+    assert served(kind, TRACE).stdout.split() == ["-1", "shut"]
 
 
 def test_processes_that_share_memory_run(subject: Subject):

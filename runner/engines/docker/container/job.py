@@ -36,7 +36,11 @@ def run(
     try:
         reaping = pool.submit(_reap, client)
         yield Starting()
-        yield from stage.set_up(pool)
+        try:
+            yield from stage.set_up(pool)
+        except EngineError as error:
+            stage.blame_architecture(error)
+            raise
         if cancel.requested:
             yield from _nothing_ran(work)
             return
@@ -53,7 +57,8 @@ def run(
             if not went_away(error):
                 with suppress(EngineError):
                     yield from stage.build_folder(pool, idle=False)
-            raise error
+            stage.blame_architecture(error)
+            raise
         yield from stage.build_folder(pool, idle=steps.idle)
         reaping.result()
     finally:

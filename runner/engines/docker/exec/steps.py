@@ -38,6 +38,7 @@ class Steps:
         self._client, self._container = client, container
         self._limits, self._cancel = work.limits, cancel
         self._user = exec_user(work.profile)
+        self._variables = work.variables
         self._meter = CounterReader(client, container)
         self._disk = ContainerDiskWatch(client, container, work)
         self._warned = False
@@ -62,7 +63,11 @@ class Steps:
         """Run one step for at most ``limit_s``; return how it ended."""
         with failing(f"run `{step.command.text}`"):
             execution = Execution(
-                self._client, self._container, step.invocation, self._user
+                self._client,
+                self._container,
+                step.invocation,
+                self._user,
+                self._variables(step),
             )
             stop = _ContainerStop(
                 self._client, self._container, self._limits, self._count, self._user
