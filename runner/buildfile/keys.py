@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runner.buildfile.expect import ANY, WHAT
 from runner.core import LIMITS
 from runner.yamlfile import Grammar
 
@@ -34,7 +35,16 @@ KEYS: Grammar = {
     ),
     "commands.build_image.push": ("push", "image_name", "registry", "credentials"),
     "commands.build_image.push.credentials": ("username", "password"),
-    "commands.build[]": ("run", "name", "needs", "continue_on_error", "timeout", "env"),
+    "commands.build[]": (
+        "run",
+        "name",
+        "needs",
+        "continue_on_error",
+        "timeout",
+        "env",
+        "expect",
+    ),
+    "commands.build[].expect": (*WHAT, ANY),
 }
 """The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""
 

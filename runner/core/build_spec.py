@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from runner.core.expectations import Expectation
 from runner.core.limits import Limits
 from runner.core.problem import Place
 
@@ -23,6 +24,7 @@ class Command(Struct, frozen=True):
     continue_on_error: bool = False
     timeout_s: float | None = None
     place: Place | None = None
+    expect: tuple[Expectation, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
 
 

@@ -26,6 +26,7 @@ from runner.core import (
     Stream,
     Verdict,
 )
+from runner.core.expectations import Check
 
 
 class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
@@ -236,6 +237,13 @@ class Found(_Tagged, frozen=True):
     findings: Findings
 
 
+class Checked(_Tagged, frozen=True):
+    """What a command printed was compared with what the build file expects."""
+
+    index: int
+    checks: tuple[Check, ...]
+
+
 class Profiled(_Tagged, frozen=True):
     """A command wrote profiles to the build folder; sent after Collected."""
 
@@ -296,6 +304,7 @@ Event = (
     | Tick
     | CommandFinished
     | Found
+    | Checked
     | Profiled
     | Usage
     | BuildFolder

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from runner.core.build_spec import BuildSpec, Profile
 from runner.core.ending import Reason, State, Verdict
+from runner.core.expectations import Check
 from runner.core.figures import Findings, ProfileFile, combined
 from runner.core.gpu import GpuUse
 from runner.core.limits import Limits
@@ -55,6 +56,7 @@ class ImageUsed(Struct, frozen=True):
 class Outcome(StrEnum):
     """The result of one command.
 
+    It is wrong if it exited 0, and what it printed is not what the build file expects.
     It is unfinished if the run ended, or was lost, before the command's exit code was
     known.
     """
@@ -62,12 +64,16 @@ class Outcome(StrEnum):
     RUNNING = "running"
     OK = "ok"
     FAILED = "failed"
+    WRONG = "wrong"
     SKIPPED = "skipped"
     UNFINISHED = "unfinished"
 
 
 class CommandRecord(Struct, frozen=True):
-    """One command in a record; times are None if it did not run."""
+    """One command in a record; times are None if it did not run.
+
+    ``checks`` are what the build file expects of it and what it printed.
+    """
 
     index: int
     text: str
@@ -81,6 +87,7 @@ class CommandRecord(Struct, frozen=True):
     findings: Findings = Findings()
     why: str = ""
     profile_files: tuple[ProfileFile, ...] = ()
+    checks: tuple[Check, ...] = ()
 
 
 class RunRecord(Struct, frozen=True):

@@ -154,7 +154,10 @@ class Workspace(Struct, frozen=True):
 
     ``open_source`` returns the project as an uncompressed tar stream, with names
     relative to the project's root. ``environment`` are the variables that the build
-    file gives to every command, ``secrets`` those of the command line.
+    file gives to every command, ``secrets`` those of the command line. ``is_wrong`` is
+    whether a command, whose CommandFinished was yielded, printed something else than
+    the build file expects. ``open_build`` returns what the build folder holds at the
+    beginning, with names below ``build/``; None for an empty one.
     """
 
     run_id: str
@@ -167,7 +170,9 @@ class Workspace(Struct, frozen=True):
     data: tuple[DataMount, ...] = ()
     keep_going: bool = False
     gpu: GpuGrant | None = None
+    is_wrong: Callable[[int], bool] = lambda _: False
     secrets: Secrets = Secrets()
+    open_build: Callable[[], BinaryIO] | None = None
 
     def variables(self, step: Step) -> dict[str, str]:
         """Return what users add to the variables that an engine sets for a step.
