@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from runner import files, git, machine
+from runner import files, git, machine, trees
 from runner.archive.caps import UPLOAD
 from runner.archive.contents import survey
 from runner.archive.read import CHUNK, open_tar, unpack
@@ -132,7 +133,8 @@ class SealedProject:
 
     def close(self) -> None:
         """Remove the unpacked project."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            trees.remove(self.folder)
 
 
 def seal(

@@ -26,7 +26,7 @@ from runner.core import (
     Workspace,
 )
 from runner.core.cancel import Cancel
-from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
+from runner.core.events import CommandFinished, Event, Starting, Usage
 from runner.engines import launch, leftovers
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import environment
@@ -76,8 +76,7 @@ class BareEngine(Imageless):
             yield from watch.around(GpuWay.NODES, in_order(work, cancel, run.execute))
             yield Usage(run.largest_bytes)
             process.kill_marked(MARK, run.mark)
-            for data in source.pack(folders.build, "build"):
-                yield BuildFolder(data)
+            yield from self.build_folder(folders.build)
 
 
 def _refusal(command: Command) -> Problem | None:

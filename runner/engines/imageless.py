@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from runner.archive import source
 from runner.core import BuildSpec, Gpu, GpuGrant, GpuSituation, ImageFacts, ImagePlan
 from runner.core.cancel import Cancel
-from runner.core.events import Event
+from runner.core.events import BuildFolder, Event, Warned
 from runner.gpu.watch import OnThisMachine, Watch
 
 
@@ -27,6 +28,22 @@ class Imageless(OnThisMachine):
     ) -> Iterator[Event]:
         """Yield nothing: there is no image to prepare."""
         return iter(())
+
+    def build_folder(self, folder: Path) -> Iterator[Event]:
+        """Yield the build folder, and a warning if something stays behind."""
+        packed = source.pack(folder, "build")
+        while True:
+            try:
+                yield BuildFolder(next(packed))
+            except StopIteration as stop:
+                left_out = stop.value
+                break
+        if left_out:
+            yield Warned(
+                "left out of the build folder: what is nested in over"
+                f" {source.DEEPEST:,} folders, or has a path of over"
+                f" {source.LONGEST_NAME:,} bytes"
+            )
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return this machine's GPUs, which commands use by their device files."""

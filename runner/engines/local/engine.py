@@ -28,7 +28,7 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
+from runner.core.events import CommandFinished, Event, Starting, Usage
 from runner.engines import datafile, launch, leftovers
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
@@ -106,8 +106,7 @@ class LocalEngine(Imageless):
             yield Starting("sandbox")
             yield from watch.around(GpuWay.NODES, in_order(work, cancel, run.execute))
             yield Usage(run.peak_bytes)
-            for data in source.pack(folders.build, "build"):
-                yield BuildFolder(data)
+            yield from self.build_folder(folders.build)
 
     def _search(self) -> sandbox.Search:
         return sandbox.find(self._kind, self._time)
