@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -160,7 +160,7 @@ def opened(entry: TreeEntry) -> int:
         return os.open(entry.name, flags, dir_fd=entry.folder)
 
 
-def make(root: Path | str, names: list[str]) -> None:
+def make(root: Path | str, names: Sequence[str]) -> None:
     """Make a folder below another one, and those above it; those there are kept."""
     path = str(root)
     for name in names:

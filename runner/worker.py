@@ -15,7 +15,8 @@ from types import FrameType
 
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.order import MOST_BYTES, SEALED, from_line
+from runner.core.order import MOST_BYTES, SEALED, Order, from_line
+from runner.core.variables import Secrets
 from runner.session import resume
 from runner.store import removal
 from runner.store.claim import Claim, ClaimedError
@@ -29,10 +30,10 @@ def main() -> int:
         return 0
     order = from_line(line)
     os.environ |= order.settings
-    return _take(RunPaths(Path(order.folder)), order.spec_text)
+    return _take(RunPaths(Path(order.folder)), order)
 
 
-def _take(paths: RunPaths, spec_text: str) -> int:
+def _take(paths: RunPaths, order: Order) -> int:
     cancel = Cancel()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -54,7 +55,8 @@ def _take(paths: RunPaths, spec_text: str) -> int:
             removal.empty(paths.root.parent)
             return 0
         try:
-            for _ in resume(paths, claim, spec_text).events(cancel):
+            secrets = Secrets(order.secrets)
+            for _ in resume(paths, claim, order.spec_text, secrets).events(cancel):
                 pass
         except RaiError as error:
             print(error, file=sys.stderr)

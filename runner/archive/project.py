@@ -158,6 +158,8 @@ def seal(
         gpu_wait_s=request.gpu_wait_s,
         after=request.after,
         warnings=warnings,
+        env_given=request.secrets.names,
+        only=request.only,
         substitute=request.spec.substitute,
     )
     files.write(into, to_json(sealed))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from runner.cli import common, running
+from runner.cli import common, running, variables
 
 
 def replay(
@@ -19,8 +17,8 @@ def replay(
         typer.Option(
             "-e",
             metavar="NAME[=VALUE]",
-            help="A value that the record masks; without =VALUE from the environment."
-            " Repeatable.",
+            help="A value that the record masks, or one that the run was given by -e;"
+            " without =VALUE from the environment. Repeatable.",
         ),
     ] = None,
     progress: common.Progress = None,
@@ -44,7 +42,7 @@ def replay(
     running.refuse_output(output)
     paths = common.find_run(run)
     before = record_of(paths)
-    prepared = session.replay(paths, options, _given(values or ()))
+    prepared = session.replay(paths, options, variables.given(values or ()))
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
@@ -58,15 +56,3 @@ def replay(
         blocks(report.differences(before, after), to_stderr=True)
     running.bring_back(started, output, console)
     raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)
-
-
-def _given(values: Sequence[str]) -> dict[str, str]:
-    """Parse NAME=VALUE, and NAME for a variable of the environment."""
-    from runner.core.errors import UsageError
-
-    given = {}
-    for name, equals, value in (text.partition("=") for text in values):
-        if not equals and name not in os.environ:
-            raise UsageError(f"-e {name}: the environment has no {name}")
-        given[name] = value if equals else os.environ[name]
-    return given

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common, running
+from runner.cli import common, running, variables
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -47,6 +47,23 @@ def run(
         list[str] | None,
         typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e",
+            metavar="NAME[=VALUE]",
+            help="A variable for the commands, without =VALUE from here; masked in the"
+            " output, and not recorded. Repeatable.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|N",
+            help="Run this command alone: its name, its number, or a word in it such as"
+            " m2.1. Repeatable.",
+        ),
+    ] = None,
     image: common.Image = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
@@ -62,6 +79,7 @@ def run(
     loading = Detached(python("runner.worker")) if detach else None
     from runner import session
     from runner.core import record
+    from runner.core.variables import Secrets
     from runner.terminal.console import Console, Mode
 
     options = session.Options(
@@ -72,6 +90,8 @@ def run(
         wait,
         keep_going,
         after=tuple(wait_for or ()),
+        secrets=Secrets(variables.given(env or ())),
+        only=tuple(only or ()),
         image=image,
     )
     running.refuse_output(output, detach=detach)

@@ -11,12 +11,14 @@ MOST_BYTES = 16 << 20
 class Order(msgspec.Struct, frozen=True):
     """The folder of the run that a worker takes, and its settings as variables.
 
-    ``spec_text`` is the build file with the values that the parcel masks.
+    ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
+    the values of variables that the parcel only names.
     """
 
     folder: str
     settings: dict[str, str]
     spec_text: str = ""
+    secrets: dict[str, str] = {}
 
 
 def to_line(order: Order) -> bytes:

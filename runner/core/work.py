@@ -13,6 +13,7 @@ from runner.core.build_spec import BuildImage, Command, Profile
 from runner.core.gpu import GpuGrant
 from runner.core.image import BuiltImage, ImageParts, Origin
 from runner.core.limits import Limits
+from runner.core.variables import Secrets
 
 
 class Stream(StrEnum):
@@ -152,7 +153,11 @@ class Workspace(Struct, frozen=True):
     """All that an engine needs to run the steps of one job.
 
     ``open_source`` returns the project as an uncompressed tar stream, with names
-    relative to the project's root. ``environment`` lacks only what an engine must set.
+    relative to the project's root. ``environment`` are the variables that the build
+    file gives to every command, ``secrets`` those of the command line. ``is_wrong`` is
+    whether a command, whose CommandFinished was yielded, printed something else than
+    the build file expects. ``open_build`` returns what the build folder holds at the
+    beginning, with names below ``build/``; None for an empty one.
     """
 
     run_id: str
@@ -165,3 +170,14 @@ class Workspace(Struct, frozen=True):
     data: tuple[DataMount, ...] = ()
     keep_going: bool = False
     gpu: GpuGrant | None = None
+    is_wrong: Callable[[int], bool] = lambda _: False
+    secrets: Secrets = Secrets()
+    open_build: Callable[[], BinaryIO] | None = None
+
+    def variables(self, step: Step) -> dict[str, str]:
+        """Return what users add to the variables that an engine sets for a step.
+
+        They may be secret: no command line, label or container may hold them.
+        """
+        own = dict(step.command.env)
+        return {**self.environment, **own, **self.secrets.values}

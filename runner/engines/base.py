@@ -21,6 +21,7 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.events import Event
+from runner.core.terminal import Terminal
 from runner.gpu.source import GpuSource
 
 
@@ -52,5 +53,16 @@ class Engine(GpuSource, Protocol):
 
         With ``work.gpu`` yield a GpuGiven before the first command, and another, with
         the GPUs' state at that time, after the last.
+        """
+        ...
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Do as ``run``, but run each step on a terminal of its own, used from another.
+
+        There is no output event: a step prints to ``terminal``, and reads what is typed
+        there. The new terminal is inside; no program there can reach ``terminal``
+        itself. If the person leaves, the step is cancelled.
         """
         ...

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from runner import archive, files
+from runner.answers import CommandOutput
 from runner.archive import Project, datafiles
 from runner.commandline import exports
 from runner.core import (
@@ -15,21 +17,19 @@ from runner.core import (
     JobRequest,
     Reason,
     State,
-    Stream,
     Verdict,
     Workspace,
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, RaiError
+from runner.core.expectations import Check
+from runner.core.masking import Mask, OutputMask
 from runner.engines.base import Engine
 from runner.job.preparation import Preparation
 from runner.report import verdicts
 from runner.store import runs
 from runner.store.paths import RunPaths
-
-if TYPE_CHECKING:
-    from runner.findings import Scanner
 
 
 def run(
@@ -51,21 +51,25 @@ def run(
     files.write(paths.spec, request.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
         job = _Job(request, project, engines, paths, places, cancel, download)
+
+        def keep(event: ev.Event) -> ev.Event:
+            return recorder.keep(job.mask.event(event))
+
         try:
             for event in job.events():
-                yield recorder.keep(event)
+                yield keep(event)
             verdict = job.verdict()
         except RaiError as error:
             verdict = verdicts.from_error(error)
         except Exception as error:
             fault = files.disk_fault(error, paths.root)
             if fault is None:
-                yield recorder.keep(ev.Finished(verdicts.bug(error)))
+                yield keep(ev.Finished(verdicts.bug(error)))
                 raise
             verdict = verdicts.from_error(RaiError(fault))
         for event in job.not_reached():
-            yield recorder.keep(event)
-        yield recorder.keep(ev.Finished(verdict))
+            yield keep(event)
+        yield keep(ev.Finished(verdict))
 
 
 class _Job:
@@ -84,11 +88,13 @@ class _Job:
         self.request = request
         self.paths = paths
         self.cancel = cancel
+        self.mask = Mask(request.secrets.values.values())
         self.preparation = Preparation(
             request, project, engines, paths, places, cancel, download=download
         )
         self.ended: list[ev.CommandFinished] = []
         self.found: dict[int, Findings] = {}
+        self.checks: dict[int, tuple[Check, ...]] = {}
         self.gpu: GpuUse | None = None
         self.reached: set[int] = set()
 
@@ -110,15 +116,19 @@ class _Job:
         if self.cancel.requested:
             message = "stopped on request; what it wrote so far is kept"
             return Verdict(True, False, None, Reason.CANCELLED, message)
-        return verdicts.judge(self.ended, self.request, self.found, self.gpu)
+        return verdicts.judge(
+            self.ended, self.request, self.found, self.gpu, self.checks
+        )
 
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
         """Yield the engine's events; scan the output; keep the build folder."""
-        output = _CommandOutput()
+        output: CommandOutput | None = None
         writer: archive.BuildWriter | None = None
         lost = _Lost()
+        work = replace(work, is_wrong=self._is_wrong)
         with ExitStack() as stack:
-            for event in lost.follow(engine.run(work, self.cancel)):
+            masked = OutputMask(self.mask).follow(engine.run(work, self.cancel))
+            for event in lost.follow(masked):
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)
@@ -134,14 +144,12 @@ class _Job:
                 if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
                     self.reached.add(event.index)
                 if isinstance(event, ev.CommandStarted):
-                    output = _CommandOutput()
-                elif isinstance(event, ev.Output):
+                    output = CommandOutput(work.steps[event.index].command)
+                elif isinstance(event, ev.Output) and output:
                     output.feed(event)
                 yield event
-                if isinstance(event, ev.CommandFinished):
-                    self.ended.append(event)
-                    self.found[event.index] = output.findings()
-                    yield ev.Found(event.index, self.found[event.index])
+                if isinstance(event, ev.CommandFinished) and output:
+                    yield from self._ended(event, output)
             if lost.error is not None and (writer is None or not writer.whole):
                 raise lost.error
         if writer is not None:
@@ -151,6 +159,22 @@ class _Job:
                 yield from self._profiled()
         if lost.error is not None:
             raise lost.error
+
+    def _ended(
+        self, event: ev.CommandFinished, output: CommandOutput
+    ) -> Iterator[ev.Event]:
+        """Yield what a command printed, and whether it is what was expected."""
+        index = event.index
+        self.ended.append(event)
+        self.found[index] = output.findings()
+        yield ev.Found(index, self.found[index])
+        # A command that a limit or a cancel ended did not come to its answer.
+        if event.reason is None and (checks := output.checks()):
+            self.checks[index] = checks
+            yield ev.Checked(index, checks)
+
+    def _is_wrong(self, index: int) -> bool:
+        return not all(check.holds for check in self.checks.get(index, ()))
 
     def _profiled(self) -> Iterator[ev.Event]:
         """Yield the files that the commands' profilers wrote to the build folder."""
@@ -186,28 +210,3 @@ class _Lost:
             yield from events
         except EngineError as error:
             self.error = error
-
-
-class _CommandOutput:
-    """Scans the output of one command for figures, each stream by itself.
-
-    The scanner is imported at the first output, while the command runs: a silent one
-    does not need it.
-    """
-
-    def __init__(self) -> None:
-        self._scanners: dict[Stream, Scanner] = {}
-
-    def feed(self, event: ev.Output) -> None:
-        if not self._scanners:
-            from runner.findings import Scanner
-
-            self._scanners = {stream: Scanner() for stream in Stream}
-        self._scanners[event.stream].feed(event.data)
-
-    def findings(self) -> Findings:
-        if not self._scanners:
-            return Findings()
-        from runner.findings import combined
-
-        return combined(scanner.findings() for scanner in self._scanners.values())

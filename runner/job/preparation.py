@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -34,19 +34,25 @@ from runner.store.paths import RunPaths
 T = TypeVar("T")
 
 NO_GPU_HERE = "needs a GPU, and this run has none"
+LEFT_OUT = "left out by --only"
 
 
-def steps(spec: BuildSpec, gpu: bool) -> tuple[Step, ...]:
+def steps(
+    spec: BuildSpec, gpu: bool, left_out: Set[int] = frozenset()
+) -> tuple[Step, ...]:
     """Return the spec's commands as steps; without a GPU skip those that need one.
 
-    The command lines are well formed: ``buildfile.parse`` refuses others.
+    Skip those in ``left_out`` too. The command lines are well formed:
+    ``buildfile.parse`` refuses others.
     """
     return tuple(
         Step(
             index,
             command,
             plan_command(command.text),
-            NO_GPU_HERE if command.needs_gpu and not gpu else None,
+            LEFT_OUT
+            if index in left_out
+            else (NO_GPU_HERE if command.needs_gpu and not gpu else None),
         )
         for index, command in enumerate(spec.commands)
     )
@@ -74,7 +80,7 @@ class Preparation:
         self.cancel = cancel
         self.download = download
         self.spec = request.spec
-        self.steps = steps(self.spec, gpu=True)
+        self.steps = steps(self.spec, True, request.left_out)
         self.gpus: GpuSituation | None = None
         self.image: ImageUsed | None = None
 
@@ -90,7 +96,8 @@ class Preparation:
         git = self.project.git()
         here = machine.describe()
         file, replays = request.spec.file, request.replays
-        yield ev.Created(self.paths.id, shown, file, git, here, replays)
+        names, only = request.secrets.names, request.only
+        yield ev.Created(self.paths.id, shown, file, git, here, replays, names, only)
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.
         self.project.open(self.paths.source)
@@ -110,7 +117,7 @@ class Preparation:
         grant = yield from self._grant(engine, reference, held)
         if self.cancel.requested:
             return None
-        self.steps = steps(self.spec, gpu=grant is not None)
+        self.steps = steps(self.spec, grant is not None, request.left_out)
         yield ev.StateChanged(State.RUNNING)
         return engine, self._workspace(packed, mounts, reference, grant)
 
@@ -231,6 +238,8 @@ class Preparation:
             steps=self.steps,
             open_source=lambda: archive.open_tar(packed.path),
             image=reference,
+            environment=dict(self.spec.env),
+            secrets=self.request.secrets,
             limits=self.request.spec.limits,
             profile=self.request.profile,
             data=mounts,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from runner.core import CommandRecord, GpuUse, Outcome, RunRecord
+from runner.core import CommandRecord, GpuUse, Outcome, Reason, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
@@ -22,6 +22,7 @@ from runner.report.words import (
     size,
 )
 
+_ANSWERS = {True: "right: as the build file expects", False: "wrong", None: ""}
 HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
 
 
@@ -32,12 +33,30 @@ def of(record: RunRecord, tag: str = "") -> list[Block]:
         rows = tuple(_command(c) for c in record.commands)
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
+    blocks += expected(record.commands)
     found = record.findings
     return [
         *(*blocks, *printed(found)),
         *(*profiled(record.commands), *files(record)),
         *faults(found),
     ]
+
+
+def expected(commands: Sequence[CommandRecord]) -> list[Block]:
+    """Return what the build file expects, and what the commands printed."""
+    rows = tuple(
+        (
+            str(command.index + 1),
+            check.expected,
+            check.found or "not printed",
+            "right" if check.holds else "wrong",
+            f"{check.place.file_name}:{check.place.line}" if check.place else "",
+        )
+        for command in commands
+        for check in command.checks
+    )
+    heads = ("#", "expected", "found", "answer", "at")
+    return [Table("Expected output", heads, rows, frozenset({0}))] if rows else []
 
 
 def table(records: list[RunRecord], now: float) -> Table:
@@ -97,11 +116,13 @@ def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
         verdict = record.verdict
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
         rows.append(("", verdict.message))
-        rows.append(
-            ("advice", "" if verdict.served and verdict.ran else verdict.advice)
-        )
+        done = verdict.reason is Reason.DONE
+        rows.append(("advice", "" if done else verdict.advice))
+        rows.append(("answers", _ANSWERS[verdict.passed]))
     rows.append(("project", record.project))
     rows.append(("date", date(record.created_at)))
+    rows.append(("only", ", ".join(record.only)))
+    rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))
     if record.git:
         rows.append(("commit", commit(record.git)))
     if record.engine:

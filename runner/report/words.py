@@ -17,6 +17,7 @@ from runner.core import (
     Reason,
     quantities,
 )
+from runner.core.expectations import Check
 
 
 def seconds(value: float | None) -> str:
@@ -73,6 +74,13 @@ def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> 
         return f"exceeded its timeout of {quantities.duration_text(own_s)}"
     limit = next((limit for limit in LIMITS if limit.reason is reason), None)
     return reason.met.format(limit.written(limits)) if limit else ""
+
+
+def mismatch(check: Check) -> str:
+    """Describe a check that does not hold: what was expected and found, and where."""
+    found = f", found {check.found}" if check.found else ", which was not printed"
+    where = f" ({check.place})" if check.place else ""
+    return f"expected {check.expected}{found}{where}"
 
 
 def condition(state: GpuState) -> list[str]:

@@ -33,7 +33,8 @@ def detach(
     _, home, request = ready(prepared)
     paths = runs.create(home)
     variables = stored.variables(prepared.settings)
-    order = Order(str(paths.root), variables, prepared.text)
+    secrets = dict(request.secrets.values)
+    order = Order(str(paths.root), variables, prepared.text, secrets)
     worker = places.place().start(order, loading)
     try:
         yield from _sealed(request, paths)

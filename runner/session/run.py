@@ -14,6 +14,7 @@ from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
+from runner.core.variables import NO_SECRETS, Secrets
 from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.session.options import Options
@@ -51,16 +52,20 @@ def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
     return choice, home, replace(request, after=after, why=choice.why)
 
 
-def resume(paths: RunPaths, claim: Claim, text: str = "") -> Run:
+def resume(
+    paths: RunPaths, claim: Claim, text: str = "", secrets: Secrets = NO_SECRETS
+) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
-    ``text`` is its build file with the values that the parcel masks.
+    ``text`` is its build file with the values that the parcel masks, ``secrets`` the
+    values of the variables that it names.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
     """
     after = archive.read_parcel(paths.parcel).after
-    prepared = reopen(paths, Options(after=after), text=text)
+    options = Options(after=after, secrets=secrets)
+    prepared = reopen(paths, options, text=text)
     choice, home, request = ready(prepared)
     return Run(prepared, request, choice.engines, home, claim, paths)
 

@@ -28,6 +28,7 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Event
+from runner.core.terminal import Terminal
 from runner.engines.docker.endpoint import API_TIMEOUT_S, EngineProbe, probe
 from runner.gpu.watch import OnThisMachine
 
@@ -137,9 +138,21 @@ class DockerEngine(OnThisMachine):
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps in one container, each by its own exec call."""
+        return self._carry_out(work, cancel, None)
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Do as ``run``; the engine makes the terminal, in the container."""
+        return self._carry_out(work, cancel, terminal)
+
+    def _carry_out(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
+    ) -> Iterator[Event]:
         from runner.engines.docker.container.job import run
 
-        return run(self._client, work, cancel, self._support if work.gpu else None)
+        support = self._support if work.gpu else None
+        return run(self._client, work, cancel, support, terminal)
 
     @cached_property
     def _probe(self) -> EngineProbe:

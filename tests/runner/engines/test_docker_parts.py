@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from runner import machine
 from runner.core import BuildSpec, DataFile, Profile, Stream, Workspace
 from runner.core.errors import EngineError, ImageError
+from runner.core.variables import Secrets
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.disk import sizes
@@ -340,11 +341,16 @@ def test_tmp_can_never_hold_all_of_the_memory():
 
 
 def test_the_images_own_variables_stay_and_its_path_follows_ours():
-    found = confinement.variables(
-        work(environment={"MINE": "1"}), ["PATH=/opt/tool/bin:/bin", "LANG=C.UTF-8"]
-    )
+    found = confinement.variables(work(), ["PATH=/opt/tool/bin:/bin", "LANG=C.UTF-8"])
     assert found["PATH"].split(":")[-2:] == ["/opt/tool/bin", "/bin"]
-    assert (found["LANG"], found["MINE"], found["HOME"]) == ("C.UTF-8", "1", "/tmp")
+    assert (found["LANG"], found["HOME"]) == ("C.UTF-8", "/tmp")
+
+
+def test_users_variables_are_not_the_containers():
+    mine = work(
+        environment={"NVIDIA_VISIBLE_DEVICES": "all"}, secrets=Secrets({"A": "b"})
+    )
+    assert confinement.variables(mine, []) == confinement.variables(work(), [])
 
 
 # Counters
