@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
-from runner.archive import source
+from runner.archive import Project, source
 from runner.core import (
     BuildSpec,
     Gpu,
@@ -101,12 +100,12 @@ class Imageless(OnThisMachine):
             place.clear()
             yield from _build_folder(place.folders.build)
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return None: there are no images."""
         return None
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Yield nothing: there is no image to prepare."""
         return iter(())

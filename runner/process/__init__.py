@@ -93,7 +93,7 @@ def run(
 def stream(
     argv: Argv,
     *,
-    input: bytes | None = None,
+    input: bytes | IO[bytes] | None = None,
     timeout_s: float,
     cancel: Cancel,
     output_limit: int,
