@@ -94,7 +94,7 @@ def run(
 def stream(
     argv: Argv,
     *,
-    input: bytes | None = None,
+    input: bytes | IO[bytes] | None = None,
     timeout_s: float,
     cancel: Cancel,
     output_limit: int,
