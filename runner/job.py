@@ -204,10 +204,10 @@ class _Job:
 
     def _plan(self, engine: Engine) -> ImagePlan | None:
         """Decide how the run gets its image; None if the engine runs none."""
-        facts = engine.image_facts(self.project.folder, self.spec)
+        used, own = self.request.image, self.request.project
+        facts = engine.image_facts(self.project.folder, self.spec, own)
         if facts is None:
             return None
-        used = self.request.image
         return (
             images.same(self.spec, facts, used)
             if used

@@ -14,7 +14,7 @@ from runner.archive.project import (
     read_parcel,
     seal,
 )
-from runner.archive.read import Unpacked, files, folder_beside, open_tar, taken, unpack
+from runner.archive.read import Unpacked, creatable, files, open_tar, taken, unpack
 from runner.archive.write import pack
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "Survey",
     "Unpacked",
     "build_caps",
+    "creatable",
     "files",
-    "folder_beside",
     "open_tar",
     "pack",
     "read_parcel",

@@ -6,7 +6,6 @@ import io
 import os
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import IO, BinaryIO, cast
 import zstandard
 from msgspec import Struct
 
+from runner import files as disk
+from runner.archive import beside
 from runner.archive.caps import BUILD, Caps
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
@@ -39,7 +40,10 @@ class Unpacked(Struct, frozen=True):
 def open_tar(archive: Path) -> BinaryIO:
     """Open the uncompressed tar stream of an archive; the caller closes it."""
     reader = zstandard.ZstdDecompressor().stream_reader(
-        archive.open("rb"), read_size=CHUNK, read_across_frames=True, closefd=True
+        disk.open_regular(archive),
+        read_size=CHUNK,
+        read_across_frames=True,
+        closefd=True,
     )
     return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
 
@@ -54,19 +58,17 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     """
     if taken(into):
         raise UsageError(f"{into} already exists; use a new folder, or an empty one")
-    fresh = folder_beside(into)
-    try:
-        with _members(archive, caps) as (tar, meter):
-            unpacking = _Unpacking(str(fresh), root)
-            for info in tar:
-                unpacking.add(tar, info)
-            unpacking.link_all()
-        fresh.chmod(0o755)
-        fresh.rename(into)
-    except OSError as error:
-        raise RaiError(f"{archive} cannot be unpacked: {error}") from error
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+    with beside.folder(into) as fresh:
+        try:
+            with _members(archive, caps) as (tar, meter):
+                unpacking = _Unpacking(str(fresh), root)
+                for info in tar:
+                    unpacking.add(tar, info)
+                unpacking.link_all()
+            fresh.chmod(0o755)
+            fresh.rename(into)
+        except OSError as error:
+            raise RaiError(f"{archive} cannot be unpacked: {error}") from error
     return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
 
 
@@ -82,13 +84,10 @@ def taken(into: Path) -> bool:
     return os.path.lexists(into) and not empty
 
 
-def folder_beside(into: Path) -> Path:
-    """Make a temporary folder beside ``into``; raise UsageError if that fails."""
-    try:
-        into.parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
-    except OSError as error:
-        raise UsageError(f"{into} cannot be created: {error.strerror}") from error
+def creatable(into: Path) -> None:
+    """Raise UsageError if a folder cannot be made here."""
+    with beside.folder(into):
+        pass
 
 
 class _Metered(io.RawIOBase):

@@ -40,7 +40,7 @@ def refuse_output(output: Path | None, *, detach: bool = False) -> None:
         raise UsageError(
             f"--output {output} exists; choose a new folder, or an empty one"
         )
-    archive.folder_beside(output.absolute()).rmdir()
+    archive.creatable(output.absolute())
 
 
 def carry_out(started: Run, console: Console) -> None:

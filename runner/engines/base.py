@@ -37,8 +37,21 @@ class Engine(GpuSource, Protocol):
         """Return the engine's version and what it cannot enforce here."""
         ...
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
-        """Return the facts that decide about the image; None without images."""
+    def found(self) -> str:
+        """Return what it found out about this machine, as text for ``adopt``."""
+        ...
+
+    def adopt(self, found: str) -> None:
+        """Take over what a process of the same user has just found out here."""
+        ...
+
+    def image_facts(
+        self, project: Path, spec: BuildSpec, shown: Path | None = None
+    ) -> ImageFacts | None:
+        """Return the facts that decide about the image; None without images.
+
+        ``shown`` is the project's own folder, where ``project`` is a copy of it.
+        """
         ...
 
     def prepare(

@@ -84,7 +84,16 @@ class FakeEngine:
         """Return facts with its name."""
         return EngineFacts(self.name, "1", "a script")
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def found(self) -> str:
+        """Return nothing."""
+        return ""
+
+    def adopt(self, found: str) -> None:
+        """Do nothing."""
+
+    def image_facts(
+        self, project: Path, spec: BuildSpec, shown: Path | None = None
+    ) -> ImageFacts | None:
         """Return facts about ``dockerfile``; None without ``images``."""
         if not self.images:
             return None

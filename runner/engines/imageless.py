@@ -18,7 +18,16 @@ class Imageless(OnThisMachine):
     The code about GPUs is imported only for runs that ask for one.
     """
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def found(self) -> str:
+        """Return nothing: it finds out nothing that takes time."""
+        return ""
+
+    def adopt(self, found: str) -> None:
+        """Do nothing."""
+
+    def image_facts(
+        self, project: Path, spec: BuildSpec, shown: Path | None = None
+    ) -> ImageFacts | None:
         """Return None: there are no images."""
         return None
 

@@ -119,6 +119,14 @@ def date(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def elsewhere(run_id: str, away: str) -> str:
+    """Say that a run's machine cannot be seen from this one, and what to do."""
+    return (
+        f"whether it still runs on {away} cannot be seen from here; if that machine is"
+        f" gone for good, remove the run: rai rm --force {run_id}"
+    )
+
+
 def outcome(inference: Inference) -> str:
     """Describe an inference's result; a synthetic one is never called an accuracy."""
     if inference.agreement is not None:

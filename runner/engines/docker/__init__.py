@@ -69,11 +69,20 @@ class DockerEngine(OnThisMachine):
 
         return facts(self._info, self._api_version, self._probe.endpoint)
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
+    def found(self) -> str:
+        """Return nothing: the engine's answer is asked for again."""
+        return ""
+
+    def adopt(self, found: str) -> None:
+        """Do nothing."""
+
+    def image_facts(
+        self, project: Path, spec: BuildSpec, shown: Path | None = None
+    ) -> ImageFacts:
         """Return the engine's images and the inputs of a build."""
         from runner.engines.docker.images.prepare import image_facts
 
-        return image_facts(self._client, project, spec)
+        return image_facts(self._client, project, spec, shown)
 
     def prepare(
         self, plan: ImagePlan, project: Path, cancel: Cancel

@@ -26,8 +26,13 @@ from runner.engines.docker.images import build, built, context, transfer
 from runner.images import parts
 
 
-def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
-    """Return the engine's images and the inputs of a build."""
+def image_facts(
+    client: Client, project: Path, spec: BuildSpec, shown: Path | None = None
+) -> ImageFacts:
+    """Return the engine's images and the inputs of a build.
+
+    ``shown`` is the folder that the image's labels name, ``project`` without one.
+    """
     with failing("list its images"):
         version = client.version()
         found = client.images()
@@ -45,7 +50,7 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
         platform,
         text,
         context.checksum(project, names),
-        built.origin(project),
+        built.origin(shown or project),
         built.recognised(found),
     )
 
