@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -35,6 +35,9 @@ def run(
     gpus: str | None = None,
     gpu_wait: str | None = None,
     keep_going: bool = False,
+    env: Mapping[str, str] | None = None,
+    only: Sequence[str] = (),
+    image: str | None = None,
     home: str | Path | None = None,
     cancel: Cancel | None = None,
 ) -> Iterator[Event]:
@@ -43,7 +46,10 @@ def run(
     The first event is ``Created`` with the run's id, the last is ``Finished`` with its
     verdict; a command that fails is part of the verdict, not an exception. What is not
     given comes from the settings and the build file. ``gpus`` is a number or UUIDs,
-    ``gpu_wait`` a time span such as "10m". ``home`` is where the run is kept in place
+    ``gpu_wait`` a time span such as "10m", ``image`` a name that is used in place of
+    the build file's image. ``env`` are variables for the commands: in output and events
+    their values are masked. ``only`` are names or numbers of the commands to run.
+    ``home`` is where the run is kept in place
     of RAI_HOME. ``cancel.request()``, from any thread, ends the run cleanly; closing
     the iterator ends it at once.
 
@@ -55,6 +61,7 @@ def run(
 
     from runner import session
     from runner.core.cancel import Cancel
+    from runner.core.variables import Secrets
 
     options = session.Options(
         engine=engine,
@@ -62,6 +69,9 @@ def run(
         gpus=gpus,
         gpu_wait=gpu_wait,
         keep_going=keep_going,
+        secrets=Secrets(env or {}),
+        only=tuple(only),
+        image=image,
         home=Path(home) if home is not None else None,
     )
     prepared = session.prepare(Path(project), options)

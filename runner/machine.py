@@ -114,6 +114,16 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def architecture() -> str:
+    """Return the architecture of this machine's processor, as its kernel names it."""
+    return platform.machine()
+
+
+def emulates(name: str) -> bool:
+    """Whether the kernel runs another architecture's programs by an emulator."""
+    return _line(f"/proc/sys/fs/binfmt_misc/{name}").startswith("enabled")
+
+
 def user() -> str:
     """Return the name of the user whose rights this process has, or its number."""
     import pwd

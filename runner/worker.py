@@ -19,6 +19,7 @@ from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.order import MOST_BYTES, SEALED, Answer, Order, from_line, to_line
+from runner.core.variables import Secrets
 from runner.session import resume
 from runner.store import removal
 from runner.store.claim import Claim, ClaimedError
@@ -59,7 +60,8 @@ def _take(paths: RunPaths, order: Order) -> int:
             removal.empty(paths.root.parent)
             return 0
         try:
-            run = resume(paths, claim, order.spec_text, choice)
+            secrets = Secrets(order.secrets)
+            run = resume(paths, claim, order.spec_text, secrets, choice)
             for event in run.events(cancel):
                 client.follow(event)
         except RaiError as error:

@@ -28,6 +28,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "docker": ("runner/engines/docker/",),
     "pynvml": ("runner/gpu/nvidia/nvml.py",),
     "requests": ("runner/engines/docker/",),
+    "re2": ("runner/patterns.py",),
     "yaml": ("runner/yamlfile/",),
     "sqlite3": ("runner/store/index.py", "image/nvprof/nvprof/store.py"),
     "subprocess": (

@@ -42,6 +42,17 @@ def test_the_default_job_runs_scripts_that_are_there():
         assert (ROOT / path).is_file()
 
 
+def test_the_default_job_expects_a_result_of_each_command():
+    job, _ = default_job()
+
+    for command in job.commands:
+        (expected,) = command.expect
+        figure, synthetic = expected.alternatives
+        library = re.search(r"/m1\.\d\.py", command.text)
+        assert figure.what == ("accuracy" if library else "correctness")
+        assert synthetic.words == "agreement 1"
+
+
 def test_the_default_job_brings_the_files_where_the_scripts_look(monkeypatch):
     monkeypatch.setenv("RAI_DATA_DIR", "/data")
     job, _ = default_job()

@@ -22,10 +22,11 @@ COMMANDS = [
 HEAD = """\
 # The commands
 
-`rai -p DIR ...` is `rai run -p DIR ...`.
+`rai -p DIR ...` and `rai DIR/ ...` are `rai run DIR ...`.
 RUN is a run's id, its beginning, its tag, or `latest`.
 `--debug`, anywhere, adds a traceback to an error.
 Exit statuses: see [architecture.md](architecture.md#state-reason-verdict).
+What the original's options and commands do here: [original.md](original.md).
 """
 
 
@@ -101,6 +102,15 @@ def test_every_setting_is_documented():
                 assert default.strip() == f"`{setting.kind.write(value)}`"
             case str() as value:
                 assert default.strip() == f"`{value}`"
+
+
+def test_every_name_of_a_secret_is_documented():
+    from runner.archive.secrets import HARMLESS, NESTED, SECRET_FILES, SECRET_FOLDERS
+
+    page = (DOCS / "ignore.md").read_text()
+    folders = (f"{name}/" for name in SECRET_FOLDERS)
+    for name in (*SECRET_FILES, *HARMLESS, *NESTED, *folders):
+        assert f"`{name}`" in page
 
 
 def test_every_limit_is_documented_with_its_default():

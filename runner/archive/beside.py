@@ -1,7 +1,7 @@
-"""A temporary folder beside the one that it becomes, on the same file system.
+"""Folders beside the one that they become or replace, on the same file system.
 
-It is locked for as long as its process lives. What a killed process left is removed by
-the next one that wants the same place.
+A temporary one is locked for as long as its process lives. What a killed process left
+is removed by the next one that wants the same place.
 """
 
 from __future__ import annotations
@@ -21,24 +21,36 @@ MARK = ".rai-unpacking-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+def folder_beside(into: Path) -> Path:
+    """Make a folder beside ``into``, which stays; raise UsageError if that fails."""
+    with _creating(into):
+        return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
+
+
 @contextmanager
-def folder(into: Path) -> Iterator[Path]:
+def temporary(into: Path) -> Iterator[Path]:
     """Make a folder beside ``into``, to be renamed to it; remove it otherwise.
 
     Raises:
         UsageError: it cannot be made.
     """
-    try:
-        into.parent.mkdir(parents=True, exist_ok=True)
+    with _creating(into):
         _remove_left(into)
         made, lock = _locked(into)
-    except OSError as error:
-        raise UsageError(f"{into} cannot be created: {error.strerror}") from error
     try:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
         os.close(lock)
+
+
+@contextmanager
+def _creating(into: Path) -> Iterator[None]:
+    try:
+        into.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise UsageError(f"{into} cannot be created: {error.strerror}") from error
 
 
 def _locked(into: Path) -> tuple[Path, int]:

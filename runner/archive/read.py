@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from runner import files as disk
 from runner.archive import beside
-from runner.archive.caps import BUILD, Caps
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import HostileNameError, Tree, inside, leaves
+from runner.core.caps import BUILD, Caps
 from runner.core.errors import NotAllowedError, RaiError, UsageError
 
 CHUNK = 1 << 20
@@ -58,7 +58,7 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     """
     if taken(into):
         raise UsageError(f"{into} already exists; use a new folder, or an empty one")
-    with beside.folder(into) as fresh:
+    with beside.temporary(into) as fresh:
         try:
             with _members(archive, caps) as (tar, meter):
                 unpacking = _Unpacking(str(fresh), root)
@@ -86,7 +86,7 @@ def taken(into: Path) -> bool:
 
 def creatable(into: Path) -> None:
     """Raise UsageError if a folder cannot be made here."""
-    with beside.folder(into):
+    with beside.temporary(into):
         pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.buildfile import build, build_image, dataresources, resources
+from runner.buildfile import build, build_image, dataresources, env, resources
 from runner.buildfile.keys import KEYS, dotted
 from runner.buildfile.secrets import filled, masked, redacted
 from runner.core import BuildImage, BuildSpec, Command, Place, Problem
@@ -53,6 +53,7 @@ def _spec(root: Fields, file: str) -> BuildSpec:
         data=dataresources.read(wants),
         build_image=build_image,
         commands=commands,
+        env=env.read(root),
     )
 
 

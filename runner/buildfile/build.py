@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner import commandline as lines
+from runner.buildfile import env, expect
 from runner.core import Command
 from runner.core.quantities import Kind
 from runner.yamlfile import Fields, Mapping, Node, Scalar, Sequence
@@ -77,7 +78,9 @@ def _mapping(commands: Fields, node: Mapping, path: str) -> Command | None:
         needs_gpu=fields.read("needs", False, Kind("gpu", _gpu), "gpu"),
         continue_on_error=fields.boolean("continue_on_error", False),
         timeout_s=fields.duration_s("timeout", None),
+        expect=expect.read(fields),
         place=fields.place("run"),
+        env=env.read(fields),
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import posixpath
 
+from runner.buildfile import pairs
 from runner.core import BuildImage, Push
 from runner.core.quantities import Kind
-from runner.yamlfile import Fields, Mapping, Node, Scalar
+from runner.yamlfile import Fields
 
 _IF_EMPTY = "no image is built; indent its keys below it, or write `build_image: {}`"
 
@@ -45,29 +46,8 @@ def _inside_the_project(text: str) -> str | None:
 
 
 def _arguments(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """Parse ``args``, a mapping or a list of ``NAME=value``."""
-    node = fields.node.get("args")
-    if isinstance(node, Mapping):
-        pairs = [(key.text, value) for key, value in node.entries]
-        return tuple((name, _value(fields, name, value)) for name, value in pairs)
-    items = fields.items("args", "{NAME: value}")
-    return tuple(_argument(fields, path, item) for path, item in items)
-
-
-def _value(fields: Fields, name: str, node: Node) -> str:
-    if isinstance(node, Scalar):
-        return "" if node.null else node.text
-    path, hint = f"{fields.name('args')}.{name}", f"e.g. `{name}: value`"
-    fields.problems.error(f"{path} is not text", node.place, hint)
-    return ""
-
-
-def _argument(fields: Fields, path: str, node: Node) -> tuple[str, str]:
-    name, equals, value = (node.text if isinstance(node, Scalar) else "").partition("=")
-    if not (name and equals):
-        hint = "expected e.g. `- NAME=value`"
-        fields.problems.error(f"{path} is not a build argument", node.place, hint)
-    return name, value
+    found = pairs.read(fields, "args", "a build argument")
+    return tuple((pair.name, pair.value or "") for pair in found)
 
 
 def _push(fields: Fields, image_name: str | None) -> Push | None:

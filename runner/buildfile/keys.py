@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from runner.buildfile.expect import ANY, WHAT
 from runner.core import LIMITS
 from runner.yamlfile import Grammar
 
 KEYS: Grammar = {
-    "": ("rai", "resources", "commands"),
+    "": ("rai", "resources", "env", "commands"),
     "rai": ("version", "image"),
     "resources": (
         "cpu",
@@ -34,7 +35,16 @@ KEYS: Grammar = {
     ),
     "commands.build_image.push": ("push", "image_name", "registry", "credentials"),
     "commands.build_image.push.credentials": ("username", "password"),
-    "commands.build[]": ("run", "name", "needs", "continue_on_error", "timeout"),
+    "commands.build[]": (
+        "run",
+        "name",
+        "needs",
+        "continue_on_error",
+        "timeout",
+        "env",
+        "expect",
+    ),
+    "commands.build[].expect": (*WHAT, ANY),
 }
 """The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,10 +34,40 @@ Progress = Annotated[str | None, _option("progress")]
 Wait = Annotated[str | None, _option("gpu_wait")]
 Older = Annotated[str | None, _option("keep_for")]
 Size = Annotated[str | None, _option("keep_size")]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Run in this image in place of the build file's."
+    ),
+]
 RUN_HELP = "A run's id, its beginning, its tag, or `latest`."
+Directory = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DIR", help="The project's folder, or its build file.  [default: .]"
+    ),
+]
+ProjectPath = Annotated[
+    Path | None,
+    typer.Option("--path", "-p", metavar="DIR", help="The same, as an option."),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
+
+
+def project(directory: Path | None, path: Path | None) -> Path:
+    """Return the project's folder, given as an argument or by `-p`.
+
+    Raises:
+        UsageError: both are given and differ.
+    """
+    from runner.core.errors import UsageError
+
+    if directory and path and directory.resolve() != path.resolve():
+        text = f"two projects are given: {directory} and -p {path}; leave one out"
+        raise UsageError(text)
+    return directory or path or Path()
 
 
 def settings(**options: str | None) -> Settings:
@@ -60,11 +91,17 @@ def home() -> Home:
 
     What such runs left on this machine is removed.
     """
+    return opened()[0]
+
+
+def opened() -> tuple[Home, Settings]:
+    """Return the home folder as ``home`` does, and the settings that name it."""
     from runner import places
     from runner.engines import leftovers
 
     leftovers.remove()
-    return places.open_home(settings().home)
+    found = settings()
+    return places.open_home(found.home), found
 
 
 def find_run(run: str) -> RunPaths:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.common import JsonFlag, print_json
+from runner.cli import common
 
 STARTER = """\
 rai:
@@ -19,34 +19,37 @@ resources:
     memory: 4GiB
     network: false
 commands:
-  build:                        # /src holds your files, /build is what comes back
-    - ls -l /src
-    - /bin/sh -c 'echo "it works" > /build/answer.txt'
+  build:                        # each begins in /build, which is what comes back
+    - ls -l $RAI_SOURCE_DIR     # your files; /src in a container or a sandbox
+    - echo "it works" > answer.txt
 """
 
 
 def init(
-    path: Annotated[
-        Path, typer.Option("--path", "-p", help="The project's folder.")
-    ] = Path(),
-    as_json: JsonFlag = False,
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="The project's folder.  [default: .]"),
+    ] = None,
+    path: common.ProjectPath = None,
+    as_json: common.JsonFlag = False,
 ) -> None:
     """Create a small rai_build.yml to start from."""
     from runner.core.errors import UsageError
     from runner.session.project import NAMES
 
+    folder = common.project(directory, path)
     for name in NAMES:
-        if (path / name).exists():
-            raise UsageError(f"{path / name} exists already")
-    if not path.is_dir():
-        raise UsageError(f"{path} is not a folder")
-    file = path / NAMES[0]
+        if (folder / name).exists():
+            raise UsageError(f"{folder / name} exists already")
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder")
+    file = folder / NAMES[0]
     try:
         with file.open("x") as new:  # never through a link
             new.write(STARTER)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     if as_json:
-        print_json({"file": str(file)})
+        common.print_json({"file": str(file)})
     else:
-        print(f"Wrote {file}. Next: rai run -p {path}")
+        print(f"Wrote {file}. Next: rai run -p {folder}")

@@ -16,7 +16,7 @@ import typer
 from typer.main import get_command
 
 from runner import files
-from runner.cli import words
+from runner.cli import original, words
 from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
 from runner.terminal import streams
@@ -98,11 +98,14 @@ def main() -> NoReturn:
 
 def _status(arguments: Sequence[str]) -> int:
     """Run the command, report its errors, and return its exit code."""
-    given, debug = words.without_debug(arguments)
-    if given == ["--version"]:
-        given = ["version"]
+    debug = words.without_debug(arguments)[1]
     try:
-        return _run(words.routed(given))
+        line = original.read(arguments, COMMANDS)
+        debug = line.debug
+        if not line.colour:
+            os.environ["NO_COLOR"] = "1"
+        _warn(line.notes)
+        return _run(line.words)
     except KeyboardInterrupt:
         return Reason.CANCELLED.exit_code
     except BrokenPipeError:
@@ -168,9 +171,13 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: ANN401
     """Print a warning as others of rai; Python prints each text only once."""
+    _warn([str(message)])
+
+
+def _warn(texts: Sequence[str]) -> None:
     from runner.terminal.problems import problems
 
-    problems([Problem(str(message), severity=Severity.WARNING)])
+    problems([Problem(text, severity=Severity.WARNING) for text in texts])
 
 
 def _report(error: RaiError, debug: bool) -> None:

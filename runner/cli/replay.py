@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from runner.cli import common, running
+from runner.cli import common, running, variables
 
 
 def replay(
@@ -19,12 +17,13 @@ def replay(
         typer.Option(
             "-e",
             metavar="NAME[=VALUE]",
-            help="A value that the record masks; without =VALUE from the environment."
-            " Repeatable.",
+            help="A value that the record masks, or one that the run was given by -e;"
+            " without =VALUE from the environment. Repeatable.",
         ),
     ] = None,
     progress: common.Progress = None,
     output: running.Output = None,
+    force: running.Force = False,
     as_json: running.JsonFlag = False,
     wait: common.Wait = None,
 ) -> None:
@@ -41,10 +40,11 @@ def replay(
     from runner.terminal.tables import blocks
 
     options = session.Options(engine=engine, progress=progress, gpu_wait=wait)
-    running.refuse_output(output)
     paths = common.find_run(run)
     before = record_of(paths)
-    prepared = session.replay(paths, options, _given(values or ()))
+    prepared = session.replay(paths, options, variables.given(values or ()))
+    project = prepared.request.project
+    running.refuse_output(output, prepared.settings, project, force=force)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
@@ -58,17 +58,5 @@ def replay(
         common.print_json({**record.plain(after), "differences": found})
     elif console.mode is not Mode.QUIET:
         blocks(report.differences(before, after), to_stderr=True)
-    running.bring_back(started, output, console)
+    running.bring_back(started, output, console, force=force)
     raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)
-
-
-def _given(values: Sequence[str]) -> dict[str, str]:
-    """Parse NAME=VALUE, and NAME for a variable of the environment."""
-    from runner.core.errors import UsageError
-
-    given = {}
-    for name, equals, value in (text.partition("=") for text in values):
-        if not equals and name not in os.environ:
-            raise UsageError(f"-e {name}: the environment has no {name}")
-        given[name] = value if equals else os.environ[name]
-    return given

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common, running
+from runner.cli import common, running, variables
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 
 
 def run(
-    path: Annotated[
-        Path, typer.Option("--path", "-p", help="The project's folder.")
-    ] = Path(),
+    directory: common.Directory = None,
+    path: common.ProjectPath = None,
     engine: common.Engine = None,
     profile: common.Profile = None,
     keep_going: Annotated[
@@ -28,6 +26,7 @@ def run(
     ] = False,
     progress: common.Progress = None,
     output: running.Output = None,
+    force: running.Force = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be sent, and stop.")
     ] = False,
@@ -49,13 +48,31 @@ def run(
         list[str] | None,
         typer.Option(metavar="RUN", help="Begin when this run has ended; repeatable."),
     ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", hidden=True)] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e",
+            metavar="NAME[=VALUE]",
+            help="A variable for the commands, without =VALUE from here; masked in the"
+            " output, and not recorded. Repeatable.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|N",
+            help="Run this command alone: its name, its number, or a word in it such as"
+            " m2.1. Repeatable.",
+        ),
+    ] = None,
+    image: common.Image = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
+    project = common.project(directory, path)
     if dry_run:
         from runner.cli.dry_run import show
 
-        show(path, as_json)
+        show(project, as_json=as_json)
         return
     from runner.process.detached import Detached, python
 
@@ -63,20 +80,32 @@ def run(
     loading = Detached(python("runner.worker")) if detach else None
     from runner import session
     from runner.core import record
+    from runner.core.variables import Secrets
     from runner.terminal.console import Console, Mode
 
     options = session.Options(
-        engine, profile, progress, gpus, wait, keep_going, after=tuple(wait_for or ())
+        engine,
+        profile,
+        progress,
+        gpus,
+        wait,
+        keep_going,
+        after=tuple(wait_for or ()),
+        secrets=Secrets(variables.given(env or ())),
+        only=tuple(only or ()),
+        image=image,
     )
-    running.refuse_output(output, detach=detach)
-    prepared = session.prepare(path, options)
+    prepared = session.prepare(project, options)
+    running.refuse_output(
+        output,
+        prepared.settings,
+        prepared.request.project,
+        force=force,
+        detach=detach,
+    )
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
-    if queue:
-        console.line(
-            f"Warning: ignoring --queue {queue}: there are no queues", "yellow"
-        )
     for text in session.tidy(prepared.settings):
         console.line(text, "yellow")
     if detach:
@@ -87,7 +116,7 @@ def run(
     done = started.record
     if as_json:
         common.print_json(record.plain(done))
-    running.bring_back(started, output, console)
+    running.bring_back(started, output, console, force=force)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,11 +13,10 @@ if TYPE_CHECKING:
 
 
 def validate(
-    path: Annotated[
-        Path,
-        typer.Option("--path", "-p", help="The project's folder, or its build file."),
-    ] = Path(),
+    directory: common.Directory = None,
+    path: common.ProjectPath = None,
     engine: common.Engine = None,
+    image: common.Image = None,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Check rai_build.yml and show the plan of its run.
@@ -28,7 +26,8 @@ def validate(
     from runner import report, session
     from runner.terminal.tables import blocks
 
-    found = session.validate(path, session.Options(engine=engine))
+    project = common.project(directory, path)
+    found = session.validate(project, session.Options(engine=engine, image=image))
     if as_json:
         common.print_json(_plain(found))
     else:

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 OWN = frozenset({"--help", "-h", "--version", "--install-completion"})
 OWN_PREFIXES = ("--show-completion",)
+WITH_PATH = frozenset({"run", "validate", "init"})
+"""Commands that take a project's folder by `-p` too."""
 
 
 class Option(Struct, frozen=True):
@@ -19,12 +21,28 @@ class Option(Struct, frozen=True):
 
 
 def routed(words: Sequence[str]) -> list[str]:
-    """Turn ``rai -p DIR ...``, the original's form, into ``rai run -p DIR ...``."""
+    """Turn ``rai -p DIR ...``, the original's form, into ``rai run -p DIR ...``.
+
+    So is ``rai .`` or another path that has a slash.
+    """
     first = words[0] if words else ""
     is_option = first.startswith("-") and first not in OWN
-    if is_option and not first.startswith(OWN_PREFIXES):
+    is_folder = first in (".", "..") or ("/" in first and first[0] != "-")
+    if is_folder or (is_option and not first.startswith(OWN_PREFIXES)):
         return ["run", *words]
     return list(words)
+
+
+def value(words: Sequence[str], *spellings: str) -> str:
+    """Return the value of an option, by any of its spellings; "" if it is not given."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word in spellings:
+            return after
+        for spelling in spellings:
+            mark = f"{spelling}=" if spelling.startswith("--") else spelling
+            if word.startswith(mark):
+                return word.removeprefix(mark).removeprefix("=")
+    return ""
 
 
 def without_debug(words: Sequence[str]) -> tuple[list[str], bool]:

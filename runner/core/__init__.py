@@ -12,6 +12,7 @@ from runner.core.build_spec import (
     GpuRequest,
     Profile,
     Push,
+    Substitute,
 )
 from runner.core.ending import TRANSITIONS, Reason, State, Verdict, transition
 from runner.core.figures import (
@@ -118,6 +119,7 @@ __all__ = [
     "State",
     "Step",
     "Stream",
+    "Substitute",
     "TimeUsage",
     "Verdict",
     "WayTried",

@@ -7,12 +7,16 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from runner.core.expectations import Expectation
 from runner.core.limits import Limits
 from runner.core.problem import Place
 
 
 class Command(Struct, frozen=True):
-    """One entry of ``commands.build``; ``text`` is the line as it is written."""
+    """One entry of ``commands.build``; ``text`` is the line as it is written.
+
+    ``env`` are the variables that the file gives to this command alone.
+    """
 
     text: str
     name: str | None = None
@@ -20,6 +24,8 @@ class Command(Struct, frozen=True):
     continue_on_error: bool = False
     timeout_s: float | None = None
     place: Place | None = None
+    expect: tuple[Expectation, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
 
 
 class GpuRequest(Struct, frozen=True):
@@ -70,6 +76,18 @@ class BuildImage(Struct, frozen=True):
     place: Place | None = None
 
 
+class Substitute(Struct, frozen=True):
+    """The image that a run uses in place of the one that its build file names.
+
+    ``asked`` is the name in the build file, "" where it would build one; ``by`` says
+    what names ``used``: the option, or the line of a settings file.
+    """
+
+    asked: str
+    used: str
+    by: str
+
+
 class Profile(StrEnum):
     """How tightly a run is confined."""
 
@@ -78,7 +96,10 @@ class Profile(StrEnum):
 
 
 class BuildSpec(Struct, frozen=True):
-    """A whole rai_build.yml."""
+    """A whole rai_build.yml; with a ``substitute`` in place of its own image.
+
+    ``env`` are the variables of every command.
+    """
 
     file: str
     version: str = ""
@@ -89,6 +110,8 @@ class BuildSpec(Struct, frozen=True):
     data: tuple[DataResource, ...] = ()
     build_image: BuildImage | None = None
     commands: tuple[Command, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    substitute: Substitute | None = None
 
     @property
     def profile(self) -> Profile:

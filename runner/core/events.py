@@ -26,6 +26,7 @@ from runner.core import (
     Stream,
     Verdict,
 )
+from runner.core.expectations import Check
 
 
 class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
@@ -36,6 +37,8 @@ class Created(_Tagged, frozen=True):
     """A run begins: the first event of every run.
 
     ``replays`` is the id of the earlier run that this one repeats, if any.
+    ``env_given`` are the names of the variables given by ``-e``, ``only`` the words of
+    ``--only``.
     """
 
     run_id: str
@@ -44,6 +47,8 @@ class Created(_Tagged, frozen=True):
     git: GitState | None
     machine: Machine
     replays: str = ""
+    env_given: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
 
 class StateChanged(_Tagged, frozen=True):
@@ -225,6 +230,13 @@ class Found(_Tagged, frozen=True):
     findings: Findings
 
 
+class Checked(_Tagged, frozen=True):
+    """What a command printed was compared with what the build file expects."""
+
+    index: int
+    checks: tuple[Check, ...]
+
+
 class Profiled(_Tagged, frozen=True):
     """A command wrote profiles to the build folder; sent after Collected."""
 
@@ -285,6 +297,7 @@ Event = (
     | Tick
     | CommandFinished
     | Found
+    | Checked
     | Profiled
     | Usage
     | BuildFolder

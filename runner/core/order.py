@@ -18,14 +18,16 @@ MOST_BYTES = 16 << 20
 class Order(msgspec.Struct, frozen=True):
     """The folder of the run that a worker takes, and its settings as variables.
 
-    ``spec_text`` is the build file with the values that the parcel masks. ``engines``
-    are those that the client chose, each with what it found out about this machine,
-    and ``why`` is the reason for the choice; without any the worker chooses.
+    ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
+    the values of variables that the parcel only names. ``engines`` are those that the
+    client chose, each with what it found out about this machine, and ``why`` is the
+    reason for the choice; without any the worker chooses.
     """
 
     folder: str
     settings: dict[str, str]
     spec_text: str = ""
+    secrets: dict[str, str] = {}
     engines: dict[str, str] = {}
     why: str = ""
 

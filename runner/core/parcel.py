@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from runner.core.build_spec import Substitute
 from runner.core.run import GitState
 
 PARCEL_VERSION = 1
@@ -16,6 +17,9 @@ class Parcel(msgspec.Struct, frozen=True):
     ``sha256`` is of the archive's uncompressed tar stream. ``profile`` and ``gpus`` are
     the options of the command line; None leaves both to the build file. ``after`` are
     the ids of runs to wait for, ``warnings`` what was noticed while packing.
+    ``env_given`` are the names of the variables given by ``-e``: no value is kept.
+    ``only`` are the words of ``--only``.
+    ``substitute`` is the image that was decided in place of the build file's.
     """
 
     project: str
@@ -30,6 +34,9 @@ class Parcel(msgspec.Struct, frozen=True):
     gpu_wait_s: float = 600.0
     after: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    env_given: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    substitute: Substitute | None = None
     version: int = PARCEL_VERSION
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from enum import StrEnum
 
 from msgspec import Struct
@@ -20,6 +21,11 @@ class Place(Struct, frozen=True):
     file: str
     line: int
     column: int
+
+    @property
+    def file_name(self) -> str:
+        """The file's name without its folder."""
+        return posixpath.basename(self.file)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

@@ -19,6 +19,7 @@ from runner.core import (
     transition,
 )
 from runner.core import events as ev
+from runner.core.expectations import Check
 
 
 def fold(stamped: Iterable[tuple[float, ev.Event]]) -> RunRecord | None:
@@ -41,6 +42,8 @@ def begin(at: float, event: ev.Event) -> RunRecord | None:
         git=event.git,
         machine=event.machine,
         replays=event.replays,
+        env_given=event.env_given,
+        only=event.only,
     )
 
 
@@ -130,6 +133,8 @@ def _command(record: RunRecord, event: ev.Event) -> RunRecord:
             return _ended(record, event)
         case ev.Found(index, findings):
             return _amend(record, index, findings=findings)
+        case ev.Checked(index, checks):
+            return _checked(record, index, checks)
         case ev.Profiled(index, files):
             return _amend(record, index, profile_files=files)
         case ev.Output(_, stream, _, offset, length):
@@ -153,6 +158,13 @@ def _ended(record: RunRecord, event: ev.CommandFinished) -> RunRecord:
         cpu_s=event.cpu_s,
         oom_killed=event.oom_killed,
     )
+
+
+def _checked(record: RunRecord, index: int, checks: tuple[Check, ...]) -> RunRecord:
+    ok = {c.index for c in record.commands if c.outcome is Outcome.OK}
+    if index in ok and not all(check.holds for check in checks):
+        record = _amend(record, index, outcome=Outcome.WRONG)
+    return _amend(record, index, checks=checks)
 
 
 def _amend(record: RunRecord, index: int, **changes: Any) -> RunRecord:  # noqa: ANN401

@@ -9,9 +9,11 @@ from msgspec import Struct
 
 from runner.core.build_spec import BuildSpec, Profile
 from runner.core.ending import Reason, State, Verdict
+from runner.core.expectations import Check
 from runner.core.figures import Findings, ProfileFile, combined
 from runner.core.gpu import GpuUse
 from runner.core.limits import Limits
+from runner.core.variables import Secrets
 from runner.core.work import EngineFacts, ImageAction
 
 
@@ -36,18 +38,25 @@ class GitState(Struct, frozen=True):
 
 
 class ImageUsed(Struct, frozen=True):
-    """The image that a run started from; ``cuda`` is its toolkit's version, if any."""
+    """The image that a run started from; ``cuda`` is its toolkit's version, if any.
+
+    ``asked`` is the name in the build file, "" where it names none; ``named_by`` says
+    what named another: the option, or the line of a settings file.
+    """
 
     reference: str
     digest: str
     action: ImageAction
     why: str
     cuda: str = ""
+    asked: str = ""
+    named_by: str = ""
 
 
 class Outcome(StrEnum):
     """The result of one command.
 
+    It is wrong if it exited 0, and what it printed is not what the build file expects.
     It is unfinished if the run ended, or was lost, before the command's exit code was
     known.
     """
@@ -55,12 +64,16 @@ class Outcome(StrEnum):
     RUNNING = "running"
     OK = "ok"
     FAILED = "failed"
+    WRONG = "wrong"
     SKIPPED = "skipped"
     UNFINISHED = "unfinished"
 
 
 class CommandRecord(Struct, frozen=True):
-    """One command in a record; times are None if it did not run."""
+    """One command in a record; times are None if it did not run.
+
+    ``checks`` are what the build file expects of it and what it printed.
+    """
 
     index: int
     text: str
@@ -74,13 +87,16 @@ class CommandRecord(Struct, frozen=True):
     findings: Findings = Findings()
     why: str = ""
     profile_files: tuple[ProfileFile, ...] = ()
+    checks: tuple[Check, ...] = ()
 
 
 class RunRecord(Struct, frozen=True):
     """A run and its results, derived from its events alone.
 
     ``replays`` is the id of the earlier run that this one repeats. ``data_md5`` has the
-    checksum of each data file, by its name in ``data``.
+    checksum of each data file, by its name in ``data``. ``env_given`` are the names of
+    the variables given by ``-e``, whose values are not kept; ``only`` the commands that
+    ``--only`` named.
     """
 
     id: str
@@ -109,6 +125,8 @@ class RunRecord(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     replays: str = ""
     data_md5: dict[str, str] = {}
+    env_given: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     @property
     def findings(self) -> Findings:
@@ -127,7 +145,9 @@ class JobRequest(Struct, frozen=True):
     ``gpu_wait_s`` is how long it waits for a GPU that others use. ``gpus`` is the
     option of the command line, which is already applied to ``spec``. ``after`` are the
     ids of runs that end before this one begins. ``replays`` is the id of the earlier
-    run that this one repeats, ``image`` the image that it used.
+    run that this one repeats, ``image`` the image that it used. ``secrets`` are the
+    variables of the command line. ``only`` are the words of ``--only``, ``left_out``
+    the commands that these leave out.
     """
 
     project: Path
@@ -141,3 +161,6 @@ class JobRequest(Struct, frozen=True):
     after: tuple[str, ...] = ()
     replays: str = ""
     image: ImageUsed | None = None
+    secrets: Secrets = Secrets()
+    only: tuple[str, ...] = ()
+    left_out: frozenset[int] = frozenset()

@@ -13,6 +13,7 @@ from runner.core.build_spec import BuildImage, Command, Profile
 from runner.core.gpu import GpuGrant
 from runner.core.image import BuiltImage, ImageParts, Origin
 from runner.core.limits import Limits
+from runner.core.variables import Secrets
 
 
 class Stream(StrEnum):
@@ -99,7 +100,7 @@ class ImageFacts(Struct, frozen=True):
     """The facts from an engine and a project that decide how to get an image.
 
     ``present`` maps every tag, rai's own included, to an image id. ``context_sha256``
-    covers every file that .dockerignore does not exclude; ``dockerfile`` is None if the
+    covers every file that an image build sees; ``dockerfile`` is None if the
     file does not exist. ``built`` are the images that rai built, of any project;
     ``origin`` identifies this project.
     """
@@ -116,7 +117,8 @@ class ImagePlan(Struct, frozen=True):
     """Pull, build or reuse, and why; ``reference`` names the image of the run.
 
     ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
-    absent if the engine was not asked.
+    absent if the engine was not asked. ``asked`` is the image that the build file
+    names; ``named_by`` says what names another, "" if nothing does.
     """
 
     action: ImageAction
@@ -129,23 +131,33 @@ class ImagePlan(Struct, frozen=True):
     parts: ImageParts | None = None
     bases: tuple[str, ...] = ()
     origin: Origin | None = None
+    asked: str = ""
+    named_by: str = ""
 
 
 class EngineFacts(Struct, frozen=True):
-    """The name of an engine, and the limits that it cannot enforce for this user."""
+    """The name of an engine, and the limits that it cannot enforce for this user.
+
+    ``architecture`` is its machine's, "" for this one.
+    """
 
     name: str
     version: str = ""
     how: str = ""
     confines: bool = True
     unenforced: tuple[str, ...] = ()
+    architecture: str = ""
 
 
 class Workspace(Struct, frozen=True):
     """All that an engine needs to run the steps of one job.
 
     ``open_source`` returns the project as an uncompressed tar stream, with names
-    relative to the project's root. ``environment`` lacks only what an engine must set.
+    relative to the project's root. ``environment`` are the variables that the build
+    file gives to every command, ``secrets`` those of the command line. ``is_wrong`` is
+    whether a command, whose CommandFinished was yielded, printed something else than
+    the build file expects. ``open_build`` returns what the build folder holds at the
+    beginning, with names below ``build/``; None for an empty one.
     """
 
     run_id: str
@@ -158,3 +170,14 @@ class Workspace(Struct, frozen=True):
     data: tuple[DataMount, ...] = ()
     keep_going: bool = False
     gpu: GpuGrant | None = None
+    is_wrong: Callable[[int], bool] = lambda _: False
+    secrets: Secrets = Secrets()
+    open_build: Callable[[], BinaryIO] | None = None
+
+    def variables(self, step: Step) -> dict[str, str]:
+        """Return what users add to the variables that an engine sets for a step.
+
+        They may be secret: no command line, label or container may hold them.
+        """
+        own = dict(step.command.env)
+        return {**self.environment, **own, **self.secrets.values}

@@ -8,9 +8,9 @@ generator's ``finally``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Protocol
 
+from runner.archive import Project
 from runner.core import (
     BuildSpec,
     EngineFacts,
@@ -21,6 +21,7 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.events import Event
+from runner.core.terminal import Terminal
 from runner.gpu.source import GpuSource
 
 
@@ -45,17 +46,12 @@ class Engine(GpuSource, Protocol):
         """Take over what a process of the same user has just found out here."""
         ...
 
-    def image_facts(
-        self, project: Path, spec: BuildSpec, shown: Path | None = None
-    ) -> ImageFacts | None:
-        """Return the facts that decide about the image; None without images.
-
-        ``shown`` is the project's own folder, where ``project`` is a copy of it.
-        """
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
+        """Return the facts that decide about the image; None without images."""
         ...
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull or build the image; the last event is ImageReady."""
         ...
@@ -65,5 +61,16 @@ class Engine(GpuSource, Protocol):
 
         With ``work.gpu`` yield a GpuGiven before the first command, and another, with
         the GPUs' state at that time, after the last.
+        """
+        ...
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Do as ``run``, but run each step on a terminal of its own, used from another.
+
+        There is no output event: a step prints to ``terminal``, and reads what is typed
+        there. The new terminal is inside; no program there can reach ``terminal``
+        itself. If the person leaves, the step is cancelled.
         """
         ...

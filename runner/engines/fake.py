@@ -7,10 +7,10 @@ import tarfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from msgspec.structs import replace
 
+from runner.archive import Project
 from runner.core import (
     BuildSpec,
     EngineFacts,
@@ -31,6 +31,7 @@ from runner.core import (
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import BusyError, EngineError, ImageError
+from runner.core.terminal import Terminal
 from runner.engines.sequence import in_order
 
 
@@ -58,7 +59,8 @@ class FakeEngine:
 
     ``no_image`` makes ``prepare`` fail. ``seen_inside`` are the GPUs that only a
     container sees; ``busy`` maps a GPU's UUID to how many times ``hold`` fails.
-    ``build`` are the files of the build folder.
+    ``build`` are the files of the build folder. ``variables`` are what users added to
+    each command.
     """
 
     script: Mapping[str, FakeResult] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class FakeEngine:
     held: list[str] = field(default_factory=list)
     build: Mapping[str, bytes] = field(default_factory=lambda: {"answer.txt": b"42\n"})
     ran: list[str] = field(default_factory=list)
+    variables: list[dict[str, str]] = field(default_factory=list)
     built: list[str | None] = field(default_factory=list)
 
     def check(self, spec: BuildSpec) -> list[Problem]:
@@ -91,24 +94,30 @@ class FakeEngine:
     def adopt(self, found: str) -> None:
         """Do nothing."""
 
-    def image_facts(
-        self, project: Path, spec: BuildSpec, shown: Path | None = None
-    ) -> ImageFacts | None:
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return facts about ``dockerfile``; None without ``images``."""
         if not self.images:
             return None
         return ImageFacts({}, "linux/amd64", self.dockerfile)
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[ev.Event]:
         """Note the target as built, or raise ImageError with ``no_image``."""
         if self.no_image:
             raise ImageError("no base image", reason=Reason.IMAGE_NOT_FOUND)
         self.built.append(plan.build.target if plan.build else None)
-        reference, why = plan.reference, plan.why
-        used = ImageUsed(reference, "sha256:0", ImageAction.BUILD, why, self.cuda)
-        yield ev.ImageReady(used)
+        yield ev.ImageReady(
+            ImageUsed(
+                plan.reference,
+                "sha256:0",
+                ImageAction.BUILD,
+                plan.why,
+                self.cuda,
+                plan.asked,
+                plan.named_by,
+            )
+        )
 
     def gpus(self, image: str | None = None) -> GpuSituation:
         """Return ``situation``, or ``seen_inside`` for an image."""
@@ -130,6 +139,17 @@ class FakeEngine:
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[ev.Event]:
         """Yield the events of the scripted results."""
+        return self._carry_out(work, cancel, None)
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[ev.Event]:
+        """Yield the same, but write the output to the terminal."""
+        return self._carry_out(work, cancel, terminal)
+
+    def _carry_out(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
+    ) -> Iterator[ev.Event]:
         yield ev.Starting()
         if work.gpu is not None:
             if self.held != [gpu.uuid for gpu in work.gpu.gpus]:
@@ -141,14 +161,18 @@ class FakeEngine:
             step: Step, timeout_s: float
         ) -> Generator[ev.Event, None, ev.CommandFinished]:
             self.ran.append(step.command.text)
+            self.variables.append(work.variables(step))
             result = self.script.get(step.command.text, FakeResult())
             if result.breaks:
                 raise EngineError("the engine failed")
             if result.cancels:
                 cancel.request()
                 return ev.CommandFinished(step.index, 143, 0.1, 0.0, Reason.CANCELLED)
-            yield ev.Output(step.index, Stream.STDOUT, result.stdout)
-            yield ev.Output(step.index, Stream.STDERR, result.stderr)
+            if terminal is not None:
+                terminal.write(result.stdout + result.stderr)
+            else:
+                yield ev.Output(step.index, Stream.STDOUT, result.stdout)
+                yield ev.Output(step.index, Stream.STDERR, result.stderr)
             code = result.exit_code
             return ev.CommandFinished(step.index, code, 0.25, 0.125, result.reason)
 

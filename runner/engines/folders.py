@@ -65,6 +65,11 @@ class Folders(Struct, frozen=True):
         return self.root / "root"
 
     @property
+    def filter(self) -> Path:
+        """The filter of system calls."""
+        return self.root / "filter"
+
+    @property
     def lock(self) -> Path:
         """The lock file that the process holds which made the folders."""
         return self.root / "lock"

@@ -17,8 +17,8 @@ def in_order(work: Workspace, cancel: Cancel, execute: Execute) -> Iterator[Even
     """Run the steps one after another and stop at the first failure.
 
     A command may take its own timeout or the rest of the job's time, whichever is less.
-    A failed command does not end the job with ``keep_going``, or if the command has
-    ``continue_on_error``; a limit or a cancel always does.
+    A command that fails, or whose answer is wrong, does not end the job with
+    ``keep_going``, or if it has ``continue_on_error``; a limit or a cancel always does.
     """
     deadline = time.monotonic() + work.limits.time_s
     stop: str | None = None
@@ -33,15 +33,19 @@ def in_order(work: Workspace, cancel: Cancel, execute: Execute) -> Iterator[Even
         left = max(deadline - time.monotonic(), 0.0)
         finished = yield from execute(step, min(left, step.command.timeout_s or left))
         yield finished
-        stop = _stops(finished, step, work.keep_going)
+        stop = _stops(finished, step, work)
 
 
-def _stops(finished: CommandFinished, step: Step, keep_going: bool) -> str | None:
+def _stops(finished: CommandFinished, step: Step, work: Workspace) -> str | None:
     if finished.reason is Reason.CANCELLED:
         return "the run was cancelled"
     if finished.reason is not None:
         words = finished.reason.replace("_", " ")
         return f"command {step.index + 1} exceeded its {words}"
-    if finished.exit_code == 0 or keep_going or step.command.continue_on_error:
+    if work.keep_going or step.command.continue_on_error:
         return None
-    return f"command {step.index + 1} failed"
+    if finished.exit_code:
+        return f"command {step.index + 1} failed"
+    # Asked only now: what it printed is compared while its end is handled.
+    wrong = work.is_wrong(step.index)
+    return f"the answer of command {step.index + 1} is wrong" if wrong else None

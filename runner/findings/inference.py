@@ -13,6 +13,7 @@ import math
 import re
 
 from runner.core import Inference
+from runner.findings.shares import ShareReader
 from runner.findings.units import UNSIGNED, keep, scaled
 
 MOST_INFERENCES = 1000
@@ -60,6 +61,7 @@ class InferenceReader:
 
     def __init__(self) -> None:
         self.found: list[Inference] = []
+        self.shares = ShareReader()
         self._op_times: list[float] = []
         self._layer_times: list[float] = []
         self._quoted: list[float] = []
@@ -110,6 +112,8 @@ class InferenceReader:
             self._started = False
         elif (match := _START.match(line)) is not None:
             self._start(line, data=match["data"] is not None)
+        else:
+            self.shares.unread(line)
 
     def _start(self, line: str, *, data: bool) -> None:
         self.close()
@@ -134,6 +138,7 @@ class InferenceReader:
         )
 
     def _add(self, inference: Inference) -> None:
+        self.shares.add(inference)
         keep(self.found, inference, MOST_INFERENCES)
 
     def _add_late(self, layer: int, value: float, *, whole: bool) -> None:

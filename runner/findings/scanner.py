@@ -17,6 +17,7 @@ from runner.findings.lines import LineReader
 from runner.findings.memory_checks import MemoryCheckReader
 from runner.findings.prefilter import Prefilter, rare
 from runner.findings.profiles import ProfileReader
+from runner.findings.shares import Share
 from runner.findings.timing import TimingReader
 
 _BLOCK = 64 * 1024
@@ -67,6 +68,12 @@ class Scanner:
         """Return the findings so far, as if the output ended here."""
         end = copy.deepcopy(self)
         return end._finish()
+
+    def shares(self) -> dict[str, Share]:
+        """Return the range of each share so far, as if the output ended here."""
+        end = copy.deepcopy(self)
+        end._finish()
+        return end._inferences.shares.found
 
     def _finish(self) -> Findings:
         self._scan(bytes(self._buffer))

@@ -28,6 +28,7 @@ __all__ = [
     "KEY_REPOSITORY",
     "built_again",
     "gone",
+    "ignored",
     "normalise",
     "plan",
     "problems",
@@ -46,7 +47,10 @@ def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     if spec.build_image is not None:
         return _built(spec.build_image, spec, facts)
     if spec.image is not None:
-        return _named(spec.image, facts)
+        found = _named(spec.image, facts)
+        if instead := spec.substitute:
+            return replace(found, asked=instead.asked, named_by=instead.by)
+        return replace(found, asked=spec.image)
     if facts is None or facts.dockerfile is not None:
         return _built(BuildImage(), spec, facts)
     raise without_dockerfile(spec)
@@ -63,16 +67,24 @@ def same(spec: BuildSpec, facts: ImageFacts, used: ImageUsed) -> ImagePlan:
         for name, image_id in facts.present.items()
         if image_id == used.digest or name.endswith(f"@{used.digest}")
     }
+    again = ImagePlan(
+        ImageAction.REUSE,
+        used.reference,
+        "the earlier run used it",
+        asked=used.asked,
+        named_by=used.named_by,
+    )
     if here:
-        name = used.reference
-        if facts.present.get(name) not in here.values():
-            name = min(here, key=lambda name: (name == here[name], name))
-        return ImagePlan(ImageAction.REUSE, name, "the earlier run used it")
+        if facts.present.get(used.reference) in here.values():
+            return again
+        name = min(here, key=lambda name: (name == here[name], name))
+        return replace(again, reference=name)
     if used.reference.startswith(f"{KEY_REPOSITORY}:"):
         build = replace(spec.build_image or BuildImage(), push=None)
         return plan(replace(spec, build_image=build), facts)
     reference = f"{repository(used.reference)}@{used.digest}"
-    return ImagePlan(ImageAction.PULL, reference, "the engine no longer has it")
+    why = "the engine no longer has it"
+    return replace(again, action=ImageAction.PULL, reference=reference, why=why)
 
 
 def built_again(used: ImageUsed, run_id: str) -> str:
@@ -92,6 +104,15 @@ def gone(used: ImageUsed, run_id: str, why: ImageError) -> ImageError:
     hint = "load or push that image again; `rai run` uses the image of that name now"
     causes = [Problem(problem.message, problem.place) for problem in why.problems]
     return ImageError(Problem(text, hint=hint), *causes, reason=why.reason)
+
+
+def ignored(spec: BuildSpec, engine: str) -> str:
+    """Return the warning for an image that is named for an engine without images."""
+    by = f" of {spec.substitute.by}" if spec.substitute else ""
+    return (
+        f"ignoring the image {spec.image}{by}: the {engine} engine uses this machine's"
+        " programs"
+    )
 
 
 def without_dockerfile(spec: BuildSpec) -> ImageError:

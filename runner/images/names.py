@@ -30,12 +30,18 @@ def reserved(name: str) -> bool:
 
 def normalise(tag: str) -> str:
     """Return a name as an engine lists it: with a tag, without Docker Hub's host."""
-    for host in _DEFAULT_HOSTS:
-        if tag.startswith(host):
-            tag = tag.removeprefix(host).removeprefix("library/")
+    tag = without_hub(tag)
     if "@" in tag or ":" in tag.rpartition("/")[2]:
         return tag
     return f"{tag}:latest"
+
+
+def without_hub(name: str) -> str:
+    """Return a name without Docker Hub's host, which is the default."""
+    for host in _DEFAULT_HOSTS:
+        if name.startswith(host):
+            name = name.removeprefix(host).removeprefix("library/")
+    return name
 
 
 def repository(reference: str) -> str:

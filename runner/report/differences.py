@@ -32,7 +32,7 @@ def differences(before: RunRecord, after: RunRecord) -> list[Block]:
         if rows
         else Pairs(((f"Nothing but times differed from run {before.id}.", ""),))
     ]
-    if times := tuple(map(_time, (*_walls(before, after), *_op_times(before, after)))):
+    if times := tuple(map(_time, timed(before, after))):
         heads = ("time", *runs, "ratio")
         blocks.append(Table("Times", heads, times, frozenset({1, 2, 3})))
     return blocks
@@ -45,6 +45,13 @@ def changes(before: RunRecord, after: RunRecord) -> tuple[Difference, ...]:
     names = dict.fromkeys((*one, *other))
     pairs = ((name, one.get(name, ""), other.get(name, "")) for name in names)
     return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
+
+
+def timed(before: RunRecord, after: RunRecord) -> Iterator[Row]:
+    """Yield each time that either run has, by what took it."""
+    for row in (*_walls(before, after), *_op_times(before, after)):
+        if row[1:] != (None, None):
+            yield row
 
 
 def _facts(run: RunRecord, summed: Set[str]) -> Facts:
@@ -78,6 +85,8 @@ def _inputs(run: RunRecord, summed: Set[str]) -> Facts:
         "project": run.archive_sha256,
         "commit": commit(run.git),
         "profile": run.profile.value if run.profile else "",
+        "only": ", ".join(run.only),
+        "variables": ", ".join(run.env_given),
         **{f"limit {x.key}": x.written(limits) for x in LIMITS if limits},
         **{f"data {name}": state for name, state in data.items()},
     }

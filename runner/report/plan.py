@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.core import LIMITS, BuildSpec, ImagePlan, Step
+from runner.core import LIMITS, BuildSpec, Command, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
+from runner.report.words import named_by
 
 
 def plan(
@@ -16,20 +17,30 @@ def plan(
 
 
 def _commands(steps: Sequence[Step]) -> Table:
-    """Return a row for each command; a column shows which need a GPU, if any does."""
+    """Return a row for each command.
+
+    Columns show which need a GPU, and what they must print, if any does.
+    """
     any_gpu = any(step.command.needs_gpu for step in steps)
+    any_expects = any(step.command.expect for step in steps)
     rows = tuple(
         (
             str(step.index + 1),
             "shell" if step.invocation.shell else "direct",
             step.invocation.why,
             *(["GPU" if step.command.needs_gpu else ""] if any_gpu else []),
+            *([_expects(step.command)] if any_expects else []),
             step.command.name or step.command.text,
         )
         for step in steps
     )
-    heads = ("#", "run", "why", *(["needs"] if any_gpu else []), "command")
+    needs, expects = ["needs"] * any_gpu, ["expects"] * any_expects
+    heads = ("#", "run", "why", *needs, *expects, "command")
     return Table("Commands", heads, rows, frozenset({0}))
+
+
+def _expects(command: Command) -> str:
+    return "; ".join(one.words for one in command.expect)
 
 
 def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, str]]:
@@ -37,6 +48,7 @@ def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, s
         ("file", spec.file),
         ("warnings", str(warnings)),
         ("image", f"{image.reference}: {image.action}, {image.why}"),
+        *([("", named_by(image))] if image.named_by else []),
         ("profile", str(spec.profile)),
     ]
     for item in spec.data:

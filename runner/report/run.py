@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from runner.core import CommandRecord, GpuUse, Outcome, RunRecord
+from runner.core import CommandRecord, GpuUse, Outcome, Reason, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profiled
@@ -17,12 +17,14 @@ from runner.report.words import (
     condition,
     date,
     elsewhere,
+    named_by,
     outcome,
     processes,
     seconds,
     size,
 )
 
+_ANSWERS = {True: "right: as the build file expects", False: "wrong", None: ""}
 NOT_AWAY: Mapping[str, str] = MappingProxyType({})
 HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
 
@@ -37,12 +39,30 @@ def of(record: RunRecord, tag: str = "", away: str = "") -> list[Block]:
         rows = tuple(_command(c) for c in record.commands)
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
+    blocks += expected(record.commands)
     found = record.findings
     return [
         *(*blocks, *printed(found)),
         *(*profiled(record.commands), *files(record)),
         *faults(found),
     ]
+
+
+def expected(commands: Sequence[CommandRecord]) -> list[Block]:
+    """Return what the build file expects, and what the commands printed."""
+    rows = tuple(
+        (
+            str(command.index + 1),
+            check.expected,
+            check.found or "not printed",
+            "right" if check.holds else "wrong",
+            f"{check.place.file_name}:{check.place.line}" if check.place else "",
+        )
+        for command in commands
+        for check in command.checks
+    )
+    heads = ("#", "expected", "found", "answer", "at")
+    return [Table("Expected output", heads, rows, frozenset({0}))] if rows else []
 
 
 def table(
@@ -113,11 +133,13 @@ def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
         verdict = record.verdict
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
         rows.append(("", verdict.message))
-        rows.append(
-            ("advice", "" if verdict.served and verdict.ran else verdict.advice)
-        )
+        done = verdict.reason is Reason.DONE
+        rows.append(("advice", "" if done else verdict.advice))
+        rows.append(("answers", _ANSWERS[verdict.passed]))
     rows.append(("project", record.project))
     rows.append(("date", date(record.created_at)))
+    rows.append(("only", ", ".join(record.only)))
+    rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))
     if record.git:
         rows.append(("commit", commit(record.git)))
     if record.engine:
@@ -128,6 +150,7 @@ def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
     if record.image:
         rows.append(("image", f"{record.image.reference} ({record.image.digest[:19]})"))
         rows.append(("", f"{record.image.action}: {record.image.why}"))
+        rows.append(("", named_by(record.image)))
     if record.gpu:
         rows += _gpu_rows(record.gpu)
     if record.machine:

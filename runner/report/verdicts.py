@@ -8,6 +8,7 @@ from runner import report
 from runner.core import Command, Findings, GpuFault, GpuUse, JobRequest, Reason, Verdict
 from runner.core.errors import RaiError
 from runner.core.events import CommandFinished
+from runner.core.expectations import Check
 
 MACHINERY = (10, 11)
 """The exit codes for failures of rai or the machine, not of the user's project."""
@@ -16,6 +17,7 @@ MOST_LISTED = 10
 """The most failed commands that a message lists."""
 
 KEEP_GOING = "--keep-going runs the rest as well."
+ONLY = "If it needs a command that --only left out, name that as well."
 
 
 def from_error(error: RaiError) -> Verdict:
@@ -36,8 +38,13 @@ def judge(
     request: JobRequest,
     found: Mapping[int, Findings],
     gpu: GpuUse | None,
+    checks: Mapping[int, tuple[Check, ...]],
 ) -> Verdict:
     """Return the verdict of a run from its commands, and the state of its GPUs.
+
+    A limit comes before a failed command, and this before a wrong answer. An answer is
+    wrong wherever the file expects another, also in a command whose failure does not
+    count. Right are the answers of a run that is done and whose file expects any.
 
     A GPU fault matters only if its command failed, as a program may expect one and
     continue. The program reports it; that rai failed follows only from a problem that
@@ -48,27 +55,58 @@ def judge(
     failed = [e for e in failed if not commands[e.index].continue_on_error]
     faults = {e.index: fault for e in failed if (fault := _fault(e, found))}
     failures = [_failures(failed, commands, faults)] if failed else []
+    wrong = _wrong(commands, checks)
+    passed = False if wrong else None
+    others = [*failures, *wrong]
     for event in ended:
         if event.reason is not None:
             limits, command = request.spec.limits, commands[event.index]
             allowed = report.allowed(event.reason, command, limits, event.wall_s)
             limit = f"{_named(command)} {allowed}".rstrip()
-            message = "; ".join([limit, *failures])
-            return Verdict(True, False, None, event.reason, message)
+            message = "; ".join([limit, *others])
+            return Verdict(True, False, passed, event.reason, message)
+    if not failed and wrong:
+        hint = _hint(request, ended[-1].index, Reason.WRONG_ANSWER)
+        return Verdict(True, True, False, Reason.WRONG_ANSWER, wrong[0], hint)
     if not failed:
-        return Verdict(True, True, None, Reason.DONE)
+        return Verdict(True, True, True if checks else None, Reason.DONE)
     if broken := _broken(gpu):
-        message = "; ".join([*failures, *broken])
-        return Verdict(False, False, None, Reason.GPU_ERROR, message)
+        message = "; ".join([*others, *broken])
+        return Verdict(False, False, passed, Reason.GPU_ERROR, message)
     given = gpu is not None
     reasons = [
         faults[e.index].reason(given) if e.index in faults else Reason.COMMAND_FAILED
         for e in failed
     ]
     reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
-    stopped = not request.keep_going and failed[-1].index + 1 < len(commands)
-    hint = KEEP_GOING if stopped and reason is Reason.COMMAND_FAILED else ""
-    return Verdict(True, False, None, reason, failures[0], hint)
+    hint = _hint(request, failed[-1].index, reason)
+    return Verdict(True, False, passed, reason, "; ".join(others), hint)
+
+
+def _wrong(
+    commands: Sequence[Command], checks: Mapping[int, tuple[Check, ...]]
+) -> list[str]:
+    """Describe what is wrong, up to a few, as one message; none if nothing is."""
+    wrong = [
+        f"command {index + 1}, {commands[index].name or _named(commands[index])}:"
+        f" {report.mismatch(check)}"
+        for index, every in sorted(checks.items())
+        for check in every
+        if not check.holds
+    ]
+    more = len(wrong) - MOST_LISTED
+    text = "; ".join(wrong[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    return [text] if text else []
+
+
+def _hint(request: JobRequest, last: int, reason: Reason) -> str:
+    """Return what to do after ordinary failures, ``last`` being the last of them."""
+    if reason not in (Reason.COMMAND_FAILED, Reason.WRONG_ANSWER):
+        return ""
+    after = set(range(last + 1, len(request.spec.commands)))
+    stopped = not request.keep_going and after - request.left_out
+    needed = request.left_out - after
+    return " ".join(filter(None, (KEEP_GOING * bool(stopped), ONLY * bool(needed))))
 
 
 def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | None:

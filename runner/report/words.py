@@ -10,11 +10,14 @@ from runner.core import (
     GitState,
     GpuProcess,
     GpuState,
+    ImagePlan,
+    ImageUsed,
     Inference,
     Limits,
     Reason,
     quantities,
 )
+from runner.core.expectations import Check
 
 
 def seconds(value: float | None) -> str:
@@ -73,6 +76,13 @@ def allowed(reason: Reason, command: Command, limits: Limits, wall_s: float) -> 
     return reason.met.format(limit.written(limits)) if limit else ""
 
 
+def mismatch(check: Check) -> str:
+    """Describe a check that does not hold: what was expected and found, and where."""
+    found = f", found {check.found}" if check.found else ", which was not printed"
+    where = f" ({check.place})" if check.place else ""
+    return f"expected {check.expected}{found}{where}"
+
+
 def condition(state: GpuState) -> list[str]:
     """Describe a GPU's state: clock, temperature, power, throttling and problem."""
     facts = []
@@ -95,6 +105,15 @@ def processes(found: tuple[GpuProcess, ...]) -> str:
         f"{p.name or 'process'} ({p.pid}{'' if p.memory_bytes is None else ', '}"
         f"{size(p.memory_bytes)})"
         for p in found
+    )
+
+
+def named_by(image: ImageUsed | ImagePlan) -> str:
+    """Describe what named an image in place of the build file's; "" if nothing did."""
+    if not image.named_by:
+        return ""
+    return f"named by {image.named_by}, in place of " + (
+        image.asked or "one that the project builds"
     )
 
 

@@ -6,17 +6,18 @@ from collections.abc import Generator
 from contextlib import suppress
 
 from runner import archive, places
-from runner.archive import FolderProject
 from runner.core import Archive, JobRequest
 from runner.core import events as ev
 from runner.core.errors import RaiError
 from runner.core.order import Order
 from runner.process.detached import Detached
 from runner.session.prepare import Prepared
+from runner.session.project import folder_project
 from runner.session.run import ready
 from runner.store import removal, runs
 from runner.store import settings as stored
 from runner.store.paths import Home, RunPaths
+from runner.store.settings import Settings
 from runner.store.tail import Tail
 
 
@@ -40,12 +41,13 @@ def detach(
         str(paths.root),
         stored.variables(prepared.settings),
         prepared.text,
+        dict(request.secrets.values),
         {engine.name: engine.found() for engine in choice.engines},
         choice.why,
     )
     worker = places.place().start(order, loading)
     try:
-        yield from _sealed(request, paths)
+        yield from _sealed(request, paths, prepared.settings)
     except BaseException:
         worker.dismiss()
         _discard(home, paths)
@@ -69,8 +71,10 @@ def _discard(home: Home, paths: RunPaths) -> None:
     removal.empty(home.runs)
 
 
-def _sealed(request: JobRequest, paths: RunPaths) -> Generator[ev.Event, None, None]:
-    project = FolderProject(request.project)
+def _sealed(
+    request: JobRequest, paths: RunPaths, settings: Settings
+) -> Generator[ev.Event, None, None]:
+    project = folder_project(request.project, settings)
     git, packing = project.git(), project.pack(paths.source)
     warnings = []
     packed: Archive

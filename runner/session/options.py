@@ -6,12 +6,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from runner.core.variables import Secrets
+
 
 class Options(Struct, frozen=True):
     """The options of the command line; None leaves one to the settings or build file.
 
     All are text as typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a number
-    or UUIDs, ``after`` names the runs that end before this one begins.
+    or UUIDs, ``after`` names the runs that end before this one begins, ``image`` an
+    image that is used in place of the build file's. ``secrets`` are variables for the
+    commands, ``only`` names the commands that run.
     """
 
     engine: str | None = None
@@ -22,6 +26,9 @@ class Options(Struct, frozen=True):
     keep_going: bool = False
     home: Path | None = None
     after: tuple[str, ...] = ()
+    image: str | None = None
+    secrets: Secrets = Secrets()
+    only: tuple[str, ...] = ()
 
     @property
     def settings(self) -> dict[str, str | None]:

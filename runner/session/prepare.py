@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,7 +14,10 @@ from runner import archive, buildfile
 from runner.core import BuildSpec, GpuRequest, JobRequest, Problem, Profile
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
+from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
+from runner.images import substitutes
+from runner.session import selection
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
 from runner.store import settings as stored
@@ -64,6 +67,7 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     """
     found, warnings = settings(options)
     spec, problems, text = read_spec(path)
+    spec = in_image(spec, found, options)
     project = (path.parent if path.is_file() else path).resolve()
     request, more = _request(project, spec, text, found, options)
     return Prepared(request, found, (*warnings, *problems, *more), text=text)
@@ -78,18 +82,27 @@ def reopen(
     """Prepare to run a sealed parcel again: the project and request in a run's folder.
 
     ``options`` choose the engine, the home folder and the wait for a GPU; the parcel
-    decides the rest. ``values`` replace what is masked in its build file, by name;
-    ``text`` is the whole of it, unmasked.
+    decides the rest. ``values`` are, by name, what is masked in its build file and what
+    was given by ``-e``; ``text`` is the whole of the file, unmasked.
 
     Raises:
-        UsageError: there is no parcel, it is damaged, or a masked value is not given.
+        UsageError: there is no parcel, it is damaged, or a value is not given.
         SpecError, ConfigError, NotAllowedError: as for ``prepare``.
     """
     found, warnings = settings(options)
     parcel = archive.read_parcel(folder.parcel)
-    text = text or _filled(parcel, values)
+    given = {**options.secrets.values, **values}
+    text = _filled(parcel, given, text)
+    secrets = Secrets({name: given[name] for name in parcel.env_given})
     spec, problems = buildfile.parse(text, parcel.spec_file)
-    sealed = replace(options, gpus=parcel.gpus, keep_going=parcel.keep_going)
+    spec = substitutes.applied(spec, parcel.substitute)
+    sealed = replace(
+        options,
+        gpus=parcel.gpus,
+        keep_going=parcel.keep_going,
+        secrets=secrets,
+        only=parcel.only,
+    )
     found = replace(
         found,
         profile=Profile(parcel.profile) if parcel.profile else None,
@@ -129,19 +142,38 @@ def replay(
     return replace(prepared, request=request)
 
 
-def _filled(parcel: Parcel, values: Mapping[str, str]) -> str:
-    """Return the parcel's build file with its masked values filled in."""
-    names = buildfile.masked(parcel.spec_text)
+def in_image(spec: BuildSpec, found: Settings, options: Options) -> BuildSpec:
+    """Apply the option and the setting that name another image than the spec's.
+
+    Raises:
+        UsageError: the option's name is not valid.
+    """
+    return substitutes.applied(
+        spec, substitutes.decide(spec, options.image, found.images)
+    )
+
+
+def _filled(parcel: Parcel, values: Mapping[str, str], text: str) -> str:
+    """Return the parcel's build file with its masked values filled in.
+
+    ``text`` is that already, or "". Raise UsageError unless the values are those that
+    the parcel lacks.
+    """
+    names = dict.fromkeys((*buildfile.masked(parcel.spec_text), *parcel.env_given))
     if unknown := [name for name in values if name not in names]:
         needed = f"only {', '.join(names)}" if names else "none"
-        text = f"{', '.join(unknown)} is not a masked value of the run; it has {needed}"
-        raise UsageError(text)
-    filled = buildfile.filled(parcel.spec_text, values)
-    if missing := buildfile.masked(filled):
+        problem = f"{', '.join(unknown)} is not a masked value of the run; it has "
+        raise UsageError(problem + needed)
+    filled = text or buildfile.filled(parcel.spec_text, values)
+    masked = buildfile.masked(filled)
+    variables = [name for name in parcel.env_given if name not in values]
+    if missing := dict.fromkeys((*masked, *variables)):
+        places = [f"{', '.join(masked)} of {parcel.spec_file}"] if masked else []
+        places += [f"the variables {', '.join(variables)}"] if variables else []
         raise UsageError(
             Problem(
-                "records do not keep credentials; give them again:"
-                f" {', '.join(missing)} of {parcel.spec_file}",
+                "records do not keep credentials and values of -e; give them again: "
+                + ", and ".join(places),
                 hint=" ".join(f"-e {name}=VALUE" for name in missing),
             )
         )
@@ -156,6 +188,9 @@ def _request(
     options: Options,
 ) -> tuple[JobRequest, Sequence[Problem]]:
     """Apply the options and the site's policy to a spec; return its warnings too."""
+    if wrong := list(_wrong(options.secrets)):
+        raise UsageError(*wrong)
+    left_out = selection.left_out(spec.commands, options.only)
     policy, warnings = stored.policy(stored.POLICY_FILES)
     profile = found.profile or spec.profile
     spec = replace(spec, limits=stored.fit(spec.limits, policy))
@@ -172,8 +207,18 @@ def _request(
         gpu_wait_s=found.gpu_wait,
         gpus=options.gpus,
         after=options.after,
+        secrets=options.secrets,
+        only=options.only,
+        left_out=left_out,
     )
     return request, warnings
+
+
+def _wrong(secrets: Secrets) -> Iterator[Problem]:
+    """Yield why commands cannot get these variables."""
+    for name, value in secrets.values.items():
+        if why := wrong_name(name) or wrong_value(value):
+            yield Problem(f"-e {name}: the variable cannot be set: {why}")
 
 
 def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:

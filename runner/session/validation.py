@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import engines, images, job
+from runner import engines, images, machine
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -19,8 +19,10 @@ from runner.core import (
 )
 from runner.core.errors import EngineError, ImageError, SpecError
 from runner.engines.imagestore import KEEPING
+from runner.images import architecture
+from runner.job.preparation import steps
 from runner.session.options import NONE_GIVEN, Options
-from runner.session.prepare import in_ci, settings
+from runner.session.prepare import in_ci, in_image, settings
 from runner.session.project import read_spec
 
 
@@ -50,16 +52,40 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
     engine that a run would choose, by ``options`` and the settings.
 
     Raises:
-        UsageError: there is no build file.
+        UsageError: there is no build file, or the image's name is not valid.
         ConfigError: the settings are wrong.
     """
     try:
         spec, problems, _ = read_spec(path)
+        found, _ = settings(options)
+        spec = in_image(spec, found, options)
+        problems += _of_another_architecture(spec, found.engine)
         problems += _without_dockerfile(spec, problems, options)
         plan = images.plan(spec, None)
     except (SpecError, ImageError) as error:
         return Validation(error.problems, reason=error.reason)
-    return Validation(tuple(problems), spec, plan, job.steps(spec, gpu=True))
+    return Validation(tuple(problems), spec, plan, steps(spec, gpu=True))
+
+
+def _of_another_architecture(spec: BuildSpec, wanted: str) -> list[Problem]:
+    """Warn of an architecture that the engine of a run would not have.
+
+    Engines are asked only if it is not this machine's, which is all that most need.
+    """
+    asked = spec.cpu_architecture
+    if not architecture.differ(asked, machine.architecture()):
+        return []
+    try:
+        engine = engines.choose(wanted, spec, ci=in_ci()).engines[0]
+        own = engine.facts().architecture or machine.architecture()
+    except EngineError:
+        return []
+    if not architecture.differ(asked, own):
+        return []
+    text = f"resources.cpu.architecture is {asked}, and commands would run on"
+    hint = "an image for that architecture does not start without an emulator"
+    where = f"{architecture.normal(own)}, by the {engine.name} engine"
+    return [Problem(f"{text} {where}", hint=hint, severity=Severity.WARNING)]
 
 
 def _without_dockerfile(

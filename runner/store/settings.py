@@ -26,10 +26,12 @@ from runner.core import (
     Severity,
     quantities,
 )
+from runner.core.caps import BUILD_FILES, UPLOAD, Caps
 from runner.core.errors import ConfigError
-from runner.core.quantities import SIZE, SWITCH, TIME, Kind
+from runner.core.quantities import COUNT, SIZE, SWITCH, TIME, Kind
 
 if TYPE_CHECKING:
+    from runner.images.substitutes import Rule
     from runner.yamlfile import Fields, Grammar
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
@@ -38,13 +40,17 @@ POLICY_FILES = (Path("/etc/rai/policy.yml"),)
 DAY_S = 86_400.0
 
 ENGINES = ("auto", "docker", "local", "bare")
+IMAGES = "images"
+"""The setting that only a file has: which image is used in place of which."""
+
 PROGRESS = ("auto", "tty", "plain", "quiet")
 
 
 class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
 
-    ``keep_for`` and ``keep_size`` are infinite where they are turned off.
+    ``keep_for`` and ``keep_size`` are infinite where they are turned off. ``images``
+    are the rules of all files, the strongest first.
     """
 
     home: Path
@@ -56,6 +62,16 @@ class Settings(Struct, frozen=True):
     gpu_wait: float = 600.0
     keep_for: float = 30 * DAY_S
     keep_size: float = 20 * GIB
+    project_size: int = UPLOAD.total_bytes
+    project_file_size: int = UPLOAD.file_bytes
+    project_files: int = UPLOAD.members
+    build_files: int = BUILD_FILES
+    images: tuple[Rule, ...] = ()
+
+    @property
+    def project_caps(self) -> Caps:
+        """The ceilings of what a project sends."""
+        return Caps(self.project_size, self.project_files, self.project_file_size)
 
 
 class Ceiling(Struct, frozen=True):
@@ -94,7 +110,9 @@ def load(
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     for file in files:
-        values |= _from_file(file, problems)
+        found = _from_file(file, problems)
+        rules = (*found.get(IMAGES, ()), *values.get(IMAGES, ()))
+        values |= {**found, IMAGES: rules}
     for setting in SETTINGS:
         variable, key = setting.variable, setting.key
         words = {variable: environ.get(variable), setting.option: flags.get(key)}
@@ -220,6 +238,10 @@ _AGE = _or_none(
     "a time such as 30d", quantities.duration_s, lambda value: f"{value / DAY_S:g}d"
 )
 _SPACE = _or_none("a size such as 20GiB", quantities.size_bytes, quantities.size_text)
+_BYTES = Kind("a size such as 1GiB", SIZE.parse, SIZE.write)
+_NUMBER = Kind(
+    "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
+)
 _PROGRESS = _one_of(PROGRESS)
 _PROFILE = _one_of(tuple(Profile))
 
@@ -233,6 +255,12 @@ SETTINGS = (
     Setting("gpu_wait", "how long to wait for GPUs in use", _WAIT, "10m", "--wait"),
     Setting("keep_for", "how long ended runs are kept", _AGE, "30d", "--older"),
     Setting("keep_size", "how much ended runs may take", _SPACE, "20GiB", "--size"),
+    Setting("project_size", "how much a project may send", _BYTES, "1GiB"),
+    Setting("project_file_size", "how large each of its files may be", _BYTES, "1GiB"),
+    Setting(
+        "project_files", "how many files and folders it may send", _NUMBER, "50000"
+    ),
+    Setting("build_files", "how many a build folder may bring back", _NUMBER, "200000"),
 )
 
 _POLICY_KEYS = {
@@ -242,7 +270,7 @@ _POLICY_KEYS = {
 
 
 def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
-    fields = _fields(file, {"": tuple(s.key for s in SETTINGS)}, problems)
+    fields = _fields(file, {"": (*(s.key for s in SETTINGS), IMAGES)}, problems)
     if fields is None:
         return {}
     values: dict[str, Any] = {}
@@ -253,6 +281,10 @@ def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
             value = file.parent.absolute() / value
         if value is not None:
             values[s.key] = value
+    if fields.has(IMAGES):
+        from runner.store import image_rules  # few have any
+
+        values[IMAGES] = image_rules.read(fields, IMAGES)
     problems += fields.problems.in_file_order()
     return values
 

@@ -41,7 +41,9 @@ def lines(event: ev.Event, running: str = "") -> Lines:
         case ev.PullStarted(reference):
             return [(f"Pulling {reference}.", "yellow")]
         case ev.ImageReady(image):
-            using = (f"Using {image.reference} as container image.", "yellow")
+            instead = f", in place of {image.asked}" if image.asked else ""
+            by = f" (by {image.named_by}{instead})" if image.named_by else ""
+            using = (f"Using {image.reference} as container image{by}.", "yellow")
             if image.action is ImageAction.BUILD:
                 return [(f"Built image {image.reference}.", "yellow"), using]
             if image.reference.startswith(f"{KEY_REPOSITORY}:"):
@@ -100,6 +102,9 @@ def _command_lines(event: ev.Event, running: str) -> Lines:
             return [(f"Skipping {report.one_line(text)} ({why})", "yellow")]
         case ev.CommandFinished() if event.exit_code or event.reason:
             return [(_failed(event, running), "red")]
+        case ev.Checked(_, checks):
+            wrong = [report.mismatch(check) for check in checks if not check.holds]
+            return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
             kept = Path(path)
             where = f"The build folder has been uploaded to {kept.as_uri()}."
@@ -131,7 +136,8 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
     message = verdict.message if whole else verdict.message.partition("\n")[0]
     again = f"See it again: rai show {run_id}"
     if verdict.reason is Reason.DONE:
-        text = f"Run {run_id} done in {report.seconds(took_s)}."
+        right = "; its answers are right" if verdict.passed else ""
+        text = f"Run {run_id} done in {report.seconds(took_s)}{right}."
         return [(f"{text} {again}", "green")]
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. {again}", "red")]

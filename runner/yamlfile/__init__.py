@@ -11,7 +11,7 @@ if problems.fatal: ...                               # problems.in_file_order()
 from runner.yamlfile.composer import compose
 from runner.yamlfile.encoding import decode
 from runner.yamlfile.fields import Fields, Grammar, resembling
-from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence
+from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence, kind
 from runner.yamlfile.problems import Problems
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "Sequence",
     "compose",
     "decode",
+    "kind",
     "resembling",
 ]

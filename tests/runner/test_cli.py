@@ -418,6 +418,22 @@ def test_a_build_file_of_gigabytes_is_not_read_into_memory(project):
     assert "rai_build.yml cannot be read: it is larger than" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["histroy"], "Did you mean 'history'?"),
+        (["image", "biuld"], "Did you mean 'build'?"),
+        (["run", "--ouptut", "x"], "Possible options: --output"),
+        (["run", "a", "-p", "b"], "two projects are given: a and -p b"),
+    ],
+)
+def test_a_mistyped_word_gets_a_suggestion(words, said, tmp_path):
+    done = rai(*words, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 def test_a_starter_file_is_not_written_through_a_link(tmp_path):
     (tmp_path / "project").mkdir()
     (tmp_path / "project/rai_build.yml").symlink_to("../elsewhere")

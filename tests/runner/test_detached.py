@@ -128,6 +128,22 @@ def test_it_ends_as_an_attached_run_does(folder, engine):
     assert not run.unpacked.exists()
 
 
+def test_a_secret_reaches_it_and_none_of_its_files_or_command_lines(folder):
+    tell = "sh -c 'test ${#TOKEN} = 8; echo $? $TOKEN; cat /proc/*/cmdline'"
+    path = project(folder, "echo left out", tell)
+
+    words = ["run", "-p", path, "--engine", "bare", "-d", "-e", "TOKEN", "--only", "2"]
+    done = rai(*words, TOKEN="hunter22")
+
+    run = Home(Path(os.environ["RAI_HOME"])).run(done.stdout.strip())
+    assert rai("wait", run.id).returncode == 0
+    said = run.stdout.read_bytes()
+    assert said.startswith(b"0 ***\n")
+    assert said.count(b"***") == 1
+    for file in run.root.iterdir():
+        assert b"hunter22" not in file.read_bytes(), file
+
+
 def test_only_its_id_is_on_stdout(folder):
     done = rai("run", "-p", project(folder, "true"), "--engine", "bare", "-d", "--json")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from runner import archive, places
+from runner.archive import beside
 from runner.cli.main import _status
 from runner.core import Reason, State, Verdict, events
 from runner.core.errors import RaiError
@@ -186,7 +187,7 @@ def test_a_killed_run_is_lost_even_where_that_cannot_be_recorded(where, rai, rea
 
 def test_what_a_killed_unpacking_left_goes_with_the_next_to_the_same_place(tmp_path):
     into = tmp_path / "out [1]"
-    with archive.beside.folder(into) as going_on:
+    with beside.temporary(into) as going_on:
         left = tmp_path / f"{going_on.name[:-8]}killed00"
         left.mkdir()
         (left / "file").touch()

@@ -8,6 +8,7 @@ from typing import Any
 from runner.core import DockerGpus, EngineFacts
 from runner.engines.docker.client import Client, failing
 from runner.engines.docker.endpoint import Endpoint
+from runner.images import architecture
 
 Info = dict[str, Any]
 
@@ -26,7 +27,11 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
     """Return the engine's version, its address and what it cannot enforce."""
     how = f"{endpoint}, API {api_version}, cgroup v{info.get('CgroupVersion') or '1'}"
     return EngineFacts(
-        "docker", info.get("ServerVersion") or "", how, unenforced=_unenforced(info)
+        "docker",
+        info.get("ServerVersion") or "",
+        how,
+        unenforced=_unenforced(info),
+        architecture=architecture.normal(info.get("Architecture") or ""),
     )
 
 
@@ -41,7 +46,7 @@ def gpus(info: Info, api_version: str, endpoint: Endpoint) -> DockerGpus:
     return DockerGpus(
         api_version,
         version=info.get("ServerVersion") or "",
-        here=_here(info, endpoint),
+        here=is_here(info, endpoint),
         operating_system=info.get("OperatingSystem") or "",
         runtimes=tuple(info.get("Runtimes") or ()),
         cdi_devices=tuple(name for name in named if name),
@@ -50,7 +55,7 @@ def gpus(info: Info, api_version: str, endpoint: Endpoint) -> DockerGpus:
     )
 
 
-def _here(info: Info, endpoint: Endpoint) -> bool:
+def is_here(info: Info, endpoint: Endpoint) -> bool:
     """Whether the engine sees this machine's files.
 
     A local socket is not enough: it may be forwarded from another machine, or be

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from runner.engines.local.layout import HOSTNAME, Layout
+from runner.engines.local.layout import FIRST, HOSTNAME, Layout
 
 INIT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
-"""The first process: wait for the command, so that its usage is counted."""
+"""The first process: wait for the command, so that its usage is counted.
+
+Where the commands are of the same user its shell is ``FIRST``. They could trace one of
+a program that they may read, and end the sandbox with it.
+"""
 
 MOUNT_OVERLAY = (
     'mount -t overlay overlay -o "ro,lowerdir=$1:/usr/bin" /usr/bin'
@@ -16,9 +20,16 @@ MOUNT_OVERLAY = (
 )
 
 
+FILTER_AT = 9
+"""The descriptor from which bubblewrap reads the filter of system calls."""
+
+OPEN_FILTER = f'exec {FILTER_AT}<"$1" && shift && exec "$@"'
+
+
 def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[str]:
     """Return the command line; ``me`` are the caller's user and group ids."""
     return [
+        *_open_filter(layout),
         *_overlay(layout),
         "bwrap",
         *_namespaces(layout, me),
@@ -27,10 +38,18 @@ def argv(layout: Layout, me: tuple[int, int], command: Sequence[str]) -> list[st
         "--as-pid-1",
         *("--cap-drop", "ALL"),
         *_capabilities(layout),
-        *("--", "/bin/sh", "-c", INIT, "rai"),
+        *(["--seccomp", str(FILTER_AT)] if layout.filter else []),
+        *("--", "/bin/sh" if layout.owner else FIRST, "-c", INIT, "rai"),
         *_become(layout),
         *command,
     ]
+
+
+def _open_filter(layout: Layout) -> list[str]:
+    """Return the words that first open the filter of system calls."""
+    if layout.filter is None:
+        return []
+    return ["/bin/sh", "-c", OPEN_FILTER, "rai", layout.filter]
 
 
 def _overlay(layout: Layout) -> list[str]:
@@ -66,7 +85,7 @@ def _files(layout: Layout) -> list[str]:
     for path in layout.devices:
         words += [*_parents(path), "--dev-bind", path, path]
     words += ["--perms", "1777", "--size", str(layout.shm_bytes), "--tmpfs", "/dev/shm"]
-    return [*words, "--remount-ro", "/"]
+    return [*words, "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _parents(path: str) -> list[str]:

@@ -38,6 +38,8 @@ PIVOT_ROOT = {
 }
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 24, 38, 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+INSTRUCTION_BYTES = 8
 SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
@@ -106,6 +108,8 @@ def fill_dev(dev: str, more: list[str], shm_bytes: int) -> None:
     flags = MS_NOSUID | MS_NOEXEC
     mount("devpts", f"{dev}/pts", "devpts", flags, "newinstance,ptmxmode=666,mode=620")
     os.symlink("pts/ptmx", f"{dev}/ptmx")
+    if os.isatty(1):  # so that programs find the name of their terminal
+        bind(os.ttyname(1), f"{dev}/console", ATTR_NOSUID)
     os.mkdir(f"{dev}/shm")
     size = f"mode=1777,size={shm_bytes}"
     mount("tmpfs", f"{dev}/shm", "tmpfs", MS_NOSUID | MS_NODEV, size)
@@ -153,6 +157,14 @@ def drop(layout: dict[str, Any]) -> None:
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "setting no_new_privs")
 
 
+def read(path: str) -> bytes:
+    """Return a small file's content."""
+    handle = os.open(path, os.O_RDONLY)
+    content = os.read(handle, 1 << 16)
+    os.close(handle)
+    return content
+
+
 def write(path: str, text: str) -> None:
     """Write text to a file of /proc in one write."""
     handle = os.open(path, os.O_WRONLY)
@@ -160,9 +172,22 @@ def write(path: str, text: str) -> None:
     os.close(handle)
 
 
-def execute(layout: dict[str, Any], command: list[str]) -> None:
+def restrict(program: bytes) -> None:
+    """Have the kernel filter the system calls of this process and its children."""
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+    wanted = Program(len(program) // INSTRUCTION_BYTES, program)
+    done = libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(wanted), 0, 0)
+    check(done, "filtering system calls")
+
+
+def execute(layout: dict[str, Any], program: bytes, command: list[str]) -> None:
     """Drop all privileges and exec the command; never return."""
     drop(layout)
+    if program:
+        restrict(program)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
         signal.signal(number, signal.SIG_DFL)
     os.chdir("/build")
@@ -182,6 +207,7 @@ def main(text: str, command: list[str]) -> int:
     """Set the sandbox up, run the command in it and return its exit code."""
     layout = json.loads(text)
     os.umask(0o022)
+    program = read(layout["filter"]) if layout["filter"] else b""
     fill(layout["mount"], layout)
     enter(layout["mount"])
     check(libc.sethostname(layout["hostname"].encode(), len(layout["hostname"])), "")
@@ -190,7 +216,7 @@ def main(text: str, command: list[str]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            execute(layout, command)
+            execute(layout, program, command)
         finally:
             os._exit(125)
     return wait_for(child)

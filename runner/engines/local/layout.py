@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from runner.engines.local.host import Host
 
 EMPTY = ("/data", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/var")
 TOOLS = "/run/rai"
+FIRST = f"{TOOLS}/sh"
 NVIDIA = "/run/nvidia"
 HOSTNAME = "rai"
 
@@ -48,7 +50,8 @@ class Layout(Struct, frozen=True):
     ``links`` are pairs of path and target. ``owner`` is the user that root changes to;
     None for an ordinary user, who stays the same. ``overlay`` is a folder to mount over
     /usr/bin. ``devices`` are the host's device files to show beside the usual ones;
-    ``groups`` are the owner's, to open them.
+    ``groups`` are the owner's, to open them. ``filter`` is a file with the filter of
+    system calls.
     """
 
     folders: tuple[str, ...]
@@ -61,6 +64,7 @@ class Layout(Struct, frozen=True):
     overlay: str | None = None
     devices: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
+    filter: str | None = None
 
 
 def layout(
@@ -73,6 +77,7 @@ def layout(
     owner: Owner | None = None,
     overlay: bool = False,
     gpus: Gpus = NO_GPUS,
+    filter: Path | None = None,
 ) -> Layout:
     """Return the sandbox of a run: the host's files, the run's, data and GPUs."""
     own = (
@@ -106,4 +111,5 @@ def layout(
         overlay=str(folders.overlay) if overlay else None,
         devices=gpus.nodes,
         groups=gpus.groups,
+        filter=str(filter) if filter else None,
     )

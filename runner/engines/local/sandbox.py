@@ -18,7 +18,7 @@ from runner.engines.folders import temporary
 from runner.engines.local import bwrap, unshare
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import Layout, Owner, layout
-from runner.engines.local.tools import provide
+from runner.engines.local.tools import provide, write_guards
 
 OWNER = (10001, 10001)
 """The user and group that root changes to, which no machine uses."""
@@ -101,6 +101,7 @@ def _failure(sandbox: Sandbox) -> str | None:
             profile=Profile.STRICT,
             owner=sandbox.owner,
             overlay=sandbox.time == "overlay",
+            filter=write_guards(folders),
         )
         command = ["/bin/sh", "-c", TRY, "rai", str(host().python)]
         try:

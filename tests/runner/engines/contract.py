@@ -17,6 +17,7 @@ import pytest
 from runner.core import DataFile, DataMount, GpuGrant, GpuWay, Profile, Reason
 from runner.core.errors import BusyError
 from runner.core.events import CommandFinished, CommandStarted, GpuGiven, Starting
+from runner.core.variables import Secrets
 from runner.engines.base import Engine
 from tests.runner.engines.gpus import DRIVER_API, StandIn, stand_in
 from tests.runner.engines.running import RUN_ID, Subject, direct, run, shell
@@ -138,6 +139,22 @@ def test_the_names_of_the_original_are_in_the_environment(subject: Subject):
         assert names[name]
     assert "IMAGE_NAME" in names
     assert "/usr/local/cuda/bin" in names["PATH"].split(":")
+
+
+def test_variables_reach_the_command_whole_and_no_command_line(subject: Subject):
+    secret = "a 'b' \"c\"\n$HOME `id` \\ \u00e9 hunter" + "2" * 3
+    step = shell("env -0; tr '\\0' ' ' </proc/*/cmdline; wc -c", env=(("N", "own"),))
+    secrets = Secrets({"TOKEN": secret, "HOME": "/given"})
+    shared = {"N": "1", "HOME": "/all", "EMPTY": ""}
+
+    result = run(subject, [step, "echo $N"], environment=shared, secrets=secrets)
+
+    *found, rest = result.stdout.split(b"\0")
+    names = dict(pair.decode().split("=", 1) for pair in found)
+    assert (names["TOKEN"], names["HOME"]) == (secret, "/given")
+    assert (names["N"], names["EMPTY"]) == ("own", "")
+    assert b"hunter222" not in rest
+    assert rest.split()[-2:] == [b"0", b"1"]
 
 
 def test_a_program_that_asks_who_runs_it_gets_a_name(subject: Subject):

@@ -36,6 +36,7 @@ from runner.core.events import (
     Tick,
     Usage,
 )
+from runner.core.variables import NO_SECRETS, Secrets
 from runner.engines.base import Engine
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
@@ -149,6 +150,7 @@ def run(
     data: Sequence[DataMount] = (),
     keep_going: bool = False,
     environment: Mapping[str, str] | None = None,
+    secrets: Secrets = NO_SECRETS,
     gpu: GpuGrant | None = None,
     cancel_at: bytes | None = None,
     pause_s: float = 0.0,
@@ -167,6 +169,7 @@ def run(
         open_source=source(files),
         image=subject.image,
         environment=environment or {},
+        secrets=secrets,
         limits=replace(LIMITS, **limits),
         profile=profile,
         data=tuple(data),

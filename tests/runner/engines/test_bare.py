@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from runner import buildfile
+from runner.cli.init import STARTER
 from runner.core import BuildSpec, Command, DataFile, DataMount, Place
 from runner.engines.bare import BareEngine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
@@ -61,20 +63,29 @@ def test_it_says_that_it_enforces_neither_limits_nor_isolation():
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "variable"),
     [
-        "python /src/m1.1.py",
-        "/bin/bash -c 'cd /build && make'",
-        "cp a /build",
-        "ls /src",
+        ("python /src/m1.1.py", "$RAI_SOURCE_DIR"),
+        ("/bin/bash -c 'cd /build && make'", "$RAI_BUILD_DIR"),
+        ("cp a /build", "$RAI_BUILD_DIR"),
+        ("ls /src", "$RAI_SOURCE_DIR"),
     ],
 )
-def test_a_command_that_names_a_folder_of_the_sandbox_is_refused(line: str):
+def test_a_command_that_names_a_folder_of_the_sandbox_is_told_its_variable(
+    line: str, variable: str
+):
     place = Place("rai_build.yml", 9, 7)
     spec = BuildSpec("rai_build.yml", commands=(Command(line, place=place),))
     (problem,) = BareEngine().check(spec)
     assert problem.place == place
+    assert problem.hint.startswith(f"write {variable} in its place")
     assert "bubblewrap" in problem.hint
+
+
+def test_the_file_that_init_writes_is_served():
+    spec, problems = buildfile.parse(STARTER, "rai_build.yml")
+    assert problems == []
+    assert BareEngine().check(spec) == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -11,7 +14,8 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from runner import images
+from runner import images, machine
+from runner.archive import FolderProject
 from runner.core import BuildImage, BuildSpec, ImageAction, ImagePlan, Push, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
@@ -55,13 +59,13 @@ def spec(name: str, **named) -> BuildSpec:
 
 
 def planned(engine: DockerEngine, project: Path, wanted: BuildSpec) -> ImagePlan:
-    return images.plan(wanted, engine.image_facts(project, wanted))
+    return images.plan(wanted, engine.image_facts(FolderProject(project), wanted))
 
 
 def prepare(
     engine: DockerEngine, project: Path, plan: ImagePlan, cancel: Cancel | None = None
 ) -> list[Event]:
-    return list(engine.prepare(plan, project, cancel or Cancel()))
+    return list(engine.prepare(plan, FolderProject(project), cancel or Cancel()))
 
 
 def of_kind(events: list[Event], kind: type) -> list:
@@ -188,6 +192,34 @@ def test_an_image_that_no_registry_has_is_not_found_and_named(engine, project):
     assert NOWHERE in str(caught.value)
 
 
+def foreign(client: docker.APIClient, name: str) -> None:
+    """Load an image that says that it is for another architecture."""
+    config = {"architecture": "s390x", "os": "linux", "config": {}, "rootfs": {}}
+    config["rootfs"] = {"type": "layers", "diff_ids": []}
+    config["config"] = {"Labels": {"rai-test": name}}
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": []}]
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for path, content in (("config.json", config), ("manifest.json", manifest)):
+            data = json.dumps(content).encode()
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    list(client.load_image(packed.getvalue()))
+
+
+@pytest.mark.skipif(machine.emulates("qemu-s390x"), reason="it is emulated here")
+def test_an_image_for_another_architecture_is_refused_with_both_names(
+    engine, client, project, name
+):
+    foreign(client, name)
+    plan = planned(engine, project, BuildSpec("rai_build.yml", image=name))
+
+    with pytest.raises(ImageError, match="is for s390x, and the engine's mach") as told:
+        prepare(engine, project, plan)
+    assert told.value.reason is Reason.IMAGE_NOT_FOUND
+
+
 def test_an_image_is_pushed_where_it_is_asked_and_pulled_from_there(
     engine, client, project, name
 ):
@@ -296,7 +328,7 @@ def test_an_edit_while_the_image_is_built_is_not_taken_for_what_was_built(
 ):
     write(project, name, "RUN true")
     for event in engine.prepare(
-        planned(engine, project, spec(name)), project, Cancel()
+        planned(engine, project, spec(name)), FolderProject(project), Cancel()
     ):
         if isinstance(event, BuildOutput):
             write(project, name, "RUN false")

@@ -19,6 +19,7 @@ import pytest
 from runner.core import BuildSpec, DataFile, DataMount
 from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
+from tests.runner.engines import refused_calls
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import RUN_ID, Subject, long_sleep, run
 
@@ -28,8 +29,10 @@ ROOT = Path(__file__).resolve().parents[3]
 KINDS = ("bubblewrap", "unshare")
 NUMPY = "python -c 'import numpy, sys; print(numpy.ones(3).sum(), sys.prefix)'"
 USER = "4321"
+REFUSED = Path(__file__).with_name("refused_calls.py")
 FIGURES = hashlib.md5(b"figures", usedforsecurity=False).hexdigest()
 
+on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="its numbers")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
@@ -127,6 +130,18 @@ def test_a_folder_of_tmp_is_not_that_of_the_host(subject: Subject, scratch: Path
 def test_shared_memory_and_devices_are_there(subject: Subject):
     line = "echo x > /dev/shm/y && head -c 4 /dev/urandom > /dev/null && ls /dev/pts"
     assert run(subject, [line]).codes == [0]
+
+
+DEVICES = "(echo x > /dev/x || mkdir /dev/pts/x || mkdir /dev/x) || echo none"
+
+
+def test_nothing_can_be_written_beside_the_devices(subject: Subject):
+    assert run(subject, [DEVICES]).stdout == b"none\n"
+
+
+@needs_root
+def test_an_ordinary_user_writes_nothing_beside_the_devices_either(kind: str):
+    assert served(kind, DEVICES).stdout == "none\n"
 
 
 def test_shared_memory_ends_at_its_limit(subject: Subject):
@@ -290,23 +305,76 @@ def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess
     )
 
 
-@needs_root
-@pytest.mark.parametrize("program_of_time", ["/usr/bin/time", "/no/such/time"])
-def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
+def served(
+    kind: str, line: str, time: str = "/usr/bin/time"
+) -> subprocess.CompletedProcess[str]:
+    """Run a line as an ordinary user; nothing stays in the user's home."""
     home = Path(tempfile.mkdtemp(prefix="rai-test-home-", dir="/tmp"))
     os.chown(home, int(USER), int(USER))
-    line = f"id -u; {NUMPY}; /usr/bin/time -f 'took %e' true; touch /src/x || echo ro"
-    program = [
-        sys.executable,
-        "-m",
-        "tests.runner.engines.one_run",
-        kind,
-        program_of_time,
-    ]
+    program = [sys.executable, "-m", "tests.runner.engines.one_run", kind, time, line]
     try:
-        done = as_ordinary_user([*program, line], home)
-        assert done.stdout.split() == [USER, "3.0", sys.prefix, "ro"], done.stderr
-        assert "took 0." in done.stderr
+        done = as_ordinary_user(program, home)
         assert list(home.iterdir()) == []
     finally:
         shutil.rmtree(home)
+    return done
+
+
+@needs_root
+@pytest.mark.parametrize("program_of_time", ["/usr/bin/time", "/no/such/time"])
+def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
+    line = f"id -u; {NUMPY}; /usr/bin/time -f 'took %e' true; touch /src/x || echo ro"
+    done = served(kind, line, program_of_time)
+    assert done.stdout.split() == [USER, "3.0", sys.prefix, "ro"], done.stderr
+    assert "took 0." in done.stderr
+
+
+def refused() -> dict[str, str]:
+    """What a command is told that makes calls which it may not."""
+    return dict.fromkeys(refused_calls.CALLS, "EPERM") | {
+        "clone3": "ENOSYS",
+        "socket AF_VSOCK": "EAFNOSUPPORT",
+    }
+
+
+def told(output: str) -> dict[str, str]:
+    return dict(line.rsplit(" ", 1) for line in output.splitlines())
+
+
+@on_x86_64
+def test_calls_that_reach_out_of_a_sandbox_are_refused(subject: Subject):
+    files = {"calls.py": REFUSED.read_bytes()}
+    result = run(subject, ["python /src/calls.py"], files=files)
+    assert told(result.stdout.decode()) == refused(), result.stderr
+
+
+@on_x86_64
+@needs_root
+def test_calls_that_reach_out_of_an_ordinary_users_sandbox_are_refused(kind: str):
+    done = served(kind, f"python -c {shlex.quote(REFUSED.read_text())}")
+    assert told(done.stdout) == refused(), done.stderr
+
+
+TRACE = """python -c '
+import ctypes
+print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))  # PTRACE_ATTACH
+try:
+    open("/proc/1/mem", "r+b")
+except PermissionError:
+    print("shut")
+'"""
+
+
+def test_no_command_traces_the_first_process(subject: Subject):
+    assert run(subject, [TRACE]).stdout.split() == [b"-1", b"shut"]
+
+
+@needs_root
+def test_no_command_of_an_ordinary_user_traces_the_first_process(kind: str):
+    assert served(kind, TRACE).stdout.split() == ["-1", "shut"]
+
+
+def test_processes_that_share_memory_run(subject: Subject):
+    pool = "import multiprocessing as m; print(m.Pool(2).map(abs, [-1, 2]))"
+    result = run(subject, [f"python -c '{pool}'"])
+    assert result.stdout == b"[1, 2]\n", result.stderr

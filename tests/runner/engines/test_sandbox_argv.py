@@ -47,7 +47,8 @@ def test_bubblewrap_shows_the_run_its_folders_and_the_host_read_only():
     assert follows(words, "--dir", "/root", "--ro-bind", "/root/py", "/root/py")
     assert follows(words, "--ro-bind", "/cache/a.gz", "/data/x/a.gz")
     assert follows(words, "--symlink", "usr/bin", "/bin")
-    assert follows(words, "--size", "5", "--tmpfs", "/dev/shm", "--remount-ro", "/")
+    assert follows(words, "--size", "5", "--tmpfs", "/dev/shm")
+    assert follows(words, "--remount-ro", "/dev", "--remount-ro", "/")
 
 
 def test_the_source_is_writable_in_the_compatible_profile():

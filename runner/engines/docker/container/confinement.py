@@ -123,7 +123,11 @@ def host_options(
 def variables(
     work: Workspace, image_variables: list[str], gpu: GpuOptions = NO_GPU
 ) -> dict[str, str]:
-    """Return the environment of the commands, the image's variables included."""
+    """Return the environment of the container, the image's variables included.
+
+    What users add is for the commands alone: an inspection of the container would show
+    it, and `NVIDIA_VISIBLE_DEVICES` there gives GPUs.
+    """
     strict = work.profile is Profile.STRICT
     base = dict(line.partition("=")[::2] for line in image_variables)
     home = "/tmp" if strict else "/root"
@@ -135,7 +139,7 @@ def variables(
         base=base,
     )
     cache = {"XDG_CACHE_HOME": "/tmp/.cache"}
-    return {**named, **cache, **work.environment, **gpu.variables}
+    return {**named, **cache, **gpu.variables}
 
 
 def _tmp_options(limits: Limits) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from runner.core import GpuWay, Problem, Workspace
+from runner.core import GpuWay, Problem, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import BuildFolder, Event, Progress, Warned
@@ -32,6 +32,7 @@ from runner.engines.docker.client import (
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.datavolumes import fill
 from runner.engines.docker.gpu import options
+from runner.images import architecture
 
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
@@ -100,6 +101,20 @@ class RunContainers:
                 yield BuildFolder(piece)
         wait([ending], timeout=CLEAR_TIME_S)
         self.container = ""
+
+    def blame_architecture(self, error: EngineError) -> None:
+        """Raise ImageError if the engine's machine cannot run the image.
+
+        Some engines tell that when a container starts, others let it end at once.
+        """
+        wanted = own = ""
+        if error.reason is not Reason.INTERNAL:
+            return
+        with contextlib.suppress(*FAILURES):
+            wanted = image(self._client, self._image)["Architecture"]
+            own = self._client.info()["Architecture"]
+        if architecture.differ(wanted, own):
+            raise architecture.unsuitable(self._image, wanted, own) from error
 
     def clear(self, pool: ThreadPoolExecutor) -> None:
         """Remove everything; ``reap`` of a later run removes what is left."""
@@ -171,10 +186,13 @@ class RunContainers:
             ),
         )["Id"]
         who = confinement.user(self._work.profile)
-        with self._work.open_source() as source:
-            pieces = tarstreams.in_blocks(
-                tarstreams.workspace(source, who), self._count
-            )
+        with contextlib.ExitStack() as stack:
+            source = stack.enter_context(self._work.open_source())
+            build = None
+            if self._work.open_build is not None:
+                build = stack.enter_context(self._work.open_build())
+            members = tarstreams.workspace(source, who, build)
+            pieces = tarstreams.in_blocks(members, self._count)
             upload(self._client, self._files, "/", pieces, self._count)
 
     def _count(self, size: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from runner.core import Invocation, Stream
 from runner.core.errors import EngineError
@@ -46,7 +46,12 @@ class Execution:
     """
 
     def __init__(
-        self, client: Client, container: str, invocation: Invocation, user: str
+        self,
+        client: Client,
+        container: str,
+        invocation: Invocation,
+        user: str,
+        variables: Mapping[str, str],
     ) -> None:
         self._client, self._container, self._user = client, container, user
         self.ended = False
@@ -59,7 +64,7 @@ class Execution:
         # Only time spent waiting here counts, not that of a slow caller.
         self._silent_s = self._waited_s = 0.0
         self._pause_s = FIRST_PAUSE_S
-        self._id = self._create(words(invocation))
+        self._id = self._create(words(invocation), dict(variables))
         self._reader = attach(client, self._id, self._has_left)
 
     def output(self, wait_s: float) -> Iterator[tuple[Stream, bytes]]:
@@ -81,9 +86,11 @@ class Execution:
         """Close the stream; later output of processes that hold it open is lost."""
         self._reader.close()
 
-    def _create(self, argv: list[str]) -> str:
+    def _create(self, argv: list[str], variables: dict[str, str]) -> str:
         try:
-            made = self._client.exec_create(self._container, argv, user=self._user)
+            made = self._client.exec_create(
+                self._container, argv, user=self._user, environment=variables
+            )
         except APIError as error:
             if error.status_code != CONFLICT or self._container_runs():
                 raise

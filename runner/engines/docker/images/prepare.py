@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from runner import machine
+from runner.archive import Project
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -19,20 +20,16 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
-from runner.core.events import Event, ImageReady
+from runner.core.events import Event, ImageReady, Warned
 from runner.engines.docker.client import Client, NotFound, failing, image
 from runner.engines.docker.endpoint import EngineProbe
+from runner.engines.docker.facts import Info, is_here
 from runner.engines.docker.images import build, built, context, transfer
-from runner.images import parts
+from runner.images import architecture, parts, substitutes
 
 
-def image_facts(
-    client: Client, project: Path, spec: BuildSpec, shown: Path | None = None
-) -> ImageFacts:
-    """Return the engine's images and the inputs of a build.
-
-    ``shown`` is the folder that the image's labels name, ``project`` without one.
-    """
+def image_facts(client: Client, project: Project, spec: BuildSpec) -> ImageFacts:
+    """Return the engine's images and the inputs of a build."""
     with failing("list its images"):
         version = client.version()
         found = client.images()
@@ -41,7 +38,7 @@ def image_facts(
     if spec.names_image:
         return ImageFacts(present, platform)
     dockerfile = (spec.build_image or BuildImage()).dockerfile
-    text = context.read_text(project, dockerfile)
+    text = context.read_text(project.folder, dockerfile)
     if text is None:
         return ImageFacts(present, platform)
     names = context.names(project, dockerfile)
@@ -49,18 +46,28 @@ def image_facts(
         present,
         platform,
         text,
-        context.checksum(project, names),
-        built.origin(shown or project),
+        context.checksum(project.folder, names),
+        built.origin(project.shown),
         built.recognised(found),
     )
 
 
 def prepare(
-    client: Client, probe: EngineProbe, plan: ImagePlan, project: Path, cancel: Cancel
+    client: Client,
+    probe: EngineProbe,
+    info: Info,
+    plan: ImagePlan,
+    project: Project,
+    cancel: Cancel,
 ) -> Iterator[Event]:
     """Pull or build as planned; the last event is ImageReady."""
     if plan.action is ImageAction.PULL:
-        yield from transfer.pull(probe, plan.reference, cancel)
+        try:
+            yield from transfer.pull(probe, plan.reference, cancel)
+        except ImageError as error:
+            if not plan.named_by:
+                raise
+            raise substitutes.explained(error, plan) from error
     elif plan.action is ImageAction.BUILD:
         yield from build.build(probe, plan, project, cancel)
         if not cancel.requested:
@@ -73,7 +80,9 @@ def prepare(
         yield from transfer.push(
             probe, plan.reference, plan.build.push.image_name, cancel
         )
-    yield ImageReady(_used(client, plan))
+    found = _found(client, plan)
+    yield from _suited(plan.reference, found, info, probe)
+    yield ImageReady(_used(plan, found))
 
 
 def _present(found: list[dict[str, Any]]) -> dict[str, str]:
@@ -98,17 +107,48 @@ def _tag_for_the_next_run(client: Client, plan: ImagePlan) -> None:
             client.tag(plan.reference, later)
 
 
-def _used(client: Client, plan: ImagePlan) -> ImageUsed:
+def _found(client: Client, plan: ImagePlan) -> dict[str, Any]:
     with failing(f"look at the image {plan.reference}"):
         try:
-            found = image(client, plan.reference)
+            return image(client, plan.reference)
         except NotFound as error:
             text = f"the image {plan.reference} is no longer on the engine"
             raise ImageError(text, reason=Reason.IMAGE_NOT_FOUND) from error
+
+
+def _suited(
+    name: str, found: Mapping[str, Any], info: Info, probe: EngineProbe
+) -> Iterator[Event]:
+    """Compare the architectures of an image and its engine; warn of an emulator's.
+
+    Whether another machine has an emulator shows only when the image is started.
+
+    Raises:
+        ImageError: this machine has none.
+    """
+    wanted = found.get("Architecture") or ""
+    own = info.get("Architecture") or ""
+    if not architecture.differ(wanted, own):
+        return
+    if is_here(info, probe.endpoint) and not machine.emulates(
+        architecture.emulator(wanted)
+    ):
+        raise architecture.unsuitable(name, wanted, own)
+    yield Warned(architecture.emulated(name, wanted, own))
+
+
+def _used(plan: ImagePlan, found: Mapping[str, Any]) -> ImageUsed:
     digests = found.get("RepoDigests") or ()
     digest = digests[0].partition("@")[2] if digests else found["Id"]
-    cuda = cuda_version(found["Config"])
-    return ImageUsed(plan.reference, digest, plan.action, plan.why, cuda)
+    return ImageUsed(
+        plan.reference,
+        digest,
+        plan.action,
+        plan.why,
+        cuda_version(found["Config"]),
+        plan.asked,
+        plan.named_by,
+    )
 
 
 def cuda_version(config: Mapping[str, Any]) -> str:

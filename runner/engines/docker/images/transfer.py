@@ -11,6 +11,7 @@ from runner.core.events import BuildOutput, Event, Progress, PullStarted
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
 from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.images.messages import Message, messages
+from runner.images import substitutes
 
 BASE_HINT = (
     "check its name, and that its registry can be reached from here; "
@@ -81,8 +82,11 @@ def _downloads(message: Message, layers: dict[str, tuple[int, int]]) -> bool:
 
 
 def _not_found(reference: str, why: str) -> ImageError:
-    text = f"the image {reference} cannot be pulled: {why}"
-    return ImageError(Problem(text, hint=BASE_HINT), reason=Reason.IMAGE_NOT_FOUND)
+    problem = Problem(
+        f"the image {reference} cannot be pulled: {why}",
+        hint=substitutes.advice(reference),
+    )
+    return ImageError(problem, reason=Reason.IMAGE_NOT_FOUND)
 
 
 def _not_pushed(target: str, why: str) -> ImageError:

@@ -1,0 +1,190 @@
+"""The original's options and commands: what stands in their place here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct, field
+
+from runner.cli import words
+from runner.core import Problem
+from runner.core.errors import UsageError
+
+WITH_VALUE = {
+    "-p": "--path",
+    "-o": "--output",
+    "-q": "--queue",
+    "-s": "--secret",
+    "--arch": "--arch",
+    "--build": "--build",
+    "--submit": "--submit",
+}
+"""The original's options that take a value, by their short spelling if there is one."""
+
+FLAGS = {"-d": "--debug", "-v": "--verbose", "-c": "--color"}
+"""The original's options without a value, by their short spelling."""
+
+IGNORED = {
+    "--queue": "there are no queues",
+    "--verbose": "every line is shown anyway",
+    "--ratelimit": "there is no rate limit",
+    "--arch": "a run uses the architecture of its engine",
+    "--secret": "nothing here needs a secret",
+}
+"""The options that have no effect, and why."""
+
+SAME = {"buildinfo": "version", "buildtime": "version", "queued": "ps"}
+"""The original's commands that have another name here."""
+
+SERVERLESS = "rai has no server yet"
+
+ANSWERS = {
+    "bench": ("rai does not measure itself", "`rai show RUN` has the times of a run"),
+    "doc": ("rai writes no documents", "`rai COMMAND --help` describes each command"),
+    "encrypt": ("rai keeps no credentials to encrypt", ""),
+    "env": ("`env` is a program of its own", "type it without `rai`"),
+    "license": ("rai is under the MIT licence", ""),
+    "ranking": (
+        f"there is no ranking, because {SERVERLESS}",
+        "`rai history` lists your runs, `rai show RUN` the Op Times of one",
+    ),
+    "selfupdate": ("rai does not update itself", "pip does: pip install --upgrade ."),
+    "submit": (
+        f"nothing can be submitted, because {SERVERLESS}",
+        "run the project, name the run, and hand it in as your course says:"
+        " rai run -p DIR, then rai tag latest final",
+    ),
+    "submitted": (
+        f"there are no submissions, because {SERVERLESS}",
+        "`rai history` lists your runs",
+    ),
+    "whoami": (
+        "rai has no accounts",
+        "runs belong to the user of this machine who starts them",
+    ),
+}
+"""The original's commands that do not exist here: why, and what to do instead."""
+
+_OFF = frozenset({"false", "f", "0"})
+_ON = frozenset({"true", "t", "1"})
+
+
+class CommandLine(Struct):
+    """The words for the commands here, and what was read from the others.
+
+    ``notes`` are warnings; ``colour`` is False for ``--color=false``.
+    """
+
+    words: list[str]
+    debug: bool = False
+    colour: bool = True
+    notes: list[str] = field(default_factory=list)
+
+
+def read(typed: Sequence[str], commands: Collection[str]) -> CommandLine:
+    """Turn a command line in the original's words into one in the words used here.
+
+    Raises:
+        UsageError: it asks for what does not exist here; the hint says what does.
+    """
+    kept, debug = words.without_debug(typed)
+    if kept == ["--version"]:
+        kept = ["version"]
+    given = words.routed(kept)
+    short_form = given[:1] == ["run"] and kept[:1] != ["run"]
+    if short_form and (at := _command(kept, commands)) is not None:
+        # `rai -p . history`: the original takes its options before a command too.
+        before = kept[:at] if kept[at] in words.WITH_PATH else []
+        given = [kept[at], *before, *kept[at + 1 :]]
+        short_form = False
+    name = given[0] if given else ""
+    if name in ANSWERS and name not in commands:
+        finding, hint = ANSWERS[name]
+        raise UsageError(Problem(f"rai {name}: {finding}", hint=hint))
+    given[:1] = [SAME.get(name, name)] if given else []
+    line = CommandLine(given, debug)
+    return _options(line, short_form=short_form) if name == "run" else line
+
+
+def _command(typed: Sequence[str], commands: Collection[str]) -> int | None:
+    """Return the place of a command that stands after options of the original."""
+    at = 0
+    while at < len(typed) and typed[at].startswith("-") and typed[at] != "--":
+        at += 2 if typed[at] in {*WITH_VALUE, *WITH_VALUE.values()} else 1
+    known = at < len(typed) and typed[at] in {*commands, *ANSWERS, *SAME}
+    return at if known else None
+
+
+def _options(line: CommandLine, *, short_form: bool) -> CommandLine:
+    """Remove the original's options from those of `rai run`.
+
+    ``-d`` is ``--debug`` in the original's form, without the word ``run``.
+    """
+    end = line.words.index("--") if "--" in line.words else len(line.words)
+    rest, kept = line.words[end:], list[str]()
+    queue = [w for word in line.words[1:end] for w in _apart(word, short_form)]
+    problems: list[Problem] = []
+    while queue:
+        word = queue.pop(0)
+        name, value = _option(word, queue)
+        if name == "--submit":
+            problems.append(_submission(value, line.words))
+        elif name == "--build":
+            hint = f"`-p {value or 'FILE'}` names a build file"
+            problems.append(Problem("--build is not an option", hint=hint))
+        elif name == "--color":
+            line.colour = value not in _OFF
+        elif name == "--debug" and short_form:
+            line.debug = True
+        elif name in IGNORED:
+            shown = f"{name} {value}" if value and name != "--secret" else name
+            line.notes.append(f"ignoring {shown}: {IGNORED[name]}")
+        else:
+            kept.append(word)
+    if problems:
+        raise UsageError(*problems)
+    line.words = ["run", *kept, *rest]
+    return line
+
+
+def _apart(word: str, short_form: bool) -> list[str]:
+    """Return the flags of ``-dv`` one by one."""
+    together = (
+        short_form
+        and word[0] == "-"
+        and len(word) > 2
+        and set(word[1:]) <= {"d", "v", "c"}
+    )
+    return [f"-{letter}" for letter in word[1:]] if together else [word]
+
+
+def _option(word: str, queue: list[str]) -> tuple[str, str]:
+    """Return the long name and value of an option of the original, else "".
+
+    A value that is a word of its own is taken off the queue.
+    """
+    spelling, equals, value = word.partition("=")
+    name = WITH_VALUE.get(spelling, spelling)
+    if name in ("--path", "--output"):
+        return "", ""
+    if name in WITH_VALUE.values():
+        if not equals and queue and (name != "--submit" or queue[0][:1] != "-"):
+            value = queue.pop(0)
+        return name, value
+    if word[:2] in ("-q", "-s") and not word.startswith("--"):
+        return WITH_VALUE[word[:2]], word[2:]
+    name = FLAGS.get(spelling, spelling)
+    if name == "--color" and not equals and queue and queue[0] in _OFF | _ON:
+        value = queue.pop(0)
+    return name, value
+
+
+def _submission(kind: str, typed: Sequence[str]) -> Problem:
+    folder = words.value(typed, "--path", "-p") or "."
+    name = kind or "final"
+    return Problem(
+        f"--submit{f'={kind}' if kind else ''}: nothing can be submitted, because"
+        f" {SERVERLESS}",
+        hint="run the project, name the run, and hand it in as your course says:"
+        f" rai run -p {folder}, then rai tag latest {name}",
+    )

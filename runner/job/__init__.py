@@ -1,0 +1,204 @@
+"""Carry out one run, from a request to its verdict, as events."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+
+from msgspec.structs import replace
+
+from runner import archive, files
+from runner.answers import CommandOutput
+from runner.archive import Project, datafiles
+from runner.commandline import exports
+from runner.core import (
+    Findings,
+    GpuUse,
+    JobRequest,
+    Reason,
+    State,
+    Verdict,
+    Workspace,
+)
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.caps import BUILD_FILES
+from runner.core.errors import EngineError, RaiError
+from runner.core.expectations import Check
+from runner.core.masking import Mask, OutputMask
+from runner.engines.base import Engine
+from runner.job.preparation import Preparation
+from runner.report import verdicts
+from runner.store import runs
+from runner.store.paths import RunPaths
+
+
+def run(
+    request: JobRequest,
+    project: Project,
+    engines: Sequence[Engine],
+    paths: RunPaths,
+    places: datafiles.DataPlaces,
+    cancel: Cancel,
+    *,
+    download: bool = True,
+    build_files: int = BUILD_FILES,
+) -> Generator[ev.Event, None, None]:
+    """Run the job on the first engine; record every event, then yield it.
+
+    ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
+    If an engine cannot get the base image of a build, the next engine runs the job. The
+    last event is Finished. Only a bug in rai raises an exception, after Finished.
+    """
+    files.write(paths.spec, request.spec_text.encode())
+    with closing(project), runs.Recorder(paths) as recorder:
+        preparation = Preparation(
+            request, project, engines, paths, places, cancel, download=download
+        )
+        job = _Job(preparation, build_files)
+
+        def keep(event: ev.Event) -> ev.Event:
+            return recorder.keep(job.mask.event(event))
+
+        try:
+            for event in job.events():
+                yield keep(event)
+            verdict = job.verdict()
+        except RaiError as error:
+            verdict = verdicts.from_error(error)
+        except Exception as error:
+            fault = files.disk_fault(error, paths.root)
+            if fault is None:
+                yield keep(ev.Finished(verdicts.bug(error)))
+                raise
+            verdict = verdicts.from_error(RaiError(fault))
+        for event in job.not_reached():
+            yield keep(event)
+        yield keep(ev.Finished(verdict))
+
+
+class _Job:
+    """The steps of one run, and the results so far."""
+
+    def __init__(self, preparation: Preparation, build_files: int) -> None:
+        self.request = preparation.request
+        self.paths = preparation.paths
+        self.cancel = preparation.cancel
+        self.mask = Mask(self.request.secrets.values.values())
+        self.preparation = preparation
+        self.caps = archive.build_caps(self.request.spec.limits, build_files)
+        self.ended: list[ev.CommandFinished] = []
+        self.found: dict[int, Findings] = {}
+        self.checks: dict[int, tuple[Check, ...]] = {}
+        self.gpu: GpuUse | None = None
+        self.reached: set[int] = set()
+
+    def events(self) -> Iterator[ev.Event]:
+        with ExitStack() as held:
+            ready = yield from self.preparation.events(held)
+            if ready is not None:
+                yield from self._run(*ready)
+
+    def not_reached(self) -> Iterator[ev.Event]:
+        """Yield a CommandSkipped for each command that the run did not reach."""
+        for step in self.preparation.steps:
+            if step.index not in self.reached:
+                command, why = step.command, step.skip or "the run ended before it"
+                yield ev.CommandSkipped(step.index, command.text, why, command.name)
+
+    def verdict(self) -> Verdict:
+        """Return the verdict, from the commands that ended."""
+        if self.cancel.requested:
+            message = "stopped on request; what it wrote so far is kept"
+            return Verdict(True, False, None, Reason.CANCELLED, message)
+        return verdicts.judge(
+            self.ended, self.request, self.found, self.gpu, self.checks
+        )
+
+    def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
+        """Yield the engine's events; scan the output; keep the build folder."""
+        output: CommandOutput | None = None
+        writer: archive.BuildWriter | None = None
+        lost = _Lost()
+        work = replace(work, is_wrong=self._is_wrong)
+        with ExitStack() as stack:
+            masked = OutputMask(self.mask).follow(engine.run(work, self.cancel))
+            for event in lost.follow(masked):
+                if isinstance(event, ev.BuildFolder):
+                    if writer is None:
+                        yield ev.StateChanged(State.COLLECTING)
+                        writer = stack.enter_context(
+                            archive.BuildWriter(self.paths.build, self.caps)
+                        )
+                    writer.write(event.data)
+                    continue
+                if isinstance(event, ev.GpuGiven):
+                    self.gpu = event.use
+                if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
+                    self.reached.add(event.index)
+                if isinstance(event, ev.CommandStarted):
+                    output = CommandOutput(work.steps[event.index].command)
+                elif isinstance(event, ev.Output) and output:
+                    output.feed(event)
+                yield event
+                if isinstance(event, ev.CommandFinished) and output:
+                    yield from self._ended(event, output)
+            if lost.error is not None and (writer is None or not writer.whole):
+                raise lost.error
+        if writer is not None:
+            path, size = str(self.paths.build), writer.size_bytes
+            yield ev.Collected(path, size, writer.members)
+            if writer.members:
+                yield from self._profiled()
+        if lost.error is not None:
+            raise lost.error
+
+    def _ended(
+        self, event: ev.CommandFinished, output: CommandOutput
+    ) -> Iterator[ev.Event]:
+        """Yield what a command printed, and whether it is what was expected."""
+        index = event.index
+        self.ended.append(event)
+        self.found[index] = output.findings()
+        yield ev.Found(index, self.found[index])
+        # A command that a limit or a cancel ended did not come to its answer.
+        if event.reason is None and (checks := output.checks()):
+            self.checks[index] = checks
+            yield ev.Checked(index, checks)
+
+    def _is_wrong(self, index: int) -> bool:
+        return not all(check.holds for check in self.checks.get(index, ()))
+
+    def _profiled(self) -> Iterator[ev.Event]:
+        """Yield the files that the commands' profilers wrote to the build folder."""
+        # If several commands name one file, it belongs to one that succeeded.
+        ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
+        texts = {step.index: step.command.text for step in self.preparation.steps}
+        lines = [(end.index, texts[end.index]) for end in ended]
+        if not any(exports.exporting(line) for _, line in lines):
+            return
+        try:
+            files = archive.files(self.paths.build, self.caps, root="build")
+        except RaiError as error:
+            yield ev.Warned(f"cannot look for profiles: {error}")
+            return
+        for index, found in sorted(exports.claimed(lines, files).items()):
+            yield ev.Profiled(index, found)
+
+
+def _failed(end: ev.CommandFinished) -> bool:
+    return end.exit_code != 0 or end.reason is not None
+
+
+class _Lost:
+    """The error that ended an engine's events: the build folder may be among them."""
+
+    def __init__(self) -> None:
+        self.error: EngineError | None = None
+
+    def follow(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
+        """Yield the events; keep the engine's error."""
+        try:
+            yield from events
+        except EngineError as error:
+            self.error = error

@@ -1,0 +1,67 @@
+"""Which commands `--only` leaves out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from runner.core import Command, Problem
+from runner.core.errors import UsageError
+from runner.report import one_line
+from runner.yamlfile.fields import resembling
+
+
+def left_out(commands: Sequence[Command], only: Sequence[str]) -> frozenset[int]:
+    """Return the indexes of the commands that are not named; none if nothing is.
+
+    A word is a command's name, its number from 1, or a word that stands in one command
+    alone, such as a milestone's (``m2.1``).
+
+    Raises:
+        UsageError: a word names no command, or several; carries each such word.
+    """
+    if not only:
+        return frozenset()
+    found = {word: _named(commands, word) for word in only}
+    names = [command.name for command in commands if command.name]
+    if wrong := [w for w, one in found.items() if len(one) != 1 and w not in names]:
+        problems = (_problem(commands, word, found[word]) for word in wrong)
+        raise UsageError(*problems, _listed(commands))
+    return frozenset(range(len(commands))).difference(*found.values())
+
+
+def _named(commands: Sequence[Command], word: str) -> list[int]:
+    if by_name := [n for n, command in enumerate(commands) if command.name == word]:
+        return by_name
+    if re.fullmatch("[0-9]{1,9}", word):
+        return [n for n in range(len(commands)) if n + 1 == int(word)]
+    # Of `m2` and `m2.1` neither stands in a command that holds the other.
+    alone = re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\d)")
+    return [n for n, command in enumerate(commands) if alone.search(command.text)]
+
+
+def _problem(commands: Sequence[Command], word: str, found: Sequence[int]) -> Problem:
+    if found:
+        numbers = ", ".join(str(n + 1) for n in found)
+        text = f"--only {word}: several commands hold it: {numbers}"
+        return Problem(text, hint="use their numbers")
+    close = resembling(word, list(_selecting(commands)))
+    hint = f"did you mean `{close}`?" if close else ""
+    return Problem(f"--only {word}: no such command", hint=hint)
+
+
+def _selecting(commands: Sequence[Command]) -> Iterator[str]:
+    """Yield the names of commands, and the words that stand in one command alone."""
+    for command in commands:
+        if command.name:
+            yield command.name
+        for word in re.findall(r"\w[\w.-]*", command.text):
+            for short in (word, PurePosixPath(word).stem):
+                if len(_named(commands, short)) == 1:
+                    yield short
+
+
+def _listed(commands: Sequence[Command]) -> Problem:
+    rows = [f"{n} {c.name or one_line(c.text)}" for n, c in enumerate(commands, 1)]
+    return Problem("the commands are: " + "; ".join(rows))

@@ -1,0 +1,169 @@
+"""Another image in place of the build file's: who decides, and who is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner import archive, images, report, session
+from runner.core import BuildImage, BuildSpec, Place, Profile, Reason, Substitute
+from runner.core.errors import ConfigError, ImageError, UsageError
+from runner.core.work import Archive
+from runner.images import substitutes
+from runner.images.substitutes import Rule
+from runner.store import settings
+from runner.store.paths import RunPaths
+
+OLD = "illinoisimpact/ece408_mxnet_docker:amd64-gpu-latest"
+PLACE = Place("config.yml", 2, 3)
+
+
+def rule(pattern: str, image: str = "my/course") -> Rule:
+    return Rule(pattern, image, PLACE)
+
+
+def named(image: str | None = OLD, **more) -> BuildSpec:
+    return BuildSpec("rai_build.yml", image=image, **more)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("illinoisimpact/ece408_mxnet_docker:*", OLD, True),
+        ("illinoisimpact/*", f"docker.io/{OLD}", True),
+        ("docker.io/illinoisimpact/*", OLD, True),
+        ("illinoisimpact/ece408_mxnet_docker", OLD, True),
+        ("illinoisimpact/ece408_mxnet_docker:amd64-cpu-*", OLD, False),
+        ("gcc", "gcc", True),
+        ("gcc:latest", "gcc", True),
+        ("gcc:12", "gcc", False),
+        ("nvidia/cuda:1[01].*", "nvidia/cuda:11.8.0-devel", True),
+        ("other.example/*", OLD, False),
+    ],
+)
+def test_a_pattern_fits_names_as_engines_list_them(pattern, name, fits):
+    assert rule(pattern).fits(name) is fits
+
+
+def test_the_option_wins_then_the_first_rule_that_fits():
+    rules = [rule("a/*", "none"), rule("illinoisimpact/*", "one"), rule("*", "two")]
+
+    assert substitutes.decide(named(), "b/c:1", rules) == Substitute(
+        OLD, "b/c:1", "--image"
+    )
+    by_rule = substitutes.decide(named(), None, rules)
+    assert by_rule == Substitute(OLD, "one", "images in config.yml:2:3")
+    assert substitutes.decide(named("gcc"), None, rules[:2]) is None
+
+
+def test_no_rule_concerns_an_image_that_is_built_and_the_option_does():
+    built = named(build_image=BuildImage())
+
+    assert substitutes.decide(built, None, [rule("*")]) is None
+    assert substitutes.decide(named(None), None, [rule("*")]) is None
+    run = substitutes.applied(built, substitutes.decide(built, "b/c", ()))
+    assert (run.image, run.build_image, run.profile) == ("b/c", None, "compatible")
+    assert images.plan(run, None).build is None
+
+
+def test_an_option_that_is_no_name_is_refused_with_an_example():
+    with pytest.raises(UsageError, match=r'--image is "Bad Name".*someone/project:1'):
+        substitutes.decide(named(), "Bad Name", ())
+
+
+def write(file: Path, text: str) -> Path:
+    file.parent.mkdir(exist_ok=True, parents=True)
+    file.write_text(text)
+    return file
+
+
+def test_the_rules_of_the_users_file_come_before_the_machines(tmp_path):
+    machine = write(tmp_path / "etc" / "c.yml", 'images: {"a/*": m/1, "b/*": m/2}\n')
+    user = write(tmp_path / "user" / "c.yml", 'images:\n  "a/*": u/1\n')
+
+    found, warnings = settings.load({}, [machine, user], {})
+
+    assert [each.image for each in found.images] == ["u/1", "m/1", "m/2"]
+    assert found.images[0].place == Place(str(user), 2, 3)
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("images: my/course\n", r':1:9: images is "my/course"; expected a mapping'),
+        ('images: {"a:*": [b]}\n', r":1:17: images: the image for `a:\*` is a list"),
+        ('images: {"a:*": B}\n', r'the image for `a:\*` is "B"; expected the name'),
+    ],
+)
+def test_a_wrong_rule_is_told_with_its_place_and_an_example(text, said, tmp_path):
+    file = write(tmp_path / "c.yml", text)
+
+    with pytest.raises(ConfigError, match=said) as caught:
+        settings.load({}, [file], {})
+
+    assert "someone/project:1" in str(caught.value)
+
+
+@pytest.fixture
+def project(tmp_path, home) -> Path:
+    write(home / "config" / "rai" / "config.yml", 'images: {"*/*": my/course}\n')
+    text = f"rai: {{image: '{OLD}'}}\ncommands: {{build: [ls]}}\n"
+    write(tmp_path / "project" / "rai_build.yml", text)
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+def test_a_parcel_carries_what_was_decided_whatever_the_settings_say_now(
+    project, home, tmp_path
+):
+    request = session.prepare(project).request
+    assert (request.spec.image, request.profile) == ("my/course", Profile.COMPATIBLE)
+    folder = RunPaths(tmp_path / "run")
+    folder.root.mkdir()
+    packed = Archive(folder.source, "c0ffee", 1, 1, 1)
+    archive.seal(request, packed, None, folder.parcel)
+    write(home / "config" / "rai" / "config.yml", 'images: {"*/*": another/one}\n')
+
+    again = session.reopen(folder).request
+
+    assert again.spec == request.spec
+    assert again.spec.substitute
+    assert again.spec.substitute.asked == OLD
+
+
+def test_validate_plans_the_image_of_a_run_and_says_who_names_it(project):
+    by_rule = session.validate(project)
+    by_option = session.validate(project, session.Options(image="b/c:1"))
+
+    assert by_rule.image
+    assert by_rule.image.reference == "my/course:latest"
+    assert by_option.image
+    assert (by_option.image.reference, by_option.image.asked) == ("b/c:1", OLD)
+    assert report.named_by(by_option.image) == f"named by --image, in place of {OLD}"
+
+
+def test_an_image_that_cannot_be_pulled_is_told_with_both_names():
+    spec = substitutes.applied(named(), Substitute(OLD, "b/c:1", "--image"))
+    pulled = ImageError("b/c:1 cannot be pulled", reason=Reason.IMAGE_NOT_FOUND)
+
+    error = substitutes.explained(pulled, images.plan(spec, None))
+
+    assert str(error) == f"b/c:1 cannot be pulled (--image names it in place of {OLD})"
+    assert error.reason is Reason.IMAGE_NOT_FOUND
+    assert '`"b/c:*": NAME`' in substitutes.advice("b/c:1")
+    assert "--image NAME" in substitutes.advice("b/c:1")
+
+
+def test_an_engine_without_images_says_which_name_it_ignores():
+    spec = substitutes.applied(named(), Substitute(OLD, "b/c:1", "--image"))
+
+    said = images.ignored(spec, "local")
+
+    assert said.startswith("ignoring the image b/c:1 of --image: the local engine")

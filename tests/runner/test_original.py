@@ -1,0 +1,117 @@
+"""The original's command lines work, or are answered with what works here."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.cli import original
+from runner.cli.main import COMMANDS
+from runner.core.errors import UsageError
+
+
+def read(text: str) -> original.CommandLine:
+    return original.read(text.split(), COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("-p .", "run -p ."),
+        ("-p . -o out --force", "run -p . -o out --force"),
+        ("-p . history", "history"),
+        ("-p . --queue=rai_amd64_ece408 queued", "ps"),
+        ("-p . version", "version"),
+        ("-p x validate --json", "validate -p x --json"),
+        ("-p x run --keep-going", "run -p x --keep-going"),
+        ("buildinfo", "version"),
+        ("buildtime", "version"),
+        ("queued", "ps"),
+        (".", "run ."),
+        ("../lab --keep-going", "run ../lab --keep-going"),
+        ("run -p . -d", "run -p . -d"),
+        ("logs -n 3", "logs -n 3"),
+        ("show -v", "show -v"),
+        ("parse -- -q", "parse -- -q"),
+        ("run -p . -- -v --submit", "run -p . -- -v --submit"),
+        ("-p -v", "run -p"),
+        ("", ""),
+    ],
+)
+def test_a_command_line_of_the_original_means_one_of_ours(typed, meant):
+    assert read(typed).words == meant.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("-p . --queue rai_amd64", "ignoring --queue rai_amd64: there are no queues"),
+        ("-p . --queue=rai_amd64", "ignoring --queue rai_amd64: there are no queues"),
+        ("run -qrai_amd64", "ignoring --queue rai_amd64: there are no queues"),
+        ("-p . -v", "ignoring --verbose: every line is shown anyway"),
+        ("run --verbose", "ignoring --verbose: every line is shown anyway"),
+        ("-p . --ratelimit=false", "ignoring --ratelimit false: there is no rate limi"),
+        ("-p . --arch s390x", "ignoring --arch s390x: a run uses the architecture of"),
+        ("-p . -s hunter2", "ignoring --secret: nothing here needs a secret"),
+    ],
+)
+def test_an_option_that_has_no_effect_here_is_ignored_and_said(typed, said):
+    line = read(typed)
+
+    (note,) = line.notes
+    assert note.startswith(said) and "hunter2" not in note
+    assert line.words in (["run"], ["run", "-p", "."])
+
+
+@pytest.mark.parametrize(
+    ("typed", "colour"),
+    [
+        ("-p . -c", True),
+        ("-p . --color", True),
+        ("-p . -c=true", True),
+        ("-p . -c=false", False),
+        ("-p . --color=0", False),
+        ("run -p . -c false", False),
+    ],
+)
+def test_colours_can_be_turned_off_as_in_the_original(typed, colour):
+    line = read(typed)
+
+    assert line.colour is colour
+    assert line.words == ["run", "-p", "."]
+
+
+@pytest.mark.parametrize("typed", ["-p . -d", "-d -p .", "-p . -dv", "-p . --debug"])
+def test_d_is_debug_without_the_word_run(typed):
+    line = read(typed)
+
+    assert line.debug
+    assert line.words == ["run", "-p", "."]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("-p lab --submit=m3", "rai run -p lab, then rai tag latest m3"),
+        ("-p lab --submit m3", "rai run -p lab, then rai tag latest m3"),
+        ("run --submit=m3 --path=lab", "rai run -p lab, then rai tag latest m3"),
+        ("run --submit", "rai run -p ., then rai tag latest final"),
+        ("submit", "rai tag latest final"),
+        ("-p . submit m3", "rai tag latest final"),
+        ("ranking", "`rai history` lists your runs"),
+        ("-p . ranking -n 5", "`rai show RUN` the Op Times of one"),
+        ("submitted", "`rai history` lists your runs"),
+        ("-p . --build other.yml", "`-p other.yml` names a build file"),
+        ("whoami", "runs belong to the user of this machine"),
+        ("selfupdate", "pip does"),
+    ],
+)
+def test_what_needs_a_server_is_refused_with_what_to_do_instead(typed, said):
+    with pytest.raises(UsageError) as caught:
+        read(typed)
+
+    assert said in str(caught.value)
+    assert caught.value.reason.exit_code == 2
+
+
+def test_no_answer_hides_a_command():
+    assert not {*original.ANSWERS, *original.SAME} & {*COMMANDS}

@@ -1,0 +1,151 @@
+"""Variables of the build file and of `-e`: they reach commands, and no record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from runner import buildfile, session
+from runner.archive import read_parcel
+from runner.core import Command, Reason
+from runner.core.cancel import Cancel
+from runner.core.errors import SpecError, UsageError
+from runner.core.variables import Secrets
+from runner.engines import Choice
+from runner.engines.fake import FakeEngine, FakeResult
+from runner.session import run as runs
+
+SPEC = """\
+env: {BATCH: 100, EMPTY: ""}
+commands:
+  build:
+    - ./bench
+    - {run: ./more, env: [BATCH=1000]}
+"""
+
+
+def wrong(text: str) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        buildfile.parse(text, "f.yml")
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_variables_are_of_all_commands_or_of_one():
+    spec, warnings = buildfile.parse(SPEC, "f.yml")
+    assert warnings == []
+    assert spec.env == (("BATCH", "100"), ("EMPTY", ""))
+    assert [command.env for command in spec.commands] == [(), (("BATCH", "1000"),)]
+
+
+def test_every_wrong_variable_is_told_with_its_place():
+    text = """\
+env:
+  1X: a
+  RAI_X: b
+  LATER:
+  MORE: [c]
+  GPUS: "a\\0b"
+commands:
+  build:
+    - {run: make, env: [CUDA_VISIBLE_DEVICES=0, NAME]}
+    - {run: make, env: text}
+"""
+    found = wrong(text)
+    assert [problem.partition(": ")[0] for problem in found] == [
+        *("f.yml:2:3", "f.yml:3:3", "f.yml:4:9", "f.yml:5:9", "f.yml:6:9"),
+        *("f.yml:9:25", "f.yml:9:49", "f.yml:10:24"),
+    ]
+    assert "begins with no digit" in found[0]
+    assert "rai's own" in found[1]
+    assert "rai run -e LATER" in found[2]
+    assert "--gpus chooses" in found[5]
+
+
+def test_a_dollar_is_literal_and_said_to_be():
+    spec, (warning,) = buildfile.parse(
+        "env: {A: $HOME, B: costs 5$}\ncommands: {build: [make]}\n", "f.yml"
+    )
+    assert dict(spec.env) == {"A": "$HOME", "B": "costs 5$"}
+    assert str(warning).startswith("f.yml:1:10: warning: env.A: nothing is expanded")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rai_build.yml").write_text(SPEC)
+    return folder
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    says = FakeResult(b"with hunter2\nOp Time: 0.5\n", b"hunter2", exit_code=1)
+    made = FakeEngine({"./bench": says})
+    monkeypatch.setattr(runs.engines, "choose", lambda *_, **__: Choice((made,), "x"))
+    return made
+
+
+def started(project: Path, **options) -> runs.Run:
+    given = session.Options(secrets=Secrets({"TOKEN": "hunter2"}), **options)
+    return session.start(session.prepare(project, given))
+
+
+def test_commands_get_them_all_and_the_command_line_wins(project, engine):
+    secrets = Secrets({"BATCH": "7"})
+    options = session.Options(secrets=secrets, keep_going=True)
+    run = session.start(session.prepare(project, options))
+    list(run.events(Cancel()))
+    assert engine.variables == [{"BATCH": "7", "EMPTY": ""}] * 2
+
+
+def test_a_value_given_is_in_no_file_of_the_run_and_its_name_is(project, engine):
+    run = started(project, keep_going=True)
+    told = list(run.events(Cancel()))
+
+    assert engine.variables[0]["TOKEN"] == "hunter2"
+    assert "hunter2" not in repr(told)
+    for file in run.paths.root.iterdir():
+        assert b"hunter2" not in file.read_bytes(), file
+    assert run.paths.stdout.read_text() == "with ***\nOp Time: 0.5\n"
+    assert run.record.env_given == ("TOKEN",)
+    assert json.loads(run.paths.record.read_text())["env_given"] == ["TOKEN"]
+
+
+def test_a_repeated_run_needs_the_values_again(project, engine):
+    run = started(project)
+    list(run.events(Cancel()))
+
+    with pytest.raises(UsageError, match="-e TOKEN=VALUE"):
+        session.reopen(run.paths)
+    with pytest.raises(UsageError, match="only TOKEN"):
+        session.reopen(run.paths, values={"TOKEN": "a", "OTHER": "b"})
+    again = session.reopen(run.paths, values={"TOKEN": "another"})
+    assert again.request.secrets.values == {"TOKEN": "another"}
+
+
+def test_a_worker_gets_the_values_beside_the_parcel(project, engine):
+    run = started(project)
+    list(run.events(Cancel()))
+    parcel = read_parcel(run.paths.parcel)
+
+    assert parcel.env_given == ("TOKEN",)
+    options = session.Options(secrets=Secrets({"TOKEN": "hunter2"}))
+    text = (project / "rai_build.yml").read_text()
+    resumed = session.reopen(run.paths, options, text=text)
+    assert resumed.request.secrets.values == {"TOKEN": "hunter2"}
+
+
+def test_wrong_names_and_values_are_all_told(project):
+    values = {"1X": "", "RAI_HOME": "x", "A": "\0", "B": "x" * 70_000, "C": "\udc80"}
+    with pytest.raises(UsageError) as caught:
+        session.prepare(project, session.Options(secrets=Secrets(values)))
+    assert len(caught.value.problems) == 5
+    assert caught.value.reason is Reason.USAGE
+
+
+def test_values_stand_in_no_repr():
+    request = replace(Command("make"), name=repr(Secrets({"TOKEN": "hunter2"})))
+    assert request.name == "Secrets(TOKEN)"
