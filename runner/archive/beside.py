@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from runner import trees
 from runner.core.errors import UsageError
 
 MARK = ".rai-unpacking-"
@@ -40,7 +40,8 @@ def temporary(into: Path) -> Iterator[Path]:
     try:
         yield made
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        with suppress(OSError):
+            trees.remove(made)
         os.close(lock)
 
 
@@ -85,6 +86,6 @@ def _remove_abandoned(left: Path) -> None:
     try:
         # Raises an error where it is locked, and where nothing can be locked.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(left, ignore_errors=True)
+        trees.remove(left)
     finally:
         os.close(lock)

@@ -15,6 +15,7 @@ import zstandard
 from msgspec import Struct
 
 from runner import files as disk
+from runner import trees
 from runner.archive import beside
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
@@ -24,6 +25,8 @@ from runner.core.errors import NotAllowedError, RaiError, UsageError
 
 CHUNK = 1 << 20
 LONGEST_TARGET = 4095
+DEEPEST = 1001
+"""The most folders within folders that are unpacked; one of them is the root."""
 
 # What tarfile raises for damaged input; a chain of long names recurses.
 _DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
@@ -69,7 +72,7 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
             fresh.rename(into)
         except OSError as error:
             raise RaiError(f"{archive} cannot be unpacked: {error}") from error
-    return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
+    return Unpacked(unpacking.kept, meter.raw_bytes, unpacking.notes())
 
 
 def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
@@ -137,6 +140,7 @@ class _Unpacking:
         self.tree = Tree()
         self.links: dict[str, str] = {}
         self.left_out: list[str] = []
+        self.too_deep = False
         self.kept = 0
 
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
@@ -147,9 +151,11 @@ class _Unpacking:
                 raise HostileNameError(
                     f"{info.name!r} stands in the folder's own place"
                 )
+        elif self._is_too_deep(name):
+            self.too_deep = True
         elif info.isdir():
             self.tree.claim(name, MemberKind.FOLDER)
-            Path(self.folder, name).mkdir(parents=True, exist_ok=True)
+            self._path(f"{name}/")
             self.kept += 1
         elif info.isfile():
             self._file(tar, info, name)
@@ -160,6 +166,16 @@ class _Unpacking:
             self._hard_link(info, name)
         else:
             self.left_out.append(f"{name!r} is a device or a pipe")
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what was left out, with reasons."""
+        if not self.too_deep:
+            return tuple(self.left_out)
+        deep = (
+            f"what is nested in over {DEEPEST - 1:,} folders, or has a path of over"
+            f" {LONGEST_TARGET:,} bytes"
+        )
+        return (*self.left_out, deep)
 
     def link_all(self) -> None:
         """Make the symbolic links that stay inside."""
@@ -194,7 +210,14 @@ class _Unpacking:
         os.link(Path(self.folder, original), self._path(name))
         self.kept += 1
 
+    def _is_too_deep(self, name: str) -> bool:
+        whole = len(os.fsencode(self.folder)) + len(os.fsencode(name)) + 1
+        return name.count("/") >= DEEPEST or whole > LONGEST_TARGET
+
     def _path(self, name: str) -> Path:
-        path = Path(self.folder, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+        """Return the path of a name; make the folders above it."""
+        above = name.rpartition("/")[0]
+        path = f"{self.folder}/{above}"
+        if above and not os.path.isdir(path):  # noqa: PTH112 - Path is slow with many
+            trees.make(self.folder, above.split("/"))
+        return Path(self.folder, name)
