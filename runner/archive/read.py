@@ -15,10 +15,10 @@ from typing import IO, BinaryIO, cast
 import zstandard
 from msgspec import Struct
 
-from runner.archive.caps import BUILD, Caps
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import HostileNameError, Tree, inside, leaves
+from runner.core.caps import BUILD, Caps
 from runner.core.errors import NotAllowedError, RaiError, UsageError
 
 CHUNK = 1 << 20

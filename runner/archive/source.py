@@ -1,4 +1,4 @@
-"""Unpack a project into a folder and pack a build folder, for runs on this machine."""
+"""Unpack a project or a build folder and pack the latter, for runs on this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from runner.archive.tree import HostileNameError, inside
 from runner.core.errors import EngineError
 
 CHUNK_BYTES = 1 << 20
@@ -17,11 +18,14 @@ CHUNK_BYTES = 1 << 20
 Owner = tuple[int, int]
 
 
-def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
+def unpack(
+    stream: BinaryIO, folder: Path, owner: Owner | None = None, root: str = ""
+) -> None:
     """Unpack an uncompressed tar stream into an empty folder.
 
     Nothing is written outside of it, and no device or set-uid file is made. With
     ``owner`` (root only) everything, the folder too, belongs to that user and group.
+    ``root`` is taken off each name; with it, devices and pipes are left out.
 
     Raises:
         EngineError: the archive is damaged or hostile.
@@ -30,6 +34,8 @@ def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
     try:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
+                if root and not below(member, root):
+                    continue
                 # Made last, so that nothing is written through a link.
                 if member.issym():
                     links.append(member)
@@ -37,10 +43,26 @@ def unpack(stream: BinaryIO, folder: Path, owner: Owner | None = None) -> None:
                     _write(tar, member, folder)
         for member in links:
             _link(folder, member)
-    except (tarfile.TarError, OSError) as error:
-        raise EngineError(f"the project cannot be unpacked: {error}") from error
+    except (tarfile.TarError, OSError, HostileNameError) as error:
+        what = f"{root} folder" if root else "project"
+        raise EngineError(f"the {what} cannot be unpacked: {error}") from error
     if owner is not None:
         change_owner(folder, owner)
+
+
+def below(member: tarfile.TarInfo, root: str) -> bool:
+    """Take the root off a member's name; return False for one that is not wanted.
+
+    These are the root itself, devices and pipes.
+
+    Raises:
+        HostileNameError: a name is not below the root.
+    """
+    member.name = inside(member.name, root)
+    if member.islnk():
+        member.linkname = inside(member.linkname, root)
+    wanted = member.isreg() or member.isdir() or member.issym() or member.islnk()
+    return bool(member.name) and wanted
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

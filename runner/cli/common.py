@@ -91,11 +91,17 @@ def home() -> Home:
 
     What such runs left on this machine is removed.
     """
+    return opened()[0]
+
+
+def opened() -> tuple[Home, Settings]:
+    """Return the home folder as ``home`` does, and the settings that name it."""
     from runner import places
     from runner.engines import leftovers
 
     leftovers.remove()
-    return places.open_home(settings().home)
+    found = settings()
+    return places.open_home(found.home), found
 
 
 def find_run(run: str) -> RunPaths:

@@ -100,7 +100,7 @@ class ImageFacts(Struct, frozen=True):
     """The facts from an engine and a project that decide how to get an image.
 
     ``present`` maps every tag, rai's own included, to an image id. ``context_sha256``
-    covers every file that .dockerignore does not exclude; ``dockerfile`` is None if the
+    covers every file that an image build sees; ``dockerfile`` is None if the
     file does not exist. ``built`` are the images that rai built, of any project;
     ``origin`` identifies this project.
     """
@@ -156,7 +156,8 @@ class Workspace(Struct, frozen=True):
     relative to the project's root. ``environment`` are the variables that the build
     file gives to every command, ``secrets`` those of the command line. ``is_wrong`` is
     whether a command, whose CommandFinished was yielded, printed something else than
-    the build file expects.
+    the build file expects. ``open_build`` returns what the build folder holds at the
+    beginning, with names below ``build/``; None for an empty one.
     """
 
     run_id: str
@@ -171,6 +172,7 @@ class Workspace(Struct, frozen=True):
     gpu: GpuGrant | None = None
     is_wrong: Callable[[int], bool] = lambda _: False
     secrets: Secrets = Secrets()
+    open_build: Callable[[], BinaryIO] | None = None
 
     def variables(self, step: Step) -> dict[str, str]:
         """Return what users add to the variables that an engine sets for a step.

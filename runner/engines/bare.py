@@ -11,30 +11,28 @@ import os
 import re
 import shutil
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 
 from runner import commandline, process
-from runner.archive import source
 from runner.core import (
     BuildSpec,
     Command,
     EngineFacts,
-    GpuWay,
     Problem,
     Step,
     Workspace,
 )
 from runner.core.cancel import Cancel
-from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
-from runner.engines import launch, leftovers
+from runner.core.events import CommandFinished, Event
+from runner.core.terminal import Terminal
+from runner.engines import launch
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import environment
 from runner.engines.folders import MARK, Folders, temporary
-from runner.engines.imageless import Imageless
+from runner.engines.imageless import Imageless, fill
 from runner.engines.local.host import TIME, host
 from runner.engines.local.tools import provide, redirected
-from runner.engines.sequence import in_order
 from runner.gpu.watch import visible_devices
 
 UNENFORCED = ("memory", "pids", "network", "shm", "isolation")
@@ -63,21 +61,16 @@ class BareEngine(Imageless):
             self.name, how="no sandbox", confines=False, unenforced=UNENFORCED
         )
 
-    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Run the steps, yield the build folder, and remove everything it made."""
-        leftovers.remove()
-        with ExitStack() as stack:
-            folders = stack.enter_context(temporary(work.run_id))
-            watch = self.watch(work.gpu)
+    @contextmanager
+    def workplace(self, work: Workspace, cancel: Cancel) -> Iterator[_BareRun]:
+        """Make the folders of a run; kill what is left in them, and remove them."""
+        with temporary(work.run_id) as folders:
             run = _BareRun(work, cancel, folders, time=self._time)
-            stack.callback(process.kill_marked, MARK, run.mark)
-            run.prepare()
-            yield Starting("commands")
-            yield from watch.around(GpuWay.NODES, in_order(work, cancel, run.execute))
-            yield Usage(run.largest_bytes)
-            process.kill_marked(MARK, run.mark)
-            for data in source.pack(folders.build, "build"):
-                yield BuildFolder(data)
+            try:
+                run.prepare()
+                yield run
+            finally:
+                run.clear()
 
 
 def _refusal(command: Command) -> Problem | None:
@@ -95,13 +88,15 @@ def _refusal(command: Command) -> Problem | None:
 class _BareRun:
     """The folders and the environment that the commands of one job share."""
 
+    kind = "commands"
+
     def __init__(
         self, work: Workspace, cancel: Cancel, folders: Folders, *, time: Path
     ) -> None:
-        self._work, self._cancel, self._folders = work, cancel, folders
+        self._work, self._cancel, self.folders = work, cancel, folders
         self._needs_time = not os.access(time, os.X_OK)
-        self.mark = folders.root.name
-        self.largest_bytes: int | None = None
+        self._mark = folders.root.name
+        self.peak_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
         self._disk = FolderDiskWatch(
@@ -110,14 +105,13 @@ class _BareRun:
 
     def prepare(self) -> None:
         """Write the project, its data and replacement programs into the folders."""
-        with self._work.open_source() as stream:
-            source.unpack(stream, self._folders.source)
-        tools = str(self._folders.tools)
-        provide(self._folders, host(), time=self._needs_time, seen_at=tools)
-        self._folders.data.mkdir()
+        fill(self.folders, self._work)
+        tools = str(self.folders.tools)
+        provide(self.folders, host(), time=self._needs_time, seen_at=tools)
+        self.folders.data.mkdir()
         for mount in self._work.data:
             below = mount.directory.removeprefix(DATA).lstrip("/")
-            folder = self._folders.data / below
+            folder = self.folders.data / below
             folder.mkdir(parents=True, exist_ok=True)
             for file in mount.files:
                 (folder / file.name).symlink_to(file.path.absolute())
@@ -135,33 +129,58 @@ class _BareRun:
             grace_s=limits.stop_grace_s,
             index=step.index,
             env=self._environment | self._work.variables(step),
-            cwd=self._folders.build,
+            cwd=self.folders.build,
             watch=self._disk,
         )
-        self.largest_bytes = max(self.largest_bytes or 0, ended.max_rss_bytes)
+        return self._finished(step, ended)
+
+    def interact(
+        self, step: Step, time_s: float, terminal: Terminal
+    ) -> CommandFinished:
+        """Run one command on a terminal of its own; return how it ended."""
+        from runner.process.interactive import interact
+
+        python = str(host().python)
+        done = interact(
+            launch.on_terminal(python, "", self._argv(step, terminal=True)),
+            terminal,
+            timeout_s=time_s,
+            cancel=self._cancel,
+            env=self._environment | self._work.variables(step),
+            cwd=self.folders.build,
+            watch=self._disk,
+        )
+        return self._finished(step, done.ended)
+
+    def clear(self) -> None:
+        """Kill the processes that commands left behind."""
+        process.kill_marked(MARK, self._mark)
+
+    def _finished(self, step: Step, ended: process.Ended) -> CommandFinished:
+        self.peak_bytes = max(self.peak_bytes or 0, ended.max_rss_bytes)
         reason = ended.reason or self._disk.look()
         return CommandFinished(
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason
         )
 
-    def _argv(self, step: Step) -> list[str]:
+    def _argv(self, step: Step, *, terminal: bool = False) -> list[str]:
         invocation = step.invocation
         if self._needs_time:
-            invocation = redirected(invocation, str(self._folders.tools))
+            invocation = redirected(invocation, str(self.folders.tools))
         words = commandline.argv(invocation, self._bash)
-        return launch.with_limits(words, self._work.limits)
+        return launch.with_limits(words, self._work.limits, terminal=terminal)
 
     def _names(self) -> dict[str, str]:
         names = environment(
-            source=str(self._folders.source),
-            build=str(self._folders.build),
-            data=str(self._folders.data),
+            source=str(self.folders.source),
+            build=str(self.folders.build),
+            data=str(self.folders.data),
             user=os.environ.get("USER", "rai"),
             home=str(Path.home()),
             shell=os.environ.get("SHELL", "/bin/sh"),
             image=self._work.image or "",
             gpus=visible_devices(self._work),
-            first_on_path=(f"{self._folders.tools}/bin", str(host().bin)),
+            first_on_path=(f"{self.folders.tools}/bin", str(host().bin)),
             base=os.environ,
         )
-        return names | {"TMPDIR": str(self._folders.scratch), MARK: self.mark}
+        return names | {"TMPDIR": str(self.folders.scratch), MARK: self._mark}

@@ -8,9 +8,9 @@ generator's ``finally``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Protocol
 
+from runner.archive import Project
 from runner.core import (
     BuildSpec,
     EngineFacts,
@@ -21,6 +21,7 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.events import Event
+from runner.core.terminal import Terminal
 from runner.gpu.source import GpuSource
 
 
@@ -37,12 +38,12 @@ class Engine(GpuSource, Protocol):
         """Return the engine's version and what it cannot enforce here."""
         ...
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return the facts that decide about the image; None without images."""
         ...
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull or build the image; the last event is ImageReady."""
         ...
@@ -52,5 +53,16 @@ class Engine(GpuSource, Protocol):
 
         With ``work.gpu`` yield a GpuGiven before the first command, and another, with
         the GPUs' state at that time, after the last.
+        """
+        ...
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Do as ``run``, but run each step on a terminal of its own, used from another.
+
+        There is no output event: a step prints to ``terminal``, and reads what is typed
+        there. The new terminal is inside; no program there can reach ``terminal``
+        itself. If the person leaves, the step is cancelled.
         """
         ...

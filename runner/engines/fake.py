@@ -7,10 +7,10 @@ import tarfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from msgspec.structs import replace
 
+from runner.archive import Project
 from runner.core import (
     BuildSpec,
     EngineFacts,
@@ -31,6 +31,7 @@ from runner.core import (
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import BusyError, EngineError, ImageError
+from runner.core.terminal import Terminal
 from runner.engines.sequence import in_order
 
 
@@ -86,14 +87,14 @@ class FakeEngine:
         """Return facts with its name."""
         return EngineFacts(self.name, "1", "a script")
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return facts about ``dockerfile``; None without ``images``."""
         if not self.images:
             return None
         return ImageFacts({}, "linux/amd64", self.dockerfile)
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[ev.Event]:
         """Note the target as built, or raise ImageError with ``no_image``."""
         if self.no_image:
@@ -131,6 +132,17 @@ class FakeEngine:
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[ev.Event]:
         """Yield the events of the scripted results."""
+        return self._carry_out(work, cancel, None)
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[ev.Event]:
+        """Yield the same, but write the output to the terminal."""
+        return self._carry_out(work, cancel, terminal)
+
+    def _carry_out(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
+    ) -> Iterator[ev.Event]:
         yield ev.Starting()
         if work.gpu is not None:
             if self.held != [gpu.uuid for gpu in work.gpu.gpus]:
@@ -149,8 +161,11 @@ class FakeEngine:
             if result.cancels:
                 cancel.request()
                 return ev.CommandFinished(step.index, 143, 0.1, 0.0, Reason.CANCELLED)
-            yield ev.Output(step.index, Stream.STDOUT, result.stdout)
-            yield ev.Output(step.index, Stream.STDERR, result.stderr)
+            if terminal is not None:
+                terminal.write(result.stdout + result.stderr)
+            else:
+                yield ev.Output(step.index, Stream.STDOUT, result.stdout)
+                yield ev.Output(step.index, Stream.STDERR, result.stderr)
             code = result.exit_code
             return ev.CommandFinished(step.index, code, 0.25, 0.125, result.reason)
 

@@ -1,29 +1,105 @@
-"""The base of engines without images, which use this machine's GPUs."""
+"""The base of engines without images, which use this machine's programs and GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
+from functools import partial
+from typing import Protocol
 
-from runner.core import BuildSpec, Gpu, GpuGrant, GpuSituation, ImageFacts, ImagePlan
+from runner.archive import Project, source
+from runner.core import (
+    BuildSpec,
+    Gpu,
+    GpuGrant,
+    GpuSituation,
+    GpuWay,
+    ImageFacts,
+    ImagePlan,
+    Step,
+    Workspace,
+)
 from runner.core.cancel import Cancel
-from runner.core.events import Event
+from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
+from runner.core.terminal import Terminal
+from runner.engines import leftovers
+from runner.engines.folders import Folders
+from runner.engines.sequence import in_order
 from runner.gpu.watch import OnThisMachine, Watch
+
+Owner = tuple[int, int]
+
+
+class Workplace(Protocol):
+    """Where the commands of one run are carried out; ``kind`` says what it is."""
+
+    kind: str
+    folders: Folders
+
+    def execute(
+        self, step: Step, time_s: float
+    ) -> Generator[Event, None, CommandFinished]:
+        """Run one command; return how it ended."""
+        ...
+
+    def interact(
+        self, step: Step, time_s: float, terminal: Terminal
+    ) -> CommandFinished:
+        """Run one command on a terminal of its own, used from another."""
+        ...
+
+    def clear(self) -> None:
+        """Kill what the commands left running."""
+        ...
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most memory that the commands used."""
+        ...
 
 
 class Imageless(OnThisMachine):
-    """The methods of an engine about images, of which it has none, and GPUs.
+    """An engine whose runs have a workplace on this machine, and no image.
 
     The code about GPUs is imported only for runs that ask for one.
     """
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def workplace(
+        self, work: Workspace, cancel: Cancel
+    ) -> AbstractContextManager[Workplace]:
+        """Make the place for a run's commands; remove everything of it on exit."""
+        raise NotImplementedError
+
+    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+        """Run the steps, yield the build folder, and remove everything it made."""
+        return self._carry_out(work, cancel, None)
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Run the steps, each on a terminal of its own; else do as ``run``."""
+        return self._carry_out(work, cancel, terminal)
+
+    def _carry_out(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
+    ) -> Iterator[Event]:
+        leftovers.remove()
+        watch = self.watch(work.gpu)
+        with self.workplace(work, cancel) as place:
+            execute = partial(_interact, place, terminal) if terminal else place.execute
+            yield Starting(place.kind)
+            yield from watch.around(GpuWay.NODES, in_order(work, cancel, execute))
+            yield Usage(place.peak_bytes)
+            place.clear()
+            for data in source.pack(place.folders.build, "build"):
+                yield BuildFolder(data)
+
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return None: there are no images."""
         return None
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Yield nothing: there is no image to prepare."""
         return iter(())
@@ -49,3 +125,21 @@ class Imageless(OnThisMachine):
         watch = Watch(grant, nvidia.states)
         watch.begin()
         return watch
+
+
+def fill(folders: Folders, work: Workspace, owner: Owner | None = None) -> None:
+    """Write the project and the first content of the build folder."""
+    with work.open_source() as stream:
+        source.unpack(stream, folders.source, owner)
+    if work.open_build is not None:
+        with work.open_build() as stream:
+            source.unpack(stream, folders.build, root="build")
+    if owner is not None:
+        source.change_owner(folders.build, owner)
+
+
+def _interact(
+    place: Workplace, terminal: Terminal, step: Step, time_s: float
+) -> Generator[Event, None, CommandFinished]:
+    yield from ()
+    return place.interact(step, time_s, terminal)

@@ -13,6 +13,18 @@ from runner.core import Limits
 
 BLOCK_BYTES = 512
 
+TAKE_TERMINAL = """\
+import fcntl, os, signal, sys, termios
+if os.getsid(0) != os.getpid():
+    os.setsid()
+fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+os.write(2, sys.argv[1].encode())
+os.dup2(1, 2)
+for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Make stdout the terminal of a new session, and stderr the same; run a program."""
 
 READ_EXPORTS = 'eval "$(/bin/cat)"; exec </dev/null; '
 
@@ -23,14 +35,17 @@ def with_limits(
     start_marker: str = "",
     *,
     exported: bool = False,
+    terminal: bool = False,
 ) -> list[str]:
     """Return the command line that sets per-process limits and execs the command.
 
     ``start_marker`` is printed to stderr just before the command starts. With
-    ``exported`` stdin is a script of ``exports``.
+    ``exported`` stdin is a script of ``exports``; with ``terminal`` stdout is the
+    command's stdin too.
     """
     script = (
         f"{READ_EXPORTS if exported else ''}"
+        f"{'exec <&1; ' if terminal else ''}"
         "ulimit -c 0; "
         f"ulimit -n {limits.open_files} 2>/dev/null; "
         f"ulimit -f {limits.file_bytes // BLOCK_BYTES} 2>/dev/null; "
@@ -56,6 +71,14 @@ def with_environment(
     """Return the command line that starts a command with only this environment."""
     names = [f"{name}={value}" for name, value in environment.items()]
     return ["/usr/bin/env", "-i", *names, *command]
+
+
+def on_terminal(python: str, start_marker: str, command: Sequence[str]) -> list[str]:
+    """Return the command line that starts a command on the terminal of its stdout.
+
+    ``start_marker`` is printed to stderr just before, which then is that terminal too.
+    """
+    return [python, "-I", "-S", "-c", TAKE_TERMINAL, start_marker, *command]
 
 
 def in_groups(groups: Sequence[str], command: Sequence[str]) -> list[str]:

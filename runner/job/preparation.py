@@ -153,7 +153,7 @@ class Preparation:
 
     def _plan(self, engine: Engine) -> ImagePlan | None:
         """Decide how the run gets its image; None if the engine runs none."""
-        facts = engine.image_facts(self.project.folder, self.spec)
+        facts = engine.image_facts(self.project, self.spec)
         if facts is None:
             return None
         used = self.request.image
@@ -195,7 +195,7 @@ class Preparation:
         if used and plan.build:
             yield ev.Warned(images.built_again(used, earlier))
         try:
-            for event in engine.prepare(plan, self.project.folder, self.cancel):
+            for event in engine.prepare(plan, self.project, self.cancel):
                 if isinstance(event, ev.ImageReady):
                     self.image = event.image
                 yield event

@@ -13,31 +13,34 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import IO
 
 from msgspec import Struct
 
 from runner import guard
-from runner.core import Problem, Reason, Stream
+from runner.core import Reason, Stream
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Output, Tick
 from runner.process import memory
+from runner.process.child import (
+    Argv,
+    Child,
+    Ended,
+    ProcessStop,
+    exit_code,
+    kill,
+    signal_group,
+    start,
+)
 from runner.process.others import descendants, kill_marked
 
 if sys.platform == "linux":
     import fcntl
 
-__all__ = [
-    "Completed",
-    "Ended",
-    "descendants",
-    "kill_marked",
-    "run",
-    "stream",
-]
+__all__ = ["Completed", "Ended", "descendants", "kill_marked", "run", "stream"]
 
 READ_BYTES = 1 << 18
 PIPE_BYTES = 1 << 20
@@ -46,10 +49,6 @@ TICK_S = 1.0
 DRAIN_S = 0.25
 GATHER_S = 0.002
 SMALL_BYTES = 1 << 15
-UNKILLABLE_S = 10.0
-KILLED_S = 1.0
-
-Argv = Sequence[str | Path]
 
 
 class Completed(Struct, frozen=True):
@@ -58,20 +57,6 @@ class Completed(Struct, frozen=True):
     exit_code: int
     stdout: bytes
     stderr: bytes
-
-
-class Ended(Struct, frozen=True):
-    """How a command ended; ``reason`` is None if it ended by itself.
-
-    ``cpu_s`` includes the children it waited for; ``max_rss_bytes`` is that of the
-    largest of these processes, and at least what this process had when it forked.
-    """
-
-    exit_code: int
-    wall_s: float
-    cpu_s: float
-    max_rss_bytes: int
-    reason: Reason | None
 
 
 def run(
@@ -87,28 +72,28 @@ def run(
     Raises:
         EngineError: it cannot be started, or does not end within ``timeout_s``.
     """
-    process = _start(argv, env, cwd, stdin=subprocess.PIPE if input else None)
+    process = start(argv, env, cwd, stdin=subprocess.PIPE if input else None)
     try:
         stdout, stderr = process.communicate(input, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        _kill(process)
+        kill(process)
         raise EngineError(
             f"`{_shown(argv)}` did not end within {timeout_s:g} s"
         ) from None
     except KeyboardInterrupt:
-        _kill(process)
+        kill(process)
         raise
     finally:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-    return Completed(_exit_code(process.returncode), stdout, stderr)
+    return Completed(exit_code(process.returncode), stdout, stderr)
 
 
 def stream(
     argv: Argv,
     *,
-    input: bytes | None = None,
+    input: bytes | IO[bytes] | None = None,
     timeout_s: float,
     cancel: Cancel,
     output_limit: int,
@@ -136,8 +121,8 @@ def stream(
     started = time.monotonic()
     room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
     with memory.readable(input) as stdin:
-        child = _Child(_start(argv, env, cwd, stdin), started, index, room)
-    stop = _ProcessStop(
+        child = _PipedChild(start(argv, env, cwd, stdin), started, index, room)
+    stop = ProcessStop(
         started + timeout_s, grace_s, cancel, watch, child, terminate or _terminate
     )
     try:
@@ -149,61 +134,15 @@ def stream(
         child.close()
 
 
-def _start(
-    argv: Argv,
-    env: Mapping[str, str] | None,
-    cwd: Path | None,
-    stdin: int | None = None,
-) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            [str(word) for word in argv],
-            stdin=subprocess.DEVNULL if stdin is None else stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd=cwd,
-            bufsize=0,
-            # So that a limit can end all processes that it started.
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise EngineError(
-            Problem(
-                f"`{argv[0]}` cannot be started: {error.strerror or error}",
-                hint="install it, or add its folder to PATH",
-            )
-        ) from error
-
-
 def _shown(argv: Argv) -> str:
     return " ".join(str(word) for word in argv)[:120]
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and wait up to KILLED_S.
-
-    One that waits for a broken driver cannot be killed, and is left behind.
-    """
-    _signal_group(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(KILLED_S)
-
-
-def _signal_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
-
-
 def _terminate(pid: int) -> None:
-    _signal_group(pid, signal.SIGTERM)
+    signal_group(pid, signal.SIGTERM)
 
 
-def _exit_code(returncode: int) -> int:
-    return returncode if returncode >= 0 else 128 - returncode
-
-
-class _Child:
+class _PipedChild(Child):
     """A started command, its two pipes, and how much output they may still bring."""
 
     def __init__(
@@ -213,11 +152,8 @@ class _Child:
         index: int,
         room: dict[Stream, int],
     ) -> None:
-        self.process, self.pid, self.index = process, process.pid, index
-        guard.add(self.pid)
-        self.started = started
-        self.ended: float | None = None
-        self.over_limit = False
+        super().__init__(process, started)
+        self.index = index
         self._left = room
         self._selector = selectors.DefaultSelector()
         self._pipes: set[IO[bytes]] = set()
@@ -250,36 +186,9 @@ class _Child:
         """Wait for more output, unless the command ends."""
         self._end.select(wait_s)
 
-    def has_ended(self) -> bool:
-        """Whether the command ended; it is not reaped.
-
-        Until it is reaped, no other process or group can get its id.
-        """
-        if self.ended is None:
-            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            if os.waitid(os.P_PID, self.pid, flags) is not None:
-                self.ended = time.monotonic()
-        return self.ended is not None
-
-    def reap(self, reason: Reason | None) -> Ended:
-        """Reap the ended command; return its exit code and usage."""
-        guard.discard(self.pid)
-        _, status, usage = os.wait4(self.pid, 0)
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        return Ended(
-            exit_code=_exit_code(self.process.returncode),
-            wall_s=(self.ended or time.monotonic()) - self.started,
-            cpu_s=usage.ru_utime + usage.ru_stime,
-            max_rss_bytes=usage.ru_maxrss * 1024,
-            reason=reason,
-        )
-
     def close(self) -> None:
         """Kill the command if it still runs, and close every descriptor."""
-        if self.process.returncode is None:
-            _signal_group(self.pid, signal.SIGKILL)
-            guard.discard(self.pid)
-            self.process.wait()
+        super().close()
         for pipe in tuple(self._pipes):
             self._shut(pipe)
         self._selector.close()
@@ -307,42 +216,9 @@ class _Child:
         return kept
 
 
-class _ProcessStop(Struct):
-    """Whether and why a command must be ended."""
-
-    deadline: float
-    grace_s: float
-    cancel: Cancel
-    watch: Callable[[], Reason | None] | None
-    child: _Child
-    terminate: Callable[[int], None]
-    reason: Reason | None = None
-    kill_at: float | None = None
-
-    def check(self) -> None:
-        """Terminate the command if it must end, and kill it after the grace period."""
-        now = time.monotonic()
-        if self.kill_at is None:
-            self.reason = self._why(now)
-            if self.reason is not None:
-                self.kill_at = now + self.grace_s
-                self.terminate(self.child.pid)
-        elif now > self.kill_at + UNKILLABLE_S:
-            raise EngineError(f"process {self.child.pid} does not end when killed")
-        elif now > self.kill_at:
-            _signal_group(self.child.pid, signal.SIGKILL)
-
-    def _why(self, now: float) -> Reason | None:
-        if self.child.over_limit:
-            return Reason.OUTPUT_LIMIT
-        if self.cancel.requested:
-            return Reason.CANCELLED
-        if now >= self.deadline:
-            return Reason.TIME_LIMIT
-        return self.watch() if self.watch else None
-
-
-def _follow(child: _Child, stop: _ProcessStop) -> Generator[Output | Tick, None, None]:
+def _follow(
+    child: _PipedChild, stop: ProcessStop
+) -> Generator[Output | Tick, None, None]:
     """Yield output until the command has ended and its pipes are empty."""
     heard = child.started
     while not child.has_ended():
@@ -363,7 +239,7 @@ def _follow(child: _Child, stop: _ProcessStop) -> Generator[Output | Tick, None,
     yield from _drain(child)
 
 
-def _drain(child: _Child) -> Generator[Output, None, None]:
+def _drain(child: _PipedChild) -> Generator[Output, None, None]:
     """Read to the end of the pipes; kill the group if they stay open for DRAIN_S.
 
     Only silence while this waits counts, not the time that the caller takes. Output of
@@ -377,4 +253,4 @@ def _drain(child: _Child) -> Generator[Output, None, None]:
             silent_s = 0.0 if outputs else silent_s + time.monotonic() - began
             amount += sum(len(output.data) for output in outputs)
             yield from outputs
-        _signal_group(child.pid, signal.SIGKILL)
+        signal_group(child.pid, signal.SIGKILL)

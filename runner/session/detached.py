@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from runner import archive, places
-from runner.archive import FolderProject
 from runner.core import Archive, JobRequest
 from runner.core import events as ev
 from runner.core.order import Order
 from runner.process.detached import Detached
 from runner.session.prepare import Prepared
+from runner.session.project import folder_project
 from runner.session.run import ready
 from runner.store import removal, runs
 from runner.store import settings as stored
 from runner.store.paths import RunPaths
+from runner.store.settings import Settings
 
 
 def detach(
@@ -37,7 +38,7 @@ def detach(
     order = Order(str(paths.root), variables, prepared.text, secrets)
     worker = places.place().start(order, loading)
     try:
-        yield from _sealed(request, paths)
+        yield from _sealed(request, paths, prepared.settings)
     except BaseException:
         worker.dismiss()
         removal.discard(home.runs, paths.id)
@@ -51,8 +52,10 @@ def detach(
     return paths
 
 
-def _sealed(request: JobRequest, paths: RunPaths) -> Generator[ev.Event, None, None]:
-    project = FolderProject(request.project)
+def _sealed(
+    request: JobRequest, paths: RunPaths, settings: Settings
+) -> Generator[ev.Event, None, None]:
+    project = folder_project(request.project, settings)
     git, packing = project.git(), project.pack(paths.source)
     warnings = []
     packed: Archive

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
-from runner.archive import FolderProject, Project, SealedProject, datafiles
+from runner.archive import Caps, Project, SealedProject, datafiles
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -19,6 +20,7 @@ from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.session.options import Options
 from runner.session.prepare import Prepared, in_ci, reopen
+from runner.session.project import folder_project
 from runner.store import home as homes
 from runner.store import runs
 from runner.store.claim import Claim
@@ -98,13 +100,24 @@ class Run:
         self._prepared = prepared
         self._request = request
         self._engines = engines
-        self._home = home
+        self.home = home
         self._claim = claim
 
     @property
     def id(self) -> str:
         """The run's id."""
         return self.paths.id
+
+    @property
+    def project(self) -> Path:
+        """The project's folder."""
+        return self._request.project
+
+    @property
+    def build_caps(self) -> Caps:
+        """The ceilings of the run's build folder."""
+        most = self._prepared.settings.build_files
+        return archive.build_caps(self._request.spec.limits, most)
 
     @property
     def record(self) -> RunRecord:
@@ -118,7 +131,7 @@ class Run:
         """
         with (
             self._claim,
-            homes.open_index(self._home) as index,
+            homes.open_index(self.home) as index,
             _cancelled_by(self.paths, cancel),
         ):
             try:
@@ -134,7 +147,7 @@ class Run:
         settings, project = self._prepared.settings, self._project()
         origin = self._request.project if self._prepared.parcel else None
         data = datafiles.DataPlaces(
-            settings.data_dir, project.folder, self._home.data, origin
+            settings.data_dir, project.folder, self.home.data, origin
         )
         return job.run(
             self._request,
@@ -144,14 +157,17 @@ class Run:
             data,
             cancel,
             download=settings.download,
+            build_files=settings.build_files,
         )
 
     def _project(self) -> Project:
         sealed = self._prepared.parcel
         if sealed is None:
-            return FolderProject(self._prepared.request.project)
+            settings = self._prepared.settings
+            return folder_project(self._prepared.request.project, settings)
         parcel = archive.read_parcel(sealed.parcel)
-        return SealedProject(sealed.source, parcel, self.paths.unpacked)
+        caps = self._prepared.settings.project_caps
+        return SealedProject(sealed.source, parcel, self.paths.unpacked, caps)
 
     def _update(self, index: Index) -> None:
         if (record := runs.read(self.paths)) is not None:

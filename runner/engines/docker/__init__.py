@@ -28,10 +28,12 @@ from runner.core import (
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Event
+from runner.core.terminal import Terminal
 from runner.engines.docker.endpoint import API_TIMEOUT_S, EngineProbe, probe
 from runner.gpu.watch import OnThisMachine
 
 if TYPE_CHECKING:
+    from runner.archive import Project
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
     from runner.engines.docker.gpu.options import GpuSupport
@@ -69,14 +71,14 @@ class DockerEngine(OnThisMachine):
 
         return facts(self._info, self._api_version, self._probe.endpoint)
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts:
         """Return the engine's images and the inputs of a build."""
         from runner.engines.docker.images.prepare import image_facts
 
         return image_facts(self._client, project, spec)
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull, build or reuse the image; the last event is ImageReady."""
         from runner.engines.docker.images.prepare import prepare
@@ -137,9 +139,21 @@ class DockerEngine(OnThisMachine):
 
     def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
         """Run the steps in one container, each by its own exec call."""
+        return self._carry_out(work, cancel, None)
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Do as ``run``; the engine makes the terminal, in the container."""
+        return self._carry_out(work, cancel, terminal)
+
+    def _carry_out(
+        self, work: Workspace, cancel: Cancel, terminal: Terminal | None
+    ) -> Iterator[Event]:
         from runner.engines.docker.container.job import run
 
-        return run(self._client, work, cancel, self._support if work.gpu else None)
+        support = self._support if work.gpu else None
+        return run(self._client, work, cancel, support, terminal)
 
     @cached_property
     def _probe(self) -> EngineProbe:

@@ -16,6 +16,37 @@ MOST_ASKED_BYTES = 1 << 16
 """The most output of a program that rai runs in a container to learn something."""
 
 
+class Connection:
+    """The connection to a started command; silence of any length does not end it."""
+
+    def __init__(self, client: Client, execution: str, *, tty: bool = False) -> None:
+        sdk: Any = client
+        wire = sdk.exec_start(execution, socket=True, tty=tty)
+        self._response = wire._response
+        # The client's time-out would end the stream at a command's first long silence.
+        sdk._disable_socket_timeout(wire)
+        self._wire = getattr(wire, "_sock", wire)
+        # This buffer may hold output that arrived with the headers.
+        self._reader = self._response.raw._fp.fp
+
+    def read(self, most: int) -> bytes:
+        """Return what came, or wait for it; b"" at the end. Raise OSError if closed."""
+        block: bytes = self._reader.read1(most)
+        return block
+
+    def write(self, data: bytes) -> None:
+        """Send all of this to the command's stdin; raise OSError if that fails."""
+        self._wire.sendall(data)
+
+    def hang_up(self) -> None:
+        """End every read and write; may be called from another thread."""
+        hang_up(self._response)
+
+    def release(self) -> None:
+        """Release what the client holds for it, after the last read."""
+        self._response.close()
+
+
 def attach(
     client: Client, execution: str, is_last: Callable[[], bool] = lambda: False
 ) -> BackgroundReader[bytes]:
@@ -23,24 +54,18 @@ def attach(
 
     Silence of any length does not end it; closing the reader does.
     """
-    sdk: Any = client
-    socket = sdk.exec_start(execution, socket=True)
-    response = socket._response
-    # The client's time-out would end the stream at a command's first long silence.
-    sdk._disable_socket_timeout(socket)
+    connection = Connection(client, execution)
 
     def blocks() -> Iterator[bytes]:
-        # This buffer may hold output that arrived with the headers.
-        reader = response.raw._fp.fp
         try:
-            while block := reader.read1(READ_BYTES):
+            while block := connection.read(READ_BYTES):
                 yield block
         except OSError:  # closed by hang_up
             return
         finally:
-            response.close()
+            connection.release()
 
-    return BackgroundReader(blocks, lambda: hang_up(response), is_last)
+    return BackgroundReader(blocks, connection.hang_up, is_last)
 
 
 def hold_stdin(client: Client, container: str) -> Callable[[], None]:

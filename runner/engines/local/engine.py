@@ -6,8 +6,8 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from runner.core import (
     DataFile,
     DataMount,
     EngineFacts,
-    GpuWay,
     Problem,
     Profile,
     Reason,
@@ -28,20 +27,21 @@ from runner.core import (
 )
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
-from runner.engines import datafile, launch, leftovers
+from runner.core.events import CommandFinished, Event
+from runner.core.terminal import Terminal
+from runner.engines import datafile, launch
 from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, temporary
-from runner.engines.imageless import Imageless
+from runner.engines.imageless import Imageless, fill
 from runner.engines.local import cgroup, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
 from runner.engines.local.start_marker import StartMarker
 from runner.engines.local.tools import filters, provide, redirected, write_guards
-from runner.engines.sequence import in_order
 from runner.gpu.watch import files, groups, nodes, visible_devices
 
+KILLED = 137
 READABLE_BY_ALL = 0o004
 DRIVERS_OWN = {
     "PATH": ":".join((*SYSTEM_PATH, f"{NVIDIA}/bin")),
@@ -88,13 +88,12 @@ class LocalEngine(Imageless):
             unenforced=(*limits, *calls),
         )
 
-    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
-        """Run the steps, yield the build folder, and remove everything it made."""
+    @contextmanager
+    def workplace(self, work: Workspace, cancel: Cancel) -> Iterator[_SandboxRun]:
+        """Make the folders and the control group of a run, and remove them."""
         found = self._search().sandbox
         if found is None:
             raise EngineError(*self.check(BuildSpec("")), reason=Reason.NO_ENGINE)
-        leftovers.remove()
-        watch = self.watch(work.gpu)
         with ExitStack() as stack:
             folders = stack.enter_context(temporary(work.run_id))
             group = None
@@ -103,11 +102,7 @@ class LocalEngine(Imageless):
                 stack.callback(group.close)
             run = _SandboxRun(work, cancel, found, folders, group, self._gpus_of(work))
             run.prepare()
-            yield Starting("sandbox")
-            yield from watch.around(GpuWay.NODES, in_order(work, cancel, run.execute))
-            yield Usage(run.peak_bytes)
-            for data in source.pack(folders.build, "build"):
-                yield BuildFolder(data)
+            yield run
 
     def _search(self) -> sandbox.Search:
         return sandbox.find(self._kind, self._time)
@@ -123,6 +118,8 @@ class LocalEngine(Imageless):
 class _SandboxRun:
     """The folders, the layout and the group that the commands of one job share."""
 
+    kind = "sandbox"
+
     def __init__(
         self,
         work: Workspace,
@@ -134,7 +131,7 @@ class _SandboxRun:
     ) -> None:
         self._work, self._cancel, self._sandbox = work, cancel, found
         self._gpus = gpus
-        self._folders, self._group = folders, group
+        self.folders, self._group = folders, group
         self._largest_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
@@ -150,12 +147,10 @@ class _SandboxRun:
     def prepare(self) -> None:
         """Write the project and replacement programs; compute the layout."""
         owner = self._sandbox.owner
-        with self._work.open_source() as stream:
-            source.unpack(stream, self._folders.source, owner)
-        provide(self._folders, host(), time=self._sandbox.time != "host")
+        fill(self.folders, self._work, owner)
+        provide(self.folders, host(), time=self._sandbox.time != "host")
         if owner:
-            source.change_owner(self._folders.build, owner)
-            source.change_owner(self._folders.scratch, owner)
+            source.change_owner(self.folders.scratch, owner)
         self._layout = self._lay_out()
 
     def execute(
@@ -166,8 +161,11 @@ class _SandboxRun:
         before = self._counts()
         limits = self._work.limits
         variables = self._work.variables(step)
+        words = launch.with_limits(
+            self._words(step), limits, marker.text, exported=bool(variables)
+        )
         stream = process.stream(
-            self._argv(step, marker, exported=bool(variables)),
+            self._confined(words),
             input=launch.exports(variables) if variables else None,
             timeout_s=time_s,
             cancel=self._cancel,
@@ -175,12 +173,58 @@ class _SandboxRun:
             stderr_extra=len(marker.text),
             grace_s=limits.stop_grace_s,
             index=step.index,
-            # The job's environment must not affect programs that run as root.
-            env={"PATH": os.environ.get("PATH", os.defpath)},
+            env=_own_environment(),
             watch=self._disk,
             terminate=_terminate_inside,
         )
         ended = yield from marker.strip(stream)
+        return self._finished(step, ended, before, marker)
+
+    def interact(
+        self, step: Step, time_s: float, terminal: Terminal
+    ) -> CommandFinished:
+        """Run one command in a sandbox with a terminal; return how it ended."""
+        from runner.process.interactive import interact
+
+        marker = StartMarker()
+        before = self._counts()
+        variables = self._work.variables(step)
+        words = launch.on_terminal(
+            str(host().python),
+            marker.text,
+            launch.with_limits(
+                self._words(step),
+                self._work.limits,
+                exported=bool(variables),
+                terminal=True,
+            ),
+        )
+        done = interact(
+            self._confined(words),
+            terminal,
+            input=launch.exports(variables) if variables else None,
+            timeout_s=time_s,
+            cancel=self._cancel,
+            env=_own_environment(),
+            watch=self._disk,
+            owner=self._sandbox.owner,
+        )
+        marker.search(done.said)
+        if done.ended.exit_code != KILLED:
+            before = self._counts()  # the command itself met no limit
+        return self._finished(step, done.ended, before, marker)
+
+    def clear(self) -> None:
+        """Do nothing: no process outlives its sandbox."""
+
+    def _finished(
+        self,
+        step: Step,
+        ended: process.Ended,
+        before: cgroup.Counts,
+        marker: StartMarker,
+    ) -> CommandFinished:
+        """Return how a command ended; raise EngineError if it never started."""
         after = self._counts()
         killed = after.memory_kills > before.memory_kills
         reason = ended.reason or self._limit_met(ended.exit_code, before, after)
@@ -191,15 +235,15 @@ class _SandboxRun:
             step.index, ended.exit_code, ended.wall_s, ended.cpu_s, reason, killed
         )
 
-    def _argv(self, step: Step, marker: StartMarker, *, exported: bool) -> list[str]:
+    def _words(self, step: Step) -> Sequence[str]:
         invocation = step.invocation
         if self._sandbox.time == "named":
             invocation = redirected(invocation)
-        words = commandline.argv(invocation, self._bash)
-        limited = launch.with_limits(
-            words, self._work.limits, marker.text, exported=exported
-        )
-        command = launch.with_environment(self._environment, limited)
+        return commandline.argv(invocation, self._bash)
+
+    def _confined(self, command: Sequence[str]) -> list[str]:
+        """Return the command line that runs a command in the sandbox."""
+        command = launch.with_environment(self._environment, command)
         groups = self._group.joins if self._group else []
         return launch.in_groups(groups, self._sandbox.argv(self._layout, command))
 
@@ -233,7 +277,7 @@ class _SandboxRun:
 
     def _lay_out(self) -> Layout:
         return layout(
-            self._folders,
+            self.folders,
             host(),
             limits=self._work.limits,
             profile=self._work.profile,
@@ -241,7 +285,7 @@ class _SandboxRun:
             owner=self._sandbox.owner,
             overlay=self._sandbox.time == "overlay",
             gpus=self._gpus,
-            filter=write_guards(self._folders),
+            filter=write_guards(self.folders),
         )
 
     def _mountable(self, mount: DataMount) -> DataMount:
@@ -254,7 +298,7 @@ class _SandboxRun:
         for number, file in enumerate(files):
             if file.within is None and self._readable(file):
                 continue
-            copy = self._folders.data / mount.key / file.name
+            copy = self.folders.data / mount.key / file.name
             copy.parent.mkdir(parents=True, exist_ok=True)
             with copy.open("wb") as out:
                 out.writelines(datafile.content(file))
@@ -266,6 +310,11 @@ class _SandboxRun:
         if self._sandbox.owner is None:
             return True
         return bool(file.path.stat().st_mode & READABLE_BY_ALL)
+
+
+def _own_environment() -> dict[str, str]:
+    """Return what programs see that run as root: nothing of the job's environment."""
+    return {"PATH": os.environ.get("PATH", os.defpath)}
 
 
 def _terminate_inside(pid: int) -> None:

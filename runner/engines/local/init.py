@@ -108,6 +108,8 @@ def fill_dev(dev: str, more: list[str], shm_bytes: int) -> None:
     flags = MS_NOSUID | MS_NOEXEC
     mount("devpts", f"{dev}/pts", "devpts", flags, "newinstance,ptmxmode=666,mode=620")
     os.symlink("pts/ptmx", f"{dev}/ptmx")
+    if os.isatty(1):  # so that programs find the name of their terminal
+        bind(os.ttyname(1), f"{dev}/console", ATTR_NOSUID)
     os.mkdir(f"{dev}/shm")
     size = f"mode=1777,size={shm_bytes}"
     mount("tmpfs", f"{dev}/shm", "tmpfs", MS_NOSUID | MS_NODEV, size)

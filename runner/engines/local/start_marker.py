@@ -42,14 +42,18 @@ class StartMarker:
         finally:
             stream.close()
 
-    def _search(self, event: Output | Tick) -> Generator[Output, None, None]:
-        assert isinstance(event, Output)
-        self.before += event.data.decode(errors="surrogateescape")
+    def search(self, text: str) -> str:
+        """Look for the marker in more of what was printed; return what follows it."""
+        self.before += text
         before, found, rest = self.before.partition(self.text)
         if found:
             self.seen, self.before = True, before
-            if rest:
-                yield replace(event, data=rest.encode(errors="surrogateescape"))
+        return rest
+
+    def _search(self, event: Output | Tick) -> Generator[Output, None, None]:
+        assert isinstance(event, Output)
+        if rest := self.search(event.data.decode(errors="surrogateescape")):
+            yield replace(event, data=rest.encode(errors="surrogateescape"))
 
 
 def _on_stderr(event: Output | Tick) -> bool:

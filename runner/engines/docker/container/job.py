@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 
 from runner import machine
 from runner.core import Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandSkipped, Event, Starting, Usage
+from runner.core.terminal import Terminal
 from runner.engines import leftovers
 from runner.engines.docker.client import Client, went_away
 from runner.engines.docker.container.reap import reap
@@ -24,11 +26,16 @@ THREADS = 4
 
 
 def run(
-    client: Client, work: Workspace, cancel: Cancel, support: GpuSupport | None
+    client: Client,
+    work: Workspace,
+    cancel: Cancel,
+    support: GpuSupport | None,
+    terminal: Terminal | None = None,
 ) -> Iterator[Event]:
     """Run the steps in a new container, and remove everything it made.
 
-    ``support`` is None for a run without GPUs.
+    ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
+    terminal of its own, used from that one.
     """
     pool = ThreadPoolExecutor(THREADS, "docker")
     stage = RunContainers(client, work, cancel, support)
@@ -49,7 +56,10 @@ def run(
             wait([reaping])
         try:
             with Steps(client, stage.container, work, cancel) as steps:
-                commands = in_order(work, cancel, steps.execute)
+                execute = (
+                    partial(steps.interact, terminal) if terminal else steps.execute
+                )
+                commands = in_order(work, cancel, execute)
                 yield from watch.around(stage.way, commands)
                 yield Usage(steps.counters.peak_memory_bytes)
         except EngineError as error:

@@ -186,10 +186,13 @@ class RunContainers:
             ),
         )["Id"]
         who = confinement.user(self._work.profile)
-        with self._work.open_source() as source:
-            pieces = tarstreams.in_blocks(
-                tarstreams.workspace(source, who), self._count
-            )
+        with contextlib.ExitStack() as stack:
+            source = stack.enter_context(self._work.open_source())
+            build = None
+            if self._work.open_build is not None:
+                build = stack.enter_context(self._work.open_build())
+            members = tarstreams.workspace(source, who, build)
+            pieces = tarstreams.in_blocks(members, self._count)
             upload(self._client, self._files, "/", pieces, self._count)
 
     def _count(self, size: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import IO, BinaryIO
 
+from runner.archive.source import below
 from runner.core import DataFile
 from runner.engines import datafile
 
@@ -14,21 +15,35 @@ BLOCK_BYTES = 1 << 18
 END = bytes(2 * tarfile.BLOCKSIZE)
 
 
-def workspace(source: BinaryIO, owner: int) -> Iterator[bytes]:
-    """Yield the project's tar stream as ``src/...``, and an empty ``build/``.
+def workspace(
+    source: BinaryIO, owner: int, build: BinaryIO | None = None
+) -> Iterator[bytes]:
+    """Yield the project's tar stream as ``src/...``, and ``build/``.
 
-    Every entry belongs to the user and group ``owner``.
+    The latter is empty without ``build``, the tar stream of a build folder. Every entry
+    belongs to the user and group ``owner``.
     """
     yield _folder("build", owner) + _folder("src", owner)
-    with tarfile.open(fileobj=source, mode="r|", bufsize=BLOCK_BYTES) as tar:
+    yield from _members(source, "src", owner, lambda m: m.name not in (".", "/", ""))
+    if build is not None:
+        yield from _members(build, "build", owner, lambda m: below(m, "build"))
+    yield END
+
+
+def _members(
+    stream: BinaryIO,
+    folder: str,
+    owner: int,
+    wanted: Callable[[tarfile.TarInfo], bool],
+) -> Iterator[bytes]:
+    with tarfile.open(fileobj=stream, mode="r|", bufsize=BLOCK_BYTES) as tar:
         for member in tar:
-            if member.name not in (".", "/", ""):
-                yield _moved(member, "src", owner)
+            if wanted(member):
+                yield _moved(member, folder, owner)
                 if member.isreg():
                     yield from _content(tar.extractfile(member), member)
             # Else tarfile keeps all past members in memory.
             tar.members.clear()  # type: ignore[attr-defined]
-    yield END
 
 
 def data_files(files: Iterable[DataFile]) -> Iterator[bytes]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from runner.core import Limits, Reason, Step, Stream, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick, Warned
+from runner.core.terminal import HANG_UP_S, Terminal
 from runner.engines.docker.client import APIError, Client, NotFound, failing
 from runner.engines.docker.container.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
 from runner.engines.docker.exec.execution import Execution
+from runner.engines.docker.exec.terminal import TerminalExecution
 
 POLL_S = 0.1
 TICK_S = 1.0
@@ -27,6 +31,9 @@ LOOKS = 5
 
 TERMINATE_ALL = ["/bin/sh", "-c", "kill -TERM -1"]
 """Sent from inside: the engine's API cannot signal a command that it started."""
+
+HANG_UP_ALL = ["/bin/sh", "-c", "kill -HUP -1"]
+"""What a closed terminal sends; interactive shells ignore SIGTERM."""
 
 
 class Steps:
@@ -79,6 +86,47 @@ class Steps:
                 execution.close()
             return self._finished(step, execution, stop, before, began)
 
+    def interact(
+        self, terminal: Terminal, step: Step, limit_s: float
+    ) -> Generator[Event, None, CommandFinished]:
+        """Run one step on a terminal in the container; return how it ended."""
+        with failing(f"run `{step.command.text}`"):
+            limits = replace(self._limits, stop_grace_s=HANG_UP_S)
+            stop = _ContainerStop(
+                self._client,
+                self._container,
+                limits,
+                self._count,
+                self._user,
+                HANG_UP_ALL,
+            )
+            began, before = time.monotonic(), self.counters
+            shell = TerminalExecution(
+                self._client,
+                self._container,
+                step.invocation,
+                self._user,
+                self._variables(step),
+                terminal,
+            )
+            try:
+                while not shell.ended:
+                    shell.relay(POLL_S)
+                    now = time.monotonic()
+                    if shell.left:
+                        self._cancel.request()
+                    if reason := self._reason(now >= began + limit_s):
+                        stop.because(reason)
+                    stop.enforce(now)
+            finally:
+                shell.close()
+            if shell.exit_code != KILLED:
+                self._count()
+                before = self.counters  # the command itself met no limit
+            if self._disk.problem:
+                yield Warned(f"the disk limit is not enforced: {self._disk.problem}")
+            return self._finished(step, shell, stop, before, began)
+
     def _follow(
         self, step: Step, execution: Execution, stop: _ContainerStop, deadline: float
     ) -> Iterator[Event]:
@@ -115,7 +163,7 @@ class Steps:
     def _finished(
         self,
         step: Step,
-        execution: Execution,
+        execution: Execution | TerminalExecution,
         stop: _ContainerStop,
         before: Counters,
         began: float,
@@ -178,7 +226,10 @@ def _limit_met(
 
 
 class _ContainerStop:
-    """The end of a command: SIGTERM to all processes, a grace period, then SIGKILL."""
+    """The end of a command: a signal to all processes, a grace period, then SIGKILL.
+
+    ``end_all`` is what sends the signal.
+    """
 
     def __init__(
         self,
@@ -187,9 +238,10 @@ class _ContainerStop:
         limits: Limits,
         before_kill: Callable[[], None],
         user: str,
+        end_all: Sequence[str] = TERMINATE_ALL,
     ) -> None:
         self._client, self._container, self._user = client, container, user
-        self._before_kill = before_kill
+        self._before_kill, self._end_all = before_kill, list(end_all)
         self._grace_s = limits.stop_grace_s
         self._kill_at: float | None = None
         self.reason: Reason | None = None
@@ -210,10 +262,10 @@ class _ContainerStop:
                 self._client.kill(self._container)
 
     def _terminate(self) -> bool:
-        """Send SIGTERM; return False if no more processes can be started for it."""
+        """Send the signal; return False if no more processes can be started for it."""
         try:
             made = self._client.exec_create(
-                self._container, TERMINATE_ALL, user=self._user
+                self._container, self._end_all, user=self._user
             )
             self._client.exec_start(made["Id"], detach=True)
         except APIError:

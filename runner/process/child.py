@@ -1,0 +1,167 @@
+"""A started program: its end, its exit code and usage, and its removal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner import guard
+from runner.core import Problem, Reason
+from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
+
+KILLED_S = 1.0
+UNKILLABLE_S = 10.0
+
+Argv = Sequence[str | Path]
+
+
+class Ended(Struct, frozen=True):
+    """How a command ended; ``reason`` is None if it ended by itself.
+
+    ``cpu_s`` includes the children it waited for; ``max_rss_bytes`` is that of the
+    largest of these processes, and at least what this process had when it forked.
+    """
+
+    exit_code: int
+    wall_s: float
+    cpu_s: float
+    max_rss_bytes: int
+    reason: Reason | None
+
+
+def start(
+    argv: Argv,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    stdin: int | None = None,
+    stdout: int = subprocess.PIPE,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own; its stderr is a pipe."""
+    try:
+        return subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+            bufsize=0,
+            # So that a limit can end all processes that it started.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EngineError(
+            Problem(
+                f"`{argv[0]}` cannot be started: {error.strerror or error}",
+                hint="install it, or add its folder to PATH",
+            )
+        ) from error
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and wait up to KILLED_S.
+
+    One that waits for a broken driver cannot be killed, and is left behind.
+    """
+    signal_group(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_S)
+
+
+def signal_group(pid: int, number: int) -> None:
+    """Send a signal to a process group, if it is there."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def exit_code(returncode: int) -> int:
+    """Return 128 + n for the end by signal n, which Popen has as -n."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+class Child:
+    """A started program, whose group is killed if this process dies.
+
+    ``over_limit`` says that it printed too much.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], started: float) -> None:
+        self.process, self.pid = process, process.pid
+        guard.add(self.pid)
+        self.started = started
+        self.ended: float | None = None
+        self.over_limit = False
+
+    def has_ended(self) -> bool:
+        """Whether the command ended; it is not reaped.
+
+        Until it is reaped, no other process or group can get its id.
+        """
+        if self.ended is None:
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            if os.waitid(os.P_PID, self.pid, flags) is not None:
+                self.ended = time.monotonic()
+        return self.ended is not None
+
+    def reap(self, reason: Reason | None) -> Ended:
+        """Reap the ended command; return its exit code and usage."""
+        guard.discard(self.pid)
+        _, status, usage = os.wait4(self.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return Ended(
+            exit_code=exit_code(self.process.returncode),
+            wall_s=(self.ended or time.monotonic()) - self.started,
+            cpu_s=usage.ru_utime + usage.ru_stime,
+            max_rss_bytes=usage.ru_maxrss * 1024,
+            reason=reason,
+        )
+
+    def close(self) -> None:
+        """Kill the program if it still runs."""
+        if self.process.returncode is None:
+            signal_group(self.pid, signal.SIGKILL)
+            guard.discard(self.pid)
+            self.process.wait()
+
+
+class ProcessStop(Struct):
+    """Whether and why a command must be ended."""
+
+    deadline: float
+    grace_s: float
+    cancel: Cancel
+    watch: Callable[[], Reason | None] | None
+    child: Child
+    terminate: Callable[[int], None]
+    reason: Reason | None = None
+    kill_at: float | None = None
+
+    def check(self) -> None:
+        """Terminate the command if it must end, and kill it after the grace period."""
+        now = time.monotonic()
+        if self.kill_at is None:
+            self.reason = self._why(now)
+            if self.reason is not None:
+                self.kill_at = now + self.grace_s
+                self.terminate(self.child.pid)
+        elif now > self.kill_at + UNKILLABLE_S:
+            raise EngineError(f"process {self.child.pid} does not end when killed")
+        elif now > self.kill_at:
+            signal_group(self.child.pid, signal.SIGKILL)
+
+    def _why(self, now: float) -> Reason | None:
+        if self.child.over_limit:
+            return Reason.OUTPUT_LIMIT
+        if self.cancel.requested:
+            return Reason.CANCELLED
+        if now >= self.deadline:
+            return Reason.TIME_LIMIT
+        return self.watch() if self.watch else None
