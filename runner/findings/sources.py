@@ -40,14 +40,15 @@ class SourceReader:
 
     def __init__(self) -> None:
         self._command = Source()
+        self._under: dict[str, None] = {}
         self._variant = ""
         self._variants: list[str] = []
         self._sizes: list[int] = []
 
     @property
     def under(self) -> tuple[str, ...]:
-        """The profilers and memory checkers that run along."""
-        return self._command.under
+        """The profilers and memory checkers that ran along with any command."""
+        return tuple(self._under)
 
     def now(self) -> Source:
         """Return what an inference is of that ends here."""
@@ -80,13 +81,15 @@ class SourceReader:
             self._variant = ""
         elif (match := _BANNER.match(line)) is not None:
             tool = str(match.lastgroup).replace("_", "-")
-            under = dict.fromkeys((*self.under, tool))
+            under = dict.fromkeys((*self._command.under, tool))
             self._command = replace(self._command, under=tuple(under))
+            self._under |= under
 
     def _begin(self, line: str) -> None:
         number = (self._command.number or 0) + 1
         size, under = programs.batch_size(line), programs.tools(line)
         self._command = Source(number, line[:LONGEST_COMMAND], "", size, under)
+        self._under |= dict.fromkeys(under)
         self._variant, self._variants, self._sizes = "", [], []
 
 
