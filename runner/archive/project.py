@@ -6,10 +6,11 @@ import hashlib
 import os
 import shutil
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from runner import files, git, machine
+from runner import files, git, machine, trees
 from runner.archive.contents import NONE_APART, Survey, survey
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
@@ -165,7 +166,8 @@ class SealedProject:
 
     def close(self) -> None:
         """Remove the unpacked project."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            trees.remove(self.folder)
 
 
 def seal(

@@ -8,13 +8,14 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 import zstandard
 from msgspec import Struct
 
+from runner import trees
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import HostileNameError, Tree, inside, leaves
@@ -23,6 +24,8 @@ from runner.core.errors import NotAllowedError, RaiError, UsageError
 
 CHUNK = 1 << 20
 LONGEST_TARGET = 4095
+DEEPEST = 1001
+"""The most folders within folders that are unpacked; one of them is the root."""
 
 # What tarfile raises for damaged input; a chain of long names recurses.
 _DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
@@ -66,8 +69,9 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     except OSError as error:
         raise RaiError(f"{archive} cannot be unpacked: {error}") from error
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
+        with suppress(OSError):
+            trees.remove(fresh)
+    return Unpacked(unpacking.kept, meter.raw_bytes, unpacking.notes())
 
 
 def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
@@ -138,6 +142,7 @@ class _Unpacking:
         self.tree = Tree()
         self.links: dict[str, str] = {}
         self.left_out: list[str] = []
+        self.too_deep = False
         self.kept = 0
 
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
@@ -148,9 +153,11 @@ class _Unpacking:
                 raise HostileNameError(
                     f"{info.name!r} stands in the folder's own place"
                 )
+        elif self._is_too_deep(name):
+            self.too_deep = True
         elif info.isdir():
             self.tree.claim(name, MemberKind.FOLDER)
-            Path(self.folder, name).mkdir(parents=True, exist_ok=True)
+            self._path(f"{name}/")
             self.kept += 1
         elif info.isfile():
             self._file(tar, info, name)
@@ -161,6 +168,16 @@ class _Unpacking:
             self._hard_link(info, name)
         else:
             self.left_out.append(f"{name!r} is a device or a pipe")
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what was left out, with reasons."""
+        if not self.too_deep:
+            return tuple(self.left_out)
+        deep = (
+            f"what is nested in over {DEEPEST - 1:,} folders, or has a path of over"
+            f" {LONGEST_TARGET:,} bytes"
+        )
+        return (*self.left_out, deep)
 
     def link_all(self) -> None:
         """Make the symbolic links that stay inside."""
@@ -195,7 +212,14 @@ class _Unpacking:
         os.link(Path(self.folder, original), self._path(name))
         self.kept += 1
 
+    def _is_too_deep(self, name: str) -> bool:
+        whole = len(os.fsencode(self.folder)) + len(os.fsencode(name)) + 1
+        return name.count("/") >= DEEPEST or whole > LONGEST_TARGET
+
     def _path(self, name: str) -> Path:
-        path = Path(self.folder, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+        """Return the path of a name; make the folders above it."""
+        above = name.rpartition("/")[0]
+        path = f"{self.folder}/{above}"
+        if above and not os.path.isdir(path):  # noqa: PTH112 - Path is slow with many
+            trees.make(self.folder, above.split("/"))
+        return Path(self.folder, name)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import archive, files
+from runner import archive, files, trees
 from runner.core import RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -129,7 +128,8 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
         return []
     # The second is what was unpacked when its process died.
     for left in (paths.unpacked, *paths.root.glob(f".{paths.unpacked.name}.*")):
-        shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            trees.remove(left)
     for part in paths.root.glob(".*.part"):
         part.unlink(missing_ok=True)
     # Another process that sweeps may have renamed the file meanwhile.
