@@ -13,6 +13,7 @@ from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
+from runner.report.summary import summary
 from runner.report.words import (
     ago,
     allowed,
@@ -59,6 +60,7 @@ __all__ = [
     "seconds",
     "shortened",
     "size",
+    "summary",
     "table",
     "words",
 ]

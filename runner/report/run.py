@@ -10,7 +10,7 @@ from msgspec import Struct
 from runner.core import CommandRecord, GpuUse, Outcome, Reason, RunRecord
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
-from runner.report.profiles import files, profiled
+from runner.report.profiles import files, profile
 from runner.report.words import (
     ago,
     commit,
@@ -43,7 +43,7 @@ def of(record: RunRecord, tag: str = "", away: str = "") -> list[Block]:
     found = record.findings
     return [
         *(*blocks, *printed(found)),
-        *(*profiled(record.commands), *files(record)),
+        *(*map(profile, found.profiles), *files(record)),
         *faults(found),
     ]
 

@@ -148,10 +148,11 @@ def elsewhere(run_id: str, away: str) -> str:
 
 def outcome(inference: Inference) -> str:
     """Describe an inference's result; a synthetic one is never called an accuracy."""
+    of = f", {inference.accuracy_class}" if inference.accuracy_class else ""
     if inference.agreement is not None:
-        return f"agreement {inference.agreement:g} (synthetic)"
+        return f"agreement {inference.agreement:g} (synthetic){of}"
     if inference.correctness is not None:
-        return f"correctness {inference.correctness:g}"
+        return f"correctness {inference.correctness:g}{of}"
     if inference.accuracy is not None:
         return f"accuracy {inference.accuracy:g}"
     return ""
