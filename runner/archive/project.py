@@ -38,6 +38,11 @@ class Project(Protocol):
         """The project's files on this machine."""
         ...
 
+    @property
+    def shown(self) -> Path:
+        """The client's own folder, which ``folder`` may be a copy of."""
+        ...
+
     def git(self) -> GitState | None:
         """Return the project's commit, None where there is none."""
         ...
@@ -72,7 +77,8 @@ class FolderProject:
         apart: Mapping[str, str] = NONE_APART,
         cache: PackCache | None = None,
     ) -> None:
-        self.folder, self._cache = folder, cache
+        self.folder = self.shown = folder
+        self._cache = cache
         self.caps = caps
         self._apart = apart
 
@@ -115,7 +121,7 @@ class SealedProject:
     ) -> None:
         self._archive = archive
         self._parcel = parcel
-        self.folder = scratch
+        self.folder, self.shown = scratch, Path(parcel.project)
         self._caps = caps
         self._packed: Archive | None = None
 
