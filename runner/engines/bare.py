@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from runner import commandline, process
@@ -100,7 +101,10 @@ class _BareRun:
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
         self._disk = FolderDiskWatch(
-            folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
+            folders.build,
+            folders.scratch,
+            limit_bytes=work.limits.disk_bytes,
+            processes=partial(process.descendants, os.getpid()),
         )
 
     def prepare(self) -> None:

@@ -136,7 +136,10 @@ class _SandboxRun:
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
         self._disk = FolderDiskWatch(
-            folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
+            folders.build,
+            folders.scratch,
+            limit_bytes=work.limits.disk_bytes,
+            processes=self._processes,
         )
 
     @property
@@ -256,6 +259,11 @@ class _SandboxRun:
         if exit_code and after.refused_processes > before.refused_processes:
             return Reason.PIDS_LIMIT
         return self._disk.look()
+
+    def _processes(self) -> list[int]:
+        if self._group:
+            return self._group.processes
+        return process.descendants(os.getpid())
 
     def _counts(self) -> cgroup.Counts:
         return self._group.counts if self._group else cgroup.Counts()
