@@ -64,6 +64,7 @@ def by_root() -> None:
         pytest.skip("needs root")
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("by_root")
 @pytest.mark.parametrize("script", [HOLD, SHUT, MANY, FREEZE])
 def test_no_command_hides_what_it_writes(script: str):
@@ -77,8 +78,16 @@ def test_no_command_hides_what_it_writes(script: str):
     assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
 
 
-@pytest.mark.parametrize("root", [True, False])
-@pytest.mark.parametrize("place", ["/build/big", "/opt/big", "/src/big"])
+@pytest.mark.lengthy
+@pytest.mark.parametrize(
+    ("place", "root"),
+    [
+        ("/build/big", False),
+        ("/opt/big", True),
+        ("/opt/big", False),
+        ("/src/big", True),
+    ],
+)
 def test_all_that_an_image_writes_counts_whatever_its_du_says(
     place: str, root: bool, monkeypatch: pytest.MonkeyPatch
 ):
