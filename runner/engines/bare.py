@@ -100,6 +100,7 @@ class _BareRun:
         self.peak_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
+        self._room = process.room(work.limits.output_bytes)
         self._disk = FolderDiskWatch(
             folders.build,
             folders.scratch,
@@ -129,7 +130,7 @@ class _BareRun:
             self._argv(step),
             timeout_s=time_s,
             cancel=self._cancel,
-            output_limit=limits.output_bytes,
+            room=self._room,
             grace_s=limits.stop_grace_s,
             index=step.index,
             env=self._environment | self._work.variables(step),

@@ -56,6 +56,7 @@ class Steps:
         self._variables = work.variables
         self._meter = CounterReader(client, container)
         self._disk = ContainerDiskWatch(client, container, work)
+        self._room = dict.fromkeys(Stream, work.limits.output_bytes)
         self._warned = False
         self.counters = Counters()
         self._count()
@@ -141,11 +142,10 @@ class Steps:
         """Yield the output until the command has ended or is killed."""
         began = ticked = time.monotonic()
         before = self.counters.cpu_s
-        room = dict.fromkeys(Stream, self._limits.output_bytes)
         while not execution.ended:
             for stream, data in execution.output(POLL_S):
-                piece = data[: room[stream]]
-                room[stream] -= len(piece)
+                piece = data[: self._room[stream]]
+                self._room[stream] -= len(piece)
                 if len(piece) < len(data):
                     stop.because(Reason.OUTPUT_LIMIT)
                 if piece:
