@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
@@ -10,6 +11,8 @@ from runner.report.words import one_line, outcome, seconds
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
+
+_COMMON = re.compile(r"^/usr/bin/time (?!-)|(?:\$\{?RAI_SOURCE_DIR\}?|(?<!\S)/src)/")
 
 
 def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
@@ -45,10 +48,15 @@ def _row(command: CommandRecord) -> tuple[str, ...]:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:
         results.insert(0, "a process was killed for memory")
-    text = command.name or one_line(command.text)
+    text = command.name or _brief(command.text)
     result = ", ".join(filter(None, results))
     number = str(command.index + 1)
     return number, how.replace("_", " "), seconds(command.wall_s), text, result
+
+
+def _brief(text: str) -> str:
+    """Return a command without what most have in common: GNU time and the folder."""
+    return _COMMON.sub("", one_line(text))
 
 
 def figures(found: Findings) -> str:
