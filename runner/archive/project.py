@@ -37,6 +37,11 @@ class Project(Protocol):
         """The project's files on this machine."""
         ...
 
+    @property
+    def shown(self) -> Path:
+        """The client's own folder, which ``folder`` may be a copy of."""
+        ...
+
     def git(self) -> GitState | None:
         """Return the project's commit, None where there is none."""
         ...
@@ -70,7 +75,7 @@ class FolderProject:
         caps: Caps = UPLOAD,
         apart: Mapping[str, str] = NONE_APART,
     ) -> None:
-        self.folder = folder
+        self.folder = self.shown = folder
         self.caps = caps
         self._apart = apart
 
@@ -113,7 +118,7 @@ class SealedProject:
     ) -> None:
         self._archive = archive
         self._parcel = parcel
-        self.folder = scratch
+        self.folder, self.shown = scratch, Path(parcel.project)
         self._caps = caps
         self._packed: Archive | None = None
 
