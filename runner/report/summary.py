@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.report.blocks import Table
-from runner.report.words import one_line, outcome, seconds
+from runner.report.words import mismatch, one_line, outcome, seconds
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
@@ -44,6 +44,7 @@ def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
 def _row(command: CommandRecord) -> tuple[str, ...]:
     how = command.reason or command.outcome
     results = [figures(command.findings)]
+    results += [mismatch(check) for check in command.checks if not check.holds]
     if command.exit_code:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:

@@ -7,7 +7,7 @@ import re
 from runner.core import Outcome, Reason, State
 from runner.terminal.text import Tone
 
-_RESULTS = frozenset({"outcome", "state", "reason", "result", "expected"})
+_RESULTS = frozenset({"outcome", "state", "reason", "result", "answer", "answers"})
 _GOOD = frozenset({"ok", "done", "passed", "right", Outcome.OK})
 _FAINT = frozenset({Outcome.SKIPPED.value, State.QUEUED.value, "older"})
 _BAD = frozenset(
