@@ -12,7 +12,7 @@ from runner.report.words import mismatch, one_line, outcome, seconds
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
 
-_COMMON = re.compile(r"^/usr/bin/time (?!-)|(?:\$\{?RAI_SOURCE_DIR\}?|(?<!\S)/src)/")
+_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
 
 
 def summary(record: RunRecord) -> tuple[Table | None, list[str]]:

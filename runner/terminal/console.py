@@ -62,7 +62,7 @@ class Console:
             return
         if isinstance(event, ev.Progress):
             if self._live and self._cursor.at_line_start:
-                self._live.show(bar(event))
+                self._live.show(f"{MARK} {bar(event)}")
             return
         if isinstance(event, ev.Tick):
             self._tick(event)

@@ -158,7 +158,7 @@ def test_nothing_is_drawn_again_in_other_modes(terminal, watch, mode):
 def test_a_step_shows_its_progress_as_a_bar(terminal, watch):
     console = watch()
     play(console, BEGIN, ev.Progress("upload", 512, 1024), ev.Progress("pull", 9, None))
-    assert terminal.lines == ["pull · 9 B"]
+    assert terminal.lines == ["✱ pull · 9 B"]
     assert "upload ━━━━━━━━━━━━──────────── 50% · 512 B of 1.0 KiB" in (
         terminal.written.decode()
     )
