@@ -26,6 +26,7 @@ from runner.report.words import (
     processes,
     seconds,
     size,
+    titled,
     words,
 )
 
@@ -58,5 +59,6 @@ __all__ = [
     "shortened",
     "size",
     "table",
+    "titled",
     "words",
 ]

@@ -49,12 +49,17 @@ class Console:
         self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: Sink(sys.stderr)}
         self._run, self._began_s, self._now_s = "", 0.0, 0.0
         self._running, self._line_at_s = "", SILENCE_S
+        self._skipped: list[ev.CommandSkipped] = []
         self._at_line_start = True
         self._shared = _same_place(out, sys.stderr)
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
         self._now_s = time.monotonic() if at is None else at
+        if isinstance(event, ev.CommandSkipped):
+            self._skipped.append(event)  # shown with those that follow it
+            return
+        self._show_skipped(event)
         if isinstance(event, ev.Output):
             self.close()
             if why := self._sinks[event.stream].write(event.data):
@@ -76,6 +81,13 @@ class Console:
                 self.line(text, colour)
         if isinstance(event, ev.CommandStarted):
             self._running, self._line_at_s = event.text, SILENCE_S
+
+    def _show_skipped(self, next_event: ev.Event) -> None:
+        """Show the commands that were skipped since the last event, as one list."""
+        end = next_event.verdict if isinstance(next_event, ev.Finished) else None
+        skipped, self._skipped = self._skipped, []
+        for text, colour in messages.skipped(skipped, end):
+            self.line(text, colour)
 
     def _lines(self, event: ev.Event) -> messages.Lines:
         if isinstance(event, ev.Created):
