@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 PROGRAMS = (
     *("bash", "cmake", "compute-sanitizer", "cuda-gdb", "cuda-memcheck", "cuobjdump"),
     *("echo", "grep", "make", "mkdir", "ncu", "ninja", "nsys", "nvcc", "nvdisasm"),
-    *("nvidia-smi", "nvprof", "perf", "pip3", "python", "python2", "python3"),
+    *("nvidia-smi", "nvprof", "pip3", "python", "python2", "python3"),
     *("pythonw", "time", "timeout", "unzip", "valgrind", "wget"),
 )
 """Programs whose names are often typed."""
@@ -61,11 +61,9 @@ def _one_off(typed: str, name: str) -> bool:
     if abs(len(typed) - len(name)) > 1:
         return False
     short, long = sorted((typed, name), key=len)
-    at = next(
-        (n for n, (a, b) in enumerate(zip(short, long, strict=False)) if a != b),
-        len(short),
-    )
-    if not long[at : at + 1].isalpha():
-        return False
-    rest = short[at:] if len(short) < len(long) else short[at + 1 :]
-    return long[at + 1 :] == rest
+    pairs = enumerate(zip(short, long, strict=False))
+    at = next((n for n, (one, other) in pairs if one != other), len(short))
+    same_length = len(short) == len(long)
+    odd = long[at : at + 1] + (short[at : at + 1] if same_length else "")
+    rest = short[at + 1 :] if same_length else short[at:]
+    return odd.isalpha() and long[at + 1 :] == rest
