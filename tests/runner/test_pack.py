@@ -287,6 +287,36 @@ def test_gitignore_is_read_as_git_reads_it(tmp_path):
     assert sorted(sent(project)) == sorted(listed.stdout.splitlines())
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_exceptions_of_a_gitignore_are_read_as_git_reads_them(tmp_path):
+    rules = [
+        ("d/\n!/a\n", ""),
+        ("*.o\nd/a/\n", "!/d/\n"),
+        ("a\n?\nd/**/b.o\n!a/\n", "!a/\n!b.o\na/**\n"),
+        ("?\n*.o\na/**\n!/d/\n", ""),
+        ("a/d\n!**/a\n", "!c.txt\n\\!a\n!*.txt\n"),
+        ("!*/\na \na\n!*/\n", ""),
+        ("/a/\n!*/\n", "!**/a\n!d/b.o\na \n"),
+        ("*\n!*/\n!*.txt\n", "!b.o\n"),
+        ("**/a/**\n!**/b.o\n", ""),
+    ]
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    for number, (outer, inner) in enumerate(rules):
+        folders = ("", "a/", "d/", "a/d/", "d/a/")
+        names = [f"{folder}{n}" for folder in folders for n in ("b.o", "c.txt", "x")]
+        project = tree(tmp_path / str(number), *names)
+        tree(project, gitignore=outer)
+        tree(project / "a", gitignore=inner)
+    words = ["git", "ls-files", "--others", "--exclude-standard"]
+    listed = subprocess.run(words, cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+
+    found = [
+        f"{n}/{name}" for n in range(len(rules)) for name in sent(tmp_path / str(n))
+    ]
+
+    assert sorted(found) == sorted(listed.stdout.decode().splitlines())
+
+
 def test_an_ignored_folder_is_not_even_looked_into(tmp_path, monkeypatch):
     project = tree(tmp_path / "p", "node_modules/a/b", "x", raiignore="node_modules/\n")
     looked: list[str] = []
