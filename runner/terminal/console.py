@@ -53,6 +53,7 @@ class Console:
         self._running, self._heard_s, self._told_s = "", 0.0, 0.0
         self._used = (0.0, 0.0)
         self._skipped: list[ev.CommandSkipped] = []
+        self._index: int | None = None
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
@@ -67,7 +68,7 @@ class Console:
             return
         if isinstance(event, ev.Progress):
             if self._live and self._cursor.at_line_start:
-                self._live.show(bar(event))
+                self._live.show(f"{MARK} {bar(event)}")
             return
         if isinstance(event, ev.Tick):
             self._tick(event)
@@ -116,7 +117,10 @@ class Console:
             self._record = record.begin(self._now_s, event)
         elif self._record:
             self._record = record.advance(self._record, self._now_s, event)
+        if isinstance(event, ev.CommandFinished):
+            self._index = None
         if isinstance(event, ev.CommandStarted):
+            self._index = event.index
             self._running, self._used = event.text, (0.0, 0.0)
             self._heard_s = self._told_s = self._now_s
 
@@ -156,6 +160,8 @@ class Console:
         self._cursor.after(shown)
 
     def _tick(self, event: ev.Tick) -> None:
+        if event.index != self._index:
+            return
         if self._live:
             if self._cursor.at_line_start and self._now_s - self._heard_s > PAUSE_S:
                 self._live.show(self._progress(event))
