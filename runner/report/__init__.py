@@ -28,6 +28,7 @@ from runner.report.words import (
     processes,
     seconds,
     size,
+    titled,
     words,
 )
 
@@ -62,5 +63,6 @@ __all__ = [
     "size",
     "summary",
     "table",
+    "titled",
     "words",
 ]
