@@ -103,7 +103,7 @@ class _Job:
         """Yield a CommandSkipped for each command that the run did not reach."""
         for step in self.preparation.steps:
             if step.index not in self.reached:
-                command, why = step.command, step.skip or "the run ended before it"
+                command, why = step.command, step.skip or ev.NOT_REACHED
                 yield ev.CommandSkipped(step.index, command.text, why, command.name)
 
     def verdict(self) -> Verdict:

@@ -29,6 +29,7 @@ from runner.report.words import (
     processes,
     seconds,
     size,
+    titled,
     words,
 )
 
@@ -63,6 +64,7 @@ __all__ = [
     "size",
     "summary",
     "table",
+    "titled",
     "versus",
     "words",
 ]

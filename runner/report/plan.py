@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runner.core import LIMITS, BuildSpec, Command, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import named_by, one_line
+from runner.report.words import named_by, one_line, titled
 
 
 def plan(
@@ -30,7 +30,7 @@ def _commands(steps: Sequence[Step]) -> Table:
             step.invocation.why,
             *(["GPU" if step.command.needs_gpu else ""] if any_gpu else []),
             *([_expects(step.command)] if any_expects else []),
-            step.command.name or step.command.text,
+            titled(step.command.name, step.command.text),
         )
         for step in steps
     )
