@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from runner.archive import source
 from runner.core import Reason
+from runner.engines import openfiles
+from runner.engines.usage import used
 
 EVERY_S = 2.0
 SHARE = 20
@@ -14,13 +16,20 @@ SHARE = 20
 
 
 class FolderDiskWatch:
-    """A check that the files below some folders stay within a limit together.
+    """A check that the files of some folders stay within a limit together.
 
-    A run may exceed the limit until the next measurement.
+    Files that were removed count while one of the ``processes`` uses them. A run may
+    exceed the limit until the next measurement.
     """
 
-    def __init__(self, *folders: Path, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        *folders: Path,
+        limit_bytes: int,
+        processes: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
         self._folders, self._limit = folders, limit_bytes
+        self._processes = processes
         self._next = time.monotonic() + EVERY_S
 
     def __call__(self) -> Reason | None:
@@ -30,7 +39,10 @@ class FolderDiskWatch:
     def look(self) -> Reason | None:
         """Measure now; return DISK_LIMIT or None."""
         began = time.monotonic()
-        total = source.size(*self._folders)
+        total = used(self._folders, self._limit)
+        if total <= self._limit:
+            devices = {folder.stat().st_dev for folder in self._folders}
+            total += openfiles.removed(self._processes(), devices)
         now = time.monotonic()
         self._next = now + max(EVERY_S, SHARE * (now - began))
         return Reason.DISK_LIMIT if total > self._limit else None

@@ -36,6 +36,7 @@ from runner.process.child import (
     start,
 )
 from runner.process.others import descendants, kill_marked
+from runner.process.usage import used
 
 if sys.platform == "linux":
     import fcntl
@@ -49,6 +50,10 @@ TICK_S = 1.0
 DRAIN_S = 0.25
 GATHER_S = 0.002
 SMALL_BYTES = 1 << 15
+
+
+Room = dict[Stream, int]
+"""How many bytes each stream may still bring, of one command or of several."""
 
 
 class Completed(Struct, frozen=True):
@@ -90,14 +95,18 @@ def run(
     return Completed(exit_code(process.returncode), stdout, stderr)
 
 
+def room(most_bytes: int) -> Room:
+    """Return room for so many bytes of stdout, and as many of stderr."""
+    return dict.fromkeys(Stream, most_bytes)
+
+
 def stream(
     argv: Argv,
     *,
-    input: bytes | None = None,
+    input: bytes | IO[bytes] | None = None,
     timeout_s: float,
     cancel: Cancel,
-    output_limit: int,
-    stderr_extra: int = 0,
+    room: Room,
     grace_s: float = 10.0,
     index: int = 0,
     env: Mapping[str, str] | None = None,
@@ -105,13 +114,13 @@ def stream(
     watch: Callable[[], Reason | None] | None = None,
     terminate: Callable[[int], None] | None = None,
 ) -> Generator[Output | Tick, None, Ended]:
-    """Run a command; yield its output as it comes, and a Tick per second of silence.
+    """Run a command; yield its output as it comes, and a Tick each second.
 
     It runs in a new session without a terminal; its stdin is ``input``. At a limit or a
     cancel ``terminate`` is called with its process id (default: SIGTERM to its group),
     and after ``grace_s`` its group is killed. ``watch`` is called ten times a second,
     and returns a reason to end the command. Processes left in its group are killed.
-    ``stderr_extra`` bytes of stderr are not counted: they are not the command's own.
+    What it prints is taken off ``room``.
     The group is also killed if this process dies.
 
     Raises:
@@ -119,7 +128,6 @@ def stream(
     """
     guard.start()
     started = time.monotonic()
-    room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
     with memory.readable(input) as stdin:
         child = _PipedChild(start(argv, env, cwd, stdin), started, index, room)
     stop = ProcessStop(
@@ -150,7 +158,7 @@ class _PipedChild(Child):
         process: subprocess.Popen[bytes],
         started: float,
         index: int,
-        room: dict[Stream, int],
+        room: Room,
     ) -> None:
         super().__init__(process, started)
         self.index = index
@@ -220,7 +228,7 @@ def _follow(
     child: _PipedChild, stop: ProcessStop
 ) -> Generator[Output | Tick, None, None]:
     """Yield output until the command has ended and its pipes are empty."""
-    heard = child.started
+    ticked = child.started
     while not child.has_ended():
         stop.check()
         wait = min(POLL_S, max(stop.deadline - time.monotonic(), 0.0) or POLL_S)
@@ -229,11 +237,10 @@ def _follow(
             amount += len(output.data)
             yield output
         now = time.monotonic()
-        if amount:
-            heard = now
-        elif now - heard >= TICK_S:
-            heard = now
-            yield Tick(child.index, now - child.started)
+        if now - ticked >= TICK_S:
+            ticked = now
+            usage = used(child.pid)
+            yield Tick(child.index, now - child.started, *usage)
         if 0 < amount < SMALL_BYTES:  # so that many short lines make fewer events
             child.pause(GATHER_S)
     yield from _drain(child)

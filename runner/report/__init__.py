@@ -13,12 +13,15 @@ from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
+from runner.report.summary import summary
+from runner.report.versus import versus
 from runner.report.words import (
     ago,
     allowed,
     brief,
     condition,
     date,
+    elsewhere,
     mismatch,
     named_by,
     one_line,
@@ -26,6 +29,7 @@ from runner.report.words import (
     processes,
     seconds,
     size,
+    titled,
     words,
 )
 
@@ -42,6 +46,7 @@ __all__ = [
     "condition",
     "date",
     "differences",
+    "elsewhere",
     "figures",
     "fitted",
     "history",
@@ -57,6 +62,9 @@ __all__ = [
     "seconds",
     "shortened",
     "size",
+    "summary",
     "table",
+    "titled",
+    "versus",
     "words",
 ]

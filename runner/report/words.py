@@ -62,6 +62,12 @@ def one_line(command: str) -> str:
     return f"{first} ..." if more else first
 
 
+def titled(name: str | None, command: str) -> str:
+    """Return a command's first line, after its name if it has one."""
+    line = one_line(command)
+    return f"{name}: {line}" if name else line
+
+
 def words(reason: Reason) -> str:
     """Return a reason as words."""
     return reason.value.replace("_", " ").replace("gpu", "GPU")
@@ -138,12 +144,21 @@ def date(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def elsewhere(run_id: str, away: str) -> str:
+    """Say that a run's machine cannot be seen from this one, and what to do."""
+    return (
+        f"whether it still runs on {away} cannot be seen from here; if that machine is"
+        f" gone for good, remove the run: rai rm --force {run_id}"
+    )
+
+
 def outcome(inference: Inference) -> str:
     """Describe an inference's result; a synthetic one is never called an accuracy."""
+    of = f", {inference.accuracy_class}" if inference.accuracy_class else ""
     if inference.agreement is not None:
-        return f"agreement {inference.agreement:g} (synthetic)"
+        return f"agreement {inference.agreement:g} (synthetic){of}"
     if inference.correctness is not None:
-        return f"correctness {inference.correctness:g}"
+        return f"correctness {inference.correctness:g}{of}"
     if inference.accuracy is not None:
         return f"accuracy {inference.accuracy:g}"
     return ""

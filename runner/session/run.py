@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
-from runner.archive import FolderProject, Project, SealedProject, datafiles
+from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -19,6 +20,7 @@ from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.session.options import Options
 from runner.session.prepare import Prepared, in_ci, reopen
+from runner.session.project import folder_project
 from runner.store import home as homes
 from runner.store import runs
 from runner.store.claim import Claim
@@ -28,8 +30,10 @@ from runner.store.paths import Home, RunPaths
 CANCEL_POLL_S = 0.2
 
 
-def start(prepared: Prepared) -> Run:
+def start(prepared: Prepared, cache: PackCache | None = None) -> Run:
     """Choose the engine, make the run's folder and claim it; run nothing yet.
+
+    ``cache`` saves reading files of the project that an earlier run packed.
 
     Raises:
         EngineError: no engine can run it here (no_engine); no folder is made.
@@ -40,25 +44,34 @@ def start(prepared: Prepared) -> Run:
     with files.naming(home.root):
         paths = runs.create(home)
         claim = Claim(paths)
-    return Run(prepared, request, choice.engines, home, claim, paths)
+    return Run(prepared, request, choice.engines, home, claim, paths, cache)
 
 
-def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
-    """Choose the engine, open the home folder and find the runs to wait for."""
+def ready(
+    prepared: Prepared, choice: Choice | None = None
+) -> tuple[Choice, Home, JobRequest]:
+    """Choose the engine, open the home folder and find the runs to wait for.
+
+    ``choice`` is that of the client, which was made just before.
+    """
     settings, request = prepared.settings, prepared.request
-    choice = _engine(prepared)
+    choice = choice or _engine(prepared)
     home = places.open_home(settings.home)
     after = tuple(homes.find(home, text).id for text in request.after)
     return choice, home, replace(request, after=after, why=choice.why)
 
 
 def resume(
-    paths: RunPaths, claim: Claim, text: str = "", secrets: Secrets = NO_SECRETS
+    paths: RunPaths,
+    claim: Claim,
+    text: str = "",
+    secrets: Secrets = NO_SECRETS,
+    choice: Choice | None = None,
 ) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
     ``text`` is its build file with the values that the parcel masks, ``secrets`` the
-    values of the variables that it names.
+    values of the variables that it names, ``choice`` what the client chose.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
@@ -66,7 +79,7 @@ def resume(
     after = archive.read_parcel(paths.parcel).after
     options = Options(after=after, secrets=secrets)
     prepared = reopen(paths, options, text=text)
-    choice, home, request = ready(prepared)
+    choice, home, request = ready(prepared, choice)
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 
@@ -93,18 +106,36 @@ class Run:
         home: Home,
         claim: Claim,
         paths: RunPaths,
+        cache: PackCache | None = None,
     ) -> None:
         self.paths = paths
+        self._cache = cache
         self._prepared = prepared
         self._request = request
         self._engines = engines
-        self._home = home
+        self.home = home
         self._claim = claim
 
     @property
     def id(self) -> str:
         """The run's id."""
         return self.paths.id
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it may hold GPUs until it has ended."""
+        return self._request.spec.gpu is not None
+
+    @property
+    def project(self) -> Path:
+        """The project's folder."""
+        return self._request.project
+
+    @property
+    def build_caps(self) -> Caps:
+        """The ceilings of the run's build folder."""
+        most = self._prepared.settings.build_files
+        return archive.build_caps(self._request.spec.limits, most)
 
     @property
     def record(self) -> RunRecord:
@@ -118,7 +149,7 @@ class Run:
         """
         with (
             self._claim,
-            homes.open_index(self._home) as index,
+            homes.open_index(self.home) as index,
             _cancelled_by(self.paths, cancel),
         ):
             try:
@@ -134,7 +165,7 @@ class Run:
         settings, project = self._prepared.settings, self._project()
         origin = self._request.project if self._prepared.parcel else None
         data = datafiles.DataPlaces(
-            settings.data_dir, project.folder, self._home.data, origin
+            settings.data_dir, project.folder, self.home.data, origin
         )
         return job.run(
             self._request,
@@ -144,14 +175,18 @@ class Run:
             data,
             cancel,
             download=settings.download,
+            build_files=settings.build_files,
         )
 
     def _project(self) -> Project:
         sealed = self._prepared.parcel
         if sealed is None:
-            return FolderProject(self._prepared.request.project)
+            settings = self._prepared.settings
+            project = self._prepared.request.project
+            return folder_project(project, settings, self._cache)
         parcel = archive.read_parcel(sealed.parcel)
-        return SealedProject(sealed.source, parcel, self.paths.unpacked)
+        caps = self._prepared.settings.project_caps
+        return SealedProject(sealed.source, parcel, self.paths.unpacked, caps)
 
     def _update(self, index: Index) -> None:
         if (record := runs.read(self.paths)) is not None:

@@ -78,6 +78,11 @@ class RunPaths(Struct, frozen=True):
         return self.root / "cancel"
 
     @property
+    def latest(self) -> Path:
+        """What the running command uses, each second anew; gone when the run ends."""
+        return self.root / "latest.json"
+
+    @property
     def worker_log(self) -> Path:
         """What the worker of a detached run printed: nothing, unless rai failed."""
         return self.root / "worker.log"
@@ -102,6 +107,11 @@ class Home(Struct, frozen=True):
     def data(self) -> Path:
         """Downloaded data files, each in a folder named by its md5."""
         return self.root / "data"
+
+    @property
+    def outputs(self) -> Path:
+        """Which folders elsewhere hold an unpacked build folder, a file for each."""
+        return self.root / "outputs"
 
     @property
     def pruned(self) -> Path:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 from runner import report
-from runner.core import GpuState, GpuUse, ImageAction, Reason
+from runner.core import GpuState, GpuUse, ImageAction, Reason, Verdict
 from runner.core import events as ev
 from runner.images import KEY_REPOSITORY
 from runner.store.paths import RunPaths
 
 CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
 
+COMMANDS_ENDED = (1, 4, 5, 6)
+"""The exit codes of runs whose commands' output tells more."""
+
 Lines = list[tuple[str, str]]
 """Lines, each with its colour."""
 
 
-def lines(event: ev.Event, running: str = "") -> Lines:
-    """Return the lines for an event; ``running`` is the latest command."""
+def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
+    """Return the lines for an event.
+
+    ``running`` is the latest command, ``count`` how many commands the run has.
+    """
     match event:
         case ev.EngineChosen():
             return [_engine(event)]
@@ -28,15 +36,13 @@ def lines(event: ev.Event, running: str = "") -> Lines:
             text = f"Warning: {directory}/{name} is missing: {why}; {hint}"
             return [(text, "yellow")]
         case ev.Packing():
-            preparing = "Preparing your project directory for upload."
-            uploading = "Uploading your project directory. This may take a few minutes."
-            return [(preparing, "yellow"), (uploading, "yellow")]
+            return [("Packing your project directory.", "yellow")]
         case ev.Packed(_, size, members):
             entries = "1 entry" if members == 1 else f"{members} entries"
-            text = f"Folder uploaded: {entries}, {report.size(size)}."
+            text = f"Project packed: {entries}, {report.size(size)}."
             return [(text, "green")]
         case ev.BuildStarted(reference, why, builder):
-            text = f"Server is starting to build image. ({reference}: {why}; {builder})"
+            text = f"Building image {reference}: {why}; {builder}."
             return [(text, "yellow")]
         case ev.PullStarted(reference):
             return [(f"Pulling {reference}.", "yellow")]
@@ -57,7 +63,7 @@ def lines(event: ev.Event, running: str = "") -> Lines:
         case ev.GpuGiven(use, over=False):
             return _gpus(use)
         case _:
-            return _command_lines(event, running)
+            return _command_lines(event, running, count)
 
 
 def _gpus(use: GpuUse) -> Lines:
@@ -92,26 +98,49 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
 
 
-def _command_lines(event: ev.Event, running: str) -> Lines:
+def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
     match event:
         case ev.Starting(what):
             return [(f"Starting {what}.", "yellow")]
         case ev.CommandStarted(_, text):
             return [(f"Running {text}", "green")]
-        case ev.CommandSkipped(_, text, why):
-            return [(f"Skipping {report.one_line(text)} ({why})", "yellow")]
         case ev.CommandFinished() if event.exit_code or event.reason:
             return [(_failed(event, running), "red")]
+        case ev.CommandFinished():
+            took = report.seconds(event.wall_s)
+            return [(f"{numbered(event.index, count)} done in {took}.", "green")]
         case ev.Checked(_, checks):
             wrong = [report.mismatch(check) for check in checks if not check.holds]
             return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
             kept = Path(path)
-            where = f"The build folder has been uploaded to {kept.as_uri()}."
-            unpack = f"It stays there; unpack it: rai pull {RunPaths(kept.parent).id}"
-            return [(f"{where} {unpack}", "green")]
+            unpack = f"Unpack it: rai pull {RunPaths(kept.parent).id}"
+            return [(f"The build folder is in {kept.as_uri()}. {unpack}", "green")]
         case _:
             return []
+
+
+def numbered(index: int, count: int) -> str:
+    """Return which command it is, of how many if that is known."""
+    return f"Command {index + 1}" + (f" of {count}" if count > 1 else "")
+
+
+def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> Lines:
+    """Return the lines for commands skipped in a row: one that says why, then a list.
+
+    Of a run that found no GPU for them, its ``end`` says why.
+    """
+    shown: Lines = []
+    for why, group in groupby(events, lambda event: event.why):
+        names = [report.titled(event.name, event.text) for event in group]
+        if end and why == ev.NOT_REACHED and end.reason is Reason.NO_GPU:
+            why = end.message.partition("\n")[0]
+        if len(names) == 1:
+            shown.append((f"Skipping {names[0]} ({why})", "yellow"))
+        else:
+            shown.append((f"Skipping {len(names)} commands: {why}", "yellow"))
+            shown += [(f"  {name}", "yellow") for name in names]
+    return shown
 
 
 def _failed(event: ev.CommandFinished, running: str) -> str:
@@ -142,4 +171,6 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. {again}", "red")]
     text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
-    return [(text, "red"), (verdict.advice, "yellow")]
+    if verdict.reason.exit_code in COMMANDS_ENDED:
+        again = f"See what it printed: rai logs {run_id}"
+    return [(text, "red"), (f"{verdict.advice} {again}", "yellow")]

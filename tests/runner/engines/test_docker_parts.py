@@ -20,12 +20,12 @@ import pytest
 from msgspec.structs import replace
 
 from runner import machine
+from runner.archive import FolderProject
 from runner.core import BuildSpec, DataFile, Profile, Stream, Workspace
 from runner.core.errors import EngineError, ImageError
 from runner.core.variables import Secrets
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
-from runner.engines.docker.container.disk import sizes
 from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import find, probe
 from runner.engines.docker.exec.background import BackgroundReader
@@ -384,31 +384,6 @@ def test_counters_that_are_garbage_count_for_nothing():
     assert parse({"pids.events": f"max {digits}"}).refused_forks == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "used"),
-    [
-        ("4\t/build\n", 4096),
-        ("4\t/build", 4096),
-        ("", None),
-        ("\n", None),
-        ("/build\n", None),
-        ("-4\t/build\n", None),
-        ("\N{SUPERSCRIPT TWO}\t/build\n", None),
-        ("9" * 5000 + "\t/build\n", None),
-        ("4\t/build\n4\t/build\n", None),
-        ("4\t/other\n", None),
-        ('OCI runtime exec failed: exec: "du": not found in $PATH: unknown\r\n', None),
-    ],
-)
-def test_what_du_prints_is_a_size_or_garbage(text, used):
-    assert sizes(text, ["/build"]) == used
-
-
-def test_the_sizes_of_all_places_count_together():
-    assert sizes("4\t/build\n8\t/src\n", ["/build", "/src"]) == 12 * 1024
-    assert sizes("4\t/build\n", ["/build", "/src"]) is None
-
-
 # Owners
 
 
@@ -460,9 +435,22 @@ def test_the_context_is_what_dockerignore_leaves(tmp_path):
     (tmp_path / "image").mkdir()
     (tmp_path / "image" / "tool").write_text("1")
     (tmp_path / "project.py").write_text("2")
-    names = context.names(tmp_path, "Dockerfile")
+    names = context.names(FolderProject(tmp_path), "Dockerfile")
     assert "project.py" not in names
     assert {"Dockerfile", "image", "image/tool"} <= set(names)
+
+
+def test_the_context_has_nothing_that_is_not_sent(tmp_path):
+    for name in ("Dockerfile", ".env", ".git/HEAD", "a.o", "a.c", "note", "out/a.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("FROM x\n")
+    (tmp_path / ".gitignore").write_text("*.o\nDockerfile\n")
+    (tmp_path / ".raiignore").write_text("note\n")
+    apart = {"out": "unpacked here"}
+
+    names = context.names(FolderProject(tmp_path, apart=apart), "Dockerfile")
+
+    assert names == ["Dockerfile", ".gitignore", ".raiignore", "a.c"]
 
 
 @pytest.mark.parametrize("name", [".dockerignore", "Dockerfile"])
@@ -482,7 +470,7 @@ def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp
     (project / "dir/file").write_text("mine")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("not mine")
-    names = context.names(project, "Dockerfile")
+    names = context.names(FolderProject(project), "Dockerfile")
     (project / "dir/file").unlink()
     (project / "dir").rmdir()
     (project / "dir").symlink_to("../other")
@@ -498,7 +486,9 @@ def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_pat
     file.write_text("1")
 
     def checksum() -> str:
-        return context.checksum(tmp_path, context.names(tmp_path, "Dockerfile"))
+        return context.checksum(
+            tmp_path, context.names(FolderProject(tmp_path), "Dockerfile")
+        )
 
     first = checksum()
     os.utime(file, (1, 1))
@@ -515,7 +505,7 @@ def test_the_archive_of_a_context_has_no_owner_of_this_machine(tmp_path):
     project.mkdir()
     (project / "Dockerfile").write_text("FROM x\n")
     (project / "link").symlink_to("Dockerfile")
-    names = context.names(project, "Dockerfile")
+    names = context.names(FolderProject(project), "Dockerfile")
     with (
         context.archive(project, names) as packed,
         tarfile.open(fileobj=packed) as tar,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,12 +21,17 @@ PRINT_TIME_S = 5.0
 _ROOT = "/sys/fs/cgroup"
 _FIRST_VERSION = {
     "cpuacct": ("cpuacct.usage",),
-    "memory": ("memory.max_usage_in_bytes", "memory.oom_control"),
+    "memory": (
+        "memory.max_usage_in_bytes",
+        "memory.usage_in_bytes",
+        "memory.oom_control",
+    ),
     "pids": ("pids.events", "pids.current"),
 }
 _SECOND_VERSION = (
     "cpu.stat",
     "memory.peak",
+    "memory.current",
     "memory.events",
     "pids.events",
     "pids.current",
@@ -41,6 +47,7 @@ class Counters(Struct, frozen=True):
     """Usage since the container's start; None where the kernel does not count it."""
 
     cpu_s: float | None = None
+    memory_bytes: int | None = None
     peak_memory_bytes: int | None = None
     memory_kills: int = 0
     refused_forks: int = 0
@@ -60,6 +67,10 @@ class CounterReader:
             return parse({file.name: _text(file) for file in self._files})
         return parse(_sections(self._printed()))
 
+    def quick(self) -> Counters | None:
+        """Return the counters if they are files here; a command would take long."""
+        return self.read() if self._files else None
+
     def _printed(self) -> str:
         with contextlib.suppress(*FAILURES):
             command = ["/bin/sh", "-c", _PRINT_ALL]
@@ -77,9 +88,11 @@ def parse(files: dict[str, str]) -> Counters:
     elif microseconds is not None:
         cpu_s = microseconds / 1e6
     peak = files.get("memory.max_usage_in_bytes") or files.get("memory.peak", "")
+    memory = files.get("memory.usage_in_bytes") or files.get("memory.current", "")
     kills = files.get("memory.oom_control") or files.get("memory.events", "")
     return Counters(
         cpu_s,
+        _number(memory),
         _number(peak),
         _field(kills, "oom_kill") or 0,
         _field(files.get("pids.events", ""), "max") or 0,
@@ -91,18 +104,35 @@ def _files_here(client: Client, container: str) -> list[Path]:
     """Return the counters' files, if the container runs on this machine."""
     try:
         pid = client.inspect_container(container)["State"]["Pid"]
-        text = (PROCESSES / str(pid) / "cgroup").read_text()
-    except (OSError, *FAILURES):
+    except FAILURES:
         return []
     files: list[Path] = []
+    for folder, name in _groups(pid, container):
+        names = _FIRST_VERSION.get(name, ()) if name else _SECOND_VERSION
+        files += [folder / each for each in names]
+    return [file for file in files if file.exists()]
+
+
+def groups_of(pid: int, container: str) -> list[Path]:
+    """Return the folders of a container's control groups, if it runs on this machine.
+
+    ``pid`` is its first process, as the engine says.
+    """
+    return [folder for folder, _ in _groups(pid, container)]
+
+
+def _groups(pid: int, container: str) -> Iterator[tuple[Path, str]]:
+    """Yield the folder of each group and the controller's name, "" for version 2."""
+    try:
+        text = (PROCESSES / str(pid) / "cgroup").read_text()
+    except OSError:
+        return
     for line in text.splitlines():
         _, groups, path = line.split(":", 2)
         if container not in path:
             continue  # not the container's: that pid is another machine's
         for group in groups.split(","):
-            names = _FIRST_VERSION.get(group, ()) if group else _SECOND_VERSION
-            files += [Path(f"{_ROOT}/{group}{path}", name) for name in names]
-    return [file for file in files if file.exists()]
+            yield Path(f"{_ROOT}/{group}{path}"), group
 
 
 def _sections(text: str) -> dict[str, str]:
