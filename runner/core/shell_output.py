@@ -90,6 +90,8 @@ class ShellOutputFilter:
         changed = [mode for mode, on in self._changed.items() if on != _usual(mode)]
         changed.sort(key=lambda mode: mode not in _SCREENS)  # first, then the cursor
         back = "".join(_set(mode, _usual(mode)) for mode in changed)
+        if self._changed.keys() & set(_SCREENS):
+            self.at_line_start = False  # the cursor is where it was on the other screen
         self._changed.clear()
         return (back + _USUAL_STATE).encode()
 

@@ -77,7 +77,7 @@ def _engine(prepared: Prepared) -> Choice:
     except EngineError as error:
         if not request.replays or wanted == "auto":
             raise
-        text = f"run {request.replays} cannot be replayed with the {wanted} engine"
+        text = f"run {request.replays} cannot be run again with the {wanted} engine"
         other = Problem(text, hint="--engine auto uses one that works here")
         raise EngineError(*error.problems, other, reason=error.reason) from error
 
