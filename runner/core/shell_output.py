@@ -12,7 +12,7 @@ import re
 
 _STRING = r"(?:\x1b[\]PX^_k]|[\x90\x98\x9d\x9e\x9f])"
 _SEQUENCE = re.compile(
-    rf"{_STRING}[^\x07\x18\x1a\x1b\x9c]*(?:\x07|\x1b\\|\x9c|(?=[\x18\x1a\x1b]))"
+    rf"{_STRING}[^\x07\x18\x1a\x1b\x9c]*(?:\x07|\x1b\\|\x9c|(?=[\x18\x1a\x1b])|\Z)"
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
     r"|\x1b[ -/]*[0-OQ-WYZ`-jl-~\\]"  # other escapes
     r"|[\x00-\x06\x0b\x10-\x1a\x1c-\x1f\x7f-\x9f]"  # other controls
