@@ -65,18 +65,18 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
 
-$(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "rai needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || \
-	  { echo "Python's venv is missing; on Debian: apt-get install python3-venv" >&2; exit 2; }
+# environment VENV EXTRA...: what is there already is kept.
+define environment
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "rai needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }; \
+$(PYTHON) tools/environment.py
+endef
 
-$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.ready: pyproject.toml
 	@echo "Setting up $(VENV), once." >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e .
-	@$(BIN)/python -m compileall -q runner
+	@$(environment) $(VENV) project
 	@touch $@
 
 $(VENV)/.ready-gpu: $(VENV)/.ready $(wildcard image/nvprof/*/*)
@@ -88,8 +88,7 @@ $(VENV)/.ready-gpu: $(VENV)/.ready $(wildcard image/nvprof/*/*)
 	  echo "They cannot be added, so the GPU is left out: $(VENV)/gpu.log says why, docs/gpu.md" \
 	    "what they need. To try again: rm $@" >&2; }
 
-$(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.ready-dev: pyproject.toml
 	@echo "Setting up $(VENV) for development, once." >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
-	@$(BIN)/python -m compileall -q runner
+	@$(environment) $(VENV) dev
 	@touch $@ $(VENV)/.ready

@@ -21,7 +21,10 @@ SHARES = 1 if "numpy" in sys.modules else COUNT
 _POOL = ThreadPoolExecutor(SHARES)
 
 if find_spec("numpy") is None:
-    sys.exit("NumPy is not installed; use `make run`, or `pip install numpy`")
+    sys.exit(
+        f"NumPy is not installed for {sys.executable}. In a clone of rai `make run`"
+        f" installs it; so does `{sys.executable} -m pip install numpy`"
+    )
 
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")

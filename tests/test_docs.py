@@ -15,7 +15,8 @@ DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
 RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
-    *("run", "replay", "attach", "wait", "cancel", "validate", "ps", "history"),
+    *("run", "replay", "attach", "wait", "cancel", "shell"),
+    *("validate", "ps", "history"),
     *("show", "logs"),
     *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version", "image"),
 ]
@@ -104,6 +105,15 @@ def test_every_setting_is_documented():
                 assert default.strip() == f"`{value}`"
 
 
+def test_every_name_of_a_secret_is_documented():
+    from runner.archive.secrets import HARMLESS, NESTED, SECRET_FILES, SECRET_FOLDERS
+
+    page = (DOCS / "ignore.md").read_text()
+    folders = (f"{name}/" for name in SECRET_FOLDERS)
+    for name in (*SECRET_FILES, *HARMLESS, *NESTED, *folders):
+        assert f"`{name}`" in page
+
+
 def test_every_limit_is_documented_with_its_default():
     from runner.core import LIMITS
 
@@ -123,8 +133,11 @@ def test_every_dependency_is_named_with_what_it_is_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     page = (DOCS / "architecture.md").read_text().lower()
     extras = project["optional-dependencies"]
-    for need in [*project["dependencies"], *extras["train"], *extras["mxnet"]]:
+    others = [*extras["project"], *extras["train"], *extras["mxnet"]]
+    for need in [*project["dependencies"], *others]:
         name = re.split(r"[<>=\[;]", need)[0].lower()
+        if name == project["name"]:
+            continue  # another of its extras
         assert f"| {name} " in page, name
 
 

@@ -4,9 +4,11 @@
 sends it. ``open_tar``, ``files`` and ``unpack`` read either, and trust neither.
 """
 
+from runner.archive.beside import folder_beside
 from runner.archive.build import BuildWriter
-from runner.archive.caps import BUILD, UPLOAD, Caps, build_caps
+from runner.archive.ceilings import exceeded
 from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
+from runner.archive.ignore import LeftBy
 from runner.archive.project import (
     FolderProject,
     Project,
@@ -14,8 +16,9 @@ from runner.archive.project import (
     read_parcel,
     seal,
 )
-from runner.archive.read import Unpacked, files, folder_beside, open_tar, taken, unpack
+from runner.archive.read import Unpacked, creatable, files, open_tar, taken, unpack
 from runner.archive.write import pack
+from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
 
 __all__ = [
     "BUILD",
@@ -23,6 +26,7 @@ __all__ = [
     "BuildWriter",
     "Caps",
     "FolderProject",
+    "LeftBy",
     "LeftOut",
     "Member",
     "MemberKind",
@@ -31,6 +35,8 @@ __all__ = [
     "Survey",
     "Unpacked",
     "build_caps",
+    "creatable",
+    "exceeded",
     "files",
     "folder_beside",
     "open_tar",

@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from runner import files
-from runner.archive.caps import BUILD, Caps
 from runner.archive.compressed import Compressed
 from runner.archive.meter import ArchiveMeter, DamagedError, OverCapsError
 from runner.core import Problem, Reason
+from runner.core.caps import BUILD, Caps
 from runner.core.errors import EngineError, RaiError
 
 
@@ -52,7 +52,10 @@ class BuildWriter:
         try:
             self._meter.feed(chunk)
         except OverCapsError as error:
-            hint = "write less to /build, or remove what you do not need back"
+            hint = (
+                "write less to /build, remove what you do not need back, or raise"
+                " resources.limits.disk (bytes) or the setting build_files (entries)"
+            )
             problem = Problem(f"the build folder {error}", hint=hint)
             raise RaiError(problem, reason=Reason.DISK_LIMIT) from error
         except DamagedError as error:

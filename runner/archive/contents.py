@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
-from runner.archive.caps import Caps
-from runner.archive.ignore import Rules, rules_of
-from runner.core import Problem
+from runner.archive.ignore import LeftBy, Match, Rules, rules_of
+from runner.core import Problem, Severity
+from runner.core.caps import UPLOAD, Caps
 
 DEEPEST = 200
 """The most folders within folders; more is a loop or a mistake."""
+
+WALKED = 5
+"""How many times the ceiling of members are looked at, to name the largest entries."""
+
+LEFT_OUT_KEPT = 10_000
+"""The most names of entries that are left out; more are only counted."""
+
+SECRETS_NAMED = 5
+"""How many secrets a warning names."""
+
+NONE_APART: Mapping[str, str] = MappingProxyType({})
 
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
@@ -47,85 +58,99 @@ class LeftOut(Struct, frozen=True):
 
     name: str
     why: str
+    by: LeftBy = LeftBy.BUILT_IN
 
 
 class Survey(Struct, frozen=True):
     """What `rai run --dry-run` shows and ``pack`` sends.
 
-    ``rules`` is the file whose rules apply, "" for none. ``problems`` are warnings
-    about rules, and errors for what cannot be read: with an error ``pack`` refuses.
+    ``rules`` names the files of rules that were read. ``problems`` are warnings about
+    rules, and errors for what cannot be read: with an error ``pack`` refuses.
+    ``left_out_count`` counts what ``left_out`` is too short for, too; ``cut`` if the
+    folder holds more than was looked at.
     """
 
     project: Path
-    rules: str
+    rules: tuple[str, ...]
     members: tuple[Member, ...]
     left_out: tuple[LeftOut, ...]
+    left_out_count: int
     problems: tuple[Problem, ...] = ()
+    cut: bool = False
 
     @property
     def total_bytes(self) -> int:
         """The size of all files together."""
         return sum(m.size_bytes for m in self.members)
 
-    def largest(self, count: int = 5) -> list[Member]:
-        """Return the largest files, largest first."""
-        files = (m for m in self.members if m.kind is MemberKind.FILE)
-        return heapq.nlargest(count, files, key=lambda m: m.size_bytes)
-
-    def exceeded(self, caps: Caps) -> list[Problem]:
-        """Return which ceilings this exceeds, and the largest entries."""
-        found = list(self._exceeded(caps))
-        if not found:
-            return []
-        rows = [f"{m.name!r}, {_megabytes(m.size_bytes)}" for m in self.largest()]
-        advice = f"add what is not needed to {self.rules or '.raiignore'}"
-        return [Problem(text) for text in found] + [
-            Problem("the largest entries are " + "; ".join(rows), hint=advice)
-        ]
-
-    def _exceeded(self, caps: Caps) -> Iterator[str]:
-        if self.total_bytes > caps.total_bytes:
-            have, most = _megabytes(self.total_bytes), _megabytes(caps.total_bytes)
-            yield f"the project is {have}; at most {most} can be sent"
-        if len(self.members) > caps.members:
-            have, most = f"{len(self.members):,}", f"{caps.members:,}"
-            yield f"the project has {have} members; at most {most} can be sent"
-        count = sum(m.size_bytes > caps.file_bytes for m in self.members)
-        if count:
-            files = "file is" if count == 1 else "files are"
-            yield f"{count} {files} larger than {_megabytes(caps.file_bytes)}"
+    @property
+    def warnings(self) -> list[Problem]:
+        """The warnings, one of them about secrets that were left out."""
+        found = [p for p in self.problems if p.severity is Severity.WARNING]
+        names = [item.name for item in self.left_out if item.by is LeftBy.SECRET]
+        if not names:
+            return found
+        shown = ", ".join(names[:SECRETS_NAMED])
+        more = len(names) - SECRETS_NAMED
+        shown += f" and {more} more" if more > 0 else ""
+        hint = f"to send one, write `!{names[0].rstrip('/')}` in .raiignore"
+        text = f"not sent, as their names are those of secrets: {shown}"
+        return [*found, Problem(text, hint=hint, severity=Severity.WARNING)]
 
 
-def survey(project: Path) -> Survey:
-    """Walk the project folder by its ignore rules."""
+def survey(
+    project: Path, apart: Mapping[str, str] = NONE_APART, caps: Caps = UPLOAD
+) -> Survey:
+    """Walk the project folder by its ignore rules.
+
+    ``apart`` are folders that rai made there: their names, and why they stay. The walk
+    ends far above the ceiling of members.
+    """
     rules = rules_of(project)
-    walk = _Walk([], [], rules.problems)
-    walk.folder(project, "", rules, ignored=False, depth=0)
+    walk = _Walk(apart, caps.members * WALKED)
+    cut = False
+    try:
+        walk.folder(project, "", rules, above=None, depth=0)
+    except _TooManyError:
+        cut = True
+    problems = (*rules.problems, *walk.problems)
+    labels = [file.label for file in (rules.own, *rules.git) if file]
     return Survey(
         project,
-        rules.files[0].label if rules.files else "",
+        (*labels, *walk.labels),
         tuple(walk.members),
         tuple(walk.left_out),
-        tuple(walk.problems),
+        walk.dropped + len(walk.left_out),
+        problems,
+        cut,
     )
 
 
-class _Walk(Struct, frozen=True):
+class _TooManyError(Exception):
+    """The folder has so many members that looking at more is of no use."""
+
+
+class _Walk:
     """A walk through a folder tree, which fills these lists."""
 
-    members: list[Member]
-    left_out: list[LeftOut]
-    problems: list[Problem]
+    def __init__(self, apart: Mapping[str, str], most: int) -> None:
+        self.members: list[Member] = []
+        self.left_out: list[LeftOut] = []
+        self.problems: list[Problem] = []
+        self.labels: list[str] = []
+        self.dropped = 0
+        self._apart = apart
+        self._most = most
 
     def folder(
-        self, path: Path, name: str, rules: Rules, *, ignored: bool, depth: int
+        self, path: Path, name: str, rules: Rules, *, above: Match | None, depth: int
     ) -> None:
-        """Add a folder's entries, sorted by name."""
+        """Add a folder's entries, sorted by name; ``above`` leaves it out."""
         if depth > DEEPEST:
             self.problems.append(Problem(f"{name!r} is nested too deeply"))
             return
-        if not ignored and name:
-            rules = rules.within(path, name)
+        if above is None and name:
+            rules = self._within(path, name, rules)
         try:
             with os.scandir(path) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
@@ -135,51 +160,76 @@ class _Walk(Struct, frozen=True):
         prefix = f"{name}/" if name else ""
         for entry in entries:
             try:
-                self._entry(entry, prefix + entry.name, rules, depth)
+                self._entry(entry, prefix + entry.name, rules, above, depth)
             except OSError as error:
                 self.problems.append(cannot_read(prefix + entry.name, error))
 
+    def _within(self, path: Path, name: str, rules: Rules) -> Rules:
+        inner = rules.within(path, name)
+        if inner is not rules:
+            self.labels.append(inner.git[0].label)
+        return inner
+
     def _entry(
-        self, entry: os.DirEntry[str], name: str, rules: Rules, depth: int
+        self,
+        entry: os.DirEntry[str],
+        name: str,
+        rules: Rules,
+        above: Match | None,
+        depth: int,
     ) -> None:
+        if len(self.members) > self._most:
+            raise _TooManyError
         if entry.name in VERSION_CONTROL:
             slash = "/" if entry.is_dir(follow_symlinks=False) else ""
-            self.left_out.append(LeftOut(name + slash, "version control stays here"))
+            self._leave(name + slash, "built in: version control")
         elif entry.is_dir(follow_symlinks=False):
-            self._subfolder(Path(entry.path), name, rules, depth)
-        elif (match := rules.match(name)) and match.ignored:
-            self.left_out.append(LeftOut(name, match.why))
+            self._subfolder(Path(entry.path), name, rules, above, depth)
+        elif match := rules.left_out(name, above):
+            self._leave(name, match.why, match.by)
         elif entry.is_symlink():
             target = os.readlink(entry.path)  # noqa: PTH115 - Path would tidy it
             self.members.append(Member(name, MemberKind.LINK, target=target))
         else:
             self._file(entry.stat(follow_symlinks=False), name)
 
+    def _leave(self, name: str, why: str, by: LeftBy = LeftBy.BUILT_IN) -> None:
+        # Secrets are reported by name, so they come before what only has a rule.
+        most = LEFT_OUT_KEPT * (2 if by is LeftBy.SECRET else 1)
+        if len(self.left_out) < most:
+            self.left_out.append(LeftOut(name, why, by))
+        else:
+            self.dropped += 1
+
     def _file(self, status: os.stat_result, name: str) -> None:
         if not stat.S_ISREG(status.st_mode):
             kind = _SPECIAL.get(stat.S_IFMT(status.st_mode), "a special file")
-            self.left_out.append(LeftOut(name, f"{kind} cannot be sent"))
+            self._leave(name, f"built in: {kind}")
             return
         executable = bool(status.st_mode & stat.S_IXUSR)
         self.members.append(Member(name, MemberKind.FILE, status.st_size, executable))
 
-    def _subfolder(self, path: Path, name: str, rules: Rules, depth: int) -> None:
+    def _subfolder(
+        self, path: Path, name: str, rules: Rules, above: Match | None, depth: int
+    ) -> None:
         if (path / "pyvenv.cfg").is_file():
-            why = "a virtual environment stays here"
-            self.left_out.append(LeftOut(f"{name}/", why))
+            self._leave(f"{name}/", "built in: a virtual environment")
             return
-        match = rules.match(f"{name}/")
-        ignored = match is not None and match.ignored
-        if match and ignored and match.final:
-            self.left_out.append(LeftOut(f"{name}/", match.why))
+        if why := self._apart.get(name):
+            above = Match(True, why, rules.closed(name), LeftBy.OUTPUT)
+        match = rules.left_out(f"{name}/", above)
+        if match and match.final:
+            self._leave(f"{name}/", match.why, match.by)
             return
-        at, left = len(self.members), len(self.left_out)
+        at, left, dropped = len(self.members), len(self.left_out), self.dropped
         self.members.append(Member(name, MemberKind.FOLDER))
-        self.folder(path, name, rules, ignored=ignored, depth=depth + 1)
-        if match and ignored and len(self.members) == at + 1:
-            # No exception brought anything back: report the folder alone.
+        shut = None if match and match.open else match
+        self.folder(path, name, rules, above=shut, depth=depth + 1)
+        if match and len(self.members) == at + 1:
+            # Nothing was brought back: report the folder alone.
             del self.members[at:], self.left_out[left:]
-            self.left_out.append(LeftOut(f"{name}/", match.why))
+            self.dropped = dropped
+            self._leave(f"{name}/", match.why, match.by)
 
 
 _SPECIAL = {
@@ -193,7 +243,3 @@ _SPECIAL = {
 def cannot_read(name: str, error: OSError) -> Problem:
     """Return the problem that an entry of the project cannot be read."""
     return Problem(f"{name!r} cannot be read: {error.strerror or error}")
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"

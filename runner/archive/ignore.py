@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import posixpath
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from runner import files
+from runner.archive.secrets import secret
 from runner.core import Place, Problem, Severity
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
 
-SOURCES = (".raiignore", ".dockerignore", ".gitignore")
-"""The first of these that the project has applies."""
+OWN, GIT = ".raiignore", ".gitignore"
 
 MOST_BYTES = 1 << 20
 
 
+class LeftBy(StrEnum):
+    """What leaves an entry out."""
+
+    RULE = "rule"
+    SECRET = "secret"
+    OUTPUT = "output"
+    BUILT_IN = "built in"
+
+
 class Match(Struct, frozen=True):
-    """What the rules decide for a name; ``final`` if nothing below can differ."""
+    """What is decided for a name; ``final`` if nothing below it can differ.
+
+    ``asked`` if a ``!`` line of .raiignore names it: more than wildcards alone. It is
+    ``open`` if the rule is about the content of a folder alone: ``folder/**``.
+    """
 
     ignored: bool
     why: str
     final: bool
+    by: LeftBy = LeftBy.RULE
+    asked: bool = False
+    open: bool = False
 
 
 class RuleFile(Struct, frozen=True):
@@ -47,47 +64,84 @@ class RuleFile(Struct, frozen=True):
         if result.include is None or result.index is None:
             return None
         line, text = self.rules[result.index]
+        asked = not result.include and bool(text.strip("!*?/. "))
         final = result.index > self.last_exception
-        return Match(result.include, f"{self.label}:{line}: {text}", final)
+        why = f"{self.label}:{line}: {text}"
+        bare = text.endswith("/**") and name.endswith("/")
+        inside = (
+            bare and self.spec.check_file(name[len(self.base) : -1]).include is None
+        )
+        return Match(result.include, why, final, asked=asked, open=inside)
+
+    def reaches(self, folder: str) -> bool:
+        """Whether an exception with a path could name something in the folder.
+
+        One without a path, such as ``!*.o``, says nothing of folders left out by other
+        rules: what is in there would be a surprise.
+        """
+        return any(
+            _meets(text[1:], folder) for _, text in self.rules if text.startswith("!")
+        )
 
 
 class Rules(Struct, frozen=True):
-    """The rules that apply in a folder: its own file's first, then those above."""
+    """The rules that apply in a folder; they add up.
 
-    source: str
-    files: tuple[RuleFile, ...] = ()
+    .raiignore decides before the folder's .gitignore, and that before those above it.
+    """
+
+    own: RuleFile | None = None
+    git: tuple[RuleFile, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
-    def match(self, name: str) -> Match | None:
-        """Return what the nearest file with a rule about this name decides."""
-        matches = (file.match(name) for file in self.files)
-        return next((match for match in matches if match), None)
+    def closed(self, folder: str) -> bool:
+        """Whether nothing in a folder that is left out can be brought back."""
+        return self.own is None or not self.own.reaches(folder)
+
+    def left_out(self, name: str, above: Match | None = None) -> Match | None:
+        """Return what leaves a name out, if anything; a folder ends with a slash.
+
+        ``above`` left out the folder that it is in: as for git, only .raiignore brings
+        back what is in there.
+        """
+        own = self.own.match(name) if self.own else None
+        if own and own.ignored:
+            return own
+        if above and (own is None or (above.by is not LeftBy.RULE and not own.asked)):
+            return above
+        if own is None:
+            found = next(filter(None, (file.match(name) for file in self.git)), None)
+            if found and found.ignored:
+                return replace(found, final=not found.open and self.closed(name))
+        if own and own.asked:
+            return None
+        if pattern := secret(name.rstrip("/"), folder=name.endswith("/")):
+            why = f"a secret by its name: {pattern}"
+            return Match(True, why, self.closed(name), LeftBy.SECRET)
+        return None
 
     def within(self, folder: Path, name: str) -> Rules:
-        """Add the folder's own .gitignore if such files are the source."""
-        if self.source != ".gitignore":
-            return self
-        path = folder / ".gitignore"
-        if not path.is_file():
+        """Add the folder's own .gitignore, if it has one."""
+        if not (folder / GIT).is_file():
             return self
         project = folder.parents[name.count("/")]
-        inner = _read(project, f"{name}/.gitignore", f"{name}/", self.problems)
-        return Rules(self.source, (inner, *self.files), self.problems)
+        inner = _read(project, f"{name}/{GIT}", f"{name}/", self.problems)
+        return Rules(self.own, (inner, *self.git), self.problems)
 
 
 def rules_of(project: Path) -> Rules:
     """Read the rules that the project's root has; no file means no rules."""
-    for label in SOURCES:
-        path = project / label
-        if path.is_file():
-            problems: list[Problem] = []
-            return Rules(label, (_read(project, label, "", problems),), problems)
-    return Rules(".gitignore")
+    problems: list[Problem] = []
+    own, git = (
+        _read(project, label, "", problems) if (project / label).is_file() else None
+        for label in (OWN, GIT)
+    )
+    return Rules(own, (git,) if git else (), problems)
 
 
 def _read(project: Path, label: str, base: str, problems: list[Problem]) -> RuleFile:
     # Loaded here: a folder without rules need not wait for it.
-    from pathspec import GitIgnoreSpec, PathSpec
+    from pathspec import GitIgnoreSpec
 
     try:
         raw = files.read_below(project, label, MOST_BYTES)
@@ -95,24 +149,32 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
         problems.append(Problem(f"{label} cannot be read: {error.strerror}"))
         raw = b""
     text = raw.decode("utf-8-sig", "surrogateescape")
-    docker = label == ".dockerignore"
     rules: list[tuple[int, str]] = []
     patterns: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        rule = from_docker(line) if docker else line
-        if not rule.strip() or rule.startswith("#"):
+        if not line.strip() or line.startswith("#"):
             continue
-        if _is_pattern(rule):
-            patterns.append(rule)
+        if _is_pattern(line):
+            patterns.append(line)
             rules.append((number, line.strip()))
         else:
             problems.append(_not_a_rule(label, number, line))
     last = max((n for n, rule in enumerate(patterns) if rule[0] == "!"), default=-1)
-    spec: PathSpec[Any] = GitIgnoreSpec.from_lines(patterns)
-    if docker:
-        # The last match decides; git ranks a file's own match over its folder's.
-        spec = PathSpec(spec.patterns)
+    spec = GitIgnoreSpec.from_lines(patterns)
     return RuleFile(label, base, spec, tuple(rules), last)
+
+
+def _meets(pattern: str, folder: str) -> bool:
+    """Whether a pattern with a path could match below a folder."""
+    path = pattern.strip("/")
+    if "/" not in path and not pattern.startswith("/"):
+        return False
+    for part, name in zip(path.split("/"), folder.strip("/").split("/"), strict=False):
+        if any(mark in part for mark in "*?[\\"):
+            return True
+        if part != name:
+            return False
+    return True
 
 
 def _is_pattern(rule: str) -> bool:
@@ -130,16 +192,3 @@ def _not_a_rule(label: str, number: int, line: str) -> Problem:
         Place(label, number, 1),
         severity=Severity.WARNING,
     )
-
-
-def from_docker(line: str) -> str:
-    """Turn a line of a .dockerignore into the .gitignore line that means the same.
-
-    Docker's patterns start at the root and name folders with or without a slash.
-    """
-    if line.startswith("#"):
-        return ""
-    rule = line.strip()
-    mark = "!" if rule.startswith("!") else ""
-    clean = posixpath.normpath("/" + rule.removeprefix("!").strip())
-    return "" if clean.strip("/") == "" else mark + "/" + clean.lstrip("/")

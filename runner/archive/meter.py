@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tarfile
 
-from runner.archive.caps import Caps
+from runner.core.caps import Caps
 
 BLOCK = tarfile.BLOCKSIZE
 METADATA_BYTES = 1 << 20

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from runner import files, git, machine
-from runner.archive.caps import UPLOAD
-from runner.archive.contents import survey
+from runner import files, git, machine, trees
+from runner.archive.contents import NONE_APART, Survey, survey
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
-from runner.core import Archive, GitState, JobRequest, Severity
+from runner.core import Archive, GitState, JobRequest, Problem
 from runner.core import events as ev
+from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import UsageError
 from runner.core.parcel import Parcel, from_json, to_json
 
@@ -35,6 +37,11 @@ class Project(Protocol):
         """The project's files on this machine."""
         ...
 
+    @property
+    def shown(self) -> Path:
+        """The client's own folder, which ``folder`` may be a copy of."""
+        ...
+
     def git(self) -> GitState | None:
         """Return the project's commit, None where there is none."""
         ...
@@ -47,16 +54,30 @@ class Project(Protocol):
         """Write the project's archive to ``into`` and return its facts."""
         ...
 
+    def names(self) -> frozenset[str]:
+        """Return the names of what is sent, which is all that an image build sees."""
+        ...
+
     def close(self) -> None:
         """Remove what ``open`` made in ``folder``."""
         ...
 
 
 class FolderProject:
-    """A folder of this machine, packed as it is now."""
+    """A folder of this machine, packed as it is now.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    ``apart`` are folders in it that rai made: their names, and why they stay.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        caps: Caps = UPLOAD,
+        apart: Mapping[str, str] = NONE_APART,
+    ) -> None:
+        self.folder = self.shown = folder
+        self.caps = caps
+        self._apart = apart
 
     def git(self) -> GitState | None:
         """Return the folder's commit, None outside a repository."""
@@ -67,12 +88,19 @@ class FolderProject:
 
     def pack(self, into: Path) -> Generator[ev.Event, None, Archive]:
         """Pack what the ignore rules leave; yield Warned and Progress."""
-        found = survey(self.folder)
-        for problem in found.problems:
-            if problem.severity is Severity.WARNING:
-                where = f"{problem.place}: " if problem.place else ""
-                yield ev.Warned(where + problem.finding)
-        return (yield from pack(found, into))
+        found = self.survey()
+        for problem in found.warnings:
+            where = f"{problem.place}: " if problem.place else ""
+            yield ev.Warned(where + problem.finding)
+        return (yield from pack(found, into, self.caps))
+
+    def survey(self) -> Survey:
+        """Return what of the folder is sent and what is left out."""
+        return survey(self.folder, self._apart, self.caps)
+
+    def names(self) -> frozenset[str]:
+        """Return the names that the ignore rules leave."""
+        return frozenset(member.name for member in self.survey().members)
 
     def close(self) -> None:
         """Leave the user's folder as it is."""
@@ -85,10 +113,13 @@ class SealedProject:
     as long as the run lasts.
     """
 
-    def __init__(self, archive: Path, parcel: Parcel, scratch: Path) -> None:
+    def __init__(
+        self, archive: Path, parcel: Parcel, scratch: Path, caps: Caps = UPLOAD
+    ) -> None:
         self._archive = archive
         self._parcel = parcel
-        self.folder = scratch
+        self.folder, self.shown = scratch, Path(parcel.project)
+        self._caps = caps
         self._packed: Archive | None = None
 
     def git(self) -> GitState | None:
@@ -106,11 +137,11 @@ class SealedProject:
         try:
             if not in_place:
                 shutil.copyfile(self._archive, part)
-            sha256, raw_bytes = _checksum(part)
+            sha256, raw_bytes = _checksum(part, self._caps)
             if sha256 != self._parcel.sha256:
                 text = f"{self._archive} is not the project that its parcel names"
                 raise UsageError(f"{text}: its checksum is {sha256}")
-            members = unpack(part, self.folder, UPLOAD).members
+            members = unpack(part, self.folder, self._caps).members
             part.replace(into)
         except OSError as error:
             raise UsageError(f"{self._archive}: {error.strerror}") from error
@@ -130,9 +161,18 @@ class SealedProject:
         yield ev.Progress("pack", self._packed.raw_bytes, self._packed.raw_bytes)
         return self._packed
 
+    def names(self) -> frozenset[str]:
+        """Return the names of all that was packed."""
+        return frozenset(
+            os.path.relpath(os.path.join(above, name), self.folder)  # noqa: PTH118
+            for above, folders, files in os.walk(self.folder)
+            for name in (*folders, *files)
+        )
+
     def close(self) -> None:
         """Remove the unpacked project."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            trees.remove(self.folder)
 
 
 def seal(
@@ -173,18 +213,20 @@ def read_parcel(path: Path) -> Parcel:
         raise UsageError(f"{path} is not a parcel: {error}") from error
 
 
-def _checksum(archive: Path) -> tuple[str, int]:
+def _checksum(archive: Path, caps: Caps) -> tuple[str, int]:
     """Return the SHA-256 and the size of an archive's tar stream.
 
     Raises:
         UsageError: it is damaged, or larger than a project may be.
     """
     digest, size = hashlib.sha256(), 0
-    most = UPLOAD.total_bytes + UPLOAD.members * LONGEST_HEADERS
+    most = caps.total_bytes + caps.members * LONGEST_HEADERS
     with open_tar(archive) as stream:
         while chunk := stream.read(CHUNK):
             digest.update(chunk)
             size += len(chunk)
             if size > most:
-                raise UsageError(f"{archive} holds more than a project may")
+                hint = "the settings project_size and project_files say how much"
+                text = f"{archive} holds more than a project may"
+                raise UsageError(Problem(text, hint=hint))
     return digest.hexdigest(), size

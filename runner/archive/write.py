@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from runner import files
-from runner.archive.caps import UPLOAD, Caps
+from runner.archive.ceilings import exceeded
 from runner.archive.compressed import Compressed
 from runner.archive.contents import Member, MemberKind, Survey, cannot_read
 from runner.core import Archive, Problem, Severity
+from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.events import Progress
 
@@ -35,7 +36,7 @@ def pack(
     The same content gives the same ``sha256``. Raise NotAllowedError over a ceiling,
     UsageError with every file that vanished, changed or cannot be read.
     """
-    if over := survey.exceeded(caps):
+    if over := exceeded(survey, caps):
         raise NotAllowedError(*over)
     part = files.aside(into)
     try:

@@ -91,11 +91,17 @@ def home() -> Home:
 
     What such runs left on this machine is removed.
     """
+    return opened()[0]
+
+
+def opened() -> tuple[Home, Settings]:
+    """Return the home folder as ``home`` does, and the settings that name it."""
     from runner import places
     from runner.engines import leftovers
 
     leftovers.remove()
-    return places.open_home(settings().home)
+    found = settings()
+    return places.open_home(found.home), found
 
 
 def find_run(run: str) -> RunPaths:
@@ -134,6 +140,19 @@ def look_up(given: Iterable[str]) -> tuple[Home, list[RunPaths], list[Problem]]:
             except UsageError as error:
                 problems += error.problems
     return opened, list(dict.fromkeys(found)), problems
+
+
+def warn_elsewhere(*runs: RunPaths) -> None:
+    """Warn of runs whose machine cannot be seen from here: it may be gone."""
+    from runner import places, report
+    from runner.core import Problem, Severity
+
+    away = {paths.id: places.elsewhere(paths) for paths in runs}
+    warn(
+        Problem(f"run {run}: {report.elsewhere(run, on)}", severity=Severity.WARNING)
+        for run, on in away.items()
+        if on
+    )
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, running
 
 
 def pull(
@@ -16,20 +16,25 @@ def pull(
         Path | None,
         typer.Option("--output", "-o", help="The new folder.  [default: build-RUN]"),
     ] = None,
+    force: running.Force = False,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Unpack a run's build folder into a new folder."""
     from runner import archive
     from runner.core import Limits, record
     from runner.core.errors import UsageError
-    from runner.store.home import record_of
+    from runner.store import outputs
+    from runner.store.home import find, record_of
 
-    paths = common.find_run(run)
+    home, settings = common.opened()
+    paths = find(home, run)
     if not paths.build.exists():
         raise UsageError(f"run {paths.id} has no build folder")
-    into = (output or Path(f"build-{paths.id}")).absolute()
-    limits = record_of(paths).limits or Limits()
-    done = archive.unpack(paths.build, into, archive.build_caps(limits), root="build")
+    into = outputs.place(output or Path(f"build-{paths.id}"))
+    found = record_of(paths)
+    caps = archive.build_caps(found.limits or Limits(), settings.build_files)
+    project = Path(found.project)
+    done = outputs.bring_back(paths.build, into, caps, home, project, force=force)
     if as_json:
         common.print_json({"folder": str(into), **record.plain(done)})
         return

@@ -23,6 +23,7 @@ def replay(
     ] = None,
     progress: common.Progress = None,
     output: running.Output = None,
+    force: running.Force = False,
     as_json: running.JsonFlag = False,
     wait: common.Wait = None,
 ) -> None:
@@ -39,13 +40,16 @@ def replay(
     from runner.terminal.tables import blocks
 
     options = session.Options(engine=engine, progress=progress, gpu_wait=wait)
-    running.refuse_output(output)
     paths = common.find_run(run)
     before = record_of(paths)
     prepared = session.replay(paths, options, variables.given(values or ()))
+    project = prepared.request.project
+    running.refuse_output(output, prepared.settings, project, force=force)
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
+    for text in session.tidy(prepared.settings, spare=paths.id):
+        console.line(text, "yellow")
     started = session.start(prepared)
     running.carry_out(started, console)
     after = started.record
@@ -54,5 +58,5 @@ def replay(
         common.print_json({**record.plain(after), "differences": found})
     elif console.mode is not Mode.QUIET:
         blocks(report.differences(before, after), to_stderr=True)
-    running.bring_back(started, output, console)
+    running.bring_back(started, output, console, force=force)
     raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)

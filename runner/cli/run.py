@@ -26,6 +26,7 @@ def run(
     ] = False,
     progress: common.Progress = None,
     output: running.Output = None,
+    force: running.Force = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be sent, and stop.")
     ] = False,
@@ -71,7 +72,7 @@ def run(
     if dry_run:
         from runner.cli.dry_run import show
 
-        show(project, as_json)
+        show(project, as_json=as_json)
         return
     from runner.process.detached import Detached, python
 
@@ -94,8 +95,14 @@ def run(
         only=tuple(only or ()),
         image=image,
     )
-    running.refuse_output(output, detach=detach)
     prepared = session.prepare(project, options)
+    running.refuse_output(
+        output,
+        prepared.settings,
+        prepared.request.project,
+        force=force,
+        detach=detach,
+    )
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
@@ -109,20 +116,28 @@ def run(
     done = started.record
     if as_json:
         common.print_json(record.plain(done))
-    running.bring_back(started, output, console)
+    running.bring_back(started, output, console, force=force)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
 def _detach(
     starting: Generator[Event, None, RunPaths], console: Console, *, as_json: bool
 ) -> None:
-    """Start the run and leave it; print its id."""
+    """Start the run and leave it; print its id.
+
+    If it ended before it began, exit with its status.
+    """
+    from runner.core.events import Finished
+
     while True:
         try:
-            console.show(next(starting))
+            event = next(starting)
         except StopIteration as end:
             run_id: str = end.value.id
             break
+        console.show(event)
+        if isinstance(event, Finished):
+            raise typer.Exit(event.verdict.reason.exit_code)
     text = f"Run {run_id} goes on by itself. Watch it: rai attach {run_id}"
     console.line(text, "green")
     if as_json:

@@ -10,11 +10,19 @@ import typer
 
 if TYPE_CHECKING:
     from runner.session import Run
+    from runner.store.settings import Settings
     from runner.terminal.console import Console
 
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Unpack the build folder to here."),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace the --output folder, if it is as rai unpacked it before.",
+    ),
 ]
 JsonFlag = Annotated[
     bool,
@@ -24,23 +32,30 @@ JsonFlag = Annotated[
 ]
 
 
-def refuse_output(output: Path | None, *, detach: bool = False) -> None:
-    """Refuse a folder that cannot be created, before anything runs."""
+def refuse_output(
+    output: Path | None,
+    settings: Settings,
+    project: Path,
+    *,
+    force: bool,
+    detach: bool = False,
+) -> None:
+    """Refuse a folder that cannot be created or replaced, before anything runs."""
     from runner import archive
     from runner.core.errors import UsageError
+    from runner.store import outputs
 
     if output is None:
+        if force:
+            raise UsageError("--force replaces the folder of --output; name it")
         return
     if detach:
         raise UsageError(
             "--output needs the run's end, and --detach does not wait for it; leave one"
             " out, and unpack the build folder later: rai pull RUN"
         )
-    if archive.taken(output):
-        raise UsageError(
-            f"--output {output} exists; choose a new folder, or an empty one"
-        )
-    archive.folder_beside(output.absolute()).rmdir()
+    outputs.check(output, settings.home, project, force=force)
+    archive.creatable(outputs.place(output))
 
 
 def carry_out(started: Run, console: Console) -> None:
@@ -62,15 +77,17 @@ def carry_out(started: Run, console: Console) -> None:
         raise
 
 
-def bring_back(done: Run, output: Path | None, console: Console) -> None:
+def bring_back(
+    done: Run, output: Path | None, console: Console, *, force: bool
+) -> None:
     """Unpack the build folder, if there is one and ``output`` asks for it."""
-    from runner import archive
-    from runner.core import Limits
+    from runner.store import outputs
 
     if output is None or not done.paths.build.exists():
         return
-    caps = archive.build_caps(done.record.limits or Limits())
-    unpacked = archive.unpack(done.paths.build, output.absolute(), caps, root="build")
+    unpacked = outputs.bring_back(
+        done.paths.build, output, done.build_caps, done.home, done.project, force=force
+    )
     console.line(f"The build folder is in {output}.", "green")
     for name in unpacked.left_out:
         console.line(f"Warning: left out of it: {name}", "yellow")

@@ -58,6 +58,7 @@ def shell(
     ] = None,
     image: common.Image = None,
     output: running.Output = None,
+    force: running.Force = False,
     progress: common.Progress = None,
 ) -> None:
     """Open a shell where a run's commands ran.
@@ -66,6 +67,12 @@ def shell(
     variables, GPUs and limits. The run and its record do not change: what the shell
     changes in the build folder is dropped at its end, or unpacked by -o. The exit
     status is 0 if the shell's is 0, else 1.
+
+    \b
+    rai shell                     in the latest run
+    rai shell RUN -- make -j1     one command in place of the shell
+    rai shell RUN -o DIR          with the build folder in DIR at the end
+    rai shell -p . -e TOKEN       as the next run of this project would be
     """
     from runner import session
     from runner.cli import interrupt
@@ -76,7 +83,6 @@ def shell(
     from runner.terminal.own import OwnTerminal
 
     terminal = OwnTerminal()
-    running.refuse_output(output)
     options = session.Options(
         engine,
         profile,
@@ -87,7 +93,9 @@ def shell(
         secrets=Secrets(variables.given(env or ())),
     )
     prepared, command = _prepared(words or [], path, options)
-    opened = session.Shell(prepared, command, output)
+    where, settings = prepared.request.project, prepared.settings
+    running.refuse_output(output, settings, where, force=force)
+    opened = session.Shell(prepared, command, output, force=force)
     console = Console(Mode(prepared.settings.progress))
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)

@@ -144,7 +144,8 @@ class Reason(StrEnum):
     NOT_ALLOWED = (
         "not_allowed",
         9,
-        "Ask for less, or ask the administrator to change the site's policy.",
+        "Ask for less, or have the ceiling changed: a setting of yours, or the site's"
+        " policy.",
     )
     INTERNAL = (
         "internal",

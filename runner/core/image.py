@@ -20,8 +20,8 @@ class Origin(Struct, frozen=True):
 class ImageParts(Struct, frozen=True):
     """The inputs of a built image: its target, and a checksum of each other part.
 
-    ``args`` includes the platform, ``files`` all files that .dockerignore does not
-    exclude, ``bases`` the names and ids of the images that the Dockerfile starts from.
+    ``args`` includes the platform, ``files`` all files that the build sees, ``bases``
+    the names and ids of the images that the Dockerfile starts from.
     """
 
     target: str

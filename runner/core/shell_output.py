@@ -2,13 +2,16 @@
 
 Full-screen programs work: the cursor, colours, the alternate screen, mouse and paste
 modes. What steers the terminal itself does not pass: its title, clipboard, windows,
-printer, links and pictures, and each question that it would answer by typing.
+printer, links and pictures, and each question that it would answer by typing. rai's
+mark is shown as its number, as in a run's output.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+
+from runner.core.screen import unmarked
 
 _STRING = r"(?:\x1b[\]PX^_k]|[\x90\x98\x9d\x9e\x9f])"
 _SEQUENCE = re.compile(
@@ -68,7 +71,7 @@ class ShellOutputFilter:
 
     def feed(self, data: bytes) -> bytes:
         """Return what may be shown of this piece and of what was held back."""
-        text = self._held + self._decoder.decode(data)
+        text = self._held + unmarked(self._decoder.decode(data))
         if self._dropping:  # the rest of a string that was too long to hold
             end = re.search(r"[\x07\x18\x1a\x1b\x9c]", text)
             if end is None:

@@ -100,7 +100,7 @@ class ImageFacts(Struct, frozen=True):
     """The facts from an engine and a project that decide how to get an image.
 
     ``present`` maps every tag, rai's own included, to an image id. ``context_sha256``
-    covers every file that .dockerignore does not exclude; ``dockerfile`` is None if the
+    covers every file that an image build sees; ``dockerfile`` is None if the
     file does not exist. ``built`` are the images that rai built, of any project;
     ``origin`` identifies this project.
     """

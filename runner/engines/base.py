@@ -8,9 +8,9 @@ generator's ``finally``.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Protocol
 
+from runner.archive import Project
 from runner.core import (
     BuildSpec,
     EngineFacts,
@@ -38,12 +38,20 @@ class Engine(GpuSource, Protocol):
         """Return the engine's version and what it cannot enforce here."""
         ...
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def found(self) -> str:
+        """Return what it found out about this machine, as text for ``adopt``."""
+        ...
+
+    def adopt(self, found: str) -> None:
+        """Take over what a process of the same user has just found out here."""
+        ...
+
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return the facts that decide about the image; None without images."""
         ...
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull or build the image; the last event is ImageReady."""
         ...

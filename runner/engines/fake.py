@@ -7,10 +7,10 @@ import tarfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from msgspec.structs import replace
 
+from runner.archive import Project
 from runner.core import (
     BuildSpec,
     EngineFacts,
@@ -87,14 +87,21 @@ class FakeEngine:
         """Return facts with its name."""
         return EngineFacts(self.name, "1", "a script")
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts | None:
+    def found(self) -> str:
+        """Return nothing."""
+        return ""
+
+    def adopt(self, found: str) -> None:
+        """Do nothing."""
+
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return facts about ``dockerfile``; None without ``images``."""
         if not self.images:
             return None
         return ImageFacts({}, "linux/amd64", self.dockerfile)
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[ev.Event]:
         """Note the target as built, or raise ImageError with ``no_image``."""
         if self.no_image:

@@ -22,6 +22,7 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.caps import BUILD_FILES
 from runner.core.errors import EngineError, RaiError
 from runner.core.expectations import Check
 from runner.core.masking import Mask, OutputMask
@@ -41,6 +42,7 @@ def run(
     cancel: Cancel,
     *,
     download: bool = True,
+    build_files: int = BUILD_FILES,
 ) -> Generator[ev.Event, None, None]:
     """Run the job on the first engine; record every event, then yield it.
 
@@ -50,7 +52,10 @@ def run(
     """
     files.write(paths.spec, request.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
-        job = _Job(request, project, engines, paths, places, cancel, download)
+        preparation = Preparation(
+            request, project, engines, paths, places, cancel, download=download
+        )
+        job = _Job(preparation, build_files)
 
         def keep(event: ev.Event) -> ev.Event:
             return recorder.keep(job.mask.event(event))
@@ -75,23 +80,13 @@ def run(
 class _Job:
     """The steps of one run, and the results so far."""
 
-    def __init__(
-        self,
-        request: JobRequest,
-        project: Project,
-        engines: Sequence[Engine],
-        paths: RunPaths,
-        places: datafiles.DataPlaces,
-        cancel: Cancel,
-        download: bool,
-    ) -> None:
-        self.request = request
-        self.paths = paths
-        self.cancel = cancel
-        self.mask = Mask(request.secrets.values.values())
-        self.preparation = Preparation(
-            request, project, engines, paths, places, cancel, download=download
-        )
+    def __init__(self, preparation: Preparation, build_files: int) -> None:
+        self.request = preparation.request
+        self.paths = preparation.paths
+        self.cancel = preparation.cancel
+        self.mask = Mask(self.request.secrets.values.values())
+        self.preparation = preparation
+        self.caps = archive.build_caps(self.request.spec.limits, build_files)
         self.ended: list[ev.CommandFinished] = []
         self.found: dict[int, Findings] = {}
         self.checks: dict[int, tuple[Check, ...]] = {}
@@ -133,9 +128,7 @@ class _Job:
                     if writer is None:
                         yield ev.StateChanged(State.COLLECTING)
                         writer = stack.enter_context(
-                            archive.BuildWriter(
-                                self.paths.build, archive.build_caps(work.limits)
-                            )
+                            archive.BuildWriter(self.paths.build, self.caps)
                         )
                     writer.write(event.data)
                     continue
@@ -144,7 +137,8 @@ class _Job:
                 if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
                     self.reached.add(event.index)
                 if isinstance(event, ev.CommandStarted):
-                    output = CommandOutput(work.steps[event.index].command)
+                    command = work.steps[event.index].command
+                    output = CommandOutput(command, event.index + 1)
                 elif isinstance(event, ev.Output) and output:
                     output.feed(event)
                 yield event
@@ -184,9 +178,8 @@ class _Job:
         lines = [(end.index, texts[end.index]) for end in ended]
         if not any(exports.exporting(line) for _, line in lines):
             return
-        caps = archive.build_caps(self.request.spec.limits)
         try:
-            files = archive.files(self.paths.build, caps, root="build")
+            files = archive.files(self.paths.build, self.caps, root="build")
         except RaiError as error:
             yield ev.Warned(f"cannot look for profiles: {error}")
             return

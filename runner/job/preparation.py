@@ -97,7 +97,17 @@ class Preparation:
         here = machine.describe()
         file, replays = request.spec.file, request.replays
         names, only = request.secrets.names, request.only
-        yield ev.Created(self.paths.id, shown, file, git, here, replays, names, only)
+        yield ev.Created(
+            self.paths.id,
+            shown,
+            file,
+            git,
+            here,
+            replays,
+            names,
+            only,
+            commands=len(self.steps),
+        )
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.
         self.project.open(self.paths.source)
@@ -153,7 +163,7 @@ class Preparation:
 
     def _plan(self, engine: Engine) -> ImagePlan | None:
         """Decide how the run gets its image; None if the engine runs none."""
-        facts = engine.image_facts(self.project.folder, self.spec)
+        facts = engine.image_facts(self.project, self.spec)
         if facts is None:
             return None
         used = self.request.image
@@ -195,7 +205,7 @@ class Preparation:
         if used and plan.build:
             yield ev.Warned(images.built_again(used, earlier))
         try:
-            for event in engine.prepare(plan, self.project.folder, self.cancel):
+            for event in engine.prepare(plan, self.project, self.cancel):
                 if isinstance(event, ev.ImageReady):
                     self.image = event.image
                 yield event

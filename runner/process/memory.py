@@ -7,17 +7,21 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 
 @contextmanager
-def readable(data: bytes | None) -> Iterator[int | None]:
+def readable(data: bytes | IO[bytes] | None) -> Iterator[int | None]:
     """Provide a descriptor from which a program reads the data; None for no data.
 
-    On Linux the data is on no disk. Unlike a pipe it takes any amount at once.
+    A file is read from where it stands. On Linux other data is on no disk. Unlike a
+    pipe it takes any amount at once.
     """
     if data is None:
         yield None
+        return
+    if not isinstance(data, bytes):
+        yield data.fileno()
         return
     with _file() as file:
         file.write(data)

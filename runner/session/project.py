@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner import buildfile, files
+from runner.archive import FolderProject
 from runner.core import BuildSpec, Problem, Severity
 from runner.core.errors import UsageError
+from runner.store import outputs
+from runner.store.settings import Settings
 
 NAMES = ("rai_build.yml", "rai-build.yml")
 MOST_BYTES = 1 << 20
@@ -31,6 +34,12 @@ def build_file(path: Path) -> Path:
             hint = f"{folder} has one: use -p {folder}"
             raise UsageError(f"{full} has no {NAMES[0]}; {hint}")
     raise UsageError(f"{full} has no {NAMES[0]}; `rai init` creates one")
+
+
+def folder_project(project: Path, settings: Settings) -> FolderProject:
+    """Return a project's folder with what of it these settings send."""
+    apart = outputs.inside(settings.home, project)
+    return FolderProject(project, settings.project_caps, apart)
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
-from runner.archive import FolderProject, Project, SealedProject, datafiles
+from runner.archive import Caps, Project, SealedProject, datafiles
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -19,6 +20,7 @@ from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.session.options import Options
 from runner.session.prepare import Prepared, in_ci, reopen
+from runner.session.project import folder_project
 from runner.store import home as homes
 from runner.store import runs
 from runner.store.claim import Claim
@@ -43,22 +45,49 @@ def start(prepared: Prepared) -> Run:
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 
-def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
-    """Choose the engine, open the home folder and find the runs to wait for."""
+def ready(
+    prepared: Prepared, choice: Choice | None = None
+) -> tuple[Choice, Home, JobRequest]:
+    """Choose the engine, open the home folder and find the runs to wait for.
+
+    ``choice`` is that of the client, which was made just before.
+    """
     settings, request = prepared.settings, prepared.request
-    choice = _engine(prepared)
+    choice = choice or _engine(prepared)
     home = places.open_home(settings.home)
     after = tuple(homes.find(home, text).id for text in request.after)
     return choice, home, replace(request, after=after, why=choice.why)
 
 
+def sources(
+    prepared: Prepared, home: Home, paths: RunPaths
+) -> tuple[Project, datafiles.DataPlaces]:
+    """Return the project, and where its data files are looked for.
+
+    A sealed project is unpacked in ``paths``.
+    """
+    settings, folder = prepared.settings, prepared.request.project
+    sealed = prepared.parcel
+    project: Project = folder_project(folder, settings)
+    if sealed is not None:
+        parcel, caps = archive.read_parcel(sealed.parcel), settings.project_caps
+        project = SealedProject(sealed.source, parcel, paths.unpacked, caps)
+    origin = folder if sealed is not None else None
+    where = datafiles.DataPlaces(settings.data_dir, project.folder, home.data, origin)
+    return project, where
+
+
 def resume(
-    paths: RunPaths, claim: Claim, text: str = "", secrets: Secrets = NO_SECRETS
+    paths: RunPaths,
+    claim: Claim,
+    text: str = "",
+    secrets: Secrets = NO_SECRETS,
+    choice: Choice | None = None,
 ) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
     ``text`` is its build file with the values that the parcel masks, ``secrets`` the
-    values of the variables that it names.
+    values of the variables that it names, ``choice`` what the client chose.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
@@ -66,7 +95,7 @@ def resume(
     after = archive.read_parcel(paths.parcel).after
     options = Options(after=after, secrets=secrets)
     prepared = reopen(paths, options, text=text)
-    choice, home, request = ready(prepared)
+    choice, home, request = ready(prepared, choice)
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 
@@ -98,13 +127,24 @@ class Run:
         self._prepared = prepared
         self._request = request
         self._engines = engines
-        self._home = home
+        self.home = home
         self._claim = claim
 
     @property
     def id(self) -> str:
         """The run's id."""
         return self.paths.id
+
+    @property
+    def project(self) -> Path:
+        """The project's folder."""
+        return self._request.project
+
+    @property
+    def build_caps(self) -> Caps:
+        """The ceilings of the run's build folder."""
+        most = self._prepared.settings.build_files
+        return archive.build_caps(self._request.spec.limits, most)
 
     @property
     def record(self) -> RunRecord:
@@ -118,7 +158,7 @@ class Run:
         """
         with (
             self._claim,
-            homes.open_index(self._home) as index,
+            homes.open_index(self.home) as index,
             _cancelled_by(self.paths, cancel),
         ):
             try:
@@ -131,11 +171,8 @@ class Run:
                 self._update(index)
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
-        settings, project = self._prepared.settings, self._project()
-        origin = self._request.project if self._prepared.parcel else None
-        data = datafiles.DataPlaces(
-            settings.data_dir, project.folder, self._home.data, origin
-        )
+        settings = self._prepared.settings
+        project, data = sources(self._prepared, self.home, self.paths)
         return job.run(
             self._request,
             project,
@@ -144,14 +181,8 @@ class Run:
             data,
             cancel,
             download=settings.download,
+            build_files=settings.build_files,
         )
-
-    def _project(self) -> Project:
-        sealed = self._prepared.parcel
-        if sealed is None:
-            return FolderProject(self._prepared.request.project)
-        parcel = archive.read_parcel(sealed.parcel)
-        return SealedProject(sealed.source, parcel, self.paths.unpacked)
 
     def _update(self, index: Index) -> None:
         if (record := runs.read(self.paths)) is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from runner import archive
-from runner.archive import FolderProject, Project, SealedProject, Unpacked, datafiles
+from runner.archive import Unpacked
 from runner.core import Command
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -18,7 +18,8 @@ from runner.core.terminal import Terminal
 from runner.engines.folders import temporary
 from runner.job.preparation import Preparation
 from runner.session.prepare import Prepared
-from runner.session.run import ready
+from runner.session.run import ready, sources
+from runner.store import outputs
 from runner.store import settings as stored
 from runner.store.paths import RunPaths
 
@@ -52,6 +53,8 @@ class Shell:
         prepared: Prepared,
         command: Sequence[str] = (),
         output: Path | None = None,
+        *,
+        force: bool = False,
     ) -> None:
         """Check the build folder of the earlier run, if there is one.
 
@@ -59,7 +62,7 @@ class Shell:
             RaiError: it is damaged, or larger than it may be.
         """
         self._prepared = prepared
-        self._output = output
+        self._output, self._force = output, force
         words = tuple(command) or ("/bin/sh", "-c", START_SHELL)
         request = prepared.request
         limits = replace(request.spec.limits, time_s=_time_s())
@@ -68,10 +71,10 @@ class Shell:
         )
         self._request = replace(request, spec=spec, only=(), left_out=frozenset())
         self.limits = limits
+        self._caps = archive.build_caps(limits, prepared.settings.build_files)
         self.has_build = False
         if self._earlier is not None and self._earlier.build.is_file():
-            caps = archive.build_caps(limits)
-            archive.files(self._earlier.build, caps, root="build")
+            archive.files(self._earlier.build, self._caps, root="build")
             self.has_build = True
         self.ended: ev.CommandFinished | None = None
         self.unpacked: Unpacked | None = None
@@ -93,19 +96,11 @@ class Shell:
             folders = stack.enter_context(temporary(name))
             paths = RunPaths(folders.root / name)
             paths.root.mkdir()
-            project = stack.enter_context(closing(self._project(paths)))
-            settings = self._prepared.settings
-            origin = request.project if self._earlier else None
+            project, data = sources(given, home, paths)
+            stack.enter_context(closing(project))
+            download = given.settings.download
             preparation = Preparation(
-                request,
-                project,
-                choice.engines,
-                paths,
-                datafiles.DataPlaces(
-                    settings.data_dir, project.folder, home.data, origin
-                ),
-                cancel,
-                download=settings.download,
+                request, project, choice.engines, paths, data, cancel, download=download
             )
             prepared = yield from preparation.events(stack)
             if prepared is None:
@@ -115,29 +110,27 @@ class Shell:
                 build = self._earlier.build
                 work = replace(work, open_build=lambda: archive.open_tar(build))
             yield from self._use(engine.shell(work, terminal, cancel), paths)
+            if self._output is not None and paths.build.exists():
+                where, force = request.project, self._force
+                self.unpacked = outputs.bring_back(
+                    paths.build, self._output, self._caps, home, where, force=force
+                )
 
     @property
     def _earlier(self) -> RunPaths | None:
         return self._prepared.parcel
 
-    def _project(self, paths: RunPaths) -> Project:
-        if self._earlier is None:
-            return FolderProject(self._request.project)
-        parcel = archive.read_parcel(self._earlier.parcel)
-        return SealedProject(self._earlier.source, parcel, paths.unpacked)
-
     def _use(
         self, events: Generator[ev.Event, None, None], paths: RunPaths
     ) -> Generator[ev.Event, None, None]:
         """Yield the engine's events; bring the build folder back if that is wanted."""
-        caps = archive.build_caps(self.limits)
         with ExitStack() as stack:
             stack.enter_context(closing(events))
             writer: archive.BuildWriter | None = None
             for event in events:
                 if isinstance(event, ev.BuildFolder):
                     if writer is None:
-                        writer = archive.BuildWriter(paths.build, caps)
+                        writer = archive.BuildWriter(paths.build, self._caps)
                         stack.enter_context(writer)
                     writer.write(event.data)
                     continue
@@ -146,9 +139,6 @@ class Shell:
                     self.ended = event
                     if self._output is None:
                         return
-        if self._output is not None and paths.build.exists():
-            into = self._output.absolute()
-            self.unpacked = archive.unpack(paths.build, into, caps, root="build")
 
 
 def _time_s() -> float:

@@ -26,8 +26,9 @@ from runner.core import (
     Severity,
     quantities,
 )
+from runner.core.caps import BUILD_FILES, UPLOAD, Caps
 from runner.core.errors import ConfigError
-from runner.core.quantities import SIZE, SWITCH, TIME, Kind
+from runner.core.quantities import COUNT, SIZE, SWITCH, TIME, Kind
 
 if TYPE_CHECKING:
     from runner.images.substitutes import Rule
@@ -61,7 +62,16 @@ class Settings(Struct, frozen=True):
     gpu_wait: float = 600.0
     keep_for: float = 30 * DAY_S
     keep_size: float = 20 * GIB
+    project_size: int = UPLOAD.total_bytes
+    project_file_size: int = UPLOAD.file_bytes
+    project_files: int = UPLOAD.members
+    build_files: int = BUILD_FILES
     images: tuple[Rule, ...] = ()
+
+    @property
+    def project_caps(self) -> Caps:
+        """The ceilings of what a project sends."""
+        return Caps(self.project_size, self.project_files, self.project_file_size)
 
 
 class Ceiling(Struct, frozen=True):
@@ -228,6 +238,10 @@ _AGE = _or_none(
     "a time such as 30d", quantities.duration_s, lambda value: f"{value / DAY_S:g}d"
 )
 _SPACE = _or_none("a size such as 20GiB", quantities.size_bytes, quantities.size_text)
+_BYTES = Kind("a size such as 1GiB", SIZE.parse, SIZE.write)
+_NUMBER = Kind(
+    "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
+)
 _PROGRESS = _one_of(PROGRESS)
 _PROFILE = _one_of(tuple(Profile))
 
@@ -241,6 +255,12 @@ SETTINGS = (
     Setting("gpu_wait", "how long to wait for GPUs in use", _WAIT, "10m", "--wait"),
     Setting("keep_for", "how long ended runs are kept", _AGE, "30d", "--older"),
     Setting("keep_size", "how much ended runs may take", _SPACE, "20GiB", "--size"),
+    Setting("project_size", "how much a project may send", _BYTES, "1GiB"),
+    Setting("project_file_size", "how large each of its files may be", _BYTES, "1GiB"),
+    Setting(
+        "project_files", "how many files and folders it may send", _NUMBER, "50000"
+    ),
+    Setting("build_files", "how many a build folder may bring back", _NUMBER, "200000"),
 )
 
 _POLICY_KEYS = {

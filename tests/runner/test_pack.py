@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from runner import archive
+from runner.archive import contents
 from runner.archive.compressed import JOB_BYTES
-from runner.archive.ignore import from_docker
 from runner.core import Archive, Severity
 from runner.core.errors import NotAllowedError, UsageError
-from runner.core.events import Progress
+from runner.core.events import Progress, Warned
+from runner.store.settings import SETTINGS
 from tests.runner.rights import permissions_that_count
 
 LOOSE = archive.Caps(1 << 40, 1 << 20, 1 << 40)
@@ -161,8 +162,8 @@ def test_sockets_and_pipes_are_left_out_with_the_reason(tmp_path, monkeypatch):
         server.bind("socket")
     assert sent(project) == ["a"]
     assert left(project) == {
-        "pipe": "a named pipe cannot be sent",
-        "socket": "a socket cannot be sent",
+        "pipe": "built in: a named pipe",
+        "socket": "built in: a socket",
     }
 
 
@@ -173,26 +174,51 @@ def test_version_control_and_virtual_environments_never_go(tmp_path):
     tree(project, "env/pyvenv.cfg", "env/bin/python", raiignore="!*\n")
     assert sent(project) == [".raiignore", "sub/keep"]
     assert list(left(project)) == [".git/", ".hg/", "env/", "sub/.git", "sub/.svn/"]
-    assert left(project)["env/"] == "a virtual environment stays here"
+    assert left(project)["env/"] == "built in: a virtual environment"
+    assert left(project)["sub/.svn/"] == "built in: version control"
 
 
-def test_the_first_of_raiignore_dockerignore_and_gitignore_is_the_one_that_counts(
-    tmp_path,
+def test_gitignore_and_raiignore_add_up_and_raiignore_is_the_last_word(tmp_path):
+    project = tree(tmp_path / "p", "a", "b", "c", "d", gitignore="a\nb\n")
+    tree(project, raiignore="c\n!b\n", dockerignore="d\n")
+    assert [n for n in sent(project) if n in "abcd"] == ["b", "d"]
+    assert left(project) == {"a": ".gitignore:1: a", "c": ".raiignore:1: c"}
+    assert archive.survey(project).rules == (".raiignore", ".gitignore")
+
+
+def test_dockerignore_is_for_image_builds_only(tmp_path):
+    project = tree(tmp_path / "p", "a", dockerignore="*\n")
+    assert sent(project) == [".dockerignore", "a"]
+
+
+@pytest.mark.parametrize(
+    ("exception", "back"),
+    [
+        ("!/build/keep", ["build/keep"]),
+        ("!build/keep", ["build/keep"]),
+        ("!/build/", ["build/keep", "build/x"]),
+        ("!build", ["build/keep", "build/x"]),
+        ("!build/*.o\n!build/k*", ["build/keep"]),
+        ("!**/keep", ["build/keep"]),
+        # Without a path it would bring back what nobody thought of.
+        ("!keep", []),
+        ("!*", []),
+    ],
+)
+def test_raiignore_brings_back_what_is_in_a_folder_of_gitignore(
+    exception, back, tmp_path
 ):
-    project = tree(tmp_path / "p", "a", "b", "c", gitignore="a\n")
-    assert "a" not in sent(project) and "b" in sent(project)
-    assert archive.survey(project).rules == ".gitignore"
-    tree(project, dockerignore="b\n")
-    assert "a" in sent(project) and "b" not in sent(project)
-    tree(project, raiignore="c\n")
-    assert [n for n in sent(project) if n in "abc"] == ["a", "b"]
-    assert left(project) == {"c": ".raiignore:1: c"}
+    project = tree(tmp_path / "p", "build/keep", "build/x", gitignore="build/*\n")
+    tree(project, gitignore="/build/\n", raiignore=f"{exception}\n")
+    assert [n for n in sent(project) if n[0] == "b"] == (
+        ["build/keep", "build/x"] if exception == "!*" else back
+    )
 
 
 def test_without_rules_everything_else_goes(tmp_path):
     project = tree(tmp_path / "p", "__pycache__/x.pyc", "a")
     assert sent(project) == ["__pycache__/x.pyc", "a"]
-    assert archive.survey(project).rules == ""
+    assert archive.survey(project).rules == ()
 
 
 @pytest.mark.parametrize(
@@ -217,46 +243,6 @@ def test_raiignore_is_written_like_a_gitignore(rules, stays, tmp_path):
     assert list(left(project)) == stays
 
 
-@pytest.mark.parametrize(
-    ("rules", "goes"),
-    [
-        ("*.o\n", ["a.c", "src/b.c", "src/b.o", "src/deep/d.c"]),
-        ("**/*.o\n", ["a.c", "src/b.c", "src/deep/d.c"]),
-        ("src\n", ["a.c", "a.o"]),
-        ("/src/\n", ["a.c", "a.o"]),
-        ("./src/../src\n", ["a.c", "a.o"]),
-        ("*\n!src\n", ["src/b.c", "src/b.o", "src/deep/d.c"]),
-        ("*\n!src/deep/d.c\n", ["src/deep/d.c"]),
-        ("*\n!src\nsrc/deep\n", ["src/b.c", "src/b.o"]),
-        ("src/?.c\n", ["a.c", "a.o", "src/b.o", "src/deep/d.c"]),
-        ("src/*\n!src/b.c\n", ["a.c", "a.o", "src/b.c"]),
-        ("*\n", []),
-        (".\n", ["a.c", "a.o", "src/b.c", "src/b.o", "src/deep/d.c"]),
-        ("# src\n  a.o  \n", ["a.c", "src/b.c", "src/b.o", "src/deep/d.c"]),
-    ],
-)
-def test_dockerignore_is_read_as_docker_reads_it(rules, goes, tmp_path):
-    project = tree(tmp_path / "p", "a.o", "a.c", "src/b.o", "src/b.c", "src/deep/d.c")
-    tree(project, dockerignore=rules)
-    assert [n for n in sent(project) if n != ".dockerignore"] == goes
-
-
-@pytest.mark.parametrize(
-    ("line", "rule"),
-    [
-        ("*", "/*"),
-        ("!Dockerfile", "!/Dockerfile"),
-        ("! /a/b/", "!/a/b"),
-        ("**/x", "/**/x"),
-        ("#x", ""),
-        (" ", ""),
-        ("!", ""),
-    ],
-)
-def test_a_line_of_a_dockerignore_becomes_a_rooted_rule(line, rule):
-    assert from_docker(line) == rule
-
-
 def test_gitignores_in_folders_count_for_their_folders_and_over_those_above(tmp_path):
     project = tree(tmp_path / "p", "x.log", "sub/x.log", "sub/keep.log", "sub/only")
     tree(project / "sub", gitignore="!keep.log\n/only\n")
@@ -269,10 +255,11 @@ def test_gitignores_in_folders_count_for_their_folders_and_over_those_above(tmp_
     }
 
 
-def test_gitignores_in_folders_do_not_count_beside_a_raiignore(tmp_path):
-    project = tree(tmp_path / "p", "sub/x", raiignore="")
-    tree(project / "sub", gitignore="x\n")
-    assert "sub/x" in sent(project)
+def test_gitignores_in_folders_count_beside_a_raiignore_which_overrides_them(tmp_path):
+    project = tree(tmp_path / "p", "sub/x", "sub/y", raiignore="!/sub/y\n")
+    tree(project / "sub", gitignore="x\ny\n")
+    assert sent(project) == [".raiignore", "sub/.gitignore", "sub/y"]
+    assert archive.survey(project).rules == (".raiignore", "sub/.gitignore")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
@@ -281,11 +268,12 @@ def test_gitignore_is_read_as_git_reads_it(tmp_path):
         tmp_path / "p",
         *("a.o", "a.c", "build/x", "build/keep", "src/a.o", "src/deep/a.c", "doc/a"),
         *("src/build/x", "out/a/b", "out/keep", "tmp/x", "tmp/y/z", "log/a", "log/b/c"),
+        *("whole/keep", "whole/x"),
     )
     tree(
         project,
         gitignore="*.o\n/build/*\n!/build/keep\nout/**\n!out/keep\ntmp\n"
-        "doc/ \nlog/*\n!log/b/\n",
+        "doc/ \nlog/*\n!log/b/\nwhole/\n!whole/keep\n",
     )
     tree(project / "src", gitignore="build/\n!a.o\n")
     subprocess.run(["git", "init", "-q", project], check=True)
@@ -323,28 +311,144 @@ def test_a_line_that_is_no_pattern_is_a_warning_and_the_rest_counts(tmp_path):
     assert packed(project, tmp_path / "x")[0].members == 2
 
 
-def test_over_a_ceiling_the_five_largest_are_named_with_advice(tmp_path):
+def test_over_a_ceiling_the_largest_are_named_with_a_rule_and_a_setting(tmp_path):
     project = tree(tmp_path / "p", "./", raiignore="*.log\n")
     for n in range(1, 8):
-        (project / f"file{n}").write_bytes(bytes(n * 100_000))
-    caps = archive.Caps(total_bytes=1_000_000, members=5, file_bytes=600_000)
+        (project / f"file{n}").write_bytes(bytes(n << 20))
+    (project / "data[1]" / "deep").mkdir(parents=True)
+    (project / "data[1]" / "deep" / "large").write_bytes(bytes(9 << 20))
+    caps = archive.Caps(total_bytes=10 << 20, members=5, file_bytes=6 << 20)
     with pytest.raises(NotAllowedError) as caught:
         packed(project, tmp_path / "a", caps)
+    hint = "leave out what the run does not need, such as by a line"
     assert str(caught.value).splitlines() == [
-        "the project is 2.8 MB; at most 1.0 MB can be sent",
-        "the project has 8 members; at most 5 can be sent",
-        "1 file is larger than 0.6 MB",
-        "the largest entries are 'file7', 0.7 MB; 'file6', 0.6 MB; 'file5', 0.5 MB; "
-        "'file4', 0.4 MB; 'file3', 0.3 MB; add what is not needed to .raiignore",
+        "the project is 37.0 MiB; at most 10.0 MiB can be sent: "
+        "'data[1]/deep/large' 9.0 MiB, 'file7' 7.0 MiB, 'file6' 6.0 MiB, "
+        "'file5' 5.0 MiB, 'file4' 4.0 MiB; "
+        f"{hint} `/data\\[1]/deep/large` in .raiignore, or set RAI_PROJECT_SIZE=64MiB",
+        "the project has 11 files and folders; at most 5 can be sent: "
+        "'data[1]/' 3, '.raiignore' 1, 'file1' 1, 'file2' 1, 'file3' 1; "
+        f"{hint} `/data\\[1]/` in .raiignore, or set RAI_PROJECT_FILES=16",
+        "2 files are larger than 6.0 MiB: "
+        "'data[1]/deep/large' 9.0 MiB, 'file7' 7.0 MiB; "
+        f"{hint} `/data\\[1]/deep/large` in .raiignore, or set"
+        " RAI_PROJECT_FILE_SIZE=16MiB",
     ]
     assert caught.value.reason.exit_code == 9
     assert {path.name for path in tmp_path.iterdir()} == {"p"}
+    (project / ".raiignore").write_text("/data\\[1]/deep/large\n")
+    assert "data[1]/deep/large" not in sent(project)
+
+
+def test_a_message_names_the_settings_that_there_are():
+    known = {setting.variable for setting in SETTINGS}
+    assert {"RAI_PROJECT_SIZE", "RAI_PROJECT_FILES", "RAI_PROJECT_FILE_SIZE"} <= known
+    assert "RAI_BUILD_FILES" in known
+
+
+def test_a_tree_without_end_is_not_walked_to_its_end(tmp_path):
+    project = tree(tmp_path / "p", *(f"{n:03}/file" for n in range(100)))
+    caps = archive.Caps(total_bytes=1 << 30, members=10, file_bytes=1 << 30)
+    found = archive.survey(project, caps=caps)
+    assert found.cut and len(found.members) <= 52
+    with pytest.raises(NotAllowedError, match="the project has more than 51 files"):
+        list(archive.pack(found, tmp_path / "a", caps))
+
+
+def test_the_list_of_what_is_left_out_is_bounded_and_secrets_are_in_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(contents, "LEFT_OUT_KEPT", 3)
+    project = tree(tmp_path / "p", *(f"{n}.o" for n in range(9)), "x/.env", "y.o")
+    tree(project, gitignore="*.o\n")
+    found = archive.survey(project)
+    assert [item.name for item in found.left_out] == ["0.o", "1.o", "2.o", "x/.env"]
+    assert found.left_out_count == 11
+
+
+SECRETS = [
+    *(".env", ".env.local", ".ENV", "deep/.env", ".envrc", "id_rsa", "id_ed25519"),
+    *("server.pem", "server.KEY", ".netrc", ".npmrc", ".pypirc", ".git-credentials"),
+    *(".rai_profile", ".docker/config.json", "kaggle.json", ".pgpass"),
+]
+NO_SECRETS = [
+    *(".env.example", ".env.sample", "id_rsa.pub", "environment", "env", "key.c"),
+    *("monkey", "pem", "config.json", ".docker/Dockerfile", ".npmignore"),
+]
+
+
+def test_secrets_are_left_out_by_their_names_and_said(tmp_path):
+    project = tree(tmp_path / "p", *SECRETS, *NO_SECRETS, ".ssh/config", ".aws/x/y")
+    assert sent(project) == sorted(NO_SECRETS)
+    reasons = left(project)
+    assert set(reasons) == {*SECRETS, ".ssh/", ".aws/"}
+    assert reasons["deep/.env"] == "a secret by its name: .env"
+    assert reasons["server.KEY"] == "a secret by its name: *.key"
+    assert reasons[".ssh/"] == "a secret by its name: .ssh/"
+    assert {item.by for item in archive.survey(project).left_out} == {
+        archive.LeftBy.SECRET
+    }
+    (warning,) = archive.survey(project).warnings
+    assert str(warning) == (
+        "warning: not sent, as their names are those of secrets: .ENV, .aws/,"
+        " .docker/config.json, .env, .env.local and 14 more;"
+        " to send one, write `!.ENV` in .raiignore"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "goes"),
+    [
+        ("!.env\n", [".env", "sub/.env"]),
+        ("!/.env\n", [".env"]),
+        ("!/.aws/config\n", [".aws/config"]),
+        ("!.aws/\n", [".aws/config", ".aws/credentials"]),
+        ("!*.pem\n", ["ca.pem"]),
+        ("*\n!.raiignore\n!ca.pem\n", ["ca.pem"]),
+        # Wildcards alone do not ask for a secret.
+        ("!*\n", []),
+        ("!**/*\n", []),
+        ("*\n!*/\n!.*\n", []),
+        ("!.env\n.env\n", []),
+    ],
+)
+def test_a_line_of_raiignore_that_names_a_secret_sends_it(rules, goes, tmp_path):
+    project = tree(tmp_path / "p", ".env", "sub/.env", "ca.pem", ".aws/config")
+    tree(project, ".aws/credentials", raiignore=rules)
+    assert [n for n in sent(project) if n != ".raiignore"] == goes
+
+
+def test_gitignore_does_not_bring_back_a_secret(tmp_path):
+    project = tree(tmp_path / "p", ".env", gitignore="!.env\n")
+    assert sent(project) == [".gitignore"]
+
+
+def test_the_packing_of_a_project_warns_of_secrets(tmp_path):
+    project = archive.FolderProject(tree(tmp_path / "p", "a", "id_rsa"))
+    told = [e.text for e in project.pack(tmp_path / "x") if isinstance(e, Warned)]
+    assert told == [
+        "not sent, as their names are those of secrets: id_rsa;"
+        " to send one, write `!id_rsa` in .raiignore"
+    ]
+    assert list(members(tmp_path / "x")) == ["a"]
+
+
+def test_folders_that_rai_made_are_left_out_unless_raiignore_names_them(tmp_path):
+    project = tree(tmp_path / "p", "results/out.txt", "results/deep/x", "sub/results/y")
+    apart = {"results": "unpacked here"}
+    found = archive.survey(project, apart)
+    assert [item.name for item in found.left_out] == ["results/"]
+    assert found.left_out[0].why == "unpacked here"
+    assert [m.name for m in found.members] == ["sub", "sub/results", "sub/results/y"]
+    tree(project, raiignore="!/results/out.txt\n")
+    names = [m.name for m in archive.survey(project, apart).members]
+    assert "results/out.txt" in names and "results/deep/x" not in names
 
 
 def test_the_ceilings_of_an_upload_are_the_promised_ones():
     upload, build = archive.UPLOAD, archive.BUILD
-    assert (upload.total_bytes, upload.members) == (500_000_000, 20_000)
-    assert upload.file_bytes == 100_000_000
+    assert (upload.total_bytes, upload.members) == (500 << 20, 20_000)
+    assert upload.file_bytes == 100 << 20
     assert (build.total_bytes, build.members) == (5 << 29, 100_000)
 
 
@@ -384,7 +488,7 @@ def test_a_folder_that_became_a_link_leads_to_nothing_outside(tmp_path):
         list(archive.pack(survey, tmp_path / "a"))
 
 
-@pytest.mark.parametrize("name", [".gitignore", ".raiignore", ".dockerignore"])
+@pytest.mark.parametrize("name", [".gitignore", ".raiignore"])
 @pytest.mark.parametrize("kind", ["a link", "a large file"])
 def test_rules_outside_of_the_project_or_without_end_are_not_read(kind, name, tmp_path):
     project = tree(tmp_path / "p", "file")

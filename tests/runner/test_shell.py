@@ -33,7 +33,7 @@ class Window:
 
     def __init__(self, *words: str | Path) -> None:
         self.screen, self._inner = pty.openpty()
-        fcntl.ioctl(self._inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(self._inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 300, 0, 0))
         self.before = termios.tcgetattr(self._inner)
         self.child = subprocess.Popen(
             [RAI, *map(str, words)],
@@ -102,6 +102,7 @@ def windows() -> Iterator[list[Window]]:
 @pytest.fixture(autouse=True)
 def usual_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAI_ENGINE", "bare")
+    monkeypatch.setenv("NO_COLOR", "1")
 
 
 @pytest.fixture
@@ -279,7 +280,7 @@ def test_what_of_the_run_is_gone_is_told(gone, said, run, windows):
     ("words", "said"),
     [
         (["--gpus", "1", "--image", "x"], "--gpus, --image: the run decides that"),
-        (["-o", "/"], "--output / exists"),
+        (["-o", "/"], "/ exists already"),
         (["-e", "NAME=x"], "NAME is not a masked value of the run"),
         (["--engine", "docker"], "cannot be run again with the docker engine"),
     ],

@@ -52,6 +52,7 @@ def build(
     from runner.core.cancel import Cancel
     from runner.engines import imagestore
     from runner.report import size
+    from runner.session.project import folder_project
     from runner.terminal.console import Console, Mode
 
     prepared = session.prepare(path)
@@ -61,10 +62,11 @@ def build(
         common.warn(prepared.warnings)
     store = imagestore.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
-    plan = images.plan(spec, store.image_facts(request.project, spec))
+    project = folder_project(request.project, settings)
+    plan = images.plan(spec, store.image_facts(project, spec))
     cancel = Cancel()
     with interrupt.cancel_on_signals(cancel, console):
-        for event in store.prepare(plan, request.project, cancel):
+        for event in store.prepare(plan, project, cancel):
             console.show(event)
     console.close()
     if cancel.requested:

@@ -36,7 +36,7 @@ def ls(
     spec = projects.spec(path)
     store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
     built = projects.built(store)
-    project = projects.project(store, spec) if spec else None
+    project = projects.project(store, spec, settings) if spec else None
     if as_json:
         common.print_json(_plain(built, project))
         return

@@ -12,10 +12,11 @@ from runner import images
 from runner.core import BuildSpec, BuiltImage, ImagePlan, Origin, Problem
 from runner.core.errors import ImageError, UsageError
 from runner.images import inventory
-from runner.session.project import build_file, read_spec
+from runner.session.project import build_file, folder_project, read_spec
 
 if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
+    from runner.store.settings import Settings
 
 NO_SPEC = BuildSpec("")
 """The spec to choose an engine with if there is no project."""
@@ -52,10 +53,10 @@ def spec(path: Path | None) -> BuildSpec | None:
     return read_spec(path or Path())[0]
 
 
-def project(store: ImageStore, spec: BuildSpec) -> ImageProject:
+def project(store: ImageStore, spec: BuildSpec, settings: Settings) -> ImageProject:
     """Ask the engine how runs of a project would get their image."""
     folder = Path(spec.file).parent
-    facts = store.image_facts(folder, spec)
+    facts = store.image_facts(folder_project(folder, settings), spec)
     plans: dict[ImagePlan, None] = {}
     problems: dict[Problem, None] = {}
     for gpu in (False, True):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runner.core import BuildSpec, BuiltImage
     from runner.engines.imagestore import ImageStore
     from runner.images.inventory import Kept, Prune
+    from runner.store.settings import Settings
 
 
 def prune(
@@ -52,7 +53,9 @@ def prune(
     settings = common.settings()
     spec = None if everything and path is None else projects.spec(path or Path())
     store = imagestore.store(settings.engine, spec or projects.NO_SPEC)
-    found = inventory.prune(_candidates(store, spec, everything), everything=everything)
+    found = inventory.prune(
+        _candidates(store, spec, settings, everything), everything=everything
+    )
     _show(found, store.origin(Path()).machine)
     if dry_run or not found.removals:
         return
@@ -64,14 +67,14 @@ def prune(
 
 
 def _candidates(
-    store: ImageStore, spec: BuildSpec | None, everything: bool
+    store: ImageStore, spec: BuildSpec | None, settings: Settings, everything: bool
 ) -> list[BuiltImage]:
     from runner.cli.image import project as projects
 
     built = projects.built(store)
     if spec is None:
         return built
-    project = projects.project(store, spec)
+    project = projects.project(store, spec, settings)
     if everything:
         return [image for image in built if image.origin == project.origin]
     return project.outdated(built)

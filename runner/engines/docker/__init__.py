@@ -33,6 +33,7 @@ from runner.engines.docker.endpoint import API_TIMEOUT_S, EngineProbe, probe
 from runner.gpu.watch import OnThisMachine
 
 if TYPE_CHECKING:
+    from runner.archive import Project
     from runner.engines.docker.client import Client
     from runner.engines.docker.facts import Info
     from runner.engines.docker.gpu.options import GpuSupport
@@ -70,14 +71,21 @@ class DockerEngine(OnThisMachine):
 
         return facts(self._info, self._api_version, self._probe.endpoint)
 
-    def image_facts(self, project: Path, spec: BuildSpec) -> ImageFacts:
+    def found(self) -> str:
+        """Return nothing: the engine's answer is asked for again."""
+        return ""
+
+    def adopt(self, found: str) -> None:
+        """Do nothing."""
+
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts:
         """Return the engine's images and the inputs of a build."""
         from runner.engines.docker.images.prepare import image_facts
 
         return image_facts(self._client, project, spec)
 
     def prepare(
-        self, plan: ImagePlan, project: Path, cancel: Cancel
+        self, plan: ImagePlan, project: Project, cancel: Cancel
     ) -> Iterator[Event]:
         """Pull, build or reuse the image; the last event is ImageReady."""
         from runner.engines.docker.images.prepare import prepare

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner import images, machine
+from runner.archive import FolderProject
 from runner.core import BuildImage, BuildSpec, ImageAction, ImagePlan, Push, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
@@ -58,13 +59,13 @@ def spec(name: str, **named) -> BuildSpec:
 
 
 def planned(engine: DockerEngine, project: Path, wanted: BuildSpec) -> ImagePlan:
-    return images.plan(wanted, engine.image_facts(project, wanted))
+    return images.plan(wanted, engine.image_facts(FolderProject(project), wanted))
 
 
 def prepare(
     engine: DockerEngine, project: Path, plan: ImagePlan, cancel: Cancel | None = None
 ) -> list[Event]:
-    return list(engine.prepare(plan, project, cancel or Cancel()))
+    return list(engine.prepare(plan, FolderProject(project), cancel or Cancel()))
 
 
 def of_kind(events: list[Event], kind: type) -> list:
@@ -327,7 +328,7 @@ def test_an_edit_while_the_image_is_built_is_not_taken_for_what_was_built(
 ):
     write(project, name, "RUN true")
     for event in engine.prepare(
-        planned(engine, project, spec(name)), project, Cancel()
+        planned(engine, project, spec(name)), FolderProject(project), Cancel()
     ):
         if isinstance(event, BuildOutput):
             write(project, name, "RUN false")

@@ -20,6 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner import machine
+from runner.archive import FolderProject
 from runner.core import BuildSpec, DataFile, Profile, Stream, Workspace
 from runner.core.errors import EngineError, ImageError
 from runner.core.variables import Secrets
@@ -460,9 +461,22 @@ def test_the_context_is_what_dockerignore_leaves(tmp_path):
     (tmp_path / "image").mkdir()
     (tmp_path / "image" / "tool").write_text("1")
     (tmp_path / "project.py").write_text("2")
-    names = context.names(tmp_path, "Dockerfile")
+    names = context.names(FolderProject(tmp_path), "Dockerfile")
     assert "project.py" not in names
     assert {"Dockerfile", "image", "image/tool"} <= set(names)
+
+
+def test_the_context_has_nothing_that_is_not_sent(tmp_path):
+    for name in ("Dockerfile", ".env", ".git/HEAD", "a.o", "a.c", "note", "out/a.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("FROM x\n")
+    (tmp_path / ".gitignore").write_text("*.o\nDockerfile\n")
+    (tmp_path / ".raiignore").write_text("note\n")
+    apart = {"out": "unpacked here"}
+
+    names = context.names(FolderProject(tmp_path, apart=apart), "Dockerfile")
+
+    assert names == ["Dockerfile", ".gitignore", ".raiignore", "a.c"]
 
 
 @pytest.mark.parametrize("name", [".dockerignore", "Dockerfile"])
@@ -482,7 +496,7 @@ def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp
     (project / "dir/file").write_text("mine")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("not mine")
-    names = context.names(project, "Dockerfile")
+    names = context.names(FolderProject(project), "Dockerfile")
     (project / "dir/file").unlink()
     (project / "dir").rmdir()
     (project / "dir").symlink_to("../other")
@@ -498,7 +512,9 @@ def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_pat
     file.write_text("1")
 
     def checksum() -> str:
-        return context.checksum(tmp_path, context.names(tmp_path, "Dockerfile"))
+        return context.checksum(
+            tmp_path, context.names(FolderProject(tmp_path), "Dockerfile")
+        )
 
     first = checksum()
     os.utime(file, (1, 1))
@@ -515,7 +531,7 @@ def test_the_archive_of_a_context_has_no_owner_of_this_machine(tmp_path):
     project.mkdir()
     (project / "Dockerfile").write_text("FROM x\n")
     (project / "link").symlink_to("Dockerfile")
-    names = context.names(project, "Dockerfile")
+    names = context.names(FolderProject(project), "Dockerfile")
     with (
         context.archive(project, names) as packed,
         tarfile.open(fileobj=packed) as tar,

@@ -11,6 +11,7 @@ import docker
 import pytest
 
 from runner import images
+from runner.archive import FolderProject
 from runner.core import BuildImage, BuildSpec, ImageAction
 from runner.core.cancel import Cancel
 from runner.engines.docker import DockerEngine
@@ -43,10 +44,10 @@ def built(engine: DockerEngine, builds: Path) -> Callable[..., str]:
         wanted = BuildImage(target=target, args=tuple(sorted(args.items())))
         spec = BuildSpec("rai_build.yml", build_image=wanted)
         with alone(builds / "images"):  # what one worker builds, the others use
-            plan = images.plan(spec, engine.image_facts(ROOT, spec))
+            plan = images.plan(spec, engine.image_facts(FolderProject(ROOT), spec))
             if plan.action is ImageAction.BUILD and target != "cpu":
                 need_packages()
-            for _ in engine.prepare(plan, ROOT, Cancel()):
+            for _ in engine.prepare(plan, FolderProject(ROOT), Cancel()):
                 pass
         return plan.reference
 

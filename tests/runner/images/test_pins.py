@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from runner.archive import FolderProject
 from runner.engines.docker.images import context
 from tests.runner.images.conftest import ROOT
 
@@ -54,7 +55,7 @@ def test_cudnns_label_is_the_major_version_for_both_cudas():
 
 
 def test_a_build_sees_the_pins_and_nvprof_and_nothing_else_of_the_project():
-    seen = set(context.names(ROOT, "Dockerfile"))
+    seen = set(context.names(FolderProject(ROOT), "Dockerfile"))
     files = {name for name in seen if (ROOT / name).is_file()}
     nvprof = ROOT / "image" / "nvprof"
     sources = [nvprof / "Makefile", *nvprof.glob("nvprof/*.py")]

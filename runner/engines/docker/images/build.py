@@ -6,9 +6,9 @@ import codecs
 import os
 import shutil
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 from runner import process
+from runner.archive import Project
 from runner.core import BuildImage, ImagePlan, Problem, Reason
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
@@ -30,7 +30,7 @@ WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
 
 
 def build(
-    probe: EngineProbe, plan: ImagePlan, project: Path, cancel: Cancel
+    probe: EngineProbe, plan: ImagePlan, project: Project, cancel: Cancel
 ) -> Iterator[Event]:
     """Build and tag the image; raise ImageError with the step that failed."""
     asked = plan.build
@@ -50,7 +50,7 @@ def build(
 
 
 def buildx_command(plan: ImagePlan, asked: BuildImage) -> list[str]:
-    """Return the command line that builds the folder it is started in."""
+    """Return the command line that builds what its stdin holds, an archive."""
     words = ["docker", "buildx", "build", "--load", "--progress=plain"]
     words += [f"--file={asked.dockerfile}"]
     words += [f"--tag={tag}" for tag in _tags(plan)]
@@ -58,7 +58,7 @@ def buildx_command(plan: ImagePlan, asked: BuildImage) -> list[str]:
     words += [f"--build-arg={name}={value}" for name, value in asked.args]
     words += [f"--target={asked.target}"] if asked.target else []
     words += ["--no-cache"] if asked.no_cache else []
-    return [*words, "."]
+    return [*words, "-"]
 
 
 def _tags(plan: ImagePlan) -> list[str]:
@@ -85,29 +85,32 @@ def _by_buildx(
     endpoint: Endpoint,
     plan: ImagePlan,
     asked: BuildImage,
-    project: Path,
+    project: Project,
     cancel: Cancel,
 ) -> Generator[Event, None, None]:
     log = BuildxLog()
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    running = process.stream(
-        buildx_command(plan, asked),
-        timeout_s=plan.build_time_s,
-        cancel=cancel,
-        output_limit=BUILD_OUTPUT_BYTES,
-        env={**os.environ, **endpoint.environment(), **WITHOUT_GIT},
-        cwd=project,
-    )
-    while True:
-        try:
-            event = next(running)
-        except StopIteration as end:
-            ended: process.Ended = end.value
-            break
-        if isinstance(event, Output):
-            text = decoder.decode(event.data)
-            log.add(text)
-            yield BuildOutput(text)
+    # An archive, as of the folder itself the builder would take what is not sent.
+    names = context.names(project, asked.dockerfile)
+    with context.archive(project.folder, names) as packed:
+        running = process.stream(
+            buildx_command(plan, asked),
+            timeout_s=plan.build_time_s,
+            cancel=cancel,
+            output_limit=BUILD_OUTPUT_BYTES,
+            env={**os.environ, **endpoint.environment(), **WITHOUT_GIT},
+            input=packed,
+        )
+        while True:
+            try:
+                event = next(running)
+            except StopIteration as end:
+                ended: process.Ended = end.value
+                break
+            if isinstance(event, Output):
+                text = decoder.decode(event.data)
+                log.add(text)
+                yield BuildOutput(text)
     if ended.reason is Reason.TIME_LIMIT:
         raise OutOfTimeError
     if ended.exit_code and not cancel.requested:
@@ -118,12 +121,12 @@ def _by_engine(
     probe: EngineProbe,
     plan: ImagePlan,
     asked: BuildImage,
-    project: Path,
+    project: Project,
     cancel: Cancel,
 ) -> Iterator[Event]:
     log = ClassicLog()
     names = context.names(project, asked.dockerfile)
-    with context.archive(project, names) as packed:
+    with context.archive(project.folder, names) as packed:
 
         def ask(client: Client) -> Iterator[Message]:
             return client.build(

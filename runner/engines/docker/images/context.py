@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import stat
 import tarfile
 import tempfile
@@ -13,15 +14,22 @@ from typing import IO
 from docker.utils.build import exclude_paths
 
 from runner import files
+from runner.archive import Project
 from runner.core.errors import ImageError
 
 IGNORE_FILE = ".dockerignore"
 MOST_BYTES = 1 << 20
 
 
-def names(project: Path, dockerfile: str) -> list[str]:
-    """List what .dockerignore leaves, sorted, and always the Dockerfile."""
-    return sorted(exclude_paths(str(project), _patterns(project), dockerfile))
+def names(project: Project, dockerfile: str) -> list[str]:
+    """List what is sent and .dockerignore leaves, sorted; the Dockerfile is the first.
+
+    A builder that gets the archive by a pipe knows it by the head of its first member.
+    """
+    folder, sent = project.folder, project.names()
+    found = set(exclude_paths(str(folder), _patterns(folder), dockerfile))
+    first = found & {posixpath.normpath(dockerfile)}
+    return [*first, *sorted(found & sent - first)]
 
 
 def checksum(project: Path, names: list[str]) -> str:
@@ -34,7 +42,7 @@ def checksum(project: Path, names: list[str]) -> str:
 
 
 def archive(project: Path, names: list[str]) -> IO[bytes]:
-    """Pack the files for the engine's own builder into a file that has no name."""
+    """Pack the files of a build into a file that has no name."""
     with ExitStack() as stack:
         packed = stack.enter_context(tempfile.TemporaryFile())
         with tarfile.open(fileobj=packed, mode="w") as tar:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from runner import machine
+from runner.archive import Project
 from runner.core import (
     BuildImage,
     BuildSpec,
@@ -28,7 +28,7 @@ from runner.engines.docker.images import build, built, context, transfer
 from runner.images import architecture, parts, substitutes
 
 
-def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
+def image_facts(client: Client, project: Project, spec: BuildSpec) -> ImageFacts:
     """Return the engine's images and the inputs of a build."""
     with failing("list its images"):
         version = client.version()
@@ -38,7 +38,7 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
     if spec.names_image:
         return ImageFacts(present, platform)
     dockerfile = (spec.build_image or BuildImage()).dockerfile
-    text = context.read_text(project, dockerfile)
+    text = context.read_text(project.folder, dockerfile)
     if text is None:
         return ImageFacts(present, platform)
     names = context.names(project, dockerfile)
@@ -46,8 +46,8 @@ def image_facts(client: Client, project: Path, spec: BuildSpec) -> ImageFacts:
         present,
         platform,
         text,
-        context.checksum(project, names),
-        built.origin(project),
+        context.checksum(project.folder, names),
+        built.origin(project.shown),
         built.recognised(found),
     )
 
@@ -57,7 +57,7 @@ def prepare(
     probe: EngineProbe,
     info: Info,
     plan: ImagePlan,
-    project: Path,
+    project: Project,
     cancel: Cancel,
 ) -> Iterator[Event]:
     """Pull or build as planned; the last event is ImageReady."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from runner.core import Limits
+from runner.core.limits import Limits
+from runner.core.units import MIB
 
 
 class Caps(Struct, frozen=True):
@@ -15,17 +16,21 @@ class Caps(Struct, frozen=True):
     file_bytes: int
 
 
-def build_caps(limits: Limits) -> Caps:
+UPLOAD = Caps(total_bytes=500 * MIB, members=20_000, file_bytes=100 * MIB)
+"""What a project may send, unless the settings say otherwise."""
+
+BUILD_FILES = 100_000
+"""How many files and folders a build folder may have, unless the settings do."""
+
+
+def build_caps(limits: Limits, members: int = BUILD_FILES) -> Caps:
     """Return the ceilings of a build folder.
 
     The disk limit is checked at intervals, so a small excess is accepted.
     """
     most = limits.disk_bytes + limits.disk_bytes // 4
-    return Caps(total_bytes=most, members=100_000, file_bytes=most)
+    return Caps(total_bytes=most, members=members, file_bytes=most)
 
-
-UPLOAD = Caps(total_bytes=500_000_000, members=20_000, file_bytes=100_000_000)
-"""What a project may send."""
 
 BUILD = build_caps(Limits())
 """What a build folder may bring back, unless its run had other limits."""
