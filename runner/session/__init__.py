@@ -14,6 +14,7 @@ from runner.session.run import Run, resume, start
 from runner.session.shell import Shell
 from runner.session.upkeep import tidy
 from runner.session.validation import Validation, validate
+from runner.session.watcher import Watcher, watcher
 
 __all__ = [
     "Options",
@@ -21,6 +22,7 @@ __all__ = [
     "Run",
     "Shell",
     "Validation",
+    "Watcher",
     "detach",
     "prepare",
     "reopen",
@@ -29,4 +31,5 @@ __all__ = [
     "start",
     "tidy",
     "validate",
+    "watcher",
 ]
