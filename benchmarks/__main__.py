@@ -13,6 +13,7 @@ NAMES = (
     "startup",
     "many_runs",
     "turns",
+    "watching",
     "lasting",
     "local_engine",
     "docker_engine",
