@@ -27,8 +27,8 @@ class CommandOutput:
     does not need it.
     """
 
-    def __init__(self, command: Command) -> None:
-        self._expect = command.expect
+    def __init__(self, command: Command, number: int) -> None:
+        self._command, self._number = command, number
         self._scanners: dict[Stream, Scanner] = {}
         self._search: TextSearch | None = None
 
@@ -41,16 +41,18 @@ class CommandOutput:
             self._search.feed(event.stream, event.data)
 
     def findings(self) -> Findings:
-        """Return the figures and faults in the output."""
+        """Return the figures and faults in the output, with the command's name."""
         if not self._scanners:
             return Findings()
-        from runner.findings import combined
+        from runner.findings import attributed, combined
 
-        return combined(scanner.findings() for scanner in self._scanners.values())
+        found = combined(scanner.findings() for scanner in self._scanners.values())
+        line = self._command.text
+        return attributed(found, self._number, self._command.name or line, line)
 
     def checks(self) -> tuple[Check, ...]:
         """Compare the whole output with what the build file expects."""
-        if not self._expect:
+        if not self._command.expect:
             return ()
         if not self._scanners:
             self._start()
@@ -58,13 +60,18 @@ class CommandOutput:
             self._search.finish()
         shares = self._shares()
         texts = self._search.found if self._search else {}
-        return tuple(check(one, shares, texts) for one in self._expect)
+        return tuple(check(one, shares, texts) for one in self._command.expect)
 
     def _start(self) -> None:
         from runner.findings.scanner import Scanner
 
         self._scanners = {stream: Scanner() for stream in Stream}
-        texts = [o for e in self._expect for o in e.alternatives if o.what == "output"]
+        texts = [
+            o
+            for e in self._command.expect
+            for o in e.alternatives
+            if o.what == "output"
+        ]
         if texts:
             from runner.findings.searches import TextSearch
 

@@ -6,10 +6,11 @@ import hashlib
 import os
 import shutil
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from runner import files, git, machine
+from runner import files, git, machine, trees
 from runner.archive.contents import NONE_APART, Survey, survey
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
@@ -34,6 +35,11 @@ class Project(Protocol):
     @property
     def folder(self) -> Path:
         """The project's files on this machine."""
+        ...
+
+    @property
+    def shown(self) -> Path:
+        """The client's own folder, which ``folder`` may be a copy of."""
         ...
 
     def git(self) -> GitState | None:
@@ -69,7 +75,7 @@ class FolderProject:
         caps: Caps = UPLOAD,
         apart: Mapping[str, str] = NONE_APART,
     ) -> None:
-        self.folder = folder
+        self.folder = self.shown = folder
         self.caps = caps
         self._apart = apart
 
@@ -112,7 +118,7 @@ class SealedProject:
     ) -> None:
         self._archive = archive
         self._parcel = parcel
-        self.folder = scratch
+        self.folder, self.shown = scratch, Path(parcel.project)
         self._caps = caps
         self._packed: Archive | None = None
 
@@ -165,7 +171,8 @@ class SealedProject:
 
     def close(self) -> None:
         """Remove the unpacked project."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            trees.remove(self.folder)
 
 
 def seal(

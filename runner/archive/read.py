@@ -6,7 +6,6 @@ import io
 import os
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,9 @@ from typing import IO, BinaryIO, cast
 import zstandard
 from msgspec import Struct
 
+from runner import files as disk
+from runner import trees
+from runner.archive import beside
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import HostileNameError, Tree, inside, leaves
@@ -23,6 +25,8 @@ from runner.core.errors import NotAllowedError, RaiError, UsageError
 
 CHUNK = 1 << 20
 LONGEST_TARGET = 4095
+DEEPEST = 1001
+"""The most folders within folders that are unpacked; one of them is the root."""
 
 # What tarfile raises for damaged input; a chain of long names recurses.
 _DAMAGED = (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, RecursionError)
@@ -39,7 +43,10 @@ class Unpacked(Struct, frozen=True):
 def open_tar(archive: Path) -> BinaryIO:
     """Open the uncompressed tar stream of an archive; the caller closes it."""
     reader = zstandard.ZstdDecompressor().stream_reader(
-        archive.open("rb"), read_size=CHUNK, read_across_frames=True, closefd=True
+        disk.open_regular(archive),
+        read_size=CHUNK,
+        read_across_frames=True,
+        closefd=True,
     )
     return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
 
@@ -54,20 +61,18 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     """
     if taken(into):
         raise UsageError(f"{into} already exists; use a new folder, or an empty one")
-    fresh = folder_beside(into)
-    try:
-        with _members(archive, caps) as (tar, meter):
-            unpacking = _Unpacking(str(fresh), root)
-            for info in tar:
-                unpacking.add(tar, info)
-            unpacking.link_all()
-        fresh.chmod(0o755)
-        fresh.rename(into)
-    except OSError as error:
-        raise RaiError(f"{archive} cannot be unpacked: {error}") from error
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    return Unpacked(unpacking.kept, meter.raw_bytes, tuple(unpacking.left_out))
+    with beside.temporary(into) as fresh:
+        try:
+            with _members(archive, caps) as (tar, meter):
+                unpacking = _Unpacking(str(fresh), root)
+                for info in tar:
+                    unpacking.add(tar, info)
+                unpacking.link_all()
+            fresh.chmod(0o755)
+            fresh.rename(into)
+        except OSError as error:
+            raise RaiError(f"{archive} cannot be unpacked: {error}") from error
+    return Unpacked(unpacking.kept, meter.raw_bytes, unpacking.notes())
 
 
 def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
@@ -82,13 +87,10 @@ def taken(into: Path) -> bool:
     return os.path.lexists(into) and not empty
 
 
-def folder_beside(into: Path) -> Path:
-    """Make a temporary folder beside ``into``; raise UsageError if that fails."""
-    try:
-        into.parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
-    except OSError as error:
-        raise UsageError(f"{into} cannot be created: {error.strerror}") from error
+def creatable(into: Path) -> None:
+    """Raise UsageError if a folder cannot be made here."""
+    with beside.temporary(into):
+        pass
 
 
 class _Metered(io.RawIOBase):
@@ -138,6 +140,7 @@ class _Unpacking:
         self.tree = Tree()
         self.links: dict[str, str] = {}
         self.left_out: list[str] = []
+        self.too_deep = False
         self.kept = 0
 
     def add(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
@@ -148,9 +151,11 @@ class _Unpacking:
                 raise HostileNameError(
                     f"{info.name!r} stands in the folder's own place"
                 )
+        elif self._is_too_deep(name):
+            self.too_deep = True
         elif info.isdir():
             self.tree.claim(name, MemberKind.FOLDER)
-            Path(self.folder, name).mkdir(parents=True, exist_ok=True)
+            self._path(f"{name}/")
             self.kept += 1
         elif info.isfile():
             self._file(tar, info, name)
@@ -161,6 +166,16 @@ class _Unpacking:
             self._hard_link(info, name)
         else:
             self.left_out.append(f"{name!r} is a device or a pipe")
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what was left out, with reasons."""
+        if not self.too_deep:
+            return tuple(self.left_out)
+        deep = (
+            f"what is nested in over {DEEPEST - 1:,} folders, or has a path of over"
+            f" {LONGEST_TARGET:,} bytes"
+        )
+        return (*self.left_out, deep)
 
     def link_all(self) -> None:
         """Make the symbolic links that stay inside."""
@@ -195,7 +210,14 @@ class _Unpacking:
         os.link(Path(self.folder, original), self._path(name))
         self.kept += 1
 
+    def _is_too_deep(self, name: str) -> bool:
+        whole = len(os.fsencode(self.folder)) + len(os.fsencode(name)) + 1
+        return name.count("/") >= DEEPEST or whole > LONGEST_TARGET
+
     def _path(self, name: str) -> Path:
-        path = Path(self.folder, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+        """Return the path of a name; make the folders above it."""
+        above = name.rpartition("/")[0]
+        path = f"{self.folder}/{above}"
+        if above and not os.path.isdir(path):  # noqa: PTH112 - Path is slow with many
+            trees.make(self.folder, above.split("/"))
+        return Path(self.folder, name)

@@ -6,12 +6,19 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from runner import trees
 from runner.archive.tree import HostileNameError, inside
 from runner.core.errors import EngineError
+
+DEEPEST = 1000
+"""The most folders within folders that are packed."""
+
+LONGEST_NAME = 4000
+"""The most bytes of a packed name, so that it can be unpacked somewhere."""
 
 CHUNK_BYTES = 1 << 20
 
@@ -68,9 +75,9 @@ def below(member: tarfile.TarInfo, root: str) -> bool:
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     path = _inside(folder, member.name)
     if member.isdir():
-        path.mkdir(parents=True, exist_ok=True)
+        _make(folder, path)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make(folder, path.parent)
     if member.islnk():
         path.hardlink_to(_inside(folder, member.linkname))
     elif (content := tar.extractfile(member)) is not None:
@@ -80,6 +87,11 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
         os.utime(path, (member.mtime, member.mtime))
     else:
         raise EngineError(f"the project cannot be unpacked: {member.name} is special")
+
+
+def _make(folder: Path, path: Path) -> None:
+    if not path.is_dir():
+        trees.make(folder, path.relative_to(folder).parts)
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -93,113 +105,78 @@ def _link(folder: Path, member: tarfile.TarInfo) -> None:
     path = _inside(folder, member.name)
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise EngineError(f"the project cannot be unpacked: {member.name} leaves it")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make(folder, path.parent)
     path.symlink_to(member.linkname)
 
 
 def change_owner(folder: Path, owner: Owner) -> None:
     """Change the owner of a folder and everything below it; for root only."""
     os.chown(folder, *owner)
-    for parent, folders, files in os.walk(folder):
-        for name in folders + files:
-            os.chown(Path(parent, name), *owner, follow_symlinks=False)
+    for entry in trees.entries(folder):
+        os.chown(entry.name, *owner, dir_fd=entry.folder, follow_symlinks=False)
 
 
-def pack(folder: Path, root: str) -> Iterator[bytes]:
+def pack(folder: Path, root: str) -> Generator[bytes, None, bool]:
     """Yield a folder as an uncompressed tar stream with names below ``root``.
 
     Folders, files, symbolic and hard links are kept, with their modes; sockets, devices
-    and pipes are left out. Nothing may write to the folder meanwhile.
+    and pipes are left out. Nothing may write to the folder meanwhile. Return whether
+    something was left out since its path is too long or too deep.
     """
     linked: dict[tuple[int, int], str] = {}
-    for path, info in _entries(folder):
-        name = str(Path(root, path.relative_to(folder)))
-        member = _member(path, name, info, linked)
+    top = _header(root, folder.lstat())
+    top.type = tarfile.DIRTYPE
+    yield top.tobuf(tarfile.PAX_FORMAT)
+    left_out = False
+    for entry in trees.entries(folder, deepest=DEEPEST):
+        name = "/".join((root, *entry.above, entry.name))
+        if len(os.fsencode(name)) > LONGEST_NAME:
+            left_out = True
+            continue
+        left_out |= stat.S_ISDIR(entry.info.st_mode) and not entry.within
+        member = _member(entry, name, linked)
         if member is None:
             continue
         yield member.tobuf(tarfile.PAX_FORMAT)
         if member.isreg():
-            yield from _content(path, member.size)
+            yield from _content(entry, member.size)
     yield bytes(2 * tarfile.BLOCKSIZE)
+    return left_out
 
 
-def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield a folder and everything below it, sorted; make each folder readable."""
-    info = folder.lstat()
-    yield folder, info
-    _open_up(folder, info)
-    for path in sorted(folder.iterdir()):
-        info = path.lstat()
-        if stat.S_ISDIR(info.st_mode):
-            yield from _entries(path)
-        else:
-            yield path, info
-
-
-def _open_up(path: Path, info: os.stat_result) -> None:
-    """Make a folder or file readable for its owner, if a command changed its mode."""
-    wanted = stat.S_IRWXU if stat.S_ISDIR(info.st_mode) else stat.S_IRUSR
-    if info.st_mode & wanted != wanted:
-        path.chmod(stat.S_IMODE(info.st_mode) | wanted)
+def _header(name: str, info: os.stat_result) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.mode, member.mtime = stat.S_IMODE(info.st_mode), int(info.st_mtime)
+    return member
 
 
 def _member(
-    path: Path, name: str, info: os.stat_result, linked: dict[tuple[int, int], str]
+    entry: trees.TreeEntry, name: str, linked: dict[tuple[int, int], str]
 ) -> tarfile.TarInfo | None:
-    member = tarfile.TarInfo(name)
-    member.mode, member.mtime = stat.S_IMODE(info.st_mode), int(info.st_mtime)
+    info = entry.info
+    member = _header(name, info)
     if stat.S_ISDIR(info.st_mode):
         member.type = tarfile.DIRTYPE
     elif stat.S_ISLNK(info.st_mode):
-        member.type, member.linkname = tarfile.SYMTYPE, str(path.readlink())
+        member.type = tarfile.SYMTYPE
+        member.linkname = os.readlink(entry.name, dir_fd=entry.folder)
     elif stat.S_ISREG(info.st_mode):
         first = linked.setdefault((info.st_dev, info.st_ino), name)
         if first != name:
             member.type, member.linkname = tarfile.LNKTYPE, first
         else:
             member.size = info.st_size
-            _open_up(path, info)
     else:
         return None
     return member
 
 
-def _content(path: Path, size: int) -> Iterator[bytes]:
+def _content(entry: trees.TreeEntry, size: int) -> Generator[bytes, None, None]:
     left = size
-    with path.open("rb") as file:
+    with open(trees.opened(entry), "rb") as file:  # noqa: PTH123 - a descriptor
         while left > 0:
             data = file.read(min(left, CHUNK_BYTES)) or bytes(min(left, CHUNK_BYTES))
             left -= len(data)
             yield data
     if size % tarfile.BLOCKSIZE:
         yield bytes(tarfile.BLOCKSIZE - size % tarfile.BLOCKSIZE)
-
-
-def size(*folders: Path) -> int:
-    """Return the total size of the files below some folders, in bytes, each file once.
-
-    Files that vanish meanwhile and folders that cannot be read do not count.
-    """
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    for folder in folders:
-        for parent, _, names in os.walk(folder):
-            for name in names:
-                try:
-                    info = Path(parent, name).lstat()
-                except OSError:
-                    continue
-                if (info.st_dev, info.st_ino) not in seen:
-                    seen.add((info.st_dev, info.st_ino))
-                    total += info.st_size
-    return total
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder and everything below it, whatever modes a command set."""
-    try:
-        shutil.rmtree(folder)
-    except PermissionError:
-        for _ in _entries(folder):
-            pass  # makes each folder accessible
-        shutil.rmtree(folder)

@@ -36,9 +36,15 @@ class Tree:
 
     def claim(self, name: str, place: MemberKind) -> None:
         """Take a name and its folders; raise HostileNameError if it is not free."""
-        parts = name.split("/")
-        for length in range(1, len(parts)):
-            self._take("/".join(parts[:length]), MemberKind.FOLDER, name)
+        # What is above a taken folder was checked when that was taken.
+        new, above = [], name
+        while "/" in above:
+            above = above.rpartition("/")[0]
+            new.append(above)
+            if above.casefold() in self._taken:
+                break
+        for folder in reversed(new):
+            self._take(folder, MemberKind.FOLDER, name)
         self._take(name, place, name)
 
     def at(self, name: str) -> MemberKind | None:

@@ -26,10 +26,11 @@ def attach(run: common.RunArgument, progress: common.Progress = None) -> None:
     Ctrl-C asks whether to leave the run or to cancel it; without a terminal it leaves
     the run.
     """
-    from runner.store.home import record_of
+    from runner.places import record_of
     from runner.terminal.console import Console, Mode
 
     paths = common.find_run(run)
+    common.warn_elsewhere(paths)
     console = Console(Mode(common.settings(progress=progress).progress))
     shown = _Shown(paths, console)
     while not shown.follow():
@@ -98,7 +99,7 @@ class _Shown:
     def _lost(self) -> None:
         """Show the end of a run that could not record it."""
         from runner.core.events import Finished
-        from runner.store.home import record_of
+        from runner.places import record_of
 
         common.home()
         if verdict := record_of(self._paths).verdict:

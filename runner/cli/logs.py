@@ -39,7 +39,7 @@ def logs(
 def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
     from runner import places
     from runner.core import Stream
-    from runner.terminal.console import Sink
+    from runner.terminal.sinks import Sink
 
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:

@@ -123,13 +123,21 @@ def run(
 def _detach(
     starting: Generator[Event, None, RunPaths], console: Console, *, as_json: bool
 ) -> None:
-    """Start the run and leave it; print its id."""
+    """Start the run and leave it; print its id.
+
+    If it ended before it began, exit with its status.
+    """
+    from runner.core.events import Finished
+
     while True:
         try:
-            console.show(next(starting))
+            event = next(starting)
         except StopIteration as end:
             run_id: str = end.value.id
             break
+        console.show(event)
+        if isinstance(event, Finished):
+            raise typer.Exit(event.verdict.reason.exit_code)
     text = f"Run {run_id} goes on by itself. Watch it: rai attach {run_id}"
     console.line(text, "green")
     if as_json:

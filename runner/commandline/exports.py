@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
+from runner.commandline import programs
 from runner.core import ProfileFile
 
 _WRITERS = {
@@ -25,10 +26,6 @@ _WRITERS = {
 }
 """Each suffix, and the profilers that write such files."""
 
-_STARTED = re.compile(
-    r"(?<![\w.-])(?:(?P<nvprof>nvprof)|(?P<nsys>nsys\s+profile)"
-    r"|(?P<ncu>ncu|nv-nsight-cu-cli))(?![\w.-])(?!\s+(?:-i|--import)\b)"
-)
 _WORD = re.compile(r"[^\s\"'/=;|&()<>]+")
 # nvprof appends the process id, and a number if a name is used more than once.
 _NUMBERS = re.compile(r"(?:\.[0-9]+){1,2}$")
@@ -64,7 +61,7 @@ def exporting(line: str) -> bool:
 
 
 def _started(line: str) -> frozenset[str]:
-    return frozenset(str(match.lastgroup) for match in _STARTED.finditer(line))
+    return frozenset(programs.tools(line))
 
 
 def _names(line: str) -> frozenset[str]:

@@ -21,6 +21,7 @@ from runner.core.figures import (
     ProfileFile,
     ProfileRow,
     ProfileTable,
+    Source,
     TimeUsage,
 )
 from runner.core.gpu import (
@@ -116,6 +117,7 @@ __all__ = [
     "Reason",
     "RunRecord",
     "Severity",
+    "Source",
     "State",
     "Step",
     "Stream",

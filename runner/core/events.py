@@ -38,7 +38,7 @@ class Created(_Tagged, frozen=True):
 
     ``replays`` is the id of the earlier run that this one repeats, if any.
     ``env_given`` are the names of the variables given by ``-e``, ``only`` the words of
-    ``--only``.
+    ``--only``. ``commands`` is how many commands the run has, 0 if that is not known.
     """
 
     run_id: str
@@ -49,6 +49,7 @@ class Created(_Tagged, frozen=True):
     replays: str = ""
     env_given: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    commands: int = 0
 
 
 class StateChanged(_Tagged, frozen=True):
@@ -201,10 +202,16 @@ class Output(_Tagged, frozen=True):
 
 
 class Tick(_Tagged, frozen=True):
-    """A second went by without output. Shown, not recorded."""
+    """A second of a command went by. Shown, not recorded.
+
+    ``cpu_s`` and ``memory_bytes`` are what it has used so far and uses now, None where
+    that is not known.
+    """
 
     index: int
     elapsed_s: float
+    cpu_s: float | None = None
+    memory_bytes: int | None = None
 
 
 class CommandFinished(_Tagged, frozen=True):

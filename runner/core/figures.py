@@ -9,10 +9,27 @@ from msgspec import Struct
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
 
 
+class Source(Struct, frozen=True):
+    """What a figure is of; "", None and () where that is not known.
+
+    ``number`` and ``command`` are the command's: its place in the build file or the
+    log, from 1, and its name or line. ``variant`` is the kernel's name, ``batch_size``
+    the number of images; neither is there if a whole command's figure is of several.
+    ``under`` are the profilers and memory checkers that ran along and took time.
+    """
+
+    number: int | None = None
+    command: str = ""
+    variant: str = ""
+    batch_size: int | None = None
+    under: tuple[str, ...] = ()
+
+
 class Inference(Struct, frozen=True):
     """The figures that one run of a network printed; None and () where it printed none.
 
     ``agreement`` belongs to synthetic images and is never an accuracy.
+    ``accuracy_class`` is that of the convolutions, if it is not the usual one.
     """
 
     op_times_s: tuple[float, ...] = ()
@@ -22,6 +39,8 @@ class Inference(Struct, frozen=True):
     agreement: float | None = None
     made_up: bool = False
     layer_times_s: tuple[float, ...] = ()
+    accuracy_class: str = ""
+    source: Source = Source()
 
     @property
     def synthetic(self) -> bool:
@@ -37,6 +56,7 @@ class TimeUsage(Struct, frozen=True):
     elapsed_s: float
     cpu_percent: int | None = None
     max_rss_kb: int | None = None
+    source: Source = Source()
 
 
 class ProfileRow(Struct, frozen=True):
@@ -57,6 +77,7 @@ class ProfileTable(Struct, frozen=True):
     tool: str
     section: str
     rows: tuple[ProfileRow, ...]
+    source: Source = Source()
 
 
 class ProfileFile(Struct, frozen=True):
@@ -71,7 +92,8 @@ class Findings(Struct, frozen=True):
     """All figures in a piece of output, in order.
 
     ``gpu_faults`` holds the first fault of each kind, ``memory_errors`` the number of
-    errors that each run of a memory checker counted.
+    errors that each run of a memory checker counted, ``under`` the profilers and memory
+    checkers that the output names, or the command's line.
     """
 
     inferences: tuple[Inference, ...] = ()
@@ -79,6 +101,7 @@ class Findings(Struct, frozen=True):
     profiles: tuple[ProfileTable, ...] = ()
     gpu_faults: tuple[GpuFault, ...] = ()
     memory_errors: tuple[int, ...] = ()
+    under: tuple[str, ...] = ()
 
     @property
     def gpu_fault(self) -> GpuFault | None:
@@ -99,4 +122,5 @@ def combined(parts: Iterable[Findings]) -> Findings:
         tuple(one for part in every for one in part.profiles),
         tuple(one for part in every for one in part.gpu_faults),
         tuple(one for part in every for one in part.memory_errors),
+        tuple(dict.fromkeys(one for part in every for one in part.under)),
     )

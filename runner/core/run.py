@@ -6,11 +6,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner.core.build_spec import BuildSpec, Profile
 from runner.core.ending import Reason, State, Verdict
 from runner.core.expectations import Check
-from runner.core.figures import Findings, ProfileFile, combined
+from runner.core.figures import Findings, ProfileFile, Source, combined
 from runner.core.gpu import GpuUse
 from runner.core.limits import Limits
 from runner.core.variables import Secrets
@@ -130,13 +131,32 @@ class RunRecord(Struct, frozen=True):
 
     @property
     def findings(self) -> Findings:
-        """The findings of all commands, in the commands' order."""
-        return combined(command.findings for command in self.commands)
+        """The findings of all commands, in the commands' order, each with its command.
+
+        Records of rai 0.1 have figures without it.
+        """
+        return combined(map(_with_commands, self.commands))
 
     @property
     def synthetic(self) -> bool:
         """Whether any network ran on synthetic images."""
         return any(i.synthetic for i in self.findings.inferences)
+
+
+def _with_commands(record: CommandRecord) -> Findings:
+    def named(source: Source) -> Source:
+        if source.number is not None:
+            return source
+        name = record.name or record.text
+        return replace(source, number=record.index + 1, command=name)
+
+    found = record.findings
+    return replace(
+        found,
+        inferences=tuple(replace(i, source=named(i.source)) for i in found.inferences),
+        time_usage=tuple(replace(t, source=named(t.source)) for t in found.time_usage),
+        profiles=tuple(replace(p, source=named(p.source)) for p in found.profiles),
+    )
 
 
 class JobRequest(Struct, frozen=True):

@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import re
 
-_COLOUR = rb"\x1b\[[0-9;:]*m"
-_CONTROL = (
-    rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: cursor, modes, colours
-    rb"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings
-    rb"|\x1b[ -/]*[0-OQ-WYZ`-~\\]"  # two-byte escapes
-    rb"|\xc2[\x80-\x9f]"  # C1 controls in UTF-8
-    rb"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"  # C0 but BS, TAB, LF, CR, ESC
-    rb"|\x1b"
+MARK = "✱"
+"""What each of rai's own lines begins with. No program's output shows it."""
+
+COLOUR = rb"\x1b\[[0-9;:]*m"
+"""A sequence of a terminal that sets colours, or ends them."""
+_C0 = rb"\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f"  # all but BS, TAB, LF, CR, ESC
+_DROPPED = re.compile(  # begins with a set of bytes, which the search skips to
+    rb"[" + _C0 + rb"\x1b\xc2]"
+    rb"(?:(?<=\x1b)(?!\[[0-9;:]*m)(?:"  # a colour stays
+    rb"\[[0-?]*[ -/]*[@-~]"  # CSI: cursor, modes
+    rb"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings
+    rb"|[ -/]*[0-OQ-WYZ`-~\\])?"  # two-byte escapes
+    rb"|(?<=\xc2)[\x80-\x9f]"  # C1 controls in UTF-8
+    rb"|(?<=[" + _C0 + rb"]))"
 )
+_INCOMPLETE = rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})"
+_BROKEN = re.compile(
+    rb"[\xc2-\xf4](?:(?<=[\xe0-\xef])[\x80-\xbf]|(?<=[\xf0-\xf4])[\x80-\xbf]{1,2})?"
+    rb"(?=[" + _C0 + rb"\x1b]|\xc2[\x80-\x9f])"
+)
+"""A character of UTF-8 that a control cuts short. Where the control is dropped, bytes
+that follow must not complete it."""
+_C1 = re.compile(rb"\xc2[\x80-\x9f]")
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_UNFINISHED = rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?|\xc2)\Z"
+_OPEN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z")
+_CUT = re.compile(_INCOMPLETE + rb"\Z")
+_REPLACEMENT = "\ufffd".encode()
 _LONGEST_HELD = 4096
+_HARMLESS = b"\b\t\n\r" + bytes(range(0x20, 0x7F))
+_HIGH = bytes(range(0x80, 0x100))
+
+_MARKS = "✱⁎⁑⁕∗⊛✢-✥✱-✽❂❃❉-❋﹡＊٭꙳\U0001f7af-\U0001f7bf"
+"""The mark, and the characters that look like it."""
+_MARK = re.compile(f"[{_MARKS}]")
+_MARK_BYTES = re.compile(
+    rb"\xe2(?:\x81[\x8e\x91\x95]|\x88\x97|\x8a\x9b|\x9c[\xa2-\xa5\xb1-\xbd]"
+    rb"|\x9d[\x82\x83\x89-\x8b])"
+    rb"|\xef(?:\xb9\xa1|\xbc\x8a)|\xd9\xad|\xea\x99\xb3|\xf0\x9f\x9e[\xaf-\xbf]"
+)
 
 
 class TerminalFilter:
     """A filter that passes text, colours, carriage returns and backspaces only.
 
-    A sequence that is cut between two pieces is held until its end arrives.
+    rai's mark, and what looks like it, is shown as its number. A sequence that is cut
+    between two pieces is held until its end arrives.
     """
 
     def __init__(self) -> None:
@@ -29,13 +57,20 @@ class TerminalFilter:
 
     def feed(self, data: bytes) -> bytes:
         """Return what may be shown of this piece and of what was held back."""
-        data = self._held + data
-        cut = re.search(_UNFINISHED, data)
-        if cut is not None and len(data) - cut.start() <= _LONGEST_HELD:
-            data, self._held = data[: cut.start()], data[cut.start() :]
-        else:
-            self._held = b""
-        return re.sub(_CONTROL, _kept, data)
+        if self._held:
+            data, self._held = self._held + data, b""
+        # Searching is slow; most output needs none, and other only in its odd bytes.
+        odd = data.translate(None, _HARMLESS)
+        if not odd:
+            return data
+        end = _finished(data)
+        if end < len(data):
+            data, self._held = data[:end], data[end:]
+        if odd.translate(None, _HIGH) or _C1.search(odd):
+            data = _DROPPED.sub(b"", _BROKEN.sub(_REPLACEMENT, data))
+        if _MARK_BYTES.search(odd):
+            data = _MARK_BYTES.sub(_numbered_bytes, data)
+        return data
 
 
 def printable(text: str) -> str:
@@ -43,11 +78,32 @@ def printable(text: str) -> str:
     return _STEERING.sub("", text)
 
 
+def unmarked(text: str) -> str:
+    """Return a text in which rai's mark, and what looks like it, is a number."""
+    return _MARK.sub(_numbered, text)
+
+
 def uncoloured(text: str) -> str:
     """Return a text without its colours."""
-    return re.sub(_COLOUR, b"", text.encode()).decode()
+    return re.sub(COLOUR, b"", text.encode()).decode()
 
 
-def _kept(match: re.Match[bytes]) -> bytes:
-    sequence = match.group()
-    return sequence if re.fullmatch(_COLOUR, sequence) else b""
+def _finished(data: bytes) -> int:
+    """Return where the sequence begins that a piece ends within; else its end."""
+    end, first = len(data), max(len(data) - _LONGEST_HELD, 0)
+    escape = data.rfind(b"\x1b", first)
+    if escape == end - 1:  # it may begin the end of a string that an earlier one began
+        before = data.rfind(b"\x1b", first, escape)
+        escape = before if before >= 0 and _OPEN.match(data, before) else escape
+    if escape >= 0 and _OPEN.match(data, escape):
+        end = escape
+    cut = _CUT.search(data, max(end - 3, 0), end)
+    return cut.start() if cut else end
+
+
+def _numbered(match: re.Match[str]) -> str:
+    return match.group().encode("ascii", "backslashreplace").decode()
+
+
+def _numbered_bytes(match: re.Match[bytes]) -> bytes:
+    return match.group().decode().encode("ascii", "backslashreplace")

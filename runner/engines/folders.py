@@ -11,8 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runner import machine, process
-from runner.archive import source
+from runner import machine, process, trees
 
 PREFIX = "rai-"
 MARK = "RAI_MARK"
@@ -90,7 +89,7 @@ def temporary(name: str) -> Iterator[Folders]:
         folders.scratch.chmod(0o1777)
         yield folders
     finally:
-        source.remove(folders.root)
+        trees.remove(folders.root)
         os.close(lock)
 
 
@@ -113,7 +112,7 @@ def reap() -> list[str]:
         with suppress(OSError):  # another user's, or removed meanwhile
             if _abandoned(root):
                 process.kill_marked(MARK, root.name)
-                source.remove(root)
+                trees.remove(root)
                 reaped.append(root.name)
     return reaped
 

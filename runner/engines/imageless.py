@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from runner.archive import Project, source
@@ -20,7 +21,14 @@ from runner.core import (
     Workspace,
 )
 from runner.core.cancel import Cancel
-from runner.core.events import BuildFolder, CommandFinished, Event, Starting, Usage
+from runner.core.events import (
+    BuildFolder,
+    CommandFinished,
+    Event,
+    Starting,
+    Usage,
+    Warned,
+)
 from runner.core.terminal import Terminal
 from runner.engines import leftovers
 from runner.engines.folders import Folders
@@ -91,8 +99,14 @@ class Imageless(OnThisMachine):
             yield from watch.around(GpuWay.NODES, in_order(work, cancel, execute))
             yield Usage(place.peak_bytes)
             place.clear()
-            for data in source.pack(place.folders.build, "build"):
-                yield BuildFolder(data)
+            yield from _build_folder(place.folders.build)
+
+    def found(self) -> str:
+        """Return nothing: it finds out nothing that takes time."""
+        return ""
+
+    def adopt(self, found: str) -> None:
+        """Do nothing."""
 
     def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
         """Return None: there are no images."""
@@ -143,3 +157,20 @@ def _interact(
 ) -> Generator[Event, None, CommandFinished]:
     yield from ()
     return place.interact(step, time_s, terminal)
+
+
+def _build_folder(folder: Path) -> Iterator[Event]:
+    """Yield the build folder, and a warning if something stays behind."""
+    packed = source.pack(folder, "build")
+    while True:
+        try:
+            yield BuildFolder(next(packed))
+        except StopIteration as stop:
+            left_out = stop.value
+            break
+    if left_out:
+        yield Warned(
+            "left out of the build folder: what is nested in over"
+            f" {source.DEEPEST:,} folders, or has a path of over"
+            f" {source.LONGEST_NAME:,} bytes"
+        )

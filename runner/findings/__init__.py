@@ -1,6 +1,7 @@
 """Find figures in a program's output: bytes to clean lines, lines to Findings.
 
     bytes -> lines.py (lines as a terminal shows them)
+          -> sources.py (what the figures are of)
           -> inference.py, timing.py, profiles.py, memory_checks.py, gpu_faults.py
              (one reader for each kind of figure)
              profiles.py -> tables.py (nvprof.py's and nsys.py's forms), ncu.py,
@@ -16,12 +17,14 @@ from runner.core.figures import combined
 from runner.findings.inference import op_time_sum
 from runner.findings.lines import LINE_LIMIT, lines
 from runner.findings.scanner import Scanner, find
+from runner.findings.sources import attributed
 from runner.findings.timing import elapsed
 from runner.findings.units import seconds
 
 __all__ = [
     "LINE_LIMIT",
     "Scanner",
+    "attributed",
     "combined",
     "elapsed",
     "find",

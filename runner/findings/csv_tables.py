@@ -13,7 +13,7 @@ from typing import Protocol
 from runner.core import ProfileRow, ProfileTable
 from runner.findings import ncu, nvprof
 from runner.findings.kernel_names import LONGEST_NAME
-from runner.findings.tables import MOST_ROWS, MOST_TABLES
+from runner.findings.tables import MOST_ROWS, Add
 from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
 
 _SUMMARY = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
@@ -35,10 +35,10 @@ class _Form(Protocol):
 
 
 class CsvReader:
-    """A reader that adds the tables to ``found``."""
+    """A reader that hands each table to ``add``."""
 
-    def __init__(self, found: list[ProfileTable]) -> None:
-        self._found = found
+    def __init__(self, add: Add) -> None:
+        self._add = add
         self._form: _Form | None = None
 
     @property
@@ -63,7 +63,7 @@ class CsvReader:
     def close(self) -> None:
         """End the open table; drop it if it has no row."""
         for table in self._form.tables() if self._form is not None else ():
-            keep(self._found, table, MOST_TABLES)
+            self._add(table)
         self._form = None
 
 

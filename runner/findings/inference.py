@@ -12,8 +12,11 @@ from __future__ import annotations
 import math
 import re
 
-from runner.core import Inference
+from msgspec.structs import replace
+
+from runner.core import Inference, Source
 from runner.findings.shares import ShareReader
+from runner.findings.sources import SourceReader
 from runner.findings.units import UNSIGNED, keep, scaled
 
 MOST_INFERENCES = 1000
@@ -31,9 +34,11 @@ _LATE_TIME = re.compile(
 )
 _CLOSING = re.compile(
     rf"Correctness:\s*(?P<correctness>{_REAL})"
-    rf"(?:(?:\s+Batch Size:\s*[0-9]+)?\s+Model:\s*(?P<model>[^\s*]{{1,200}}))?"
+    rf"(?:(?:\s+Batch Size:\s*(?P<size>[0-9]{{1,9}}))?"
+    rf"\s+Model:\s*(?P<model>[^\s*]{{1,200}})"
+    rf"(?:\s+Class:\s*(?P<class>[a-z0-9]{{1,20}}))?)?"
     rf"|Agreement:\s*(?P<agreement>{_REAL})\s+Model:\s*(?P<made_up>[^\s*]{{1,200}})"
-    rf"\s+\(synthetic\)"
+    rf"\s+\(synthetic\)(?:\s+Class:\s*(?P<its_class>[a-z0-9]{{1,20}}))?"
     rf"|EvalMetric:\s*\{{'accuracy':\s*(?:(?:np|numpy)\.float(?:32|64)\()?"
     rf"(?P<metric>{_REAL})\)?\}}"
     rf"|Test Accuracy:\s*(?P<test>{_REAL})"
@@ -59,8 +64,9 @@ def op_time_sum(inference: Inference) -> float:
 class InferenceReader:
     """A reader that groups the course's lines into inferences."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: SourceReader) -> None:
         self.found: list[Inference] = []
+        self._sources = sources
         self.shares = ShareReader()
         self._op_times: list[float] = []
         self._layer_times: list[float] = []
@@ -106,7 +112,7 @@ class InferenceReader:
             self._add_late(layer, value, whole=whole)
         elif (end := _closing(line)) is not None:
             if self._synthetic:
-                end = Inference(model=end.model, agreement=end.agreement)
+                end = replace(end, correctness=None, accuracy=None)
             self._add(self._timed(end))
             self._late, self._layer = line.startswith("Test"), 0
             self._started = False
@@ -139,7 +145,10 @@ class InferenceReader:
 
     def _add(self, inference: Inference) -> None:
         self.shares.add(inference)
-        keep(self.found, inference, MOST_INFERENCES)
+        source, printed = self._sources.now(), inference.source.batch_size
+        if printed is not None:
+            source = replace(source, batch_size=printed)
+        keep(self.found, replace(inference, source=source), MOST_INFERENCES)
 
     def _add_late(self, layer: int, value: float, *, whole: bool) -> None:
         """Add a row of Mini-DNN's table of timings, which follows its accuracy.
@@ -217,15 +226,7 @@ def _duration(match: re.Match[str] | None) -> float | None:
 def _with_times(
     end: Inference, op_times: list[float], layer_times: list[float]
 ) -> Inference:
-    return Inference(
-        tuple(op_times),
-        end.correctness,
-        end.model,
-        end.accuracy,
-        end.agreement,
-        end.made_up,
-        tuple(layer_times),
-    )
+    return replace(end, op_times_s=tuple(op_times), layer_times_s=tuple(layer_times))
 
 
 def _closing(line: str) -> Inference | None:
@@ -239,8 +240,13 @@ def _closing(line: str) -> Inference | None:
     )
     if not 0 <= share <= 1:
         return None
+    named = Inference(
+        model=match["model"] or match["made_up"],
+        accuracy_class=match["class"] or match["its_class"] or "",
+        source=Source(batch_size=int(match["size"]) if match["size"] else None),
+    )
     if match["correctness"]:
-        return Inference(correctness=share, model=match["model"])
+        return replace(named, correctness=share)
     if match["agreement"]:
-        return Inference(agreement=share, model=match["made_up"])
+        return replace(named, agreement=share)
     return Inference(accuracy=share)

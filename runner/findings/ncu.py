@@ -12,8 +12,8 @@ from collections import deque
 
 from runner.core import ProfileRow, ProfileTable
 from runner.findings.kernel_names import LONGEST_NAME, joined
-from runner.findings.tables import MOST_ROWS, MOST_TABLES
-from runner.findings.units import EXPONENTS, keep, scaled
+from runner.findings.tables import MOST_ROWS, Add
+from runner.findings.units import EXPONENTS, scaled
 
 TOOL = "ncu"
 KERNELS = "GPU kernels"
@@ -93,10 +93,10 @@ class Launches:
 
 
 class LaunchReader:
-    """A reader that adds a table of each process's launches to ``found``."""
+    """A reader that hands a table of each process's launches to ``add``."""
 
-    def __init__(self, found: list[ProfileTable]) -> None:
-        self._found = found
+    def __init__(self, add: Add) -> None:
+        self._add = add
         self._launches = Launches()
         self._above: deque[str] = deque(maxlen=_MOST_LINES)
         self._name: str | None = None
@@ -122,7 +122,7 @@ class LaunchReader:
     def close(self) -> None:
         """End the process; it has no table if no launch was measured."""
         if (table := self._launches.table()) is not None:
-            keep(self._found, table, MOST_TABLES)
+            self._add(table)
         self._launches = Launches()
         self._name = None
 

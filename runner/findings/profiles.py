@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from runner.core import ProfileTable
 from runner.findings.csv_tables import CsvReader
 from runner.findings.ncu import LaunchReader
+from runner.findings.sources import SourceReader
 from runner.findings.tables import TableReader
+from runner.findings.units import keep
+
+MOST_TABLES = 100
+"""The most that are kept; after that the newest replaces the last."""
 
 
 class ProfileReader:
     """A reader that collects profilers' tables, line after line."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: SourceReader) -> None:
         self.found: list[ProfileTable] = []
-        self._tables = TableReader(self.found)
-        self._launches = LaunchReader(self.found)
-        self._csv = CsvReader(self.found)
+        self._sources = sources
+        self._tables = TableReader(self._add)
+        self._launches = LaunchReader(self._add)
+        self._csv = CsvReader(self._add)
         self._readers = (self._csv, self._launches, self._tables)
 
     @property
@@ -38,3 +46,7 @@ class ProfileReader:
         """End the open tables; drop those without a row."""
         for reader in self._readers:
             reader.close()
+
+    def _add(self, table: ProfileTable) -> None:
+        table = replace(table, source=self._sources.whole())
+        keep(self.found, table, MOST_TABLES)

@@ -18,6 +18,7 @@ from runner.findings.memory_checks import MemoryCheckReader
 from runner.findings.prefilter import Prefilter, rare
 from runner.findings.profiles import ProfileReader
 from runner.findings.shares import Share
+from runner.findings.sources import WORDS, SourceReader
 from runner.findings.timing import TimingReader
 
 _BLOCK = 64 * 1024
@@ -26,7 +27,7 @@ _FIGURES = Prefilter(
     (
         *("Op Time:", "OpTime:", "Layer Time:", "LayerTime:", "Correctness:"),
         *("Agreement:", "EvalMetric:", "Test Accuracy:", "elapsed", "real", "user"),
-        *("New Inference", "Loading", "Running", "Test batch", "NVPROF"),
+        *("Loading", "Test batch", *WORDS),
         *("Profiling result", "API calls:", "GPU activities:"),
         *("Time(%)", "Time (%)"),
         *("Statistics", "Summary", "stats report", "/reports/"),
@@ -48,9 +49,10 @@ class Scanner:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._lines = LineReader()
-        self._inferences = InferenceReader()
-        self._timing = TimingReader()
-        self._profiles = ProfileReader()
+        self._sources = SourceReader()
+        self._inferences = InferenceReader(self._sources)
+        self._timing = TimingReader(self._sources)
+        self._profiles = ProfileReader(self._sources)
         self._gpu_faults = GpuFaultReader()
         self._memory_checks = MemoryCheckReader()
 
@@ -86,6 +88,7 @@ class Scanner:
             profiles=tuple(self._profiles.found),
             gpu_faults=tuple(self._gpu_faults.found),
             memory_errors=tuple(self._memory_checks.found),
+            under=self._sources.under,
         )
 
     def _scan(self, block: bytes) -> None:
@@ -113,6 +116,9 @@ class Scanner:
             self._timing.read(line)
             self._profiles.read(line)
             self._memory_checks.read(line)
+            if self._sources.begins(line):
+                self._profiles.close()
+            self._sources.read(line)
 
 
 def find(text: bytes | str) -> Findings:

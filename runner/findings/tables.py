@@ -17,11 +17,8 @@ from runner.findings import nsys, nvprof
 from runner.findings.kernel_names import LONGEST_NAME, joined, unfinished
 from runner.findings.units import keep
 
-MOST_TABLES = 100
-"""The most that are kept; after that the newest replaces the last."""
-
 MOST_ROWS = 500
-"""The most rows of one table, kept in the same way."""
+"""The most rows of one table; after that the newest replaces the last."""
 
 _FIRST_LETTERS = frozenset("=*[ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _RULERS = frozenset("`~-")
@@ -39,13 +36,14 @@ _RUN_ON = re.compile(r"(?<=\D)[0-9]{1,9}\.[0-9]{1,9}(?:%|(?:ns|us|ms|s)\b)\s.*")
 """A row that follows a name on its line, as in a document that joins lines."""
 
 Parse = Callable[[str], ProfileRow | None]
+Add = Callable[[ProfileTable], None]
 
 
 class TableReader:
-    """A reader that adds the tables to ``found``."""
+    """A reader that hands each table to ``add``."""
 
-    def __init__(self, found: list[ProfileTable]) -> None:
-        self._found = found
+    def __init__(self, add: Add) -> None:
+        self._add_table = add
         self._tool = ""
         self._section = ""
         self._parse: Parse | None = None
@@ -81,7 +79,7 @@ class TableReader:
             guess = self._columns.section if self._columns else nvprof.section
             section = self._section or guess([row.name for row in self._rows])
             table = ProfileTable(self._tool, section, tuple(self._rows))
-            keep(self._found, table, MOST_TABLES)
+            self._add_table(table)
         self._rows = []
         self._parse = self._columns = None
         self._half = ""

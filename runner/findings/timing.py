@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from runner.core import TimeUsage
+from runner.findings.sources import SourceReader
 from runner.findings.units import keep
 
 MOST_USAGES = 1000
@@ -55,8 +58,9 @@ def elapsed(text: str) -> float:
 class TimingReader:
     """A reader that collects the timing tools' output, line after line."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: SourceReader) -> None:
         self.found: list[TimeUsage] = []
+        self._sources = sources
         self._words: list[tuple[bool, float]] = []
 
     @property
@@ -70,7 +74,7 @@ class TimingReader:
             self._words.clear()
             usage = _read_gnu(line)
             if usage is not None:
-                keep(self.found, usage, MOST_USAGES)
+                self._add(usage)
         elif line[:1] in "rus" and (match := _SHELL.fullmatch(line)) is not None:
             self._word(match)
         else:
@@ -87,7 +91,11 @@ class TimingReader:
         if len(self._words) == len(_ORDER):
             real, user, system = (value for _, value in self._words)
             self._words.clear()
-            keep(self.found, TimeUsage(user, system, real), MOST_USAGES)
+            self._add(TimeUsage(user, system, real))
+
+    def _add(self, usage: TimeUsage) -> None:
+        usage = replace(usage, source=self._sources.whole())
+        keep(self.found, usage, MOST_USAGES)
 
 
 def _shell_seconds(match: re.Match[str]) -> float:

@@ -137,7 +137,8 @@ class _Job:
                 if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
                     self.reached.add(event.index)
                 if isinstance(event, ev.CommandStarted):
-                    output = CommandOutput(work.steps[event.index].command)
+                    command = work.steps[event.index].command
+                    output = CommandOutput(command, event.index + 1)
                 elif isinstance(event, ev.Output) and output:
                     output.feed(event)
                 yield event

@@ -97,7 +97,17 @@ class Preparation:
         here = machine.describe()
         file, replays = request.spec.file, request.replays
         names, only = request.secrets.names, request.only
-        yield ev.Created(self.paths.id, shown, file, git, here, replays, names, only)
+        yield ev.Created(
+            self.paths.id,
+            shown,
+            file,
+            git,
+            here,
+            replays,
+            names,
+            only,
+            commands=len(self.steps),
+        )
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.
         self.project.open(self.paths.source)

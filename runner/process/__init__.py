@@ -36,6 +36,7 @@ from runner.process.child import (
     start,
 )
 from runner.process.others import descendants, kill_marked
+from runner.process.usage import used
 
 if sys.platform == "linux":
     import fcntl
@@ -105,7 +106,7 @@ def stream(
     watch: Callable[[], Reason | None] | None = None,
     terminate: Callable[[int], None] | None = None,
 ) -> Generator[Output | Tick, None, Ended]:
-    """Run a command; yield its output as it comes, and a Tick per second of silence.
+    """Run a command; yield its output as it comes, and a Tick each second.
 
     It runs in a new session without a terminal; its stdin is ``input``. At a limit or a
     cancel ``terminate`` is called with its process id (default: SIGTERM to its group),
@@ -220,7 +221,7 @@ def _follow(
     child: _PipedChild, stop: ProcessStop
 ) -> Generator[Output | Tick, None, None]:
     """Yield output until the command has ended and its pipes are empty."""
-    heard = child.started
+    ticked = child.started
     while not child.has_ended():
         stop.check()
         wait = min(POLL_S, max(stop.deadline - time.monotonic(), 0.0) or POLL_S)
@@ -229,11 +230,10 @@ def _follow(
             amount += len(output.data)
             yield output
         now = time.monotonic()
-        if amount:
-            heard = now
-        elif now - heard >= TICK_S:
-            heard = now
-            yield Tick(child.index, now - child.started)
+        if now - ticked >= TICK_S:
+            ticked = now
+            usage = used(child.pid)
+            yield Tick(child.index, now - child.started, *usage)
         if 0 < amount < SMALL_BYTES:  # so that many short lines make fewer events
             child.pause(GATHER_S)
     yield from _drain(child)

@@ -13,12 +13,14 @@ from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
+from runner.report.summary import summary
 from runner.report.words import (
     ago,
     allowed,
     brief,
     condition,
     date,
+    elsewhere,
     mismatch,
     named_by,
     one_line,
@@ -42,6 +44,7 @@ __all__ = [
     "condition",
     "date",
     "differences",
+    "elsewhere",
     "figures",
     "fitted",
     "history",
@@ -57,6 +60,7 @@ __all__ = [
     "seconds",
     "shortened",
     "size",
+    "summary",
     "table",
     "words",
 ]

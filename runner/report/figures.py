@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core import Findings, Inference, TimeUsage
+from runner.core import Findings, Inference, Source, TimeUsage
 from runner.report.blocks import Block, Table
 from runner.report.profiles import profile
 from runner.report.words import outcome, size
@@ -10,7 +10,10 @@ from runner.report.words import outcome, size
 
 def figures(found: Findings) -> list[Block]:
     """Return all findings in a program's output: figures, and faults of a GPU."""
-    return [*printed(found), *map(profile, found.profiles), *faults(found)]
+    return [
+        *(*_commands(found), *printed(found)),
+        *(*map(profile, found.profiles), *faults(found)),
+    ]
 
 
 def printed(found: Findings) -> list[Block]:
@@ -19,9 +22,10 @@ def printed(found: Findings) -> list[Block]:
     if found.inferences:
         blocks.append(_inferences(found.inferences))
     if found.time_usage:
-        rows = tuple(_usage(u) for u in found.time_usage)
         heads = ("user", "system", "elapsed", "peak memory")
-        blocks.append(Table("Time", heads, rows, frozenset({0, 1, 2, 3})))
+        rows = [_usage(usage) for usage in found.time_usage]
+        sources = [usage.source for usage in found.time_usage]
+        blocks.append(_sourced("Time", heads, rows, sources, {0, 1, 2, 3}))
     if found.memory_errors:
         counts = tuple((str(errors),) for errors in found.memory_errors)
         blocks.append(Table("Memory checks", ("errors",), counts, frozenset({0})))
@@ -38,7 +42,7 @@ def _inferences(found: tuple[Inference, ...]) -> Table:
     """Return the table of inferences, with layer times if any has them."""
     layers = any(one.layer_times_s for one in found)
     heads = ("model", "op times", "sum", *(("layer times",) if layers else ()))
-    rows = tuple(
+    rows = [
         (
             one.model or "",
             _sum(one.op_times_s),
@@ -47,9 +51,58 @@ def _inferences(found: tuple[Inference, ...]) -> Table:
             outcome(one),
         )
         for one in found
+    ]
+    sources = [one.source for one in found]
+    numbers = set(range(1, len(heads)))
+    return _sourced("Inferences", (*heads, "result"), rows, sources, numbers)
+
+
+def _sourced(
+    title: str,
+    heads: tuple[str, ...],
+    rows: list[tuple[str, ...]],
+    sources: list[Source],
+    right: set[int],
+) -> Table:
+    """Return a table of figures with what they are of: what is known of any."""
+    about = [_about(source) for source in sources]
+    known = [i for i in range(len(_ABOUT)) if any(cells[i] for cells in about)]
+    before = [i for i in known if i < _UNDER]
+    after = [i for i in known if i == _UNDER]
+
+    def cells(one: tuple[str, ...], row: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(one[i] for i in before), *row, *(one[i] for i in after))
+
+    numbers = {n for n, i in enumerate(before) if _ABOUT[i] in ("#", "batch")}
+    return Table(
+        title,
+        cells(_ABOUT, heads),
+        tuple(cells(one, row) for one, row in zip(about, rows, strict=True)),
+        frozenset(numbers | {len(before) + i for i in right}),
     )
-    numbers = frozenset(range(1, len(heads)))
-    return Table("Inferences", (*heads, "result"), rows, numbers)
+
+
+_ABOUT = ("#", "variant", "batch", "under")
+_UNDER = _ABOUT.index("under")
+
+
+def _about(source: Source) -> tuple[str, ...]:
+    numbers = (source.number, source.batch_size)
+    number, size = ("" if n is None else str(n) for n in numbers)
+    return (number, source.variant, size, ", ".join(source.under))
+
+
+def _commands(found: Findings) -> list[Block]:
+    """Return the commands that a log names before their output."""
+    sources = [
+        *(one.source for one in found.inferences),
+        *(one.source for one in found.time_usage),
+        *(one.source for one in found.profiles),
+    ]
+    named = {source.number: source.command for source in sources}
+    rows = sorted((n, command) for n, command in named.items() if n is not None)
+    cells = tuple((str(number), command) for number, command in rows)
+    return [Table("Commands", ("#", "command"), cells, frozenset({0}))] if rows else []
 
 
 def _sum(times: tuple[float, ...]) -> str:

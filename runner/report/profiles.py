@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from runner.core import CommandRecord, ProfileFile, ProfileRow, ProfileTable, RunRecord
+from runner.core import ProfileFile, ProfileRow, ProfileTable, RunRecord, Source
 from runner.report.blocks import Table
 from runner.report.words import brief, one_line, size
 
@@ -12,15 +12,6 @@ _READERS = {"nvprof": "nvprof -i", "nsys": "nsys stats"}
 
 MOST = 90.0
 """The shown rows together take more than this share of the time, in percent."""
-
-
-def profiled(commands: tuple[CommandRecord, ...]) -> list[Table]:
-    """Return each command's tables, titled with the command's number and text."""
-    return [
-        profile(table, f" of command {c.index + 1}, `{one_line(c.text)}`")
-        for c in commands
-        for table in c.findings.profiles
-    ]
 
 
 def files(record: RunRecord) -> list[Table]:
@@ -40,7 +31,7 @@ def _reader(run_id: str, file: ProfileFile) -> str:
     return f"{program} {shlex.quote(f'build-{run_id}/{file.path}')}"
 
 
-def profile(table: ProfileTable, whose: str = "") -> Table:
+def profile(table: ProfileTable) -> Table:
     """Return the rows that take most of the time, with a running sum, and the rest.
 
     The rest is summed up in one row; a single row is shown as it is.
@@ -58,12 +49,22 @@ def profile(table: ProfileTable, whose: str = "") -> Table:
         rows.append(_cells(_summed(rest), reached + sum(r.percent for r in rest)))
     heads = ("time", "sum", "total", "calls", "average", "name")
     return Table(
-        f"{table.tool}: {table.section}{whose}",
+        f"{table.tool}: {table.section}{_whose(table.source)}",
         heads,
         tuple(rows),
         frozenset(range(5)),
         names=frozenset({5}),
     )
+
+
+def _whose(source: Source) -> str:
+    """Return what a table is of, for its title."""
+    about = [f"variant {source.variant}"] if source.variant else []
+    about += [f"batch {source.batch_size}"] if source.batch_size is not None else []
+    more = f" ({', '.join(about)})" if about else ""
+    if source.number is None:
+        return more
+    return f" of command {source.number}, `{one_line(source.command)}`{more}"
 
 
 def _until(rows: list[ProfileRow]) -> int:

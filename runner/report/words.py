@@ -138,12 +138,21 @@ def date(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def elsewhere(run_id: str, away: str) -> str:
+    """Say that a run's machine cannot be seen from this one, and what to do."""
+    return (
+        f"whether it still runs on {away} cannot be seen from here; if that machine is"
+        f" gone for good, remove the run: rai rm --force {run_id}"
+    )
+
+
 def outcome(inference: Inference) -> str:
     """Describe an inference's result; a synthetic one is never called an accuracy."""
+    of = f", {inference.accuracy_class}" if inference.accuracy_class else ""
     if inference.agreement is not None:
-        return f"agreement {inference.agreement:g} (synthetic)"
+        return f"agreement {inference.agreement:g} (synthetic){of}"
     if inference.correctness is not None:
-        return f"correctness {inference.correctness:g}"
+        return f"correctness {inference.correctness:g}{of}"
     if inference.accuracy is not None:
         return f"accuracy {inference.accuracy:g}"
     return ""

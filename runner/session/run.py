@@ -45,22 +45,31 @@ def start(prepared: Prepared) -> Run:
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 
-def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
-    """Choose the engine, open the home folder and find the runs to wait for."""
+def ready(
+    prepared: Prepared, choice: Choice | None = None
+) -> tuple[Choice, Home, JobRequest]:
+    """Choose the engine, open the home folder and find the runs to wait for.
+
+    ``choice`` is that of the client, which was made just before.
+    """
     settings, request = prepared.settings, prepared.request
-    choice = _engine(prepared)
+    choice = choice or _engine(prepared)
     home = places.open_home(settings.home)
     after = tuple(homes.find(home, text).id for text in request.after)
     return choice, home, replace(request, after=after, why=choice.why)
 
 
 def resume(
-    paths: RunPaths, claim: Claim, text: str = "", secrets: Secrets = NO_SECRETS
+    paths: RunPaths,
+    claim: Claim,
+    text: str = "",
+    secrets: Secrets = NO_SECRETS,
+    choice: Choice | None = None,
 ) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
     ``text`` is its build file with the values that the parcel masks, ``secrets`` the
-    values of the variables that it names.
+    values of the variables that it names, ``choice`` what the client chose.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
@@ -68,7 +77,7 @@ def resume(
     after = archive.read_parcel(paths.parcel).after
     options = Options(after=after, secrets=secrets)
     prepared = reopen(paths, options, text=text)
-    choice, home, request = ready(prepared)
+    choice, home, request = ready(prepared, choice)
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 

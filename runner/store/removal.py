@@ -9,11 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from runner import trees
 
 TRASH = ".trash"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -97,16 +97,4 @@ def _held(trash: Path, wait: bool) -> Iterator[int | None]:
 
 def _delete(name: str, trash: int) -> None:
     with suppress(OSError):
-        if not stat.S_ISDIR(os.lstat(name, dir_fd=trash).st_mode):
-            os.unlink(name, dir_fd=trash)
-            return
-        with suppress(PermissionError):
-            shutil.rmtree(name, dir_fd=trash)
-            return
-        # A project may have made folders that its owner may not change.
-        os.chmod(name, stat.S_IRWXU, dir_fd=trash)
-        for _, folders, _, inside in os.fwalk(name, dir_fd=trash):
-            for one in folders:
-                if stat.S_ISDIR(os.lstat(one, dir_fd=inside).st_mode):
-                    os.chmod(one, stat.S_IRWXU, dir_fd=inside)
-        shutil.rmtree(name, dir_fd=trash)
+        trees.remove(name, trash)

@@ -42,6 +42,11 @@ RESERVED_BYTES = 64 << 10
 """What a run keeps free for its end: its last events and its record."""
 
 
+MOST_RECORD_BYTES = 64 << 20
+MOST_LINE_BYTES = 16 << 20
+"""More than any record and any event takes: what is larger is not of rai."""
+
+
 class Recorder:
     """The writer of a run's folder: its logs, events, and finally its record.
 
@@ -168,7 +173,8 @@ def read(paths: RunPaths) -> RunRecord | None:
     """
     found: RunRecord | None
     try:
-        found = record.from_json(paths.record.read_bytes())
+        name = paths.record.name
+        found = record.from_json(files.read_below(paths.root, name, MOST_RECORD_BYTES))
     except (OSError, ValueError):
         try:
             found = record.fold(stamped(paths))
@@ -180,10 +186,9 @@ def read(paths: RunPaths) -> RunRecord | None:
 def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
     """Yield a run's events with their times, up to the last whole line."""
     try:
-        with paths.events.open("rb") as lines:
-            for line in lines:
-                if line.endswith(b"\n"):
-                    yield events.from_line(line)
+        with files.open_regular(paths.events) as file:
+            for line in files.lines(file, MOST_LINE_BYTES):
+                yield events.from_line(line)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return
 

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from runner import files
 from runner.core import Stream
+from runner.core.errors import RaiError
 from runner.core.events import Event, Output, from_line
 from runner.store.paths import RunPaths
+from runner.store.runs import MOST_LINE_BYTES
 
 CHUNK_BYTES = 1 << 20
 
@@ -24,18 +27,23 @@ class Tail:
         """Yield the new lines of events.jsonl."""
         if not self._paths.events.exists():
             return
-        with self._paths.events.open("rb") as file:
+        with files.open_regular(self._paths.events) as file:
             file.seek(self._read)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
+            for line in files.lines(file, MOST_LINE_BYTES):
                 self._read += len(line)
                 yield line
 
     def events(self) -> Iterator[tuple[float, Event]]:
-        """Yield the new events with times; an Output in pieces, each with its bytes."""
+        """Yield the new events with times; an Output in pieces, each with its bytes.
+
+        Raises:
+            RaiError: a line is no event.
+        """
         for line in self.lines():
-            at, event = from_line(line)
+            try:
+                at, event = from_line(line)
+            except ValueError as error:
+                raise RaiError(f"{self._paths.events} is damaged: {error}") from error
             if isinstance(event, Output):
                 for data in self._pieces(event):
                     yield at, replace(event, data=data)
@@ -50,7 +58,8 @@ class Tail:
 
     def _pieces(self, event: Output) -> Iterator[bytes]:
         out = event.stream is Stream.STDOUT
-        with (self._paths.stdout if out else self._paths.stderr).open("rb") as log:
+        log_file = self._paths.stdout if out else self._paths.stderr
+        with files.open_regular(log_file) as log:
             log.seek(event.offset)
             left = event.length
             while left > 0 and (data := log.read(min(left, CHUNK_BYTES))):

@@ -1,29 +1,28 @@
 """Show the events of a run while it happens.
 
 Program output goes to stdout and stderr as it comes; rai's own lines go to stderr.
-Progress bars and colours are imported only for a terminal.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, TextIO
 
 from runner import report
-from runner.core import Stream
+from runner.core import RunRecord, Stream, record
 from runner.core import events as ev
-from runner.core.screen import TerminalFilter, printable, uncoloured
-from runner.terminal import messages
-from runner.terminal.streams import discard
-
-if TYPE_CHECKING:
-    from runner.terminal.live import Live
+from runner.core.screen import MARK, printable, uncoloured, unmarked
+from runner.terminal import layout, look, messages
+from runner.terminal.live import LiveLine, bar
+from runner.terminal.ownlines import marked, own
+from runner.terminal.sinks import Cursor, Sink, same_place
 
 SILENCE_S = 60
 """In plain mode a silent command is reported this often."""
+
+PAUSE_S = 0.4
+"""The live line is shown only if a command printed nothing for so long."""
 
 
 class Mode(StrEnum):
@@ -41,122 +40,127 @@ class Console:
     def __init__(self, mode: Mode = Mode.AUTO, *, to_stderr: bool = False) -> None:
         """Show in a mode; ``to_stderr`` sends the program's stdout to stderr too."""
         if mode is Mode.AUTO:
-            mode = Mode.TTY if sys.stderr.isatty() else Mode.PLAIN
+            mode = Mode.TTY if look.of(sys.stderr).live else Mode.PLAIN
         self.mode = mode
-        self._live = _live() if mode is Mode.TTY else None
         out = sys.stderr if to_stderr else sys.stdout
         self._own = Sink(sys.stderr)
-        self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: Sink(sys.stderr)}
-        self._run, self._began_s, self._now_s = "", 0.0, 0.0
-        self._running, self._line_at_s = "", SILENCE_S
-        self._at_line_start = True
-        self._shared = _same_place(out, sys.stderr)
+        self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: self._own}
+        self._live = LiveLine(self._own) if mode is Mode.TTY else None
+        self._cursor = Cursor()
+        self._here = {Stream.STDOUT: same_place(out, sys.stderr), Stream.STDERR: True}
+        self._record: RunRecord | None = None
+        self._run, self._count, self._began_s, self._now_s = "", 0, 0.0, 0.0
+        self._running, self._heard_s, self._told_s = "", 0.0, 0.0
+        self._used = (0.0, 0.0)
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
         self._now_s = time.monotonic() if at is None else at
         if isinstance(event, ev.Output):
-            self.close()
-            if why := self._sinks[event.stream].write(event.data):
-                text = (
-                    f"cannot write to {event.stream}: {why}; `rai logs` has the output"
-                )
-                self.line(f"Warning: {text}", "yellow")
-            if event.stream is Stream.STDERR or self._shared:
-                self._at_line_start = event.data.endswith(b"\n")
-        elif isinstance(event, ev.Progress):
-            if self._live:
-                self._live.bar(event)
-        elif isinstance(event, ev.Tick):
-            self._silent(event)
-        elif isinstance(event, ev.BuildOutput):
+            self._output(event)
+            return
+        if isinstance(event, ev.Progress):
+            if self._live and self._cursor.at_line_start:
+                self._live.show(bar(event))
+            return
+        if isinstance(event, ev.Tick):
+            self._tick(event)
+            return
+        if isinstance(event, ev.BuildOutput):
             self._build(event.text)
-        else:
-            for text, colour in self._lines(event):
-                self.line(text, colour)
-        if isinstance(event, ev.CommandStarted):
-            self._running, self._line_at_s = event.text, SILENCE_S
-
-    def _lines(self, event: ev.Event) -> messages.Lines:
-        if isinstance(event, ev.Created):
-            self._run, self._began_s = event.run_id, self._now_s
-        if isinstance(event, ev.Finished):
-            took_s = max(self._now_s - self._began_s, 0.0)
-            whole = self.mode is Mode.QUIET
-            return messages.ending(self._run, event, took_s, whole=whole)
-        return messages.lines(event, self._running)
+            return
+        self._follow(event)
+        for text, colour in self._lines(event):
+            self.line(text, colour)
 
     def line(self, text: str, colour: str = "") -> None:
-        """Print one of rai's own lines, with its bullet."""
-        if self.mode is Mode.QUIET and colour != "red":
-            return
-        self.close()
-        shown = printable(f"✱ {text}")
-        if not self._at_line_start:
-            shown = "\n" + shown
-            self._at_line_start = True
-        if self._live:
-            self._live.line(shown, colour)
-        else:
-            self._own.write(f"{shown}\n".encode())
+        """Print one of rai's own lines, with its mark."""
+        if self.mode is not Mode.QUIET or colour == "red":
+            self._print(own(text, colour, look.of(sys.stderr)))
 
     def close(self) -> None:
-        """Remove the progress bar or clock."""
-        if self._live:
-            self._live.close()
+        """Remove the live line."""
+        if self._live and self._live.close():
+            self._own.own(self._cursor.colours)
+
+    def _output(self, event: ev.Output) -> None:
+        here = self._here[event.stream]
+        if here:
+            self.close()
+        shown, why = self._sinks[event.stream].write(event.data)
+        if here:
+            self._cursor.after(shown)
+        self._heard_s = self._told_s = self._now_s
+        if why:
+            text = f"cannot write to {event.stream}: {why}; `rai logs` has the output"
+            self.line(f"Warning: {text}", "yellow")
+
+    def _follow(self, event: ev.Event) -> None:
+        """Keep what later lines tell of the run."""
+        if isinstance(event, ev.Created):
+            self._run, self._began_s = event.run_id, self._now_s
+            self._count = event.commands
+            self._record = record.begin(self._now_s, event)
+        elif self._record:
+            self._record = record.advance(self._record, self._now_s, event)
+        if isinstance(event, ev.CommandStarted):
+            self._running, self._used = event.text, (0.0, 0.0)
+            self._heard_s = self._told_s = self._now_s
+
+    def _lines(self, event: ev.Event) -> messages.Lines:
+        if not isinstance(event, ev.Finished):
+            return messages.lines(event, self._running, self._count)
+        if self.mode is not Mode.QUIET and self._record:
+            self._summary(self._record)
+        took_s = max(self._now_s - self._began_s, 0.0)
+        whole = self.mode is Mode.QUIET
+        return messages.ending(self._run, event, took_s, whole=whole)
+
+    def _summary(self, done: RunRecord) -> None:
+        """Print a line for each command, if there are several."""
+        if len(done.commands) < 2:
+            return
+        able = look.of(sys.stderr)
+        table, notes = report.summary(done)
+        for line in layout.rows(table, able.width and able.width - 2) if table else ():
+            self._print(marked(layout.written(line, colour=able.colour), able))
+        for text in notes:
+            self.line(text, "yellow")
+
+    def _print(self, text: str) -> None:
+        """Print whole lines below what is shown."""
+        self.close()
+        if not self._cursor.at_line_start:
+            text = f"\n{text}"
+        self._cursor.forget()
+        self._own.own(text)
 
     def _build(self, text: str) -> None:
-        if self._live:
-            self._live.build_output(text)
-        elif self.mode is not Mode.QUIET:
-            self._own.write(uncoloured(text).encode())
+        if self.mode is Mode.QUIET:
+            return
+        self.close()
+        shown, _ = self._own.write(uncoloured(text).encode())
+        self._cursor.after(shown)
 
-    def _silent(self, event: ev.Tick) -> None:
-        elapsed = report.seconds(event.elapsed_s)
-        if self._live and self._at_line_start:
-            self._live.clock(f"{elapsed}  {self._running[:60]}")
-        elif self.mode is Mode.PLAIN and event.elapsed_s >= self._line_at_s:
-            self._line_at_s += SILENCE_S
+    def _tick(self, event: ev.Tick) -> None:
+        if self._live:
+            if self._cursor.at_line_start and self._now_s - self._heard_s > PAUSE_S:
+                self._live.show(self._progress(event))
+        elif self.mode is Mode.PLAIN and self._now_s - self._told_s >= SILENCE_S:
+            self._told_s = self._now_s
+            elapsed = report.seconds(event.elapsed_s)
             self.line(f"Still running after {elapsed}: {self._running}")
 
-
-class Sink:
-    """A sink for a program's bytes: raw for files and pipes, filtered for terminals."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._raw = getattr(stream, "buffer", None)
-        self._stream = stream
-        self._filter = TerminalFilter() if stream.isatty() else None
-
-    def put(self, data: bytes) -> None:
-        """Write a piece; raise OSError if that fails."""
-        shown = self._filter.feed(data) if self._filter else data
-        if self._raw is None:
-            self._stream.write(shown.decode(errors="replace"))
-        else:
-            self._raw.write(shown)
-        self._stream.flush()
-
-    def write(self, data: bytes) -> str | None:
-        """Write a piece; if that fails return why, "" for a reader that left."""
-        try:
-            self.put(data)
-        except OSError as error:
-            # The reader left, or the disk is full: the run goes on for its record.
-            discard(self._stream)
-            return "" if isinstance(error, BrokenPipeError) else str(error.strerror)
-        return None
-
-
-def _same_place(one: TextIO, other: TextIO) -> bool:
-    """Return whether two streams lead to the same terminal, file or pipe."""
-    try:
-        return os.path.sameopenfile(one.fileno(), other.fileno())
-    except (OSError, ValueError):
-        return True
-
-
-def _live() -> Live:
-    from runner.terminal.live import Live
-
-    return Live()
+    def _progress(self, event: ev.Tick) -> str:
+        """Return what runs, for how long, and what it uses."""
+        parts = [messages.numbered(event.index, self._count)]
+        elapsed_s = round(event.elapsed_s)
+        parts.append(report.seconds(elapsed_s) if elapsed_s > 99 else f"{elapsed_s} s")
+        if event.cpu_s is not None:
+            before_s, cpu_s = self._used
+            share = (event.cpu_s - cpu_s) / max(event.elapsed_s - before_s, 0.1)
+            parts.append(f"CPU {max(share, 0.0):.0%}")
+            self._used = (event.elapsed_s, event.cpu_s)
+        if event.memory_bytes is not None:
+            parts.append(report.size(event.memory_bytes))
+        return f"{MARK} " + " · ".join((*parts, printable(unmarked(self._running))))

@@ -1,85 +1,59 @@
-"""Draw progress bars, a clock for silent commands, and colours on a terminal."""
+"""The last line of a terminal during a step, drawn again a few times a second."""
 
 from __future__ import annotations
 
-import sys
-from typing import TextIO, cast
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TransferSpeedColumn,
-)
-from rich.status import Status
-from rich.text import Text
+import time
+from typing import TYPE_CHECKING
 
 from runner.core import events as ev
-from runner.terminal.streams import BestEffort
+from runner.report import size
+from runner.terminal import look
+from runner.terminal.text import Tone, cut, painted
+
+if TYPE_CHECKING:
+    from runner.terminal.sinks import Sink
+
+EVERY_S = 0.25
+"""Drawn again at most this often."""
+
+BAR = 24
+ERASE = "\r\x1b[2K"
 
 
-class Live:
-    """The last line of the terminal during a step: a progress bar or a clock."""
+class LiveLine:
+    """A line that goes away before anything else is shown."""
 
-    def __init__(self) -> None:
-        self._console = Console(
-            file=cast(TextIO, BestEffort(sys.stderr)),
-            force_terminal=True,
-            highlight=False,
-            soft_wrap=True,
-        )
-        self._progress: Progress | None = None
-        self._task: tuple[str, TaskID] | None = None
-        self._status: Status | None = None
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._shown = ""
+        self._drawn_s = 0.0
 
-    def line(self, text: str, colour: str) -> None:
-        """Print a whole line in a colour."""
-        self.close()
-        self._console.print(Text(text, style=colour))
+    def show(self, text: str) -> None:
+        """Show a text in place of the last, as far as it fits; not too often."""
+        now = time.monotonic()
+        if self._shown and now - self._drawn_s < EVERY_S:
+            return
+        able = look.of(self._sink.stream)
+        line = cut(text, (able.width or look.USUAL_WIDTH) - 1)
+        if line != self._shown:
+            shown = painted(line, Tone.FAINT) if able.colour else line
+            self._sink.own(f"{ERASE}{shown}")
+        self._shown, self._drawn_s = line, now
 
-    def build_output(self, text: str) -> None:
-        """Print a piece of an image build's output."""
-        self.close()
-        self._console.print(Text.from_ansi(text), style="dim", end="")
-
-    def bar(self, event: ev.Progress) -> None:
-        """Show the progress of a step."""
-        if self._task is None or self._task[0] != event.task or self._progress is None:
-            self.close()
-            self._progress = _progress(self._console)
-            self._progress.start()
-            added = self._progress.add_task(event.task, total=event.total)
-            self._task = (event.task, added)
-        self._progress.update(self._task[1], completed=event.done, total=event.total)
-
-    def clock(self, text: str) -> None:
-        """Show how long a command has been silent."""
-        if self._status is None:
-            self.close()
-            self._status = Status("", console=self._console)
-            self._status.start()
-        self._status.update(escape(text))
-
-    def close(self) -> None:
-        """Remove the progress bar or clock."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = self._task = None
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+    def close(self) -> bool:
+        """Remove the line; return whether there was one."""
+        there, self._shown = bool(self._shown), ""
+        if there:
+            self._sink.own(ERASE)
+        return there
 
 
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("  {task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        console=console,
-        transient=True,
-    )
+def bar(event: ev.Progress) -> str:
+    """Return the progress of a step as a bar."""
+    done = size(event.done)
+    if not event.total:
+        return f"{event.task} · {done}"
+    share = min(event.done / event.total, 1.0)
+    full = round(share * BAR)
+    drawn = "━" * full + "─" * (BAR - full)
+    return f"{event.task} {drawn} {share:.0%} · {done} of {size(event.total)}"

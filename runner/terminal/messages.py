@@ -12,12 +12,18 @@ from runner.store.paths import RunPaths
 
 CACHED = "Using cached version of the docker image. Set no_cache=true to disable cache."
 
+COMMANDS_ENDED = (1, 4, 5, 6)
+"""The exit codes of runs whose commands' output tells more."""
+
 Lines = list[tuple[str, str]]
 """Lines, each with its colour."""
 
 
-def lines(event: ev.Event, running: str = "") -> Lines:
-    """Return the lines for an event; ``running`` is the latest command."""
+def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
+    """Return the lines for an event.
+
+    ``running`` is the latest command, ``count`` how many commands the run has.
+    """
     match event:
         case ev.EngineChosen():
             return [_engine(event)]
@@ -28,15 +34,13 @@ def lines(event: ev.Event, running: str = "") -> Lines:
             text = f"Warning: {directory}/{name} is missing: {why}; {hint}"
             return [(text, "yellow")]
         case ev.Packing():
-            preparing = "Preparing your project directory for upload."
-            uploading = "Uploading your project directory. This may take a few minutes."
-            return [(preparing, "yellow"), (uploading, "yellow")]
+            return [("Packing your project directory.", "yellow")]
         case ev.Packed(_, size, members):
             entries = "1 entry" if members == 1 else f"{members} entries"
-            text = f"Folder uploaded: {entries}, {report.size(size)}."
+            text = f"Project packed: {entries}, {report.size(size)}."
             return [(text, "green")]
         case ev.BuildStarted(reference, why, builder):
-            text = f"Server is starting to build image. ({reference}: {why}; {builder})"
+            text = f"Building image {reference}: {why}; {builder}."
             return [(text, "yellow")]
         case ev.PullStarted(reference):
             return [(f"Pulling {reference}.", "yellow")]
@@ -57,7 +61,7 @@ def lines(event: ev.Event, running: str = "") -> Lines:
         case ev.GpuGiven(use, over=False):
             return _gpus(use)
         case _:
-            return _command_lines(event, running)
+            return _command_lines(event, running, count)
 
 
 def _gpus(use: GpuUse) -> Lines:
@@ -92,7 +96,7 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
 
 
-def _command_lines(event: ev.Event, running: str) -> Lines:
+def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
     match event:
         case ev.Starting(what):
             return [(f"Starting {what}.", "yellow")]
@@ -102,16 +106,23 @@ def _command_lines(event: ev.Event, running: str) -> Lines:
             return [(f"Skipping {report.one_line(text)} ({why})", "yellow")]
         case ev.CommandFinished() if event.exit_code or event.reason:
             return [(_failed(event, running), "red")]
+        case ev.CommandFinished():
+            took = report.seconds(event.wall_s)
+            return [(f"{numbered(event.index, count)} done in {took}.", "green")]
         case ev.Checked(_, checks):
             wrong = [report.mismatch(check) for check in checks if not check.holds]
             return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
             kept = Path(path)
-            where = f"The build folder has been uploaded to {kept.as_uri()}."
-            unpack = f"It stays there; unpack it: rai pull {RunPaths(kept.parent).id}"
-            return [(f"{where} {unpack}", "green")]
+            unpack = f"Unpack it: rai pull {RunPaths(kept.parent).id}"
+            return [(f"The build folder is in {kept.as_uri()}. {unpack}", "green")]
         case _:
             return []
+
+
+def numbered(index: int, count: int) -> str:
+    """Return which command it is, of how many if that is known."""
+    return f"Command {index + 1}" + (f" of {count}" if count > 1 else "")
 
 
 def _failed(event: ev.CommandFinished, running: str) -> str:
@@ -142,4 +153,6 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. {again}", "red")]
     text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
-    return [(text, "red"), (verdict.advice, "yellow")]
+    if verdict.reason.exit_code in COMMANDS_ENDED:
+        again = f"See what it printed: rai logs {run_id}"
+    return [(text, "red"), (f"{verdict.advice} {again}", "yellow")]

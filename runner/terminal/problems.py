@@ -8,26 +8,22 @@ from contextlib import suppress
 
 from runner.core import Problem, Severity
 from runner.core.screen import printable
+from runner.terminal import look
+from runner.terminal.text import Tone, painted, wrapped
 
 
 def problems(found: Iterable[Problem]) -> None:
-    """Print problems on stderr; on a terminal errors in red, warnings in yellow.
+    """Print problems on stderr; on a terminal wrapped, and errors in red.
 
     They are dropped if stderr cannot be written: the exit status tells of errors.
     """
-    coloured = sys.stderr.isatty()
+    able = look.of(sys.stderr)
     for problem in found:
-        if coloured:
-            _in_colour(problem)
-            continue
+        text = printable(str(problem))
+        lines = wrapped(text, able.width, fold=False) if able.width else [text]
+        if able.colour:
+            error = problem.severity is Severity.ERROR
+            tone = Tone.BAD if error else Tone.CARE
+            lines = [painted(line, tone) for line in lines]
         with suppress(OSError):
-            print(printable(str(problem)), file=sys.stderr)
-
-
-def _in_colour(problem: Problem) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    colour = "red" if problem.severity is Severity.ERROR else "yellow"
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(Text(printable(str(problem)), style=colour))
+            print("\n  ".join(lines), file=sys.stderr)

@@ -20,7 +20,7 @@ AGREES = b"Agreement: 1.0 Model: m (synthetic)\n"
 def checks(expect: str, *pieces: bytes | tuple[Stream, bytes]) -> tuple[Check, ...]:
     text = f"commands: {{build: [{{run: x, expect: {expect}}}]}}"
     spec, _ = buildfile.parse(text, "f.yml")
-    output = CommandOutput(spec.commands[0])
+    output = CommandOutput(spec.commands[0], 1)
     for piece in pieces:
         stream, data = (OUT, piece) if isinstance(piece, bytes) else piece
         output.feed(Output(0, stream, data))
@@ -180,7 +180,7 @@ def test_searching_takes_little_memory():
     line = b"a line that never ends " * 3000
     text = "commands: {build: [{run: x, expect: {output: [needle, /n.*le/]}}]}"
     spec, _ = buildfile.parse(text, "f.yml")
-    output = CommandOutput(spec.commands[0])
+    output = CommandOutput(spec.commands[0], 1)
     output.feed(Output(0, OUT, line))
 
     tracemalloc.start()

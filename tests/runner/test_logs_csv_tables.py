@@ -3,7 +3,7 @@
 import pytest
 
 from runner.core import Findings, ProfileRow, ProfileTable
-from runner.findings import find
+from tests.runner.sourceless import find
 
 TYPED = """\
 ==305== NVPROF is profiling process 305, command: python m1.2.py

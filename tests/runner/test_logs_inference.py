@@ -5,7 +5,8 @@ import math
 import pytest
 
 from runner.core import Findings, Inference
-from runner.findings import find, op_time_sum
+from runner.findings import op_time_sum
+from tests.runner.sourceless import find
 
 RUN_2019 = """\
 Loading fashion-mnist data... done

@@ -3,7 +3,7 @@
 import pytest
 
 from runner.core import Findings, ProfileRow, ProfileTable
-from runner.findings import find
+from tests.runner.sourceless import find
 
 NOW = """\
 ==PROF== Connected to process 411 (/build/m3)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.core import Findings, Inference, ProfileRow, ProfileTable, TimeUsage
-from runner.findings import find
 from tests import outside
+from tests.runner.sourceless import find
 
 OURS = Path(__file__).parents[1] / "data" / "transcripts"
 FOLDER = outside.path("transcripts")

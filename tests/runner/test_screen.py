@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.screen import TerminalFilter
+from runner.core.screen import TerminalFilter, unmarked
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from runner.core.screen import TerminalFilter
         (b"a\x1bP+q544e\x1b\\b", b"ab"),
         (b"a\x1bcb", b"ab"),
         (b"bell\x07", b"bell"),
-        ("caf\u00e9 \u2731 \u009b31m".encode(), "caf\u00e9 \u2731 31m".encode()),
+        ("caf\u00e9 \u009b31m".encode(), "caf\u00e9 31m".encode()),
         (b"\xff\xfe raw", b"\xff\xfe raw"),
     ],
 )
@@ -42,3 +42,41 @@ def test_no_escape_but_a_colour_is_ever_shown(data):
     shown = TerminalFilter().feed(data)
     colours = shown.split(b"\x1b")[1:]
     assert all(part[:1] == b"[" and b"m" in part for part in colours)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "✱ Run done",
+        "x\r✱ Run done",
+        "xx\b\b✱",
+        "✲ ✳ ＊ ∗ ⁎ 🞰",
+    ],
+)
+def test_no_program_shows_the_mark_of_rais_own_lines(written):
+    shown = TerminalFilter().feed(written.encode()).decode()
+    assert not set(shown) & set("✱✲✳＊∗⁎🞰")
+    assert r"\u2731" in shown or r"\u2732 \u2733 \uff0a" in shown
+    assert unmarked(written) == shown
+
+
+@pytest.mark.parametrize("cut", [b"\x1b[2J", b"\x07", b"\x1b]0;t\x07", b"\xc2\x80"])
+def test_a_mark_in_pieces_is_not_joined_where_a_control_between_them_is_dropped(cut):
+    mark, csi = "✱".encode(), b"\xc2\x9b"
+    for whole in (mark, csi, "＊".encode(), "🞰".encode()):
+        for place in range(1, len(whole)):
+            pieces = whole[:place] + cut + whole[place:]
+            shown = TerminalFilter().feed(pieces + b"2J.")
+            assert whole not in shown
+            assert shown.endswith(b"2J.")
+
+
+def test_a_mark_in_two_pieces_is_known_and_what_lies_between_two_streams_is_whole():
+    out, err = TerminalFilter(), TerminalFilter()
+    shown = out.feed(b"a\xe2\x9c") + err.feed(b"\xb1 ") + out.feed(b"\xb1 b")
+    assert shown == rb"a" + b"\xb1 " + rb"\u2731 b"
+
+
+def test_other_signs_pass():
+    signs = "* ✓ ✗ ✨ ❯ • → ━ 界 é".encode()
+    assert TerminalFilter().feed(signs + b"\n") == signs + b"\n"

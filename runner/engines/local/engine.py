@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from msgspec import json
 from msgspec.structs import replace
 
 from runner import commandline, process
@@ -61,6 +62,7 @@ class LocalEngine(Imageless):
 
     def __init__(self, *, kind: str | None = None, time: Path = TIME) -> None:
         self._kind, self._time = kind, time
+        self._found: sandbox.Search | None = None
 
     def check(self, spec: BuildSpec) -> list[Problem]:
         """Return a problem if no sandbox works here."""
@@ -88,6 +90,15 @@ class LocalEngine(Imageless):
             unenforced=(*limits, *calls),
         )
 
+    def found(self) -> str:
+        """Return which sandbox works here, if that has been tried."""
+        return json.encode(self._found).decode() if self._found else ""
+
+    def adopt(self, found: str) -> None:
+        """Use the sandbox that worked for another process, without trying it again."""
+        if found:
+            self._found = json.decode(found, type=sandbox.Search)
+
     @contextmanager
     def workplace(self, work: Workspace, cancel: Cancel) -> Iterator[_SandboxRun]:
         """Make the folders and the control group of a run, and remove them."""
@@ -105,7 +116,9 @@ class LocalEngine(Imageless):
             yield run
 
     def _search(self) -> sandbox.Search:
-        return sandbox.find(self._kind, self._time)
+        if self._found is None:
+            self._found = sandbox.find(self._kind, self._time)
+        return self._found
 
     def _gpus_of(self, work: Workspace) -> Gpus:
         """Return the device files of the granted GPUs, and the driver's files."""

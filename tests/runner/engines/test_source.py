@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from runner import trees
 from runner.archive import source
 from runner.core.errors import EngineError
+from runner.engines.disk import used
 
 
 @pytest.fixture
@@ -120,12 +122,21 @@ def test_a_broken_stream_is_an_error_of_the_engine(folder: Path):
 def test_a_file_with_two_names_counts_once(folder: Path):
     (folder / "a").write_bytes(b"x" * 1000)
     os.link(folder / "a", folder / "b")
-    assert source.size(folder) == 1000
+    assert used([folder], 10**9) == 4096
 
 
 def test_a_folder_that_a_command_shut_is_removed(folder: Path):
     (folder / "a" / "b").mkdir(parents=True)
     (folder / "a" / "b" / "c").touch()
     (folder / "a" / "b").chmod(0)
-    source.remove(folder)
+    trees.remove(folder)
     assert not folder.exists()
+
+
+def test_a_deep_name_is_unpacked_though_none_of_its_folders_is_named(folder: Path):
+    name = "/".join(["d"] * 1000)
+    source.unpack(tar((f"{name}/file", b"x")), folder)
+    try:
+        assert (folder / name / "file").read_bytes() == b"x"
+    finally:
+        trees.remove(folder)  # pytest cannot

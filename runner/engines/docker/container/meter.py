@@ -20,12 +20,17 @@ PRINT_TIME_S = 5.0
 _ROOT = "/sys/fs/cgroup"
 _FIRST_VERSION = {
     "cpuacct": ("cpuacct.usage",),
-    "memory": ("memory.max_usage_in_bytes", "memory.oom_control"),
+    "memory": (
+        "memory.max_usage_in_bytes",
+        "memory.usage_in_bytes",
+        "memory.oom_control",
+    ),
     "pids": ("pids.events", "pids.current"),
 }
 _SECOND_VERSION = (
     "cpu.stat",
     "memory.peak",
+    "memory.current",
     "memory.events",
     "pids.events",
     "pids.current",
@@ -41,6 +46,7 @@ class Counters(Struct, frozen=True):
     """Usage since the container's start; None where the kernel does not count it."""
 
     cpu_s: float | None = None
+    memory_bytes: int | None = None
     peak_memory_bytes: int | None = None
     memory_kills: int = 0
     refused_forks: int = 0
@@ -60,6 +66,10 @@ class CounterReader:
             return parse({file.name: _text(file) for file in self._files})
         return parse(_sections(self._printed()))
 
+    def quick(self) -> Counters | None:
+        """Return the counters if they are files here; a command would take long."""
+        return self.read() if self._files else None
+
     def _printed(self) -> str:
         with contextlib.suppress(*FAILURES):
             command = ["/bin/sh", "-c", _PRINT_ALL]
@@ -77,9 +87,11 @@ def parse(files: dict[str, str]) -> Counters:
     elif microseconds is not None:
         cpu_s = microseconds / 1e6
     peak = files.get("memory.max_usage_in_bytes") or files.get("memory.peak", "")
+    memory = files.get("memory.usage_in_bytes") or files.get("memory.current", "")
     kills = files.get("memory.oom_control") or files.get("memory.events", "")
     return Counters(
         cpu_s,
+        _number(memory),
         _number(peak),
         _field(kills, "oom_kill") or 0,
         _field(files.get("pids.events", ""), "max") or 0,

@@ -131,7 +131,8 @@ class Steps:
         self, step: Step, execution: Execution, stop: _ContainerStop, deadline: float
     ) -> Iterator[Event]:
         """Yield the output until the command has ended or is killed."""
-        began = last = time.monotonic()
+        began = ticked = time.monotonic()
+        before = self.counters.cpu_s
         room = dict.fromkeys(Stream, self._limits.output_bytes)
         while not execution.ended:
             for stream, data in execution.output(POLL_S):
@@ -140,7 +141,6 @@ class Steps:
                 if len(piece) < len(data):
                     stop.because(Reason.OUTPUT_LIMIT)
                 if piece:
-                    last = time.monotonic()
                     yield Output(step.index, stream, piece)
             now = time.monotonic()
             if reason := self._reason(now >= deadline):
@@ -149,9 +149,16 @@ class Steps:
             if self._disk.problem and not self._warned:
                 self._warned = True
                 yield Warned(f"the disk limit is not enforced: {self._disk.problem}")
-            if now - last >= TICK_S:
-                last = now
-                yield Tick(step.index, now - began)
+            if now - ticked >= TICK_S:
+                ticked = now
+                yield Tick(step.index, now - began, *self._used(before))
+
+    def _used(self, before: float | None) -> tuple[float | None, int | None]:
+        """Return a command's CPU time, and the container's memory, if that is quick."""
+        now = self._meter.quick()
+        if now is None or now.cpu_s is None or before is None:
+            return None, now.memory_bytes if now else None
+        return now.cpu_s - before, now.memory_bytes
 
     def _reason(self, late: bool) -> Reason | None:
         if self._cancel.requested:

@@ -1,0 +1,133 @@
+"""Tell what each figure is of: its command, variant, batch size, and what ran along."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from runner.commandline import programs
+from runner.core import Findings, Source
+
+LONGEST_COMMAND = 200
+
+_RUNNING = re.compile(r"[✱*]{1,2}\s*Running\s+(?P<command>\S.*?)(?:\[0m)?")
+_VARIANT = re.compile(r"Variant:\s*(?P<variant>[^\s*]{1,100})")
+_BATCH = re.compile(r"(?:Test batch|Batch) size:\s*(?P<size>[0-9]{1,9})", re.I)
+_BANNER = re.compile(
+    r"=+[0-9]*=+ (?:(?P<nvprof>NVPROF is profiling)|(?P<valgrind>Memcheck, a memory)"
+    r"|(?P<compute_sanitizer>COMPUTE-SANITIZER)|(?P<cuda_memcheck>CUDA-MEMCHECK))"
+    r"|==PROF== (?P<ncu>Connected to process|Profiling)"
+)
+_MARKS = frozenset("✱*")
+_FIRST_LETTERS = frozenset("✱*VTtBb=N")
+
+Value = TypeVar("Value")
+
+WORDS = (
+    *("Running", "New Inference", "Variant:", "atch size:", "atch Size:", "NVPROF"),
+    *("==PROF==", "COMPUTE-SANITIZER", "CUDA-MEMCHECK", "Memcheck, a"),
+)
+"""Words of which each line that is read here has one."""
+
+
+class SourceReader:
+    """A reader that knows what the lines of a stream are of.
+
+    In a log of several commands a line `✱ Running ...` begins the next.
+    """
+
+    def __init__(self) -> None:
+        self._command = Source()
+        self._under: dict[str, None] = {}
+        self._variant = ""
+        self._variants: list[str] = []
+        self._sizes: list[int] = []
+
+    @property
+    def under(self) -> tuple[str, ...]:
+        """The profilers and memory checkers that ran along with any command."""
+        return tuple(self._under)
+
+    def now(self) -> Source:
+        """Return what an inference is of that ends here."""
+        size = self._sizes[-1] if self._sizes else self._command.batch_size
+        return replace(self._command, variant=self._variant, batch_size=size)
+
+    def whole(self) -> Source:
+        """Return what is known of the whole command, of which there may be several."""
+        variant = self._variants[0] if len(self._variants) == 1 else ""
+        size = self._sizes[0] if len(self._sizes) == 1 else None
+        size = size if self._sizes else self._command.batch_size
+        return replace(self._command, variant=variant, batch_size=size)
+
+    def begins(self, line: str) -> bool:
+        """Whether a line, cleaned and stripped, begins the next command."""
+        return line[:1] in _MARKS and _RUNNING.fullmatch(line) is not None
+
+    def read(self, line: str) -> None:
+        """Read one line, cleaned and stripped."""
+        if line[:1] not in _FIRST_LETTERS:
+            return
+        if line[0] in _MARKS and (match := _RUNNING.fullmatch(line)) is not None:
+            self._begin(match["command"])
+        elif (match := _VARIANT.fullmatch(line)) is not None:
+            self._variant = match["variant"]
+            _note(self._variants, self._variant)
+        elif (match := _BATCH.fullmatch(line)) is not None:
+            _note(self._sizes, int(match["size"]))
+        elif line == "New Inference":
+            self._variant = ""
+        elif (match := _BANNER.match(line)) is not None:
+            tool = str(match.lastgroup).replace("_", "-")
+            under = dict.fromkeys((*self._command.under, tool))
+            self._command = replace(self._command, under=tuple(under))
+            self._under |= under
+
+    def _begin(self, line: str) -> None:
+        number = (self._command.number or 0) + 1
+        size, under = programs.batch_size(line), programs.tools(line)
+        self._command = Source(number, line[:LONGEST_COMMAND], "", size, under)
+        self._under |= dict.fromkeys(under)
+        self._variant, self._variants, self._sizes = "", [], []
+
+
+def _note(values: list[Value], value: Value) -> None:
+    """Put a value last, and keep one other at most."""
+    values[:] = [*[other for other in values if other != value][-1:], value]
+
+
+def attributed(found: Findings, number: int, command: str, line: str) -> Findings:
+    """Return the figures of a command with what they are of.
+
+    ``number`` counts from 1, ``command`` is its name or line, and ``line`` the line.
+    """
+    under = tuple(dict.fromkeys((*programs.tools(line), *found.under)))
+    size = programs.batch_size(line)
+    whole = Source(number, command[:LONGEST_COMMAND], "", size, under)
+    inferences = tuple(
+        replace(
+            one,
+            source=replace(
+                whole,
+                variant=one.source.variant,
+                batch_size=one.source.batch_size or size,
+            ),
+        )
+        for one in found.inferences
+    )
+    variants = {one.source.variant for one in inferences}
+    sizes = {one.source.batch_size for one in inferences}
+    whole = replace(
+        whole,
+        variant=variants.pop() if len(variants) == 1 else "",
+        batch_size=sizes.pop() if len(sizes) == 1 else None if sizes else size,
+    )
+    return replace(
+        found,
+        inferences=inferences,
+        time_usage=tuple(replace(one, source=whole) for one in found.time_usage),
+        profiles=tuple(replace(one, source=whole) for one in found.profiles),
+        under=under,
+    )

@@ -1,0 +1,85 @@
+"""The end of a run in a few lines: each command, and what is to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner.core import CommandRecord, Findings, Outcome, RunRecord
+from runner.report.blocks import Table
+from runner.report.words import one_line, outcome, seconds
+
+MOST_ROWS = 9
+"""So many commands are listed; of more, those that failed, and then the first."""
+
+
+def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
+    """Return a row for each command that ran, and lines about the others."""
+    ran = [c for c in record.commands if c.outcome is not Outcome.SKIPPED]
+    shown = _chosen(ran)
+    rows = tuple(_row(command) for command in shown)
+    heads = ("#", "outcome", "took", "command", "result")
+    table = Table("", heads, rows, frozenset({0, 2})) if rows else None
+    lines = []
+    if len(ran) > len(shown):
+        lines.append(f"{len(ran) - len(shown)} more ended well.")
+    return table, [*lines, *_skipped(record.commands)]
+
+
+def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
+    """Return the commands that are listed: all that failed, and the first others."""
+    room = MOST_ROWS - sum(c.outcome is not Outcome.OK for c in ran)
+    chosen = []
+    for command in ran:
+        if command.outcome is Outcome.OK:
+            room -= 1
+            if room < 0:
+                continue
+        chosen.append(command)
+    return chosen
+
+
+def _row(command: CommandRecord) -> tuple[str, ...]:
+    how = command.reason or command.outcome
+    results = [figures(command.findings)]
+    if command.exit_code:
+        results.insert(0, f"exit status {command.exit_code}")
+    if command.oom_killed:
+        results.insert(0, "a process was killed for memory")
+    text = command.name or one_line(command.text)
+    result = ", ".join(filter(None, results))
+    number = str(command.index + 1)
+    return number, how.replace("_", " "), seconds(command.wall_s), text, result
+
+
+def figures(found: Findings) -> str:
+    """Return a program's main figures in a few words."""
+    times = [sum(i.op_times_s) for i in found.inferences if i.op_times_s]
+    answers = list(dict.fromkeys(filter(None, map(outcome, found.inferences))))
+    words = []
+    if len(times) == 1:
+        words.append(f"op time {times[0]:.6f} s")
+    elif times:
+        words.append(f"{len(times)} op times, {min(times):.6f} to {max(times):.6f} s")
+    if len(answers) > 1:
+        words.append(f"{answers[0]} and {len(answers) - 1} other results")
+    return ", ".join(words + answers[:1] * (len(answers) == 1))
+
+
+def _skipped(commands: Sequence[CommandRecord]) -> list[str]:
+    """Return a line for each reason for which commands were skipped."""
+    whys: dict[str, list[int]] = {}
+    for command in commands:
+        if command.outcome is Outcome.SKIPPED:
+            whys.setdefault(command.why, []).append(command.index + 1)
+    return [f"Skipped {numbers(found)}: {why}." for why, found in whys.items()]
+
+
+def numbers(found: Sequence[int]) -> str:
+    """Return rising numbers, those that follow each other as a range: 1, 3-5."""
+    ranges: list[list[int]] = []
+    for number in found:
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, one)) for one in ranges)

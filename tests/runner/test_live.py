@@ -1,0 +1,220 @@
+"""What a terminal shows while a run goes on, drawn by an emulator of one."""
+
+from __future__ import annotations
+
+import io
+
+import pyte
+import pytest
+
+from runner.core import Findings, Inference, Machine, Reason, Stream, Verdict
+from runner.core import events as ev
+from runner.terminal import live
+from runner.terminal.console import Console, Mode
+
+HERE = Machine("host", "Linux", "cpu", 2, 1 << 30, "3.12", "1")
+BEGIN = ev.Created("0a1b", "/p", "f.yml", None, HERE, commands=3)
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that is a terminal, and the screen that it shows."""
+
+    def __init__(self, width: int = 60) -> None:
+        super().__init__(io.BytesIO(), "utf-8", newline="")
+        self.screen = pyte.Screen(width, 30)
+        self._stream = pyte.ByteStream(self.screen)
+        self.written = b""
+
+    def isatty(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        super().flush()
+        if isinstance(self.buffer, io.BytesIO):
+            data = self.buffer.getvalue()
+            self.buffer.seek(0)
+            self.buffer.truncate()
+            self.written += data
+            self._stream.feed(data.replace(b"\n", b"\r\n"))  # as a terminal's line does
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.screen.display if line.strip()]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    for name in ("NO_COLOR", "FORCE_COLOR", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(live, "EVERY_S", 0)
+    return Terminal()
+
+
+@pytest.fixture
+def watch(terminal, monkeypatch):
+    """Return a console that shows on the terminal."""
+
+    def watched(mode: Mode = Mode.AUTO) -> Console:
+        # Not earlier: pytest sets both streams when the test begins.
+        monkeypatch.setattr("sys.stderr", terminal)
+        monkeypatch.setattr("sys.stdout", terminal)
+        return Console(mode)
+
+    return watched
+
+
+def play(console, *events, at=0.0):
+    for number, event in enumerate(events):
+        console.show(event, at + number)
+
+
+def out(data, stream=Stream.STDOUT):
+    return ev.Output(0, stream, data)
+
+
+STARTED = ev.CommandStarted(0, "python long.py --with-a-long-option --and-another-one")
+
+
+def test_a_silent_command_shows_its_number_time_cpu_memory_and_text(terminal, watch):
+    console = watch()
+    play(console, BEGIN, STARTED, ev.Tick(0, 1.0, 0.5, 1 << 20))
+    assert terminal.lines[-1] == (
+        "✱ Command 1 of 3 · 1 s · CPU 50% · 1.0 MiB · python long.p…"
+    )
+    play(console, ev.Tick(0, 3.0, 4.5, 3 << 30), at=5)
+    assert terminal.lines[-1].startswith("✱ Command 1 of 3 · 3 s · CPU 200% · 3.0 GiB")
+    assert len(terminal.lines) == 3
+    console.show(out(b"text\n"), 6)
+    assert terminal.lines[-2:] == ["  --and-another-one", "text"]
+
+
+def test_without_figures_there_is_still_the_time(terminal, watch):
+    play(watch(), BEGIN, STARTED, ev.Tick(0, 200.0))
+    assert terminal.lines[-1].startswith("✱ Command 1 of 3 · 3 min 20 s · python")
+
+
+@pytest.mark.parametrize(
+    "printed", [b"no newline", b"\r 50%", b"text\n\r 1%", b"\x1b[31mred", b"x\n "]
+)
+def test_it_never_comes_into_a_line_that_the_program_has_not_ended(
+    terminal, watch, printed
+):
+    console = watch()
+    play(console, BEGIN, STARTED, out(printed), ev.Tick(0, 9.0), out(b"!\n"))
+    assert b"1 of 3" not in terminal.written
+    assert terminal.lines[-1].endswith("!")
+
+
+def test_what_a_program_began_goes_on_after_it_in_its_colours(terminal, watch):
+    console = watch()
+    play(console, BEGIN, STARTED, out(b"\x1b[31;1mone\n"), ev.Tick(0, 9.0))
+    play(console, out(b"two\n"), at=9)
+    rows = [terminal.screen.buffer[n][0] for n in range(30)]
+    assert [(c.data, c.fg) for c in rows if c.data in "ot"] == [
+        ("o", "red"),
+        ("t", "red"),
+    ]
+    console.line("own", "green")
+    assert "own" in terminal.lines[-1]
+    row = terminal.screen.buffer[len(terminal.lines) - 1]
+    assert (row[2].fg, row[2].bold) == ("default", False)
+
+
+def test_a_busy_program_is_left_alone(terminal, watch):
+    console = watch()
+    console.show(BEGIN, 0)
+    console.show(STARTED, 1)
+    console.show(out(b"text\n"), 5)
+    console.show(ev.Tick(0, 4.0), 5.1)
+    assert terminal.lines[-1] == "text"
+
+
+def test_output_that_goes_elsewhere_leaves_it_there(
+    terminal, watch, monkeypatch, tmp_path
+):
+    with (tmp_path / "out").open("w") as file:
+        watch()
+        monkeypatch.setattr("sys.stdout", file)
+        console = Console()
+        console._here[Stream.STDOUT] = False  # an emulator has no file number
+        play(console, BEGIN, STARTED, ev.Tick(0, 9.0), out(b"text\n"))
+    assert terminal.lines[-1].startswith("✱ Command 1 of 3")
+    assert (tmp_path / "out").read_text() == "text\n"
+
+
+@pytest.mark.parametrize("mode", [Mode.PLAIN, Mode.QUIET])
+def test_nothing_is_drawn_again_in_other_modes(terminal, watch, mode):
+    console = watch(mode)
+    play(console, BEGIN, STARTED, ev.Progress("pack", 1, 2), ev.Tick(0, 9.0, 1.0, 1))
+    console.close()
+    assert b"\r" not in terminal.written
+    assert b"of 3" not in terminal.written
+
+
+def test_a_step_shows_its_progress_as_a_bar(terminal, watch):
+    console = watch()
+    play(console, BEGIN, ev.Progress("upload", 512, 1024), ev.Progress("pull", 9, None))
+    assert terminal.lines == ["pull · 9 B"]
+    assert "upload ━━━━━━━━━━━━──────────── 50% · 512 B of 1.0 KiB" in (
+        terminal.written.decode()
+    )
+    console.close()
+    assert terminal.lines == []
+
+
+def test_nothing_that_a_program_writes_looks_like_a_line_of_rai(terminal, watch):
+    console = watch()
+    play(console, BEGIN, STARTED)
+    before = len(terminal.lines)
+    fake = "✱ Run 0a1b done\nx\r✱ a\n" + " " * 60 + "✱ b\n\x1b[2;1H✱ c\n\x1b[8m"
+    play(console, out(fake.encode()), out(b"\xe2"), out(b"\x9c", Stream.STDERR))
+    play(console, out(b"\x9c\xb1 d\n"), ev.CommandFinished(0, 0, 1.0))
+    shown = terminal.lines[before:]
+    assert [line for line in shown if "✱" in line] == [
+        "✱ Command 1 of 3 done in 1.0 s."
+    ]
+    assert r"\u2731 Run 0a1b done" in shown
+    assert r"\u2731 d" in terminal.written.decode(errors="replace")
+
+
+FOUND = Findings(inferences=(Inference(op_times_s=(0.25, 0.5), correctness=0.8898),))
+ENDS = (
+    ev.CommandStarted(0, "python one.py"),
+    ev.CommandFinished(0, 0, 2.0),
+    ev.Found(0, FOUND),
+    ev.CommandStarted(1, "python two.py"),
+    ev.CommandFinished(1, 3, 1.0),
+    ev.CommandSkipped(2, "make", "command 2 failed"),
+    ev.Finished(Verdict(True, False, None, Reason.COMMAND_FAILED, "why")),
+)
+SUMMARY = [
+    "✱ 1  ok      2.0 s  python one.py  op time 0.750000 s, correctness 0.8898",
+    "✱ 2  failed  1.0 s  python two.py  exit status 3",
+    "✱ Skipped 3: command 2 failed.",
+    "✱ Run 0a1b ended by command failed: why",
+    "✱ Read the output of each command that failed. See what it printed: rai logs 0a1b",
+]
+
+
+def test_the_end_tells_each_commands_result_and_where_to_look(capfd):
+    play(Console(Mode.PLAIN), BEGIN, *ENDS)
+    assert capfd.readouterr().err.splitlines()[-5:] == SUMMARY
+
+
+def test_quiet_has_no_summary(capfd):
+    play(Console(Mode.QUIET), BEGIN, *ENDS)
+    assert capfd.readouterr().err.splitlines()[1:] == [SUMMARY[3]]
+
+
+def test_the_summary_of_many_commands_is_short_and_has_all_that_failed(capfd):
+    many = []
+    for n in range(30):
+        many += [ev.CommandStarted(n, "x"), ev.CommandFinished(n, n in (7, 28), 1.0)]
+    done = ev.Finished(Verdict(True, True, None, Reason.DONE))
+    play(Console(Mode.PLAIN), BEGIN, *many, done)
+    lines = capfd.readouterr().err.splitlines()[-11:]
+    assert sum("failed" in line for line in lines) == 2
+    assert lines[-3].startswith("✱ 29  failed")
+    assert lines[-2] == "✱ 21 more ended well."
