@@ -14,6 +14,7 @@ NAMES = (
     "first_result",
     "many_runs",
     "turns",
+    "watching",
     "lasting",
     "local_engine",
     "docker_engine",

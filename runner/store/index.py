@@ -329,7 +329,10 @@ def suggested(path: Path, prefix: str, most: int, *, active: bool) -> list[str]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    # Another thread may carry a run to its end, and then it alone has this.
+    return sqlite3.connect(
+        path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
 
 
 def _boot() -> int:
