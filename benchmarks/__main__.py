@@ -11,6 +11,7 @@ from benchmarks import rows
 NAMES = (
     "code",
     "startup",
+    "first_result",
     "many_runs",
     "turns",
     "watching",

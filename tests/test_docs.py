@@ -18,7 +18,8 @@ COMMANDS = [
     *("run", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
     *("show", "logs"),
-    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version", "image"),
+    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version"),
+    *("completion", "image"),
 ]
 HEAD = """\
 # The commands
