@@ -109,7 +109,7 @@ class _Job:
     def verdict(self) -> Verdict:
         """Return the verdict, from the commands that ended."""
         if self.cancel.requested:
-            message = "stopped on request; what it wrote so far is kept"
+            message = f"{self.cancel.why}; what it wrote so far is kept"
             return Verdict(True, False, None, Reason.CANCELLED, message)
         return verdicts.judge(
             self.ended, self.request, self.found, self.gpu, self.checks

@@ -14,6 +14,7 @@ from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
 from runner.report.summary import summary
+from runner.report.versus import versus
 from runner.report.words import (
     ago,
     allowed,
@@ -64,5 +65,6 @@ __all__ = [
     "summary",
     "table",
     "titled",
+    "versus",
     "words",
 ]

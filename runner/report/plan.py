@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runner.core import LIMITS, BuildSpec, Command, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import named_by, titled
+from runner.report.words import named_by, one_line, titled
 
 
 def plan(
@@ -51,6 +51,9 @@ def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, s
         *([("", named_by(image))] if image.named_by else []),
         ("profile", str(spec.profile)),
     ]
+    if spec.env:
+        pairs = (f"{name}={one_line(value)}" for name, value in spec.env)
+        rows.append(("env", ", ".join(pairs)))
     for item in spec.data:
         rows.append(("data", f"{item.directory}/{item.file_name} from {item.url}"))
     if spec.gpu:
