@@ -206,7 +206,7 @@ def test_a_damaged_parcel_is_an_error(tmp_path, content):
 def test_a_folder_whose_name_is_no_text_runs_and_is_listed(tmp_path):
     project = tmp_path / os.fsdecode(b"bad\xff")
     project.mkdir()
-    (project / "rai_build.yml").write_text("rai: {version: 0.2}\ncommands: [echo hi]\n")
+    (project / "rai_build.yml").write_text(SPEC.replace("cat ", "echo "))
     events = list(runner.run(project, engine="bare", home=tmp_path / "kept"))
     assert events[-1].verdict.reason is Reason.DONE
     assert events[0].project == str(tmp_path / "bad\N{REPLACEMENT CHARACTER}")
