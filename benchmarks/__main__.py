@@ -17,6 +17,7 @@ NAMES = (
     "local_engine",
     "docker_engine",
     "stream",
+    "screen",
     "pack",
     "convolution",
     "images",
