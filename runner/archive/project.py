@@ -12,9 +12,10 @@ from typing import Protocol
 
 from runner import files, git, machine, trees
 from runner.archive.contents import NONE_APART, Survey, survey
+from runner.archive.packcache import PackCache
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
-from runner.core import Archive, GitState, JobRequest, Problem
+from runner.core import Archive, GitState, JobRequest, Problem, written
 from runner.core import events as ev
 from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import UsageError
@@ -74,8 +75,10 @@ class FolderProject:
         folder: Path,
         caps: Caps = UPLOAD,
         apart: Mapping[str, str] = NONE_APART,
+        cache: PackCache | None = None,
     ) -> None:
         self.folder = self.shown = folder
+        self._cache = cache
         self.caps = caps
         self._apart = apart
 
@@ -92,7 +95,7 @@ class FolderProject:
         for problem in found.warnings:
             where = f"{problem.place}: " if problem.place else ""
             yield ev.Warned(where + problem.finding)
-        return (yield from pack(found, into, self.caps))
+        return (yield from pack(found, into, self.caps, self._cache))
 
     def survey(self) -> Survey:
         """Return what of the folder is sent and what is left out."""
@@ -184,7 +187,7 @@ def seal(
 ) -> None:
     """Write the parcel of a packed project: what is needed to run it again."""
     sealed = Parcel(
-        project=str(request.project),
+        project=written.text(request.project),
         spec_file=request.spec.file,
         spec_text=request.spec_text,
         sha256=packed.sha256,

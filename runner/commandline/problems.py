@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from runner.commandline import lex, shell
+from runner.commandline import lex, shell, typos
 from runner.commandline.lex import Piece, PieceKind
 from runner.core import Place, Problem, Severity
 
@@ -17,6 +17,9 @@ SHELLS = frozenset(
 )
 """Programs that run a quoted word as a script."""
 
+MOST_BYTES = 100_000
+"""Linux starts no program with a word of 128 KiB, and a line may grow by quotes."""
+
 _CURLY = "[“”„‘’]"
 _BLANKS = r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _DASHES = ("–", "—", "−")
@@ -27,6 +30,10 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
     """Return the errors and likely mistakes of a line."""
     if "\0" in line:
         return [Problem("the command contains a NUL character", place, "remove it")]
+    size = len(line.encode(errors="surrogatepass"))
+    if size > MOST_BYTES:
+        text = f"the command is {size:,} bytes; at most {MOST_BYTES:,} can be started"
+        return [Problem(text, place, "put it into a file of the project, and run that")]
     try:
         pieces, why = shell.read(line)
     except lex.UnclosedError as error:
@@ -40,6 +47,7 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
             *_look_alikes(words, direct=why is None),
             *_kept_literal(words),
             *_lost(pieces, words),
+            *_misspelled(words),
         )
     ]
 
@@ -97,3 +105,10 @@ def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Warnings:
     if first in shell.STATEFUL or all(shell.assignment(word) for word in words):
         hint = "join it with what should use it: `... && ...`, or a `|` block of lines"
         yield f"what `{first}` changes lasts only until this command ends", hint
+
+
+def _misspelled(words: list[list[Piece]]) -> _Warnings:
+    """Yield a warning about a program that is surely another."""
+    if found := typos.meant([lex.text(word) for word in words]):
+        typed, name = found
+        yield f"`{typed}` is not a known program", f"did you mean `{name}`?"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
+from runner.core.events import NOT_REACHED
 from runner.report.blocks import Table
 from runner.report.words import mismatch, one_line, outcome, seconds
 
@@ -75,10 +76,13 @@ def figures(found: Findings) -> str:
 
 
 def _skipped(commands: Sequence[CommandRecord]) -> list[str]:
-    """Return a line for each reason for which commands were skipped."""
+    """Return a line for each reason for which commands were skipped.
+
+    Those that the run did not reach were listed right before its end.
+    """
     whys: dict[str, list[int]] = {}
     for command in commands:
-        if command.outcome is Outcome.SKIPPED:
+        if command.outcome is Outcome.SKIPPED and command.why != NOT_REACHED:
             whys.setdefault(command.why, []).append(command.index + 1)
     return [f"Skipped {numbers(found)}: {why}." for why, found in whys.items()]
 

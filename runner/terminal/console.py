@@ -52,11 +52,17 @@ class Console:
         self._run, self._count, self._began_s, self._now_s = "", 0, 0.0, 0.0
         self._running, self._heard_s, self._told_s = "", 0.0, 0.0
         self._used = (0.0, 0.0)
+        self._skipped: list[ev.CommandSkipped] = []
         self._index: int | None = None
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
         self._now_s = time.monotonic() if at is None else at
+        if isinstance(event, ev.CommandSkipped):
+            self._follow(event)
+            self._skipped.append(event)  # shown with those that follow it
+            return
+        self._show_skipped(event)
         if isinstance(event, ev.Output):
             self._output(event)
             return
@@ -72,6 +78,13 @@ class Console:
             return
         self._follow(event)
         for text, colour in self._lines(event):
+            self.line(text, colour)
+
+    def _show_skipped(self, next_event: ev.Event) -> None:
+        """Show the commands that were skipped since the last event, as one list."""
+        end = next_event.verdict if isinstance(next_event, ev.Finished) else None
+        skipped, self._skipped = self._skipped, []
+        for text, colour in messages.skipped(skipped, end):
             self.line(text, colour)
 
     def line(self, text: str, colour: str = "") -> None:
