@@ -71,6 +71,24 @@ def open_below(folder: Path, name: str) -> BufferedReader:
     return os.fdopen(descriptor(folder, name), "rb")
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file, which no link may lead to from another folder.
+
+    Raise OSError with the whole path otherwise; no pipe or device is waited for.
+    """
+    try:
+        return open_below(path.parent, path.name)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def lines(file: BufferedReader, most_bytes: int) -> Iterator[bytes]:
+    """Yield the whole lines of a file, up to one that is longer than ``most_bytes``."""
+    while (line := file.readline(most_bytes)).endswith(b"\n"):
+        yield line
+
+
 def opened(path: Path, within: Path | None) -> BufferedReader:
     """Open a file for reading; ``within`` is the folder that no link may lead out of.
 
@@ -84,8 +102,9 @@ def opened(path: Path, within: Path | None) -> BufferedReader:
 def read_below(folder: Path, name: str, most_bytes: int) -> bytes:
     """Return a file below a folder; raise OSError if it is over ``most_bytes``."""
     with open_below(folder, name) as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
+        large = os.fstat(file.fileno()).st_size > most_bytes
+        data = b"" if large else file.read(most_bytes + 1)
+    if large or len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes:,} bytes", name)
     return data
 

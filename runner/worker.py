@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from runner import engines
+from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.order import MOST_BYTES, SEALED, Order, from_line
+from runner.core.order import MOST_BYTES, SEALED, Answer, Order, from_line, to_line
 from runner.core.variables import Secrets
 from runner.session import resume
 from runner.store import removal
@@ -47,21 +50,47 @@ def _take(paths: RunPaths, order: Order) -> int:
     except (ClaimedError, FileNotFoundError):
         # Another worker was first, and nothing runs twice; or the client gave up.
         return 0
+    client = _Client()
     with claim, paths.worker_log.open("ab") as log:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
+        choice = engines.chosen(order.engines, order.why) if order.engines else None
         if sys.stdin.buffer.readline(MOST_BYTES) != SEALED:
             removal.discard(paths.root.parent, paths.id)
             removal.empty(paths.root.parent)
             return 0
         try:
             secrets = Secrets(order.secrets)
-            for _ in resume(paths, claim, order.spec_text, secrets).events(cancel):
-                pass
+            run = resume(paths, claim, order.spec_text, secrets, choice)
+            for event in run.events(cancel):
+                client.follow(event)
         except RaiError as error:
             print(error, file=sys.stderr)
+            client.tell(Answer(error.problems, error.reason))
             return error.reason.exit_code
     return 0
+
+
+class _Client:
+    """The client, which waits for one answer at this process's first stdout."""
+
+    def __init__(self) -> None:
+        self._pipe = os.dup(1)
+
+    def follow(self, event: ev.Event) -> None:
+        """Answer that the run was taken once nothing refused it, or that it ended."""
+        if isinstance(event, ev.Packing):
+            self.tell(Answer())
+        elif isinstance(event, ev.Finished):
+            self.tell(Answer(ended=True))
+
+    def tell(self, answer: Answer) -> None:
+        """Write the answer, unless there was one, or nobody reads it any more."""
+        if self._pipe >= 0:
+            with suppress(OSError):
+                os.write(self._pipe, to_line(answer))
+            os.close(self._pipe)
+            self._pipe = -1
 
 
 if __name__ == "__main__":

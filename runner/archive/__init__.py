@@ -4,10 +4,12 @@
 sends it. ``open_tar``, ``files`` and ``unpack`` read either, and trust neither.
 """
 
+from runner.archive.beside import folder_beside
 from runner.archive.build import BuildWriter
 from runner.archive.ceilings import exceeded
 from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
 from runner.archive.ignore import LeftBy
+from runner.archive.packcache import PackCache
 from runner.archive.project import (
     FolderProject,
     Project,
@@ -15,7 +17,7 @@ from runner.archive.project import (
     read_parcel,
     seal,
 )
-from runner.archive.read import Unpacked, files, folder_beside, open_tar, taken, unpack
+from runner.archive.read import Unpacked, creatable, files, open_tar, taken, unpack
 from runner.archive.write import pack
 from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
 
@@ -29,11 +31,13 @@ __all__ = [
     "LeftOut",
     "Member",
     "MemberKind",
+    "PackCache",
     "Project",
     "SealedProject",
     "Survey",
     "Unpacked",
     "build_caps",
+    "creatable",
     "exceeded",
     "files",
     "folder_beside",

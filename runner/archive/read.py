@@ -6,16 +6,17 @@ import io
 import os
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 import zstandard
 from msgspec import Struct
 
+from runner import files as disk
 from runner import trees
+from runner.archive import beside
 from runner.archive.contents import MemberKind
 from runner.archive.meter import ArchiveMeter, OverCapsError
 from runner.archive.tree import HostileNameError, Tree, inside, leaves
@@ -42,7 +43,10 @@ class Unpacked(Struct, frozen=True):
 def open_tar(archive: Path) -> BinaryIO:
     """Open the uncompressed tar stream of an archive; the caller closes it."""
     reader = zstandard.ZstdDecompressor().stream_reader(
-        archive.open("rb"), read_size=CHUNK, read_across_frames=True, closefd=True
+        disk.open_regular(archive),
+        read_size=CHUNK,
+        read_across_frames=True,
+        closefd=True,
     )
     return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
 
@@ -57,20 +61,17 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
     """
     if taken(into):
         raise UsageError(f"{into} already exists; use a new folder, or an empty one")
-    fresh = folder_beside(into)
-    try:
-        with _members(archive, caps) as (tar, meter):
-            unpacking = _Unpacking(str(fresh), root)
-            for info in tar:
-                unpacking.add(tar, info)
-            unpacking.link_all()
-        fresh.chmod(0o755)
-        fresh.rename(into)
-    except OSError as error:
-        raise RaiError(f"{archive} cannot be unpacked: {error}") from error
-    finally:
-        with suppress(OSError):
-            trees.remove(fresh)
+    with beside.temporary(into) as fresh:
+        try:
+            with _members(archive, caps) as (tar, meter):
+                unpacking = _Unpacking(str(fresh), root)
+                for info in tar:
+                    unpacking.add(tar, info)
+                unpacking.link_all()
+            fresh.chmod(0o755)
+            fresh.rename(into)
+        except OSError as error:
+            raise RaiError(f"{archive} cannot be unpacked: {error}") from error
     return Unpacked(unpacking.kept, meter.raw_bytes, unpacking.notes())
 
 
@@ -86,13 +87,10 @@ def taken(into: Path) -> bool:
     return os.path.lexists(into) and not empty
 
 
-def folder_beside(into: Path) -> Path:
-    """Make a temporary folder beside ``into``; raise UsageError if that fails."""
-    try:
-        into.parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
-    except OSError as error:
-        raise UsageError(f"{into} cannot be created: {error.strerror}") from error
+def creatable(into: Path) -> None:
+    """Raise UsageError if a folder cannot be made here."""
+    with beside.temporary(into):
+        pass
 
 
 class _Metered(io.RawIOBase):

@@ -26,10 +26,11 @@ def attach(run: common.RunArgument, progress: common.Progress = None) -> None:
     Ctrl-C asks whether to leave the run or to cancel it; without a terminal it leaves
     the run.
     """
-    from runner.store.home import record_of
+    from runner.places import record_of
     from runner.terminal.console import Console, Mode
 
     paths = common.find_run(run)
+    common.warn_elsewhere(paths)
     console = Console(Mode(common.settings(progress=progress).progress))
     shown = _Shown(paths, console)
     while not shown.follow():
@@ -49,6 +50,7 @@ class _Shown:
         self._tail = Tail(paths)
         self._events = self._tail.events()
         self._finished = self._interrupted = False
+        self._told = 0.0
 
     def follow(self) -> bool:
         """Show what comes until the run has ended; return False after a Ctrl-C.
@@ -84,11 +86,21 @@ class _Shown:
                 if self._interrupted:
                     return False
             self._events = self._tail.events()
+            self._progress()
             if over or self._finished:
                 return True
             time.sleep(POLL_S)
             if self._interrupted:
                 return False
+
+    def _progress(self) -> None:
+        """Show what the running command uses, if that is news."""
+        from runner.store import latest
+
+        found = latest.read(self._paths)
+        if found and found[0] > self._told:
+            self._told, tick = found
+            self._console.show(tick, self._told)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._interrupted:
@@ -98,7 +110,7 @@ class _Shown:
     def _lost(self) -> None:
         """Show the end of a run that could not record it."""
         from runner.core.events import Finished
-        from runner.store.home import record_of
+        from runner.places import record_of
 
         common.home()
         if verdict := record_of(self._paths).verdict:

@@ -28,10 +28,11 @@ def cancel(
     """
     from runner import places
     from runner.core import record
-    from runner.store.home import record_of
+    from runner.places import record_of
 
     found = common.find_runs(runs)
     going_on = [paths for paths in found if places.active(paths)]
+    common.warn_elsewhere(*going_on)
     for paths in going_on:
         places.cancel(paths)
     over = [no_wait or _over(paths) for paths in going_on]
@@ -56,7 +57,7 @@ def _over(paths: RunPaths) -> bool:
 
 
 def _said(paths: RunPaths, *, asked: bool) -> str:
-    from runner.store.home import record_of
+    from runner.places import record_of
 
     state = record_of(paths).state
     if not asked:

@@ -142,6 +142,19 @@ def look_up(given: Iterable[str]) -> tuple[Home, list[RunPaths], list[Problem]]:
     return opened, list(dict.fromkeys(found)), problems
 
 
+def warn_elsewhere(*runs: RunPaths) -> None:
+    """Warn of runs whose machine cannot be seen from here: it may be gone."""
+    from runner import places, report
+    from runner.core import Problem, Severity
+
+    away = {paths.id: places.elsewhere(paths) for paths in runs}
+    warn(
+        Problem(f"run {run}: {report.elsewhere(run, on)}", severity=Severity.WARNING)
+        for run, on in away.items()
+        if on
+    )
+
+
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
     """Print a value as JSON on stdout."""
     import json

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     """Print the running or the finished jobs, newest first."""
-    from runner import report
-    from runner.store import runs
+    from runner import places, report
     from runner.store.home import open_index
     from runner.terminal.tables import blocks
 
@@ -24,26 +23,32 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     with open_index(home) as index:
         # The end of a run may be in its folder and not yet in the index.
         running = [
-            runs.read(paths)
-            for entry in index.list_runs(active=True)
-            if (paths := home.run(entry.id)).record.exists()
+            places.known(home.run(entry.id)) for entry in index.list_runs(active=True)
         ]
         index.put(*(one for one in running if one is not None and one.state.final))
         found = _newest(home, index, active=active, limit=limit)
+    away = {one.record.id: _away(home, one, active) for one in found}
     if as_json:
-        common.print_json([_plain(one) for one in found])
+        common.print_json([_plain(one, away[one.record.id]) for one in found])
     elif not found:
         print("No running jobs." if active else "No runs yet: rai run -p DIR")
     elif active:
-        blocks([report.table([one.record for one in found], time.time())])
+        blocks([report.table([one.record for one in found], time.time(), away)])
     else:
         blocks([report.history(found)])
 
 
-def _plain(one: Listed) -> dict[str, object]:
+def _away(home: Home, one: Listed, active: bool) -> str:
+    """Return the machine that carries a run out, if it cannot be seen from here."""
+    from runner import places
+
+    return places.elsewhere(home.run(one.record.id)) if active else ""
+
+
+def _plain(one: Listed, away: str) -> dict[str, object]:
     from runner.core import record
 
-    facts = {"tag": one.tag or None, "size_bytes": one.size_bytes}
+    facts = {"tag": one.tag or None, "size_bytes": one.size_bytes, "on": away or None}
     return {**record.plain(one.record), **facts}
 
 
@@ -51,13 +56,13 @@ def _newest(
     home: Home, index: Index, *, active: bool, limit: int | None
 ) -> list[Listed]:
     """Read the newest runs; drop those whose folders hold no record from the index."""
+    from runner import places
     from runner.report import Listed
-    from runner.store import runs
     from runner.store.home import measured
 
     while True:
         entries = index.list_runs(limit=limit, active=active)
-        read = {entry.id: runs.read(home.run(entry.id)) for entry in entries}
+        read = {entry.id: places.known(home.run(entry.id)) for entry in entries}
         unreadable = [name for name, one in read.items() if one is None]
         if not unreadable:
             sized = entries if active else measured(home, index, entries)

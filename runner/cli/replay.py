@@ -48,6 +48,8 @@ def replay(
     console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
+    for text in session.tidy(prepared.settings, spare=paths.id):
+        console.line(text, "yellow")
     started = session.start(prepared)
     running.carry_out(started, console)
     after = started.record

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from runner.cli import common
 
+if TYPE_CHECKING:
+    from runner.core import Problem
+    from runner.store.paths import RunPaths
 
-def rm(runs: common.RunArguments, as_json: common.JsonFlag = False) -> None:
+
+def rm(
+    runs: common.RunArguments,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Also remove runs of machines that cannot be seen from this one.",
+        ),
+    ] = False,
+    as_json: common.JsonFlag = False,
+) -> None:
     """Remove runs that have ended, with all that is kept of them.
 
-    Tagged runs are removed too. If one of the runs cannot be removed, none is.
+    Tagged runs are removed too. If one of the runs cannot be removed, none is. A run
+    that goes on is never removed; where its machine cannot be seen from this one,
+    --force says that the machine is gone for good.
     """
-    from runner.core import Problem
     from runner.core.errors import UsageError
     from runner.report import size
     from runner.store import prune, removal
 
-    def not_over(run_id: str) -> Problem:
-        hint = f"`rai cancel {run_id}` ends it"
-        return Problem(f"run {run_id} has not ended", hint=hint)
-
     home, found, problems = common.look_up(runs)
-    problems += [not_over(paths.id) for paths in found if not prune.over(paths)]
+    problems += [p for paths in found if (p := _refusal(paths, force)) is not None]
     if problems:
         raise UsageError(*problems)
     sizes = {paths.id: removal.size_bytes(paths.root) for paths in found}
@@ -30,3 +45,20 @@ def rm(runs: common.RunArguments, as_json: common.JsonFlag = False) -> None:
         return
     for name, taken in sizes.items():
         print(f"Removed run {name} ({size(taken)}).")
+
+
+def _refusal(paths: RunPaths, force: bool) -> Problem | None:
+    """Return why a run cannot be removed, None if it can."""
+    from runner import places, report
+    from runner.core import Problem
+    from runner.store import prune
+
+    if prune.over(paths):
+        return None
+    if away := places.elsewhere(paths):
+        if force:
+            return None
+        text = f"run {paths.id} has not ended"
+        return Problem(text, hint=report.elsewhere(paths.id, away))
+    hint = f"`rai cancel {paths.id}` ends it"
+    return Problem(f"run {paths.id} has not ended", hint=hint)

@@ -66,6 +66,12 @@ def run(
         ),
     ] = None,
     image: common.Image = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Run again each time a file is saved; see loop.md."
+        ),
+    ] = False,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
     project = common.project(directory, path)
@@ -95,6 +101,11 @@ def run(
         only=tuple(only or ()),
         image=image,
     )
+    if watch:
+        from runner.cli import watching
+
+        one = "--detach" if detach else "--json" if as_json else ""
+        watching.watch(project, options, output, force=force, one_run=one)
     prepared = session.prepare(project, options)
     running.refuse_output(
         output,
@@ -123,13 +134,21 @@ def run(
 def _detach(
     starting: Generator[Event, None, RunPaths], console: Console, *, as_json: bool
 ) -> None:
-    """Start the run and leave it; print its id."""
+    """Start the run and leave it; print its id.
+
+    If it ended before it began, exit with its status.
+    """
+    from runner.core.events import Finished
+
     while True:
         try:
-            console.show(next(starting))
+            event = next(starting)
         except StopIteration as end:
             run_id: str = end.value.id
             break
+        console.show(event)
+        if isinstance(event, Finished):
+            raise typer.Exit(event.verdict.reason.exit_code)
     text = f"Run {run_id} goes on by itself. Watch it: rai attach {run_id}"
     console.line(text, "green")
     if as_json:

@@ -55,7 +55,7 @@ def refuse_output(
             " out, and unpack the build folder later: rai pull RUN"
         )
     outputs.check(output, settings.home, project, force=force)
-    archive.folder_beside(outputs.place(output)).rmdir()
+    archive.creatable(outputs.place(output))
 
 
 def carry_out(started: Run, console: Console) -> None:

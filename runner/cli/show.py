@@ -12,15 +12,16 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
     and sums up the rest; --json has all rows. It lists the files that profilers wrote
     to the build folder (nvprof, nsys and ncu with -o).
     """
-    from runner import report
+    from runner import places, report
     from runner.core import record
     from runner.store import tags
-    from runner.store.home import record_of
     from runner.terminal.tables import blocks
 
     paths = common.find_run(run)
-    found, tag = record_of(paths), tags.read(paths)
+    found, tag = places.record_of(paths), tags.read(paths)
+    away = places.elsewhere(paths)
     if as_json:
-        common.print_json({**record.plain(found), "tag": tag or None})
+        facts = {"tag": tag or None, "on": away or None}
+        common.print_json({**record.plain(found), **facts})
     else:
-        blocks(report.of(found, tag))
+        blocks(report.of(found, tag, away))

@@ -27,12 +27,13 @@ def wait(
     from runner.core import record
     from runner.core.errors import UsageError
     from runner.core.quantities import duration_s
-    from runner.store.home import record_of
+    from runner.places import record_of
 
     most_s = None if timeout is None else duration_s(timeout)
     if timeout is not None and most_s is None:
         raise UsageError(f'--timeout is "{timeout}"; expected a time such as 10m')
     found = common.find_runs(runs)
+    common.warn_elsewhere(*found)
     began_s = time.monotonic()
     for paths in found:
         left_s = None if most_s is None else most_s - (time.monotonic() - began_s)

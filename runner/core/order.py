@@ -1,8 +1,15 @@
-"""What a client writes to its worker: an order, and then that the project is sealed."""
+"""What a client and its worker write to each other.
+
+The client writes an order, and then that the project is sealed; the worker writes one
+answer.
+"""
 
 from __future__ import annotations
 
 import msgspec
+
+from runner.core.ending import Reason
+from runner.core.problem import Problem
 
 SEALED = b"sealed\n"
 MOST_BYTES = 16 << 20
@@ -12,20 +19,41 @@ class Order(msgspec.Struct, frozen=True):
     """The folder of the run that a worker takes, and its settings as variables.
 
     ``spec_text`` is the build file with the values that the parcel masks, ``secrets``
-    the values of variables that the parcel only names.
+    the values of variables that the parcel only names. ``engines`` are those that the
+    client chose, each with what it found out about this machine, and ``why`` is the
+    reason for the choice; without any the worker chooses.
     """
 
     folder: str
     settings: dict[str, str]
     spec_text: str = ""
     secrets: dict[str, str] = {}
+    engines: dict[str, str] = {}
+    why: str = ""
 
 
-def to_line(order: Order) -> bytes:
-    """Return the order as one JSON line."""
-    return msgspec.json.encode(order) + b"\n"
+class Answer(msgspec.Struct, frozen=True):
+    """Whether a worker took the run.
+
+    With a ``reason`` it refused, and there is no run. ``ended`` says that the run ended
+    before it began, with a record that tells why.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    reason: Reason | None = None
+    ended: bool = False
+
+
+def to_line(message: Order | Answer) -> bytes:
+    """Return an order or an answer as one JSON line."""
+    return msgspec.json.encode(message) + b"\n"
 
 
 def from_line(line: bytes) -> Order:
     """Parse an order; raise ValueError if it is none."""
     return msgspec.json.decode(line, type=Order)
+
+
+def answer_from(line: bytes) -> Answer:
+    """Parse an answer; raise ValueError if it is none."""
+    return msgspec.json.decode(line, type=Answer)

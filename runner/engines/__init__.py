@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 
 from msgspec import Struct
@@ -29,6 +31,21 @@ class Choice(Struct, frozen=True):
 
     engines: tuple[Engine, ...]
     why: str = ""
+
+
+def chosen(found: Mapping[str, str], why: str) -> Choice:
+    """Return the choice of another process, with what its engines ``found`` there.
+
+    What takes time is done at once: modules are loaded, and an engine is connected to.
+    """
+    engines = []
+    for name, text in found.items():
+        engine = make(name)
+        engine.adopt(text)
+        engines.append(engine)
+    with suppress(EngineError):  # the run will tell
+        engines[0].facts()
+    return Choice(tuple(engines), why)
 
 
 def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:

@@ -24,7 +24,18 @@ from runner.store import claim, home, removal, runs
 from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths
 
-__all__ = ["RunPlace", "Standing", "Worker", "cancel", "open_home", "place", "standing"]
+__all__ = [
+    "RunPlace",
+    "Standing",
+    "Worker",
+    "cancel",
+    "elsewhere",
+    "known",
+    "open_home",
+    "place",
+    "record_of",
+    "standing",
+]
 
 TABLE: dict[str, RunPlace] = {one.name: one for one in (Here(),)}
 POLL_S = 0.1
@@ -43,6 +54,40 @@ def standing(paths: RunPaths) -> Standing:
 def cancel(paths: RunPaths) -> None:
     """Ask for a run to end."""
     _place_of(paths).cancel(paths)
+
+
+def elsewhere(paths: RunPaths) -> str:
+    """Return the machine that carries a run out, "" unless it cannot be seen from here.
+
+    Whether the run still lives there cannot be told.
+    """
+    if paths.record.exists() or standing(paths) is not Standing.ELSEWHERE:
+        return ""
+    holder = claim.holder(paths)
+    return (holder.on if holder else "") or "another machine"
+
+
+def known(paths: RunPaths) -> RunRecord | None:
+    """Return a run's record; None if there is none.
+
+    A run that nobody holds any more is lost, even where that cannot be recorded, as on
+    a disk that is full or read-only.
+    """
+    found = runs.read(paths)
+    if found is None or found.state.final or active(paths):
+        return found
+    # Its holder may have ended it meanwhile.
+    again = runs.read(paths)
+    if again is None or again.state.final or standing(paths) is not Standing.GONE:
+        return again
+    return record.lost(again, _last_change_s(paths))
+
+
+def record_of(paths: RunPaths) -> RunRecord:
+    """Return a run's record, as ``known`` does; raise UsageError if there is none."""
+    if (found := known(paths)) is None:
+        return home.record_of(paths)
+    return found
 
 
 def active(paths: RunPaths) -> bool:
@@ -83,7 +128,9 @@ def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.
         yield ev.StateChanged(State.QUEUED)
     for other in others:
         if active(other):
-            yield ev.Waiting(f"run {other.id} has not ended")
+            where = elsewhere(other)
+            on = f"; it is carried out on {where}" if where else ""
+            yield ev.Waiting(f"run {other.id} has not ended{on}")
         while active(other) and not cancel.requested:
             time.sleep(POLL_S)
 
@@ -189,6 +236,13 @@ def _sealed(paths: RunPaths) -> RunRecord | None:
 def _age_s(paths: RunPaths) -> float:
     """Return for how long nothing has changed in a folder that nobody claimed."""
     return min(claim.age_s(file) for file in _signs(paths))
+
+
+def _last_change_s(paths: RunPaths) -> float:
+    try:
+        return paths.events.stat().st_mtime
+    except OSError:
+        return time.time()
 
 
 def _signs(paths: RunPaths) -> Iterable[Path]:

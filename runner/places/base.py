@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from runner.core import Problem
-from runner.core.order import Order
+from runner.core.order import Answer, Order
 from runner.process.detached import Detached
 from runner.store.claim import Standing
 from runner.store.paths import RunPaths
@@ -15,11 +15,13 @@ from runner.store.paths import RunPaths
 class Worker(Protocol):
     """A worker that was started for one run, and waits for its project."""
 
-    def carry_out(self) -> None:
+    def carry_out(self) -> Answer:
         """Let it begin: the run's folder holds the sealed parcel.
 
+        Return once it has the engine, the GPUs and the image's plan, or has refused.
+
         Raises:
-            RaiError: the worker did not take the run.
+            RaiError: the worker failed.
         """
         ...
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from runner import files
 from runner.core import Problem
 from runner.core.errors import RaiError
-from runner.core.order import SEALED, Order, to_line
+from runner.core.order import MOST_BYTES, SEALED, Answer, Order, answer_from, to_line
 from runner.process.detached import Detached, python
 from runner.store import claim
 from runner.store.claim import Standing
 from runner.store.paths import RunPaths
 
 WORKER = python("runner.worker")
-TAKEN_WITHIN_S = 60.0
-POLL_S = 0.005
-SHOWN_BYTES = 4096
+ANSWERED_WITHIN_S = 600.0
+"""More than an engine that does not answer takes to be given up."""
+
+SHOWN = 500
 
 
 class Here:
@@ -52,16 +53,14 @@ class LocalWorker:
         self._paths, self._worker = RunPaths(Path(order.folder)), worker
         self._send(to_line(order))
 
-    def carry_out(self) -> None:
-        """Let the worker begin, and wait until it has recorded the first event."""
+    def carry_out(self) -> Answer:
+        """Let the worker begin, and wait for its answer."""
         self._send(SEALED)
-        deadline = time.monotonic() + TAKEN_WITHIN_S
-        while not _written(self._paths.events):
-            over = self._worker.ended() or time.monotonic() > deadline
-            if over and not _written(self._paths.events):
-                raise self._failed()
-            time.sleep(POLL_S)
+        line = self._worker.read_line(ANSWERED_WITHIN_S, MOST_BYTES)
         self._worker.leave()
+        if not line:
+            raise self._failed()
+        return answer_from(line)
 
     def dismiss(self) -> None:
         """Close the pipe on which the worker waits."""
@@ -74,17 +73,12 @@ class LocalWorker:
             raise self._failed() from error
 
     def _failed(self) -> RaiError:
+        """Return an error with the last line of what the worker printed."""
         try:
-            with self._paths.worker_log.open("rb") as log:
-                said = log.read(SHOWN_BYTES).decode(errors="replace").strip()
+            name = self._paths.worker_log.name
+            said = files.read_below(self._paths.root, name, MOST_BYTES)
         except OSError:
-            said = ""
+            said = b""
+        last = said.decode(errors="replace").strip().rpartition("\n")[2][:SHOWN]
         text = f"the worker of run {self._paths.id} did not start"
-        return RaiError(Problem(f"{text}: {said}" if said else text))
-
-
-def _written(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
+        return RaiError(Problem(f"{text}: {last}" if last else text))

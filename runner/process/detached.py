@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +22,7 @@ def python(module: str) -> list[str]:
 
 
 class Detached:
-    """A program in a session of its own, with a pipe to its stdin.
+    """A program in a session of its own, with pipes to its stdin and from its stdout.
 
     No terminal, signal or end of this process reaches it. Its stderr is this one's
     until it chooses another.
@@ -35,8 +39,9 @@ class Detached:
                 argv,
                 cwd="/",
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 start_new_session=True,
+                bufsize=0,
             )
         except OSError as error:
             problem = Problem(f"cannot start {argv[0]}: {error.strerror}")
@@ -45,22 +50,33 @@ class Detached:
     def write(self, data: bytes) -> None:
         """Write to its stdin; raise OSError if it has ended."""
         assert self._process.stdin
-        self._process.stdin.write(data)
-        self._process.stdin.flush()
+        left = memoryview(data)
+        while left:
+            left = left[self._process.stdin.write(left) or 0 :]
 
-    def close(self) -> None:
-        """Close its stdin."""
-        assert self._process.stdin
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-
-    def ended(self) -> bool:
-        """Whether it has ended."""
-        return self._process.poll() is not None
+    def read_line(self, timeout_s: float, most_bytes: int) -> bytes:
+        """Return the next line of its stdout; b"" if it ends, or none comes in time."""
+        assert self._process.stdout
+        handle, line = self._process.stdout.fileno(), b""
+        ready = select.poll()
+        ready.register(handle, select.POLLIN)
+        until = time.monotonic() + timeout_s
+        while not line.endswith(b"\n") and len(line) < most_bytes:
+            left_s = until - time.monotonic()
+            if left_s <= 0 or not ready.poll(left_s * 1000):
+                return b""
+            if not (piece := os.read(handle, most_bytes - len(line))):
+                return b""
+            line += piece
+        return line
 
     def leave(self) -> None:
-        """Close its stdin and let it go on; nobody waits for its end any more."""
-        self.close()
-        if self._process.returncode is None:
-            # Else Popen warns of a program that still runs when it is collected.
-            self._process.returncode = 0
+        """Close its pipes and let it go on; a thread waits for its end."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe
+            with contextlib.suppress(OSError):
+                pipe.close()
+        # Else it stays a zombie for as long as this process lives.
+        threading.Thread(
+            target=self._process.wait, name="rai-wait", daemon=True
+        ).start()

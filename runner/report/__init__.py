@@ -14,12 +14,14 @@ from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
 from runner.report.summary import summary
+from runner.report.versus import versus
 from runner.report.words import (
     ago,
     allowed,
     brief,
     condition,
     date,
+    elsewhere,
     mismatch,
     named_by,
     one_line,
@@ -27,6 +29,7 @@ from runner.report.words import (
     processes,
     seconds,
     size,
+    titled,
     words,
 )
 
@@ -43,6 +46,7 @@ __all__ = [
     "condition",
     "date",
     "differences",
+    "elsewhere",
     "figures",
     "fitted",
     "history",
@@ -60,5 +64,7 @@ __all__ = [
     "size",
     "summary",
     "table",
+    "titled",
+    "versus",
     "words",
 ]

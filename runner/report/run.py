@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -15,20 +16,26 @@ from runner.report.words import (
     commit,
     condition,
     date,
+    elsewhere,
     named_by,
     outcome,
     processes,
     seconds,
     size,
+    titled,
 )
 
 _ANSWERS = {True: "right: as the build file expects", False: "wrong", None: ""}
+NOT_AWAY: Mapping[str, str] = MappingProxyType({})
 HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
 
 
-def of(record: RunRecord, tag: str = "") -> list[Block]:
-    """Return the whole record as blocks, the most important first."""
-    blocks: list[Block] = [Pairs(tuple(_head(record, tag)))]
+def of(record: RunRecord, tag: str = "", away: str = "") -> list[Block]:
+    """Return the whole record as blocks, the most important first.
+
+    ``away`` is the machine that carries it out, if it cannot be seen from this one.
+    """
+    blocks: list[Block] = [Pairs(tuple(_head(record, tag, away)))]
     if record.commands:
         rows = tuple(_command(c) for c in record.commands)
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
@@ -59,9 +66,14 @@ def expected(commands: Sequence[CommandRecord]) -> list[Block]:
     return [Table("Expected output", heads, rows, frozenset({0}))] if rows else []
 
 
-def table(records: list[RunRecord], now: float) -> Table:
-    """Return a table with a row for each run."""
-    rows = tuple(_line(r, now) for r in records)
+def table(
+    records: list[RunRecord], now: float, away: Mapping[str, str] = NOT_AWAY
+) -> Table:
+    """Return a table with a row for each run.
+
+    ``away`` names, by the run's id, a machine that cannot be seen from this one.
+    """
+    rows = tuple(_line(r, now, away.get(r.id, "")) for r in records)
     return Table("", HEADS, rows, frozenset({4, 5}))
 
 
@@ -94,13 +106,13 @@ def result(record: RunRecord) -> str:
     return f"{reason}, {answer}" if answer else reason
 
 
-def _line(record: RunRecord, now: float) -> tuple[str, ...]:
+def _line(record: RunRecord, now: float, away: str = "") -> tuple[str, ...]:
     times = [t for i in record.findings.inferences[-1:] for t in i.op_times_s]
     took = max(0.0, (record.ended_at or now) - record.created_at)
     return (
         record.id,
         ago(now - record.created_at),
-        record.state.value,
+        _state(record, away),
         record.engine.name if record.engine else "",
         seconds(took),
         f"{sum(times):.6f} s" if times else "",
@@ -109,9 +121,15 @@ def _line(record: RunRecord, now: float) -> tuple[str, ...]:
     )
 
 
-def _head(record: RunRecord, tag: str) -> list[tuple[str, str]]:
+def _state(record: RunRecord, away: str) -> str:
+    return f"{record.state} on {away}" if away else record.state.value
+
+
+def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
     rows = [("run", record.id), ("replay of", record.replays), ("tag", tag)]
-    rows.append(("state", record.state.value))
+    rows.append(("state", _state(record, away)))
+    if away:
+        rows.append(("", elsewhere(record.id, away)))
     if record.verdict is not None:
         verdict = record.verdict
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))
@@ -179,7 +197,7 @@ def _command(command: CommandRecord) -> tuple[str, ...]:
         how += f": {command.why}"
     return (
         str(command.index + 1),
-        command.name or command.text,
+        titled(command.name, command.text),
         how,
         "" if command.exit_code is None else str(command.exit_code),
         seconds(command.wall_s),

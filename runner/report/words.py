@@ -62,6 +62,12 @@ def one_line(command: str) -> str:
     return f"{first} ..." if more else first
 
 
+def titled(name: str | None, command: str) -> str:
+    """Return a command's first line, after its name if it has one."""
+    line = one_line(command)
+    return f"{name}: {line}" if name else line
+
+
 def words(reason: Reason) -> str:
     """Return a reason as words."""
     return reason.value.replace("_", " ").replace("gpu", "GPU")
@@ -136,6 +142,14 @@ _CHANGED = {True: ", with changes", False: "", None: ", changes unknown"}
 def date(at: float) -> str:
     """Format a time as a date of this machine's time zone: 2026-11-22 07:02:44."""
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def elsewhere(run_id: str, away: str) -> str:
+    """Say that a run's machine cannot be seen from this one, and what to do."""
+    return (
+        f"whether it still runs on {away} cannot be seen from here; if that machine is"
+        f" gone for good, remove the run: rai rm --force {run_id}"
+    )
 
 
 def outcome(inference: Inference) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 
 from runner import archive, places
 from runner.core import Archive, JobRequest
 from runner.core import events as ev
+from runner.core.errors import RaiError
 from runner.core.order import Order
 from runner.process.detached import Detached
 from runner.session.prepare import Prepared
@@ -14,8 +16,9 @@ from runner.session.project import folder_project
 from runner.session.run import ready
 from runner.store import removal, runs
 from runner.store import settings as stored
-from runner.store.paths import RunPaths
+from runner.store.paths import Home, RunPaths
 from runner.store.settings import Settings
+from runner.store.tail import Tail
 
 
 def detach(
@@ -25,31 +28,47 @@ def detach(
 
     ``loading`` is a worker that was started before, to load its modules.
 
-    Returns the run's folder as soon as the worker has recorded its first event. If the
+    Returns the run's folder as soon as the worker has the engine, the GPUs and a plan
+    for the image. If that fails the last event is Finished, with the reason. If the
     caller leaves before, or packing fails, no run remains, or it is cancelled.
 
     Raises:
-        RaiError: as for ``session.start``; or the worker did not start.
+        RaiError: as for ``session.start``; or the worker refused the run, or failed.
     """
-    _, home, request = ready(prepared)
+    choice, home, request = ready(prepared)
     paths = runs.create(home)
-    variables = stored.variables(prepared.settings)
-    secrets = dict(request.secrets.values)
-    order = Order(str(paths.root), variables, prepared.text, secrets)
+    order = Order(
+        str(paths.root),
+        stored.variables(prepared.settings),
+        prepared.text,
+        dict(request.secrets.values),
+        {engine.name: engine.found() for engine in choice.engines},
+        choice.why,
+    )
     worker = places.place().start(order, loading)
     try:
         yield from _sealed(request, paths, prepared.settings)
     except BaseException:
         worker.dismiss()
-        removal.discard(home.runs, paths.id)
-        removal.empty(home.runs)
+        _discard(home, paths)
         raise
     try:
-        worker.carry_out()
+        answer = worker.carry_out()
     except BaseException:
-        places.cancel(paths)
+        with suppress(FileNotFoundError):
+            places.cancel(paths)
         raise
+    if answer.reason is not None:
+        _discard(home, paths)
+        raise RaiError(*answer.problems, reason=answer.reason)
+    if answer.ended:
+        yield from (event for _, event in Tail(paths).events())
     return paths
+
+
+def _discard(home: Home, paths: RunPaths) -> None:
+    removal.discard(home.runs, paths.id)
+    removal.empty(home.runs)
 
 
 def _sealed(

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
-from runner.archive import Caps, Project, SealedProject, datafiles
+from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -30,8 +30,10 @@ from runner.store.paths import Home, RunPaths
 CANCEL_POLL_S = 0.2
 
 
-def start(prepared: Prepared) -> Run:
+def start(prepared: Prepared, cache: PackCache | None = None) -> Run:
     """Choose the engine, make the run's folder and claim it; run nothing yet.
+
+    ``cache`` saves reading files of the project that an earlier run packed.
 
     Raises:
         EngineError: no engine can run it here (no_engine); no folder is made.
@@ -42,25 +44,34 @@ def start(prepared: Prepared) -> Run:
     with files.naming(home.root):
         paths = runs.create(home)
         claim = Claim(paths)
-    return Run(prepared, request, choice.engines, home, claim, paths)
+    return Run(prepared, request, choice.engines, home, claim, paths, cache)
 
 
-def ready(prepared: Prepared) -> tuple[Choice, Home, JobRequest]:
-    """Choose the engine, open the home folder and find the runs to wait for."""
+def ready(
+    prepared: Prepared, choice: Choice | None = None
+) -> tuple[Choice, Home, JobRequest]:
+    """Choose the engine, open the home folder and find the runs to wait for.
+
+    ``choice`` is that of the client, which was made just before.
+    """
     settings, request = prepared.settings, prepared.request
-    choice = _engine(prepared)
+    choice = choice or _engine(prepared)
     home = places.open_home(settings.home)
     after = tuple(homes.find(home, text).id for text in request.after)
     return choice, home, replace(request, after=after, why=choice.why)
 
 
 def resume(
-    paths: RunPaths, claim: Claim, text: str = "", secrets: Secrets = NO_SECRETS
+    paths: RunPaths,
+    claim: Claim,
+    text: str = "",
+    secrets: Secrets = NO_SECRETS,
+    choice: Choice | None = None,
 ) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
     ``text`` is its build file with the values that the parcel masks, ``secrets`` the
-    values of the variables that it names.
+    values of the variables that it names, ``choice`` what the client chose.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
@@ -68,7 +79,7 @@ def resume(
     after = archive.read_parcel(paths.parcel).after
     options = Options(after=after, secrets=secrets)
     prepared = reopen(paths, options, text=text)
-    choice, home, request = ready(prepared)
+    choice, home, request = ready(prepared, choice)
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 
@@ -95,8 +106,10 @@ class Run:
         home: Home,
         claim: Claim,
         paths: RunPaths,
+        cache: PackCache | None = None,
     ) -> None:
         self.paths = paths
+        self._cache = cache
         self._prepared = prepared
         self._request = request
         self._engines = engines
@@ -107,6 +120,11 @@ class Run:
     def id(self) -> str:
         """The run's id."""
         return self.paths.id
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it may hold GPUs until it has ended."""
+        return self._request.spec.gpu is not None
 
     @property
     def project(self) -> Path:
@@ -164,7 +182,8 @@ class Run:
         sealed = self._prepared.parcel
         if sealed is None:
             settings = self._prepared.settings
-            return folder_project(self._prepared.request.project, settings)
+            project = self._prepared.request.project
+            return folder_project(project, settings, self._cache)
         parcel = archive.read_parcel(sealed.parcel)
         caps = self._prepared.settings.project_caps
         return SealedProject(sealed.source, parcel, self.paths.unpacked, caps)

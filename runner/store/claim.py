@@ -125,6 +125,8 @@ def standing(paths: RunPaths) -> Standing:
         handle = files.descriptor(paths.root, paths.holder.name)
     except FileNotFoundError:
         return Standing.NOT_CLAIMED
+    except OSError:  # no file of rai: a pipe, a device, a folder
+        return _unknown(paths)
     free = True
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -136,11 +138,16 @@ def standing(paths: RunPaths) -> Standing:
         os.close(handle)
     found = holder(paths)
     if found is None:
-        young = age_s(paths.holder) < GRACE_S
-        return Standing.ALIVE if young else Standing.GONE
+        return _unknown(paths)
     if found.run != paths.id:
         return Standing.GONE
     return _looked_up(found, machine.this_process(), free=free)
+
+
+def _unknown(paths: RunPaths) -> Standing:
+    """Decide where holder.json tells nothing: it may just be written."""
+    young = age_s(paths.holder) < GRACE_S
+    return Standing.ALIVE if young else Standing.GONE
 
 
 def _looked_up(found: RunHolder, me: ProcessIdentity, *, free: bool) -> Standing:

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from runner import files
 from runner.core import Stream
-from runner.core.events import Output, from_line
+from runner.core.errors import RaiError
+from runner.core.events import Output
 from runner.store.paths import RunPaths
-from runner.store.tail import CHUNK_BYTES, Tail
+from runner.store.runs import MOST_LINE_BYTES
+from runner.store.tail import CHUNK_BYTES, Tail, parsed
 
 BLOCK_BYTES = 64 << 10
 _OUTPUT = b'"event":"Output"'
@@ -64,7 +67,7 @@ class Excerpt:
                 yield line
 
     def _has(self, line: bytes) -> bool:
-        at, event = from_line(line)
+        at, event = parsed(self._paths, line)
         commands, index = self._part.commands, getattr(event, "index", None)
         return at >= self._part.since and (commands is None or index in commands)
 
@@ -88,7 +91,7 @@ class Excerpt:
         path, part = self._paths.events, self._part
         if not path.exists() or (part.lines is None and not part.since):
             return 0
-        first = since(path, part.since) if part.since else 0
+        first = since(self._paths, part.since) if part.since else 0
         if part.lines is None:
             return first
         if events:
@@ -112,7 +115,7 @@ class Excerpt:
                 break
             if _OUTPUT not in line:
                 continue
-            at, event = from_line(line)
+            at, event = parsed(self._paths, line)
             if isinstance(event, Output) and self._wanted(at, event):
                 start = place
                 for offset, data in self._backwards(event):
@@ -121,7 +124,7 @@ class Excerpt:
         return start
 
     def _backwards(self, event: Output) -> Iterator[tuple[int, bytes]]:
-        with self._paths.log(event.stream).open("rb") as log:
+        with files.open_regular(self._paths.log(event.stream)) as log:
             end = event.offset + event.length
             while end > event.offset:
                 start = max(event.offset, end - CHUNK_BYTES)
@@ -180,19 +183,19 @@ class _Counter:
             self.starts.setdefault(stream, end)
 
 
-def since(path: Path, at: float) -> int:
+def since(paths: RunPaths, at: float) -> int:
     """Return the place of the first whole line of events.jsonl from a time on."""
-    low, high = 0, whole_end(path)
-    with path.open("rb") as file:
+    low, high = 0, whole_end(paths.events)
+    with files.open_regular(paths.events) as file:
         while low < high:
             middle = (low + high) // 2
             file.seek(middle)
             if middle:
                 file.seek(middle - 1)
-                file.readline()
+                file.readline(MOST_LINE_BYTES)
             place = file.tell()
-            line = file.readline() if place < high else b""
-            if not line or from_line(line)[0] >= at:
+            line = file.readline(MOST_LINE_BYTES) if place < high else b""
+            if not line or parsed(paths, line)[0] >= at:
                 high = middle
             else:
                 low = place + len(line)
@@ -201,7 +204,7 @@ def since(path: Path, at: float) -> int:
 
 def whole_end(path: Path) -> int:
     """Return where the last whole line of a file ends."""
-    with path.open("rb") as file:
+    with files.open_regular(path) as file:
         end = file.seek(0, 2)
         while end > 0:
             start = max(0, end - BLOCK_BYTES)
@@ -215,7 +218,7 @@ def whole_end(path: Path) -> int:
 def backwards(path: Path, first: int) -> Iterator[tuple[int, bytes]]:
     """Yield the whole lines of a file from the last to the one at a place."""
     end, rest = whole_end(path), b""
-    with path.open("rb") as file:
+    with files.open_regular(path) as file:
         while end > first:
             start = max(first, end - BLOCK_BYTES)
             file.seek(start)
@@ -223,6 +226,8 @@ def backwards(path: Path, first: int) -> Iterator[tuple[int, bytes]]:
             end = start
             begin = 0 if start == first else block.find(b"\n", 0, -1) + 1
             if begin == 0 and start > first:
+                if len(block) > MOST_LINE_BYTES:
+                    raise RaiError(f"{path} is damaged: a line is too long")
                 rest = block
                 continue
             rest, block = block[:begin], block[begin:]

@@ -29,6 +29,8 @@ LOW_BYTES = 5 * GIB
 FLOOR_BYTES = 200 * MIB
 """Under this much free space no run starts."""
 
+MOST_TALLY_BYTES = 4096
+
 _DATA = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
 """The names of rai's own folders of data files."""
 
@@ -73,10 +75,14 @@ def projects(home: Home) -> set[str]:
         return listed.projects()
 
 
-def carry_out(home: Home, what: Removal) -> Removal:
-    """Remove runs and data files; return it without what came into use meanwhile."""
+def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
+    """Remove runs and data files; return it without what came into use meanwhile.
+
+    The run ``spare`` stays.
+    """
     folders = {run.id: home.run(run.id) for run in what.runs}
     stays = {name for name, p in folders.items() if not over(p) or tags.read(p)}
+    stays.add(spare)
     gone = tuple(run for run in what.runs if run.id not in stays)
     kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)
     remove(home, [run.id for run in gone])
@@ -103,7 +109,8 @@ def remove(home: Home, names: Sequence[str]) -> None:
 def tally(home: Home) -> Tally:
     """Return what was removed by the policy so far."""
     try:
-        return msgspec.json.decode(home.pruned.read_bytes(), type=Tally)
+        found = files.read_below(home.root, home.pruned.name, MOST_TALLY_BYTES)
+        return msgspec.json.decode(found, type=Tally)
     except (OSError, ValueError):
         return Tally()
 
@@ -113,8 +120,12 @@ def by_policy(
     keep: Retention,
     now: float | None = None,
     free: Callable[[Path], float] | None = None,
+    *,
+    spare: str = "",
 ) -> list[str]:
     """Apply the policy, at most once a day, and look at the free space, each time.
+
+    The run ``spare`` stays.
 
     Return what the user is told: of the policy when it first removes something, of
     little space always.
@@ -128,9 +139,9 @@ def by_policy(
     if not keep.endless:
         # A full or a read-only disk is no reason not to try the run.
         with suppress(OSError, RaiError):
-            said += _daily(home, keep, now)
+            said += _daily(home, keep, now, spare)
         with suppress(OSError, RaiError):
-            said += _space(home, now, free)
+            said += _space(home, now, free, spare)
     left = free(home.root)
     if left < FLOOR_BYTES:
         text = f"only {left / MIB:.0f} MiB are free on the disk of {home.root}"
@@ -143,13 +154,13 @@ def by_policy(
     return said
 
 
-def _daily(home: Home, keep: Retention, now: float) -> list[str]:
+def _daily(home: Home, keep: Retention, now: float, spare: str) -> list[str]:
     before = tally(home)
     if 0 <= now - before.looked_at < DAY_S:
         return []
     # A run must be too old on two days: a clock that is wrong once removes nothing.
     today = min(now, before.looked_at + DAY_S)
-    what = carry_out(home, plan(home, keep, today, spare_latest=True))
+    what = carry_out(home, plan(home, keep, today, spare_latest=True), spare)
     after = Tally(
         now, before.runs + len(what.runs), before.freed_bytes + what.freed_bytes
     )
@@ -170,7 +181,9 @@ def _free(folder: Path) -> float:
     return math.inf
 
 
-def _space(home: Home, now: float, free: Callable[[Path], float]) -> list[str]:
+def _space(
+    home: Home, now: float, free: Callable[[Path], float], spare: str
+) -> list[str]:
     left = free(home.root)
     if left >= LOW_BYTES:
         return []
@@ -179,7 +192,7 @@ def _space(home: Home, now: float, free: Callable[[Path], float]) -> list[str]:
     found = retention.for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []
-    what = carry_out(home, _removal(home, found, ()))
+    what = carry_out(home, _removal(home, found, ()), spare)
     if not what.runs:
         return []
     space = f"{left / GIB:.1f} GiB were free"

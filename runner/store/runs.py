@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from runner import files
 from runner.core import Reason, RunRecord, Stream, Verdict, events, record
+from runner.store import latest
 from runner.store.paths import Home, RunPaths
 
 COARSE_NS, SETTLED_NS = 3 * 10**9, 5 * 10**7
@@ -40,6 +41,11 @@ INTERRUPTED = Verdict(
 
 RESERVED_BYTES = 64 << 10
 """What a run keeps free for its end: its last events and its record."""
+
+
+MOST_RECORD_BYTES = 64 << 20
+MOST_LINE_BYTES = 16 << 20
+"""More than any record and any event takes: what is larger is not of rai."""
 
 
 class Recorder:
@@ -83,6 +89,7 @@ class Recorder:
             if self.record is not None and self.record.state.final:
                 files.write(self.paths.record, record.to_json(self.record))
         self._release()
+        latest.remove(self.paths)
         for file in self._files.values():
             file.close()
 
@@ -104,6 +111,8 @@ class Recorder:
             after = record.begin(at, event)
         else:
             after = record.advance(self.record, at, event)
+        if isinstance(event, events.Tick):
+            latest.write(self.paths, event, at)
         if not isinstance(event, events.TRANSIENT):
             line = events.to_line(event, at)
             try:
@@ -168,7 +177,8 @@ def read(paths: RunPaths) -> RunRecord | None:
     """
     found: RunRecord | None
     try:
-        found = record.from_json(paths.record.read_bytes())
+        name = paths.record.name
+        found = record.from_json(files.read_below(paths.root, name, MOST_RECORD_BYTES))
     except (OSError, ValueError):
         try:
             found = record.fold(stamped(paths))
@@ -180,10 +190,9 @@ def read(paths: RunPaths) -> RunRecord | None:
 def stamped(paths: RunPaths) -> Iterator[tuple[float, events.Event]]:
     """Yield a run's events with their times, up to the last whole line."""
     try:
-        with paths.events.open("rb") as lines:
-            for line in lines:
-                if line.endswith(b"\n"):
-                    yield events.from_line(line)
+        with files.open_regular(paths.events) as file:
+            for line in files.lines(file, MOST_LINE_BYTES):
+                yield events.from_line(line)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return
 

@@ -8,9 +8,12 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from runner import files
 from runner.core import Stream
+from runner.core.errors import RaiError
 from runner.core.events import Event, Output, from_line
 from runner.store.paths import RunPaths
+from runner.store.runs import MOST_LINE_BYTES
 
 CHUNK_BYTES = 1 << 20
 Skip = Callable[[float, Output], int]
@@ -28,11 +31,9 @@ class Tail:
         """Yield the new lines of events.jsonl."""
         if not self._paths.events.exists():
             return
-        with self._paths.events.open("rb") as file:
+        with files.open_regular(self._paths.events) as file:
             file.seek(self._read)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
+            for line in files.lines(file, MOST_LINE_BYTES):
                 self._read += len(line)
                 yield line
 
@@ -40,17 +41,20 @@ class Tail:
         """Yield the new events with times; an Output in pieces, each with its bytes.
 
         ``skip`` returns how many bytes are left out at the beginning of an Output.
+
+        Raises:
+            RaiError: a line is no event.
         """
         logs: dict[Stream, BinaryIO] = {}
         with ExitStack() as opened:
             for line in self.lines():
-                at, event = from_line(line)
+                at, event = parsed(self._paths, line)
                 if not isinstance(event, Output):
                     yield at, event
                     continue
                 stream, begin = event.stream, skip(at, event)
                 if begin < event.length and stream not in logs:
-                    log = self._paths.log(stream).open("rb")
+                    log = files.open_regular(self._paths.log(stream))
                     logs[stream] = opened.enter_context(log)
                 for data in _pieces(logs.get(stream), event, begin):
                     yield at, replace(event, data=data)
@@ -65,3 +69,14 @@ def _pieces(log: BinaryIO | None, event: Output, begin: int) -> Iterator[bytes]:
     while left > 0 and (data := log.read(min(left, CHUNK_BYTES))):
         left -= len(data)
         yield data
+
+
+def parsed(paths: RunPaths, line: bytes) -> tuple[float, Event]:
+    """Parse a line of a run's events.jsonl; raise RaiError if it is no event."""
+    try:
+        at, event = from_line(line)
+        if isinstance(event, Output) and min(event.offset, event.length) < 0:
+            raise ValueError("output at a place below 0")
+    except ValueError as error:
+        raise RaiError(f"{paths.events} is damaged: {error}") from error
+    return at, event

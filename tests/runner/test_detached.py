@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,9 +12,16 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from runner import places, session
+from runner.core import Reason
+from runner.core.errors import RaiError
 from runner.core.order import SEALED, Order, to_line
-from runner.process.detached import python
+from runner.core.parcel import Parcel, to_json
+from runner.engines.docker import DockerEngine
+from runner.process import descendants
+from runner.process.detached import Detached, python
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
 from tests.runner.test_hangup import Terminal
@@ -84,6 +92,21 @@ def said(paths: RunPaths, text: str) -> None:
 def shown(paths: RunPaths) -> dict[str, object]:
     found: dict[str, object] = json.loads(rai("show", paths.id, "--json").stdout)
     return found
+
+
+def reference(paths: RunPaths) -> str:
+    image = shown(paths)["image"]
+    assert isinstance(image, dict)
+    return str(image["reference"])
+
+
+def shown_latest() -> dict[str, object]:
+    found: dict[str, object] = json.loads(rai("show", "latest", "--json").stdout)
+    return found
+
+
+def own_children() -> set[int]:
+    return set(descendants(os.getpid()))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -172,6 +195,58 @@ def test_a_project_that_cannot_run_is_refused_at_once_and_leaves_nothing(folder)
     assert not Home(Path(os.environ["RAI_HOME"])).runs.exists()
 
 
+@pytest.mark.docker
+def test_a_run_that_ends_before_it_begins_ends_its_client_as_an_attached_one(folder):
+    (folder / "rai_build.yml").write_text("commands: {build: ['true']}")
+    words = ("run", "-p", str(folder), "--engine", "docker")
+
+    done, attached = rai(*words, "--detach"), rai(*words)
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert attached.returncode == 3
+    assert "ended by image not found" in done.stderr
+    own = [re.sub("Run [0-9a-f]{10}", "", each.stderr) for each in (done, attached)]
+    assert own[0] == own[1]
+    assert shown_latest()["exit_code"] == 3
+
+
+def test_a_worker_that_refuses_says_why_to_its_client_and_leaves_nothing(folder):
+    prepared = session.prepare(Path(project(folder, "true")))
+    other = replace(prepared, text="commands: {build: [{}, {}]}")
+
+    with pytest.raises(RaiError) as caught:
+        list(session.detach(other))
+
+    assert caught.value.reason is Reason.BAD_SPEC
+    assert len(caught.value.problems) == 2
+    assert list(Home(Path(os.environ["RAI_HOME"])).runs.glob("[!.]*")) == []
+
+
+def test_a_worker_that_fails_is_told_in_one_line():
+    run = runs.create(Home(Path(os.environ["RAI_HOME"])))
+    worker = places.place().start(Order(str(run.root), {}))
+    parcel = Parcel("/p", "rai_build.yml", "commands: {build: ['true']}", "0")
+    run.parcel.write_bytes(to_json(parcel))
+    run.spec.mkdir()
+
+    with pytest.raises(RaiError, match="did not start: IsADirectory") as caught:
+        worker.carry_out()
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_program_that_is_left_to_itself_leaves_no_zombie():
+    before = own_children()
+    left = Detached(["sh", "-c", "read line"])
+    assert own_children() - before
+    left.leave()
+
+    deadline = time.monotonic() + SOON_S
+    while own_children() - before:  # a zombie is still a child
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_worker_whose_client_died_while_it_packed_leaves_nothing():
     run = runs.create(Home(Path(os.environ["RAI_HOME"])))
     worker = subprocess.Popen(python("runner.worker"), stdin=subprocess.PIPE)
@@ -217,9 +292,13 @@ def test_it_has_the_values_that_its_parcel_masks(folder):
 
     assert rai("wait", run.id).returncode == 0, run.events.read_text()
     assert run.stdout.read_text() == f"{secret}\n"
+    engine = DockerEngine()
+    built = {image.tags: image.origin for image in engine.built_images()}
+    (origin,) = {at for tags, at in built.items() if reference(run) in tags}
+    assert origin == engine.origin(folder)
     assert secret not in run.parcel.read_text() + run.spec.read_text()
     subprocess.run(
-        ["docker", "rmi", "-f", shown(run)["image"]["reference"]],
+        ["docker", "rmi", "-f", reference(run)],
         capture_output=True,
         check=True,
     )

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.core import Stream, events, moments
+from runner.core.errors import RaiError
 from runner.store import excerpt
 from runner.store.excerpt import Excerpt, Part
 from runner.store.paths import RunPaths
@@ -176,7 +177,7 @@ def test_a_time_is_found_by_bisection_among_lines_of_any_length(story, longest):
     whole = story.paths.events.read_bytes().splitlines(keepends=True)
 
     for at in (0.0, 1.0, 1.5, 30.0, 59.5, 60.0, 61.0):
-        place = excerpt.since(story.paths.events, at)
+        place = excerpt.since(story.paths, at)
         before = sum(1 for n in range(1, 61) if n < at)
         assert place == sum(map(len, whole[:before])), at
 
@@ -205,6 +206,22 @@ def test_a_part_of_a_large_log_is_read_without_the_rest(story, monkeypatch):
 
     assert story.read(Part(lines=2)) == [(OUT, b"last but one\nlast\n")]
     assert story.read(Part(since=65.0)) == [(OUT, b"\nlast but one\nlast\n")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"at":1.0,"event":"Nothing"}\n',
+        b"{}\n",
+        b'{"at":1.0,"event":"Output","index":0,"stream":"stdout","offset":-9,"length":3}\n',
+    ],
+)
+def test_a_damaged_file_of_events_is_reported(story, line):
+    story.paths.events.write_bytes(line)
+
+    for part in (Part(), Part(since=0.5)):
+        with pytest.raises(RaiError, match=r"events\.jsonl is damaged"):
+            list(Excerpt(story.paths, part).pieces())
 
 
 ZONE = timezone(timedelta(hours=2))

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from msgspec import json
 from msgspec.structs import replace
 
 from runner import commandline, process
@@ -23,6 +24,7 @@ from runner.core import (
     Profile,
     Reason,
     Step,
+    Stream,
     Workspace,
 )
 from runner.core.cancel import Cancel
@@ -61,6 +63,7 @@ class LocalEngine(Imageless):
 
     def __init__(self, *, kind: str | None = None, time: Path = TIME) -> None:
         self._kind, self._time = kind, time
+        self._found: sandbox.Search | None = None
 
     def check(self, spec: BuildSpec) -> list[Problem]:
         """Return a problem if no sandbox works here."""
@@ -88,6 +91,15 @@ class LocalEngine(Imageless):
             unenforced=(*limits, *calls),
         )
 
+    def found(self) -> str:
+        """Return which sandbox works here, if that has been tried."""
+        return json.encode(self._found).decode() if self._found else ""
+
+    def adopt(self, found: str) -> None:
+        """Use the sandbox that worked for another process, without trying it again."""
+        if found:
+            self._found = json.decode(found, type=sandbox.Search)
+
     @contextmanager
     def workplace(self, work: Workspace, cancel: Cancel) -> Iterator[_SandboxRun]:
         """Make the folders and the control group of a run, and remove them."""
@@ -105,7 +117,9 @@ class LocalEngine(Imageless):
             yield run
 
     def _search(self) -> sandbox.Search:
-        return sandbox.find(self._kind, self._time)
+        if self._found is None:
+            self._found = sandbox.find(self._kind, self._time)
+        return self._found
 
     def _gpus_of(self, work: Workspace) -> Gpus:
         """Return the device files of the granted GPUs, and the driver's files."""
@@ -135,8 +149,12 @@ class _SandboxRun:
         self._largest_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
+        self._room = process.room(work.limits.output_bytes)
         self._disk = FolderDiskWatch(
-            folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
+            folders.build,
+            folders.scratch,
+            limit_bytes=work.limits.disk_bytes,
+            processes=self._processes,
         )
 
     @property
@@ -160,6 +178,7 @@ class _SandboxRun:
         marker = StartMarker()
         before = self._counts()
         limits = self._work.limits
+        self._room[Stream.STDERR] += len(marker.text)  # which is not the command's own
         variables = self._work.variables(step)
         words = launch.with_limits(
             self._words(step), limits, marker.text, exported=bool(variables)
@@ -169,8 +188,7 @@ class _SandboxRun:
             input=launch.exports(variables) if variables else None,
             timeout_s=time_s,
             cancel=self._cancel,
-            output_limit=limits.output_bytes,
-            stderr_extra=len(marker.text),
+            room=self._room,
             grace_s=limits.stop_grace_s,
             index=step.index,
             env=_own_environment(),
@@ -256,6 +274,11 @@ class _SandboxRun:
         if exit_code and after.refused_processes > before.refused_processes:
             return Reason.PIDS_LIMIT
         return self._disk.look()
+
+    def _processes(self) -> list[int]:
+        if self._group:
+            return self._group.processes
+        return process.descendants(os.getpid())
 
     def _counts(self) -> cgroup.Counts:
         return self._group.counts if self._group else cgroup.Counts()

@@ -47,7 +47,7 @@ def image_facts(client: Client, project: Project, spec: BuildSpec) -> ImageFacts
         platform,
         text,
         context.checksum(project.folder, names),
-        built.origin(project.folder),
+        built.origin(project.shown),
         built.recognised(found),
     )
 
