@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.core import Stream
-    from runner.store.excerpt import Excerpt, Piece
+    from runner.store.excerpt import Excerpt, Chunk
     from runner.store.paths import RunPaths
 
 POLL_S = 0.2
@@ -106,7 +106,7 @@ class _Text:
         for piece in self._excerpt.pieces():
             yield piece.stream, self._stamped(piece) if self._timestamps else piece.data
 
-    def _stamped(self, piece: Piece) -> bytes:
+    def _stamped(self, piece: Chunk) -> bytes:
         """Put the time before each line that begins in a piece."""
         from datetime import datetime
 

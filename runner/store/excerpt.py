@@ -36,7 +36,7 @@ class Part(Struct, frozen=True):
     commands: frozenset[int] | None = None
 
 
-class Piece(Struct, frozen=True):
+class Chunk(Struct, frozen=True):
     """Bytes of one stream that came at one time."""
 
     at: float
@@ -52,11 +52,11 @@ class Excerpt:
         self._tail: Tail | None = None
         self._starts = dict.fromkeys(Stream, 0)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Chunk]:
         """Yield the output that is in the part and was not read yet."""
         for at, event in self._opened().events(self._offset):
             if isinstance(event, Output) and self._wanted(at, event):
-                yield Piece(at, event.stream, event.data)
+                yield Chunk(at, event.stream, event.data)
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of events.jsonl instead; the last of them count as lines."""
