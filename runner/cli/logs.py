@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.core import Stream
-    from runner.store.excerpt import Excerpt, Chunk
+    from runner.store.excerpt import Chunk, Excerpt
     from runner.store.paths import RunPaths
 
 POLL_S = 0.2
