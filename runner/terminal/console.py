@@ -15,7 +15,7 @@ from runner.core import events as ev
 from runner.core.screen import MARK, printable, uncoloured, unmarked
 from runner.terminal import layout, look, messages
 from runner.terminal.live import LiveLine, bar
-from runner.terminal.ownlines import marked, own
+from runner.terminal.marked import marked, own
 from runner.terminal.sinks import Cursor, Sink, same_place
 
 SILENCE_S = 60

@@ -9,7 +9,7 @@ import pytest
 from runner.report import Pairs, Table
 from runner.terminal.layout import lines, rows, written
 from runner.terminal.look import Look, look
-from runner.terminal.ownlines import own
+from runner.terminal.marked import own
 from runner.terminal.text import Tone, cells, cut, wrapped
 from runner.terminal.tones import tone
 
