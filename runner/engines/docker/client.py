@@ -21,7 +21,7 @@ NotFound = docker.errors.NotFound
 SSH_HINT = "forward its socket by `ssh -N -L`, as docs/docker.md shows, which is faster"
 
 SILENT_S = 60.0
-"""How long an engine may be silent before it is asked whether it is there."""
+"""How long an engine may be silent before it is asked whether it still answers."""
 
 Client = docker.APIClient
 
@@ -122,6 +122,11 @@ class Pulse:
         if time.monotonic() - self._heard_s > SILENT_S:
             self._client.ping()
             self.heard()
+
+
+def pulse(probe: EngineProbe) -> Pulse:
+    """Return a look at an engine by a connection of its own."""
+    return Pulse(connect(probe, SILENT_S))
 
 
 def capture(client: Client) -> list[requests.Response]:

@@ -9,11 +9,11 @@ from typing import Any
 from runner.core.cancel import Cancel
 from runner.engines.docker.client import (
     Client,
-    Pulse,
     capture,
     connect,
     failing,
     hang_up,
+    pulse,
 )
 from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.exec.background import BackgroundReader
@@ -43,7 +43,7 @@ def messages(
         FAILURES: the request failed.
         EngineError: the engine no longer answers.
     """
-    client, pulse = connect(probe, timeout_s=None), Pulse(connect(probe))
+    client, look = connect(probe, timeout_s=None), pulse(probe)
     responses = capture(client)
 
     def stop() -> None:
@@ -56,12 +56,12 @@ def messages(
         while not (reader.done or cancel.requested):
             message = reader.take(POLL_S)
             if message is not None:
-                pulse.heard()
+                look.heard()
                 yield message
             elif time.monotonic() > until:
                 raise OutOfTimeError
             with failing("go on"):
-                pulse.check()
+                look.check()
     finally:
         reader.close()
         client.close()
