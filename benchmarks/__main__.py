@@ -11,8 +11,10 @@ from benchmarks import rows
 NAMES = (
     "code",
     "startup",
+    "first_result",
     "many_runs",
     "turns",
+    "watching",
     "lasting",
     "local_engine",
     "docker_engine",

@@ -209,7 +209,7 @@ def _prints_anything(argv: list[str], environment: dict[str, str]) -> bool | Non
         argv,
         timeout_s=TIME_S,
         cancel=Cancel(),
-        output_limit=SMALL_BYTES,
+        room=process.room(SMALL_BYTES),
         grace_s=0.0,
         env=environment,
     )

@@ -17,7 +17,8 @@ RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
     *("run", "replay", "attach", "wait", "cancel", "validate", "ps", "history"),
     *("show", "logs"),
-    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version", "image"),
+    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version"),
+    *("completion", "image"),
 ]
 HEAD = """\
 # The commands

@@ -9,6 +9,7 @@ from runner.archive.build import BuildWriter
 from runner.archive.ceilings import exceeded
 from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
 from runner.archive.ignore import LeftBy
+from runner.archive.packcache import PackCache
 from runner.archive.project import (
     FolderProject,
     Project,
@@ -30,6 +31,7 @@ __all__ = [
     "LeftOut",
     "Member",
     "MemberKind",
+    "PackCache",
     "Project",
     "SealedProject",
     "Survey",

@@ -59,8 +59,8 @@ def _problem(
 ) -> Problem:
     rows = ", ".join(f"{name!r} {written(weight)}" for name, weight in found)
     rule = pattern(found[0][0])
-    hint = f"leave out what the run does not need, such as by a line `{rule}` in"
-    return Problem(f"{text}: {rows}", hint=f"{hint} .raiignore, or set {setting}")
+    hint = f"a line `{rule}` in .raiignore leaves the first out; or set {setting}"
+    return Problem(f"{text}: {rows}", hint=hint)
 
 
 def heaviest(members: Iterable[Member], weight: Weight) -> list[tuple[str, int]]:
@@ -79,7 +79,8 @@ def heaviest(members: Iterable[Member], weight: Weight) -> list[tuple[str, int]]
             total[above] += weight(member)
             above = _above(above)
     found = sorted(inner[""], key=lambda name: -total[name])[:NAMED]
-    return [(name, total[name]) for name in (_narrowed(n, total, inner) for n in found)]
+    narrowed = (_narrowed(name, total, inner) for name in found if total[name])
+    return [(name, total[name]) for name in narrowed]
 
 
 def pattern(name: str) -> str:

@@ -223,8 +223,7 @@ class _Walk:
             return
         at, left, dropped = len(self.members), len(self.left_out), self.dropped
         self.members.append(Member(name, MemberKind.FOLDER))
-        shut = None if match and match.open else match
-        self.folder(path, name, rules, above=shut, depth=depth + 1)
+        self.folder(path, name, rules, above=match, depth=depth + 1)
         if match and len(self.members) == at + 1:
             # Nothing was brought back: report the folder alone.
             del self.members[at:], self.left_out[left:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ OWN, GIT = ".raiignore", ".gitignore"
 
 MOST_BYTES = 1 << 20
 
+REST = "ps_d"
+"""The group in which pathspec's patterns match the slash after a folder."""
+
 
 class LeftBy(StrEnum):
     """What leaves an entry out."""
@@ -33,8 +37,7 @@ class LeftBy(StrEnum):
 class Match(Struct, frozen=True):
     """What is decided for a name; ``final`` if nothing below it can differ.
 
-    ``asked`` if a ``!`` line of .raiignore names it: more than wildcards alone. It is
-    ``open`` if the rule is about the content of a folder alone: ``folder/**``.
+    ``asked`` if a ``!`` line of .raiignore names it: more than wildcards alone.
     """
 
     ignored: bool
@@ -42,7 +45,6 @@ class Match(Struct, frozen=True):
     final: bool
     by: LeftBy = LeftBy.RULE
     asked: bool = False
-    open: bool = False
 
 
 class RuleFile(Struct, frozen=True):
@@ -67,11 +69,25 @@ class RuleFile(Struct, frozen=True):
         asked = not result.include and bool(text.strip("!*?/. "))
         final = result.index > self.last_exception
         why = f"{self.label}:{line}: {text}"
-        bare = text.endswith("/**") and name.endswith("/")
-        inside = (
-            bare and self.spec.check_file(name[len(self.base) : -1]).include is None
-        )
-        return Match(result.include, why, final, asked=asked, open=inside)
+        return Match(result.include, why, final, asked=asked)
+
+    def ignores(self, name: str) -> Match | None:
+        """Return what git's last rule about this very name decides, if any.
+
+        A rule about a folder above it is none: git does not look into a folder that it
+        ignores, and one that it does not ignore says nothing of what is in there.
+        """
+        below = name[len(self.base) :]
+        if self.spec.check_file(below).include is None:
+            return None
+        path = below.rstrip("/")
+        for index, pattern in reversed(list(enumerate(self.spec.patterns))):
+            if _is_about(pattern.regex, path, folder=below != path):
+                line, text = self.rules[index]
+                return Match(
+                    bool(pattern.include), f"{self.label}:{line}: {text}", True
+                )
+        return None
 
     def reaches(self, folder: str) -> bool:
         """Whether an exception with a path could name something in the folder.
@@ -110,9 +126,9 @@ class Rules(Struct, frozen=True):
         if above and (own is None or (above.by is not LeftBy.RULE and not own.asked)):
             return above
         if own is None:
-            found = next(filter(None, (file.match(name) for file in self.git)), None)
+            found = next(filter(None, (file.ignores(name) for file in self.git)), None)
             if found and found.ignored:
-                return replace(found, final=not found.open and self.closed(name))
+                return replace(found, final=self.closed(name))
         if own and own.asked:
             return None
         if pattern := secret(name.rstrip("/"), folder=name.endswith("/")):
@@ -162,6 +178,18 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
     last = max((n for n, rule in enumerate(patterns) if rule[0] == "!"), default=-1)
     spec = GitIgnoreSpec.from_lines(patterns)
     return RuleFile(label, base, spec, tuple(rules), last)
+
+
+def _is_about(regex: re.Pattern[str], path: str, *, folder: bool) -> bool:
+    """Whether a pattern matches a path itself, and not only what is in a folder.
+
+    pathspec marks the slash after which a pattern leaves everything open.
+    """
+    if (found := regex.search(path)) and not found.groupdict().get(REST):
+        return True
+    if not folder or REST not in regex.groupindex:
+        return False
+    return any(m.start(REST) == len(path) for m in regex.finditer(f"{path}/"))
 
 
 def _meets(pattern: str, folder: str) -> bool:

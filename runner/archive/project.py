@@ -12,6 +12,7 @@ from typing import Protocol
 
 from runner import files, git, machine, trees
 from runner.archive.contents import NONE_APART, Survey, survey
+from runner.archive.packcache import PackCache
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
 from runner.core import Archive, GitState, JobRequest, Problem
@@ -74,8 +75,10 @@ class FolderProject:
         folder: Path,
         caps: Caps = UPLOAD,
         apart: Mapping[str, str] = NONE_APART,
+        cache: PackCache | None = None,
     ) -> None:
         self.folder = self.shown = folder
+        self._cache = cache
         self.caps = caps
         self._apart = apart
 
@@ -92,7 +95,7 @@ class FolderProject:
         for problem in found.warnings:
             where = f"{problem.place}: " if problem.place else ""
             yield ev.Warned(where + problem.finding)
-        return (yield from pack(found, into, self.caps))
+        return (yield from pack(found, into, self.caps, self._cache))
 
     def survey(self) -> Survey:
         """Return what of the folder is sent and what is left out."""

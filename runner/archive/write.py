@@ -13,6 +13,7 @@ from runner import files
 from runner.archive.ceilings import exceeded
 from runner.archive.compressed import Compressed
 from runner.archive.contents import Member, MemberKind, Survey, cannot_read
+from runner.archive.packcache import LARGEST_BYTES, Copied, PackCache
 from runner.core import Archive, Problem, Severity
 from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import NotAllowedError, UsageError
@@ -29,9 +30,9 @@ _TYPES = {
 
 
 def pack(
-    survey: Survey, into: Path, caps: Caps = UPLOAD
+    survey: Survey, into: Path, caps: Caps = UPLOAD, cache: PackCache | None = None
 ) -> Generator[Progress, None, Archive]:
-    """Write what the survey found; return the Archive.
+    """Write what the survey found; return the Archive. ``cache`` saves reading files.
 
     The same content gives the same ``sha256``. Raise NotAllowedError over a ceiling,
     UsageError with every file that vanished, changed or cannot be read.
@@ -43,7 +44,7 @@ def pack(
         with part.open("wb") as file:
             stream = Compressed(file)
             with io.BufferedWriter(stream, CHUNK) as out:
-                yield from _members(survey, out)
+                yield from _members(survey, out, cache)
                 out.write(bytes(2 * tarfile.BLOCKSIZE))
                 out.flush()
                 out.write(bytes(-stream.raw_bytes % tarfile.RECORDSIZE))
@@ -59,12 +60,14 @@ def pack(
     )
 
 
-def _members(survey: Survey, out: BinaryIO) -> Iterator[Progress]:
+def _members(
+    survey: Survey, out: BinaryIO, cache: PackCache | None
+) -> Iterator[Progress]:
     total, done, shown = survey.total_bytes, 0, 0
     problems = [p for p in survey.problems if p.severity is Severity.ERROR]
     yield Progress("pack", 0, total)
     for member in survey.members:
-        if problem := _add(survey.project, member, out):
+        if problem := _add(survey.project, member, out, cache):
             problems.append(problem)
         done += member.size_bytes
         if done - shown >= PROGRESS_BYTES:
@@ -75,15 +78,25 @@ def _members(survey: Survey, out: BinaryIO) -> Iterator[Progress]:
     yield Progress("pack", total, total)
 
 
-def _add(project: Path, member: Member, out: BinaryIO) -> Problem | None:
+def _add(
+    project: Path, member: Member, out: BinaryIO, cache: PackCache | None
+) -> Problem | None:
     if member.kind is not MemberKind.FILE:
         out.write(_header(member))
+        return None
+    if cache is not None and (kept := cache.get(project, member)) is not None:
+        out.write(kept)
         return None
     try:
         # A link may have taken the place of a file or a folder since the survey.
         number = files.descriptor(project, member.name)
         with open(number, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-            whole = _copy(file, member, out)
+            if cache is None or member.size_bytes > LARGEST_BYTES:
+                whole = _copy(file, member, out)
+            else:
+                status, copied = os.fstat(file.fileno()), Copied(out)
+                if whole := _copy(file, member, copied):
+                    cache.keep(member, status, copied.data)
     except OSError as error:
         return cannot_read(member.name, error)
     if whole:
@@ -91,7 +104,7 @@ def _add(project: Path, member: Member, out: BinaryIO) -> Problem | None:
     return Problem(f"{member.name!r} changed while it was packed", hint="try again")
 
 
-def _copy(file: io.FileIO, member: Member, out: BinaryIO) -> bool:
+def _copy(file: io.FileIO, member: Member, out: BinaryIO | Copied) -> bool:
     """Copy a file; return whether it is still of its size."""
     if os.fstat(file.fileno()).st_size != member.size_bytes:
         return False

@@ -50,6 +50,7 @@ class _Shown:
         self._tail = Tail(paths)
         self._events = self._tail.events()
         self._finished = self._interrupted = False
+        self._told = 0.0
 
     def follow(self) -> bool:
         """Show what comes until the run has ended; return False after a Ctrl-C.
@@ -85,11 +86,21 @@ class _Shown:
                 if self._interrupted:
                     return False
             self._events = self._tail.events()
+            self._progress()
             if over or self._finished:
                 return True
             time.sleep(POLL_S)
             if self._interrupted:
                 return False
+
+    def _progress(self) -> None:
+        """Show what the running command uses, if that is news."""
+        from runner.store import latest
+
+        found = latest.read(self._paths)
+        if found and found[0] > self._told:
+            self._told, tick = found
+            self._console.show(tick, self._told)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._interrupted:

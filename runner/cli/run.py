@@ -66,6 +66,12 @@ def run(
         ),
     ] = None,
     image: common.Image = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Run again each time a file is saved; see loop.md."
+        ),
+    ] = False,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it."""
     project = common.project(directory, path)
@@ -95,6 +101,11 @@ def run(
         only=tuple(only or ()),
         image=image,
     )
+    if watch:
+        from runner.cli import watching
+
+        one = "--detach" if detach else "--json" if as_json else ""
+        watching.watch(project, options, output, force=force, one_run=one)
     prepared = session.prepare(project, options)
     running.refuse_output(
         output,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from runner.commandline import lex, shell
+from runner.commandline import lex, shell, typos
 from runner.commandline.lex import Piece, PieceKind
 from runner.core import Place, Problem, Severity
 
@@ -40,6 +40,7 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
             *_look_alikes(words, direct=why is None),
             *_kept_literal(words),
             *_lost(pieces, words),
+            *_misspelled(words),
         )
     ]
 
@@ -97,3 +98,10 @@ def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Warnings:
     if first in shell.STATEFUL or all(shell.assignment(word) for word in words):
         hint = "join it with what should use it: `... && ...`, or a `|` block of lines"
         yield f"what `{first}` changes lasts only until this command ends", hint
+
+
+def _misspelled(words: list[list[Piece]]) -> _Warnings:
+    """Yield a warning about a program that is surely another."""
+    if found := typos.meant([lex.text(word) for word in words]):
+        typed, name = found
+        yield f"`{typed}` is not a known program", f"did you mean `{name}`?"

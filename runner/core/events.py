@@ -178,6 +178,10 @@ class CommandStarted(_Tagged, frozen=True):
     name: str | None = None
 
 
+NOT_REACHED = "the run ended before it"
+"""Why a command was skipped that had no turn."""
+
+
 class CommandSkipped(_Tagged, frozen=True):
     """A command is not run."""
 

@@ -67,7 +67,12 @@ LIMITS = (
     Limit("time", TIME, "of the whole run", Reason.TIME_LIMIT),
     Limit("memory", _MEMORY, "without swap", Reason.MEMORY_LIMIT),
     Limit("pids", _PIDS, "processes and threads", Reason.PIDS_LIMIT),
-    Limit("output", SIZE, "of stdout and of stderr, each", Reason.OUTPUT_LIMIT),
+    Limit(
+        "output",
+        SIZE,
+        "of the run's stdout and stderr, each",
+        Reason.OUTPUT_LIMIT,
+    ),
     Limit("disk", SIZE, "of `/build`", Reason.DISK_LIMIT),
     Limit("shm", SIZE, "of `/dev/shm`"),
     Limit("network", SWITCH, "overrides `resources.network`"),

@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from runner import commandline, process
@@ -99,8 +100,12 @@ class _BareRun:
         self.peak_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
+        self._room = process.room(work.limits.output_bytes)
         self._disk = FolderDiskWatch(
-            folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
+            folders.build,
+            folders.scratch,
+            limit_bytes=work.limits.disk_bytes,
+            processes=partial(process.descendants, os.getpid()),
         )
 
     def prepare(self) -> None:
@@ -125,7 +130,7 @@ class _BareRun:
             self._argv(step),
             timeout_s=time_s,
             cancel=self._cancel,
-            output_limit=limits.output_bytes,
+            room=self._room,
             grace_s=limits.stop_grace_s,
             index=step.index,
             env=self._environment | self._work.variables(step),

@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from runner import trees
 from runner.core import Reason
+from runner.engines import openfiles
+from runner.engines.usage import used
 
 EVERY_S = 2.0
-BLOCK_BYTES = 512
 SHARE = 20
 """Measuring takes at most 1/SHARE of the time."""
 
 
-ENTRY_BYTES = 4096
-"""What a file, folder or link costs at least, however small it is."""
-
-
-def used(folders: Iterable[Path], most_bytes: int) -> int:
-    """Return the bytes that some folders take together, each file once.
-
-    Counting ends above ``most_bytes``.
-    """
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    for folder in folders:
-        most_names = (most_bytes - total) // ENTRY_BYTES + 1
-        try:
-            for entry in trees.entries(folder, most=most_names):
-                total += cost(entry.info, seen)
-                if total > most_bytes:
-                    return total
-        except trees.TooManyError:
-            return most_bytes + 1
-    return total
-
-
-def cost(info: os.stat_result, seen: set[tuple[int, int]]) -> int:
-    """Return the bytes that a file takes, unless it is one of ``seen``."""
-    if info.st_nlink != 1:
-        identity = (info.st_dev, info.st_ino)
-        if identity in seen and not stat.S_ISDIR(info.st_mode):
-            return 0
-        seen.add(identity)
-    return max(info.st_size, info.st_blocks * BLOCK_BYTES, ENTRY_BYTES)
-
-
 class FolderDiskWatch:
-    """A check that the files below some folders stay within a limit together.
+    """A check that the files of some folders stay within a limit together.
 
-    A run may exceed the limit until the next measurement.
+    Files that were removed count while one of the ``processes`` uses them. A run may
+    exceed the limit until the next measurement.
     """
 
-    def __init__(self, *folders: Path, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        *folders: Path,
+        limit_bytes: int,
+        processes: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
         self._folders, self._limit = folders, limit_bytes
+        self._processes = processes
         self._next = time.monotonic() + EVERY_S
 
     def __call__(self) -> Reason | None:
@@ -68,6 +40,9 @@ class FolderDiskWatch:
         """Measure now; return DISK_LIMIT or None."""
         began = time.monotonic()
         total = used(self._folders, self._limit)
+        if total <= self._limit:
+            devices = {folder.stat().st_dev for folder in self._folders}
+            total += openfiles.removed(self._processes(), devices)
         now = time.monotonic()
         self._next = now + max(EVERY_S, SHARE * (now - began))
         return Reason.DISK_LIMIT if total > self._limit else None

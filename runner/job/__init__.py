@@ -103,13 +103,13 @@ class _Job:
         """Yield a CommandSkipped for each command that the run did not reach."""
         for step in self.preparation.steps:
             if step.index not in self.reached:
-                command, why = step.command, step.skip or "the run ended before it"
+                command, why = step.command, step.skip or ev.NOT_REACHED
                 yield ev.CommandSkipped(step.index, command.text, why, command.name)
 
     def verdict(self) -> Verdict:
         """Return the verdict, from the commands that ended."""
         if self.cancel.requested:
-            message = "stopped on request; what it wrote so far is kept"
+            message = f"{self.cancel.why}; what it wrote so far is kept"
             return Verdict(True, False, None, Reason.CANCELLED, message)
         return verdicts.judge(
             self.ended, self.request, self.found, self.gpu, self.checks

@@ -52,6 +52,10 @@ GATHER_S = 0.002
 SMALL_BYTES = 1 << 15
 
 
+Room = dict[Stream, int]
+"""How many bytes each stream may still bring, of one command or of several."""
+
+
 class Completed(Struct, frozen=True):
     """The output of a program; ``exit_code`` is 128 + n after signal n."""
 
@@ -91,14 +95,18 @@ def run(
     return Completed(exit_code(process.returncode), stdout, stderr)
 
 
+def room(most_bytes: int) -> Room:
+    """Return room for so many bytes of stdout, and as many of stderr."""
+    return dict.fromkeys(Stream, most_bytes)
+
+
 def stream(
     argv: Argv,
     *,
     input: bytes | IO[bytes] | None = None,
     timeout_s: float,
     cancel: Cancel,
-    output_limit: int,
-    stderr_extra: int = 0,
+    room: Room,
     grace_s: float = 10.0,
     index: int = 0,
     env: Mapping[str, str] | None = None,
@@ -112,7 +120,7 @@ def stream(
     cancel ``terminate`` is called with its process id (default: SIGTERM to its group),
     and after ``grace_s`` its group is killed. ``watch`` is called ten times a second,
     and returns a reason to end the command. Processes left in its group are killed.
-    ``stderr_extra`` bytes of stderr are not counted: they are not the command's own.
+    What it prints is taken off ``room``.
     The group is also killed if this process dies.
 
     Raises:
@@ -120,7 +128,6 @@ def stream(
     """
     guard.start()
     started = time.monotonic()
-    room = {Stream.STDOUT: output_limit, Stream.STDERR: output_limit + stderr_extra}
     with memory.readable(input) as stdin:
         child = _PipedChild(start(argv, env, cwd, stdin), started, index, room)
     stop = ProcessStop(
@@ -151,7 +158,7 @@ class _PipedChild(Child):
         process: subprocess.Popen[bytes],
         started: float,
         index: int,
-        room: dict[Stream, int],
+        room: Room,
     ) -> None:
         super().__init__(process, started)
         self.index = index

@@ -14,6 +14,7 @@ from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
 from runner.report.summary import summary
+from runner.report.versus import versus
 from runner.report.words import (
     ago,
     allowed,
@@ -28,6 +29,7 @@ from runner.report.words import (
     processes,
     seconds,
     size,
+    titled,
     words,
 )
 
@@ -62,5 +64,7 @@ __all__ = [
     "size",
     "summary",
     "table",
+    "titled",
+    "versus",
     "words",
 ]

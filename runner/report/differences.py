@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from runner.core import LIMITS, CommandRecord, RunRecord
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import commit, outcome, seconds, size
+from runner.report.words import commit, outcome, seconds, size, titled
 
 Facts = dict[str, str]
 Row = tuple[str, float | None, float | None]
@@ -115,7 +115,7 @@ def _surroundings(run: RunRecord) -> Facts:
 def _walls(before: RunRecord, after: RunRecord) -> Iterator[Row]:
     times = {c.index: c.wall_s for c in before.commands}
     for command in after.commands:
-        name = f"command {command.index + 1}: {command.name or command.text}"
+        name = f"command {command.index + 1}: {titled(command.name, command.text)}"
         yield name, times.get(command.index), command.wall_s
 
 

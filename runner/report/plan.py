@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runner.core import LIMITS, BuildSpec, Command, ImagePlan, Step
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.words import named_by
+from runner.report.words import named_by, one_line, titled
 
 
 def plan(
@@ -30,7 +30,7 @@ def _commands(steps: Sequence[Step]) -> Table:
             step.invocation.why,
             *(["GPU" if step.command.needs_gpu else ""] if any_gpu else []),
             *([_expects(step.command)] if any_expects else []),
-            step.command.name or step.command.text,
+            titled(step.command.name, step.command.text),
         )
         for step in steps
     )
@@ -51,6 +51,9 @@ def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, s
         *([("", named_by(image))] if image.named_by else []),
         ("profile", str(spec.profile)),
     ]
+    if spec.env:
+        pairs = (f"{name}={one_line(value)}" for name, value in spec.env)
+        rows.append(("env", ", ".join(pairs)))
     for item in spec.data:
         rows.append(("data", f"{item.directory}/{item.file_name} from {item.url}"))
     if spec.gpu:

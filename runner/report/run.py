@@ -22,6 +22,7 @@ from runner.report.words import (
     processes,
     seconds,
     size,
+    titled,
 )
 
 _ANSWERS = {True: "right: as the build file expects", False: "wrong", None: ""}
@@ -196,7 +197,7 @@ def _command(command: CommandRecord) -> tuple[str, ...]:
         how += f": {command.why}"
     return (
         str(command.index + 1),
-        command.name or command.text,
+        titled(command.name, command.text),
         how,
         "" if command.exit_code is None else str(command.exit_code),
         seconds(command.wall_s),

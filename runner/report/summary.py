@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
+from runner.core.events import NOT_REACHED
 from runner.report.blocks import Table
-from runner.report.words import one_line, outcome, seconds
+from runner.report.words import mismatch, one_line, outcome, seconds
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
+
+_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
 
 
 def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
@@ -41,14 +45,20 @@ def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
 def _row(command: CommandRecord) -> tuple[str, ...]:
     how = command.reason or command.outcome
     results = [figures(command.findings)]
+    results += [mismatch(check) for check in command.checks if not check.holds]
     if command.exit_code:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:
         results.insert(0, "a process was killed for memory")
-    text = command.name or one_line(command.text)
+    text = command.name or _brief(command.text)
     result = ", ".join(filter(None, results))
     number = str(command.index + 1)
     return number, how.replace("_", " "), seconds(command.wall_s), text, result
+
+
+def _brief(text: str) -> str:
+    """Return a command without what most have in common: GNU time and the folder."""
+    return _COMMON.sub("", one_line(text))
 
 
 def figures(found: Findings) -> str:
@@ -66,10 +76,13 @@ def figures(found: Findings) -> str:
 
 
 def _skipped(commands: Sequence[CommandRecord]) -> list[str]:
-    """Return a line for each reason for which commands were skipped."""
+    """Return a line for each reason for which commands were skipped.
+
+    Those that the run did not reach were listed right before its end.
+    """
     whys: dict[str, list[int]] = {}
     for command in commands:
-        if command.outcome is Outcome.SKIPPED:
+        if command.outcome is Outcome.SKIPPED and command.why != NOT_REACHED:
             whys.setdefault(command.why, []).append(command.index + 1)
     return [f"Skipped {numbers(found)}: {why}." for why, found in whys.items()]
 

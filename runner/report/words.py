@@ -62,6 +62,12 @@ def one_line(command: str) -> str:
     return f"{first} ..." if more else first
 
 
+def titled(name: str | None, command: str) -> str:
+    """Return a command's first line, after its name if it has one."""
+    line = one_line(command)
+    return f"{name}: {line}" if name else line
+
+
 def words(reason: Reason) -> str:
     """Return a reason as words."""
     return reason.value.replace("_", " ").replace("gpu", "GPU")

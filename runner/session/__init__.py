@@ -13,12 +13,14 @@ from runner.session.prepare import Prepared, prepare, reopen, replay
 from runner.session.run import Run, resume, start
 from runner.session.upkeep import tidy
 from runner.session.validation import Validation, validate
+from runner.session.watcher import Watcher, watcher
 
 __all__ = [
     "Options",
     "Prepared",
     "Run",
     "Validation",
+    "Watcher",
     "detach",
     "prepare",
     "reopen",
@@ -27,4 +29,5 @@ __all__ = [
     "start",
     "tidy",
     "validate",
+    "watcher",
 ]

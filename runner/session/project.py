@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner import buildfile, files
-from runner.archive import FolderProject
+from runner.archive import FolderProject, PackCache
 from runner.core import BuildSpec, Problem, Severity
 from runner.core.errors import UsageError
 from runner.store import outputs
@@ -36,10 +36,12 @@ def build_file(path: Path) -> Path:
     raise UsageError(f"{full} has no {NAMES[0]}; `rai init` creates one")
 
 
-def folder_project(project: Path, settings: Settings) -> FolderProject:
+def folder_project(
+    project: Path, settings: Settings, cache: PackCache | None = None
+) -> FolderProject:
     """Return a project's folder with what of it these settings send."""
     apart = outputs.inside(settings.home, project)
-    return FolderProject(project, settings.project_caps, apart)
+    return FolderProject(project, settings.project_caps, apart, cache)
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
-from runner.archive import Caps, Project, SealedProject, datafiles
+from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
 from runner.core import JobRequest, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -30,8 +30,10 @@ from runner.store.paths import Home, RunPaths
 CANCEL_POLL_S = 0.2
 
 
-def start(prepared: Prepared) -> Run:
+def start(prepared: Prepared, cache: PackCache | None = None) -> Run:
     """Choose the engine, make the run's folder and claim it; run nothing yet.
+
+    ``cache`` saves reading files of the project that an earlier run packed.
 
     Raises:
         EngineError: no engine can run it here (no_engine); no folder is made.
@@ -42,7 +44,7 @@ def start(prepared: Prepared) -> Run:
     with files.naming(home.root):
         paths = runs.create(home)
         claim = Claim(paths)
-    return Run(prepared, request, choice.engines, home, claim, paths)
+    return Run(prepared, request, choice.engines, home, claim, paths, cache)
 
 
 def ready(
@@ -104,8 +106,10 @@ class Run:
         home: Home,
         claim: Claim,
         paths: RunPaths,
+        cache: PackCache | None = None,
     ) -> None:
         self.paths = paths
+        self._cache = cache
         self._prepared = prepared
         self._request = request
         self._engines = engines
@@ -116,6 +120,11 @@ class Run:
     def id(self) -> str:
         """The run's id."""
         return self.paths.id
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it may hold GPUs until it has ended."""
+        return self._request.spec.gpu is not None
 
     @property
     def project(self) -> Path:
@@ -173,7 +182,8 @@ class Run:
         sealed = self._prepared.parcel
         if sealed is None:
             settings = self._prepared.settings
-            return folder_project(self._prepared.request.project, settings)
+            project = self._prepared.request.project
+            return folder_project(project, settings, self._cache)
         parcel = archive.read_parcel(sealed.parcel)
         caps = self._prepared.settings.project_caps
         return SealedProject(sealed.source, parcel, self.paths.unpacked, caps)

@@ -46,12 +46,12 @@ def _problem(commands: Sequence[Command], word: str, found: Sequence[int]) -> Pr
         numbers = ", ".join(str(n + 1) for n in found)
         text = f"--only {word}: several commands hold it: {numbers}"
         return Problem(text, hint="use their numbers")
-    close = resembling(word, list(_selecting(commands)))
+    close = resembling(word, list(selecting(commands)))
     hint = f"did you mean `{close}`?" if close else ""
     return Problem(f"--only {word}: no such command", hint=hint)
 
 
-def _selecting(commands: Sequence[Command]) -> Iterator[str]:
+def selecting(commands: Sequence[Command]) -> Iterator[str]:
     """Yield the names of commands, and the words that stand in one command alone."""
     for command in commands:
         if command.name:

@@ -78,6 +78,11 @@ class RunPaths(Struct, frozen=True):
         return self.root / "cancel"
 
     @property
+    def latest(self) -> Path:
+        """What the running command uses, each second anew; gone when the run ends."""
+        return self.root / "latest.json"
+
+    @property
     def worker_log(self) -> Path:
         """What the worker of a detached run printed: nothing, unless rai failed."""
         return self.root / "worker.log"

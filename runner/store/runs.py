@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from runner import files
 from runner.core import Reason, RunRecord, Stream, Verdict, events, record
+from runner.store import latest
 from runner.store.paths import Home, RunPaths
 
 COARSE_NS, SETTLED_NS = 3 * 10**9, 5 * 10**7
@@ -88,6 +89,7 @@ class Recorder:
             if self.record is not None and self.record.state.final:
                 files.write(self.paths.record, record.to_json(self.record))
         self._release()
+        latest.remove(self.paths)
         for file in self._files.values():
             file.close()
 
@@ -109,6 +111,8 @@ class Recorder:
             after = record.begin(at, event)
         else:
             after = record.advance(self.record, at, event)
+        if isinstance(event, events.Tick):
+            latest.write(self.paths, event, at)
         if not isinstance(event, events.TRANSIENT):
             line = events.to_line(event, at)
             try:

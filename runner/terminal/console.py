@@ -52,16 +52,23 @@ class Console:
         self._run, self._count, self._began_s, self._now_s = "", 0, 0.0, 0.0
         self._running, self._heard_s, self._told_s = "", 0.0, 0.0
         self._used = (0.0, 0.0)
+        self._skipped: list[ev.CommandSkipped] = []
+        self._index: int | None = None
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
         self._now_s = time.monotonic() if at is None else at
+        if isinstance(event, ev.CommandSkipped):
+            self._follow(event)
+            self._skipped.append(event)  # shown with those that follow it
+            return
+        self._show_skipped(event)
         if isinstance(event, ev.Output):
             self._output(event)
             return
         if isinstance(event, ev.Progress):
             if self._live and self._cursor.at_line_start:
-                self._live.show(bar(event))
+                self._live.show(f"{MARK} {bar(event)}")
             return
         if isinstance(event, ev.Tick):
             self._tick(event)
@@ -71,6 +78,13 @@ class Console:
             return
         self._follow(event)
         for text, colour in self._lines(event):
+            self.line(text, colour)
+
+    def _show_skipped(self, next_event: ev.Event) -> None:
+        """Show the commands that were skipped since the last event, as one list."""
+        end = next_event.verdict if isinstance(next_event, ev.Finished) else None
+        skipped, self._skipped = self._skipped, []
+        for text, colour in messages.skipped(skipped, end):
             self.line(text, colour)
 
     def line(self, text: str, colour: str = "") -> None:
@@ -103,7 +117,10 @@ class Console:
             self._record = record.begin(self._now_s, event)
         elif self._record:
             self._record = record.advance(self._record, self._now_s, event)
+        if isinstance(event, ev.CommandFinished):
+            self._index = None
         if isinstance(event, ev.CommandStarted):
+            self._index = event.index
             self._running, self._used = event.text, (0.0, 0.0)
             self._heard_s = self._told_s = self._now_s
 
@@ -143,6 +160,8 @@ class Console:
         self._cursor.after(shown)
 
     def _tick(self, event: ev.Tick) -> None:
+        if event.index != self._index:
+            return
         if self._live:
             if self._cursor.at_line_start and self._now_s - self._heard_s > PAUSE_S:
                 self._live.show(self._progress(event))

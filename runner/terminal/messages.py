@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 from runner import report
-from runner.core import GpuState, GpuUse, ImageAction, Reason
+from runner.core import GpuState, GpuUse, ImageAction, Reason, Verdict
 from runner.core import events as ev
 from runner.images import KEY_REPOSITORY
 from runner.store.paths import RunPaths
@@ -102,8 +104,6 @@ def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
             return [(f"Starting {what}.", "yellow")]
         case ev.CommandStarted(_, text):
             return [(f"Running {text}", "green")]
-        case ev.CommandSkipped(_, text, why):
-            return [(f"Skipping {report.one_line(text)} ({why})", "yellow")]
         case ev.CommandFinished() if event.exit_code or event.reason:
             return [(_failed(event, running), "red")]
         case ev.CommandFinished():
@@ -123,6 +123,24 @@ def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
 def numbered(index: int, count: int) -> str:
     """Return which command it is, of how many if that is known."""
     return f"Command {index + 1}" + (f" of {count}" if count > 1 else "")
+
+
+def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> Lines:
+    """Return the lines for commands skipped in a row: one that says why, then a list.
+
+    Of a run that found no GPU for them, its ``end`` says why.
+    """
+    shown: Lines = []
+    for why, group in groupby(events, lambda event: event.why):
+        names = [report.titled(event.name, event.text) for event in group]
+        if end and why == ev.NOT_REACHED and end.reason is Reason.NO_GPU:
+            why = end.message.partition("\n")[0]
+        if len(names) == 1:
+            shown.append((f"Skipping {names[0]} ({why})", "yellow"))
+        else:
+            shown.append((f"Skipping {len(names)} commands: {why}", "yellow"))
+            shown += [(f"  {name}", "yellow") for name in names]
+    return shown
 
 
 def _failed(event: ev.CommandFinished, running: str) -> str:

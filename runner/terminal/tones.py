@@ -7,14 +7,14 @@ import re
 from runner.core import Outcome, Reason, State
 from runner.terminal.text import Tone
 
-_RESULTS = frozenset({"outcome", "state", "reason", "result", "expected"})
-_GOOD = frozenset({"ok", "done", "passed", "right", State.DONE, Outcome.OK})
+_RESULTS = frozenset({"outcome", "state", "reason", "result", "answer", "answers"})
+_GOOD = frozenset({"ok", "done", "passed", "right", Outcome.OK})
 _FAINT = frozenset({Outcome.SKIPPED.value, State.QUEUED.value, "older"})
 _BAD = frozenset(
     {
         *(reason.value for reason in Reason if reason is not Reason.DONE),
         *(Outcome.FAILED, Outcome.UNFINISHED, State.LOST),
-        *("wrong", "missing", "none", "error", "cannot"),
+        *("wrong", "no", "missing", "none", "error", "cannot"),
     }
 )
 _WORD = re.compile(r"[a-z_]+")
@@ -30,6 +30,8 @@ def tone(head: str, value: str) -> Tone:
         return Tone.PLAIN
     found = _WORD.match(value)
     word = found.group() if found else ""
+    if head == "state" and word == State.DONE:
+        return Tone.PLAIN  # it ended, well or badly
     for words, painting in ((_GOOD, Tone.GOOD), (_BAD, Tone.BAD), (_FAINT, Tone.FAINT)):
         if word in words:
             return painting

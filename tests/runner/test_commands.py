@@ -307,3 +307,40 @@ def test_a_direct_line_has_the_words_that_bash_would_give_it(line, argv):
     )
 
     assert argv == done.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("nvidia -smi", "nvidia-smi"),
+        ("compute -sanitizer ./a.out", "compute-sanitizer"),
+        ("pyhton x.py", "python"),
+        ("pythn x.py", "python"),
+        ("pytthon x.py", "python"),
+        ("pythom x.py", "python"),
+        ("time pyhton x.py", "python"),
+        ("/usr/bin/time pyhton x.py", "python"),
+        ("nvrpof ./a.out", "nvprof"),
+        ("nvidia-sim", "nvidia-smi"),
+        ("maek -C /src", "make"),
+        ("pyhton3 x.py && ls", "python3"),
+    ],
+)
+def test_a_misspelled_program_is_told_which_one_was_meant(line, name):
+    (problem,) = commandline.problems(line)
+    assert problem.severity is Severity.WARNING
+    assert problem.hint == f"did you mean `{name}`?"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("python x.py", "python2 x.py", "python3.11 x.py", "python4", "ipython x.py"),
+        *("cython x.pyx", "cmake3 ..", "gmake", "qmake", "bmake", "nvidia-smi -L"),
+        *("nvidia", "./pyhton x.py", "/opt/pyhton x.py", "act -l", "pytest -q", "pref"),
+        *("time", "time -p ls", "cuda -v", "nvcc -o x x.cu", "echo pyhton", "icc"),
+        *("./ece408", "pip2 install x", "pips", "mkdirs", "pythonw x.py", "ncx"),
+    ],
+)
+def test_a_program_that_may_be_another_is_left_alone(line):
+    assert [p for p in commandline.problems(line) if "did you mean" in p.hint] == []

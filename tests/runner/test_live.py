@@ -9,6 +9,8 @@ import pytest
 
 from runner.core import Findings, Inference, Machine, Reason, Stream, Verdict
 from runner.core import events as ev
+from runner.store import latest, runs
+from runner.store.paths import Home
 from runner.terminal import live
 from runner.terminal.console import Console, Mode
 
@@ -156,7 +158,7 @@ def test_nothing_is_drawn_again_in_other_modes(terminal, watch, mode):
 def test_a_step_shows_its_progress_as_a_bar(terminal, watch):
     console = watch()
     play(console, BEGIN, ev.Progress("upload", 512, 1024), ev.Progress("pull", 9, None))
-    assert terminal.lines == ["pull · 9 B"]
+    assert terminal.lines == ["✱ pull · 9 B"]
     assert "upload ━━━━━━━━━━━━──────────── 50% · 512 B of 1.0 KiB" in (
         terminal.written.decode()
     )
@@ -218,3 +220,24 @@ def test_the_summary_of_many_commands_is_short_and_has_all_that_failed(capfd):
     assert sum("failed" in line for line in lines) == 2
     assert lines[-3].startswith("✱ 29  failed")
     assert lines[-2] == "✱ 21 more ended well."
+
+
+def test_a_tick_of_a_command_that_has_ended_is_not_shown(terminal, watch):
+    console = watch()
+    play(console, BEGIN, STARTED, ev.CommandFinished(0, 0, 1.0), ev.Tick(0, 9.0))
+    assert terminal.lines[-1].endswith("done in 1.0 s.")
+
+
+def test_what_a_command_uses_is_left_for_another_process_until_the_run_ends(tmp_path):
+    paths = runs.create(Home(tmp_path))
+    assert latest.read(paths) is None
+    tick = ev.Tick(0, 9.0, 1.5, 1 << 20)
+    with runs.Recorder(paths) as recorder:
+        for event in (BEGIN, STARTED, tick):
+            recorder.keep(event)
+        found = latest.read(paths)
+        assert found and found[1] == tick
+        assert b"Tick" not in paths.events.read_bytes()
+        paths.latest.write_bytes(b"{half of")
+        assert latest.read(paths) is None
+    assert not paths.latest.exists()

@@ -287,6 +287,36 @@ def test_gitignore_is_read_as_git_reads_it(tmp_path):
     assert sorted(sent(project)) == sorted(listed.stdout.splitlines())
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_exceptions_of_a_gitignore_are_read_as_git_reads_them(tmp_path):
+    rules = [
+        ("d/\n!/a\n", ""),
+        ("*.o\nd/a/\n", "!/d/\n"),
+        ("a\n?\nd/**/b.o\n!a/\n", "!a/\n!b.o\na/**\n"),
+        ("?\n*.o\na/**\n!/d/\n", ""),
+        ("a/d\n!**/a\n", "!c.txt\n\\!a\n!*.txt\n"),
+        ("!*/\na \na\n!*/\n", ""),
+        ("/a/\n!*/\n", "!**/a\n!d/b.o\na \n"),
+        ("*\n!*/\n!*.txt\n", "!b.o\n"),
+        ("**/a/**\n!**/b.o\n", ""),
+    ]
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    for number, (outer, inner) in enumerate(rules):
+        folders = ("", "a/", "d/", "a/d/", "d/a/")
+        names = [f"{folder}{n}" for folder in folders for n in ("b.o", "c.txt", "x")]
+        project = tree(tmp_path / str(number), *names)
+        tree(project, gitignore=outer)
+        tree(project / "a", gitignore=inner)
+    words = ["git", "ls-files", "--others", "--exclude-standard"]
+    listed = subprocess.run(words, cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+
+    found = [
+        f"{n}/{name}" for n in range(len(rules)) for name in sent(tmp_path / str(n))
+    ]
+
+    assert sorted(found) == sorted(listed.stdout.decode().splitlines())
+
+
 def test_an_ignored_folder_is_not_even_looked_into(tmp_path, monkeypatch):
     project = tree(tmp_path / "p", "node_modules/a/b", "x", raiignore="node_modules/\n")
     looked: list[str] = []
@@ -320,19 +350,20 @@ def test_over_a_ceiling_the_largest_are_named_with_a_rule_and_a_setting(tmp_path
     caps = archive.Caps(total_bytes=10 << 20, members=5, file_bytes=6 << 20)
     with pytest.raises(NotAllowedError) as caught:
         packed(project, tmp_path / "a", caps)
-    hint = "leave out what the run does not need, such as by a line"
     assert str(caught.value).splitlines() == [
         "the project is 37.0 MiB; at most 10.0 MiB can be sent: "
         "'data[1]/deep/large' 9.0 MiB, 'file7' 7.0 MiB, 'file6' 6.0 MiB, "
         "'file5' 5.0 MiB, 'file4' 4.0 MiB; "
-        f"{hint} `/data\\[1]/deep/large` in .raiignore, or set RAI_PROJECT_SIZE=64MiB",
+        "a line `/data\\[1]/deep/large` in .raiignore leaves the first out;"
+        " or set RAI_PROJECT_SIZE=64MiB",
         "the project has 11 files and folders; at most 5 can be sent: "
         "'data[1]/' 3, '.raiignore' 1, 'file1' 1, 'file2' 1, 'file3' 1; "
-        f"{hint} `/data\\[1]/` in .raiignore, or set RAI_PROJECT_FILES=16",
+        "a line `/data\\[1]/` in .raiignore leaves the first out;"
+        " or set RAI_PROJECT_FILES=16",
         "2 files are larger than 6.0 MiB: "
         "'data[1]/deep/large' 9.0 MiB, 'file7' 7.0 MiB; "
-        f"{hint} `/data\\[1]/deep/large` in .raiignore, or set"
-        " RAI_PROJECT_FILE_SIZE=16MiB",
+        "a line `/data\\[1]/deep/large` in .raiignore leaves the first out;"
+        " or set RAI_PROJECT_FILE_SIZE=16MiB",
     ]
     assert caught.value.reason.exit_code == 9
     assert {path.name for path in tmp_path.iterdir()} == {"p"}

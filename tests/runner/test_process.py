@@ -22,7 +22,7 @@ pytestmark = pytest.mark.programs
 
 
 def stream(line: str, **options) -> Generator[Output | Tick, None, process.Ended]:
-    wanted = {"timeout_s": 20.0, "cancel": Cancel(), "output_limit": 1 << 30}
+    wanted = {"timeout_s": 20.0, "cancel": Cancel(), "room": process.room(1 << 30)}
     return process.stream(["sh", "-c", line], **(wanted | options))
 
 
@@ -108,7 +108,7 @@ def test_what_a_command_used_is_told():
 
 
 def test_output_stops_at_its_limit_to_the_byte():
-    events, ended = follow("yes", output_limit=12345, grace_s=1)
+    events, ended = follow("yes", room=process.room(12345), grace_s=1)
     assert len(text(events, Stream.STDOUT)) == 12345
     assert ended.reason is Reason.OUTPUT_LIMIT
 
@@ -122,7 +122,7 @@ def test_nothing_is_lost_on_a_reader_that_takes_its_time():
 
 
 def test_the_limit_is_each_streams_own():
-    events, ended = follow("printf 12345; printf 12345 >&2", output_limit=5)
+    events, ended = follow("printf 12345; printf 12345 >&2", room=process.room(5))
     assert text(events, Stream.STDERR) == text(events, Stream.STDOUT) == b"12345"
     assert ended.reason is None
 
@@ -171,7 +171,7 @@ from runner.core.cancel import Cancel
 line = sys.argv[1]
 for _ in range(3):
     running = process.stream(
-        ["sh", "-c", line], timeout_s=60, cancel=Cancel(), output_limit=1 << 20
+        ["sh", "-c", line], timeout_s=60, cancel=Cancel(), room=process.room(1 << 20)
     )
     for output in running:
         print(getattr(output, "data", b"").decode(), end="", flush=True)

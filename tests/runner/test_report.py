@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from runner import report
+from runner import images, report
 from runner.core import (
+    BuildSpec,
+    Command,
     CommandRecord,
     EngineFacts,
     Findings,
@@ -19,6 +21,7 @@ from runner.core import (
     ProfileTable,
     RunRecord,
 )
+from runner.job import preparation
 
 SHARES = (50.0, 25.0, 15.01, 5.0, 4.99)
 TABLE = ProfileTable(
@@ -215,3 +218,17 @@ def test_no_run_took_less_than_no_time():
     (head,) = report.of(jumped)
     assert isinstance(head, report.Pairs)
     assert ("took", "0.000 s") in head.rows
+
+
+def test_a_named_command_shows_its_name_and_its_command():
+    commands = (Command("nvprof ./a.out\necho", "profile"), Command("./a.out"))
+    spec = BuildSpec("rai_build.yml", image="x", commands=commands)
+    table = report.plan(
+        spec, images.plan(spec, None), preparation.steps(spec, gpu=True), 0
+    )[1]
+    assert isinstance(table, report.Table)
+    assert [row[-1] for row in table.rows] == ["profile: nvprof ./a.out ...", "./a.out"]
+    kept = (CommandRecord(0, "nvprof ./a.out\necho", "profile", Outcome.OK),)
+    shown = report.of(RunRecord("1", "/p", "f", 0.0, commands=kept))[1]
+    assert isinstance(shown, report.Table)
+    assert shown.rows[0][1] == "profile: nvprof ./a.out ..."

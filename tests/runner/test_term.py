@@ -17,6 +17,7 @@ from runner.core import (
     Limits,
     Profile,
     Reason,
+    State,
     Stream,
     Verdict,
 )
@@ -83,6 +84,47 @@ def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
     out, err = capfd.readouterr()
     assert out == "Op Time: 0.1\n"
     assert err == SEEN
+
+
+NO_GPU = "needs a GPU, and this run has none"
+
+
+def shown(capfd, *events: ev.Event) -> list[str]:
+    console = Console(Mode.PLAIN)
+    for event in events:
+        console.show(event)
+    return capfd.readouterr().err.splitlines()
+
+
+def test_commands_skipped_in_a_row_are_a_list_below_the_reason(capfd):
+    assert shown(
+        capfd,
+        ev.CommandSkipped(0, "nvprof ./a", NO_GPU, "profile"),
+        ev.CommandSkipped(1, "./a\n./b", NO_GPU),
+        ev.CommandSkipped(2, "./c", "left out by --only"),
+        ev.CommandStarted(3, "./d"),
+        ev.CommandSkipped(4, "./e", NO_GPU, "last"),
+        ev.StateChanged(State.COLLECTING),
+    ) == [
+        f"✱ Skipping 2 commands: {NO_GPU}",
+        "✱   profile: nvprof ./a",
+        "✱   ./a ...",
+        "✱ Skipping ./c (left out by --only)",
+        "✱ Running ./d",
+        f"✱ Skipping last: ./e ({NO_GPU})",
+    ]
+
+
+def test_of_a_run_that_ended_before_its_commands_the_reason_comes_first(capfd):
+    skipped = [ev.CommandSkipped(n, f"./{n}", ev.NOT_REACHED) for n in range(15)]
+    message = "the run needs a GPU, but none is available"
+    end = ev.Finished(Verdict(True, False, None, Reason.NO_GPU, message))
+
+    first, *rest = shown(capfd, *skipped, end)
+
+    assert first == f"✱ Skipping 15 commands: {message}"
+    assert rest[:15] == [f"✱   ./{n}" for n in range(15)]
+    assert rest[15].endswith(f"ended by no GPU: {message}")
 
 
 def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):

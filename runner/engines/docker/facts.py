@@ -7,10 +7,14 @@ from typing import Any
 
 from runner.core import DockerGpus, EngineFacts
 from runner.engines.docker.client import Client, failing
+from runner.engines.docker.container.disk import measured_by_root
 from runner.engines.docker.endpoint import Endpoint
 from runner.images import architecture
 
 Info = dict[str, Any]
+
+UNSEEN = "disk of removed and empty files"
+"""What the disk limit does not count where the engine alone measures."""
 
 LOCAL = ("unix", "npipe")
 """The schemes of sockets on this machine."""
@@ -30,7 +34,7 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
         "docker",
         info.get("ServerVersion") or "",
         how,
-        unenforced=_unenforced(info),
+        unenforced=_unenforced(info, endpoint),
         architecture=architecture.normal(info.get("Architecture") or ""),
     )
 
@@ -67,9 +71,11 @@ def is_here(info: Info, endpoint: Endpoint) -> bool:
     return endpoint.scheme in LOCAL and reported == machine
 
 
-def _unenforced(info: Info) -> tuple[str, ...]:
+def _unenforced(info: Info, endpoint: Endpoint) -> tuple[str, ...]:
     limits = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "pids"}
     missing = [name for key, name in limits.items() if not info.get(key)]
     if "name=seccomp" not in ",".join(info.get("SecurityOptions") or ()):
         missing.append("system calls")
+    if not (measured_by_root() and is_here(info, endpoint)):
+        missing.append(UNSEEN)
     return tuple(missing)

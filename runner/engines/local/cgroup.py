@@ -110,6 +110,15 @@ class Group:
         )
 
     @property
+    def processes(self) -> list[int]:
+        """The numbers of the processes in it."""
+        try:
+            text = (self._folders["pids"] / "cgroup.procs").read_text()
+        except OSError:
+            return []
+        return [int(word) for word in text.split()]
+
+    @property
     def peak_bytes(self) -> int | None:
         """The most memory that the group used; None on an old kernel."""
         first = self._versions["memory"] == 1

@@ -24,6 +24,7 @@ from runner.core import (
     Profile,
     Reason,
     Step,
+    Stream,
     Workspace,
 )
 from runner.core.cancel import Cancel
@@ -148,8 +149,12 @@ class _SandboxRun:
         self._largest_bytes: int | None = None
         self._environment = self._names()
         self._bash = shutil.which("bash", path=self._environment["PATH"]) is not None
+        self._room = process.room(work.limits.output_bytes)
         self._disk = FolderDiskWatch(
-            folders.build, folders.scratch, limit_bytes=work.limits.disk_bytes
+            folders.build,
+            folders.scratch,
+            limit_bytes=work.limits.disk_bytes,
+            processes=self._processes,
         )
 
     @property
@@ -173,6 +178,7 @@ class _SandboxRun:
         marker = StartMarker()
         before = self._counts()
         limits = self._work.limits
+        self._room[Stream.STDERR] += len(marker.text)  # which is not the command's own
         variables = self._work.variables(step)
         words = launch.with_limits(
             self._words(step), limits, marker.text, exported=bool(variables)
@@ -182,8 +188,7 @@ class _SandboxRun:
             input=launch.exports(variables) if variables else None,
             timeout_s=time_s,
             cancel=self._cancel,
-            output_limit=limits.output_bytes,
-            stderr_extra=len(marker.text),
+            room=self._room,
             grace_s=limits.stop_grace_s,
             index=step.index,
             env=_own_environment(),
@@ -269,6 +274,11 @@ class _SandboxRun:
         if exit_code and after.refused_processes > before.refused_processes:
             return Reason.PIDS_LIMIT
         return self._disk.look()
+
+    def _processes(self) -> list[int]:
+        if self._group:
+            return self._group.processes
+        return process.descendants(os.getpid())
 
     def _counts(self) -> cgroup.Counts:
         return self._group.counts if self._group else cgroup.Counts()

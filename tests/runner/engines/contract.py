@@ -339,6 +339,12 @@ def test_a_command_that_ends_before_it_is_stopped_still_met_its_limit(subject: S
     assert [f.reason for f in result.finished] == [Reason.OUTPUT_LIMIT]
 
 
+def test_the_output_of_all_commands_together_has_the_limit(subject: Subject):
+    result = run(subject, ["head -c 600000 /dev/zero"] * 3, output_bytes=MB)
+    assert [f.reason for f in result.finished] == [None, Reason.OUTPUT_LIMIT]
+    assert len(result.stdout) == MB
+
+
 def test_a_build_folder_that_grows_too_large_ends_the_job(subject: Subject):
     script = "head -c 60000000 /dev/zero > big; sleep 60"
     result = run(subject, [script], disk_bytes=20 * MB)

@@ -1,7 +1,8 @@
 """Run one shell line on the local or bare engine, as whoever starts this program.
 
 ``python -m tests.runner.engines.one_run KIND TIME LINE``; KIND is a kind of sandbox, or
-"bare". What the line says is said, and its exit code is given.
+"bare". What the line says is said, and its exit code is given. A fourth word limits the
+disk, in bytes; then the reason of the line's end is said too.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from runner.engines.local import LocalEngine
 from tests.runner.engines.running import Subject, run
 
 
-def main(kind: str, time: str, line: str) -> int:
+def main(kind: str, time: str, line: str, disk: str = "") -> int:
     engine = (
         BareEngine(time=Path(time))
         if kind == "bare"
         else LocalEngine(kind=kind, time=Path(time))
     )
-    result = run(Subject(engine), [line])
+    limits = {"disk_bytes": int(disk), "stop_grace_s": 0.2} if disk else {}
+    result = run(Subject(engine), [line], **limits)
     sys.stdout.buffer.write(result.stdout)
     sys.stderr.buffer.write(result.stderr)
+    if disk:
+        print(result.finished[0].reason)
     return result.codes[0]
 
 

@@ -1,24 +1,31 @@
-"""The disk limit of the Docker engine, where the image has no honest `du`."""
+"""The disk limit of the Docker engine, which asks nothing of the image."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import docker
 import pytest
 
-from runner.core import Profile, Reason, Workspace
-from runner.core.cancel import Cancel
-from runner.core.events import CommandFinished, Warned
+from runner.core import Profile, Reason
+from runner.core.events import Warned
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.attach import ask
 from runner.engines.docker.client import UnusableError
-from tests.runner.engines.running import LIMITS, RUN_ID, Subject, direct, run, shell
+from runner.engines.docker.container import disk
+from tests.runner.engines.running import Subject, direct, run
 
 pytestmark = pytest.mark.docker
 
 IMAGE = "debian:bookworm-slim"
+MB = 1_000_000
+
+BIG = "head -c 30000000 /dev/zero >"
+HOLD = f"exec 3>kept; rm kept; {BIG[:-1]} >&3; sleep 60"
+FAKE = "printf '#!/bin/sh\\necho 4 /build\\n' > /usr/bin/du"
+SHUT = f"mkdir shut; {BIG} shut/big; chmod 0 shut; sleep 60"
+MANY = "mkdir many; cd many; seq 6000 | xargs touch; sleep 60"
+FREEZE = f"{BIG} big; while :; do pkill -STOP du; kill -STOP -1; done 2>/dev/null"
 
 
 @pytest.fixture(scope="module")
@@ -51,37 +58,72 @@ def test_a_command_that_does_not_answer_is_given_up(client, container):
         ask(client, container, ["sleep", "60"], 0.5)
 
 
+@pytest.fixture
+def by_root() -> None:
+    if not disk.measured_by_root():
+        pytest.skip("needs root")
+
+
+@pytest.mark.lengthy
+@pytest.mark.usefixtures("by_root")
+@pytest.mark.parametrize("script", [HOLD, SHUT, MANY, FREEZE])
+def test_no_command_hides_what_it_writes(script: str):
+    result = run(
+        Subject(DockerEngine(), IMAGE),
+        [script],
+        disk_bytes=20 * MB,
+        stop_grace_s=0.5,
+        time_s=40,
+    )
+    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+
+
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
-    ("du", "why"),
+    ("place", "root"),
     [
-        ("rm /usr/bin/du", "no `du` that prints sizes"),
-        ("printf '#!/bin/sh\necho\n' > /usr/bin/du", "no `du` that prints sizes"),
-        ("printf '#!/bin/sh\nexec yes\n' > /usr/bin/du", "`du` prints without end"),
+        ("/build/big", False),
+        ("/opt/big", True),
+        ("/opt/big", False),
+        ("/src/big", True),
     ],
 )
-def test_a_disk_limit_that_the_images_du_does_not_serve_is_said_to_be_unenforced(
-    du: str, why: str
+def test_all_that_an_image_writes_counts_whatever_its_du_says(
+    place: str, root: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    """The root can be written in this profile, so the run itself spoils its image."""
-    cancel = Cancel()
-    work = Workspace(
-        RUN_ID,
-        (shell(f"{du}; sleep 60"),),
-        lambda: io.BytesIO(bytes(1024)),
-        IMAGE,
-        limits=LIMITS,
+    if root and not disk.measured_by_root():
+        pytest.skip("needs root")
+    monkeypatch.setattr(disk, "measured_by_root", lambda: root)
+    result = run(
+        Subject(DockerEngine(), IMAGE),
+        [f"{FAKE}; {BIG} {place}; sleep 60"],
         profile=Profile.COMPATIBLE,
+        disk_bytes=20 * MB,
+        time_s=40,
     )
-    warned = []
-    for event in DockerEngine().run(work, cancel):
-        if isinstance(event, Warned):
-            warned.append(event.text)
-            cancel.request()
-        if isinstance(event, CommandFinished):
-            assert event.reason is Reason.CANCELLED
-    (text,) = warned
-    assert text.startswith("the disk limit is not enforced: ")
-    assert why in text
+    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+    assert not [e for e in result.events if isinstance(e, Warned)]
+
+
+@pytest.mark.usefixtures("by_root")
+def test_a_removed_file_of_the_root_counts_while_it_is_open():
+    result = run(
+        Subject(DockerEngine(), IMAGE),
+        [f"cd /opt; {HOLD}"],
+        profile=Profile.COMPATIBLE,
+        disk_bytes=20 * MB,
+        time_s=40,
+    )
+    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+
+
+def test_a_user_is_told_what_the_disk_limit_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    name = "disk of removed and empty files"
+    assert (name in DockerEngine().facts().unenforced) is not disk.measured_by_root()
+    monkeypatch.setattr("runner.engines.docker.facts.measured_by_root", lambda: False)
+    assert name in DockerEngine().facts().unenforced
 
 
 def test_nothing_is_said_of_the_disk_limit_where_it_is_enforced():

@@ -28,7 +28,6 @@ from runner.core.errors import EngineError, ImageError
 from runner.core.variables import Secrets
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
-from runner.engines.docker.container.disk import sizes
 from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
 from runner.engines.docker.exec.background import BackgroundReader
@@ -397,31 +396,6 @@ def test_counters_that_are_garbage_count_for_nothing():
     assert parse({"pids.current": "\N{SUPERSCRIPT TWO}"}).processes is None
     assert parse({"cpuacct.usage": digits}).cpu_s is None
     assert parse({"pids.events": f"max {digits}"}).refused_forks == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "used"),
-    [
-        ("4\t/build\n", 4096),
-        ("4\t/build", 4096),
-        ("", None),
-        ("\n", None),
-        ("/build\n", None),
-        ("-4\t/build\n", None),
-        ("\N{SUPERSCRIPT TWO}\t/build\n", None),
-        ("9" * 5000 + "\t/build\n", None),
-        ("4\t/build\n4\t/build\n", None),
-        ("4\t/other\n", None),
-        ('OCI runtime exec failed: exec: "du": not found in $PATH: unknown\r\n', None),
-    ],
-)
-def test_what_du_prints_is_a_size_or_garbage(text, used):
-    assert sizes(text, ["/build"]) == used
-
-
-def test_the_sizes_of_all_places_count_together():
-    assert sizes("4\t/build\n8\t/src\n", ["/build", "/src"]) == 12 * 1024
-    assert sizes("4\t/build\n", ["/build", "/src"]) is None
 
 
 # Owners

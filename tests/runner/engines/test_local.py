@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.core import BuildSpec, DataFile, DataMount
+from runner.core import BuildSpec, DataFile, DataMount, Reason
 from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
 from tests.runner.engines import refused_calls
@@ -306,12 +306,13 @@ def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess
 
 
 def served(
-    kind: str, line: str, time: str = "/usr/bin/time"
+    kind: str, line: str, time: str = "/usr/bin/time", disk: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run a line as an ordinary user; nothing stays in the user's home."""
     home = Path(tempfile.mkdtemp(prefix="rai-test-home-", dir="/tmp"))
     os.chown(home, int(USER), int(USER))
     program = [sys.executable, "-m", "tests.runner.engines.one_run", kind, time, line]
+    program += [disk] if disk else []
     try:
         done = as_ordinary_user(program, home)
         assert list(home.iterdir()) == []
@@ -378,3 +379,42 @@ def test_processes_that_share_memory_run(subject: Subject):
     pool = "import multiprocessing as m; print(m.Pool(2).map(abs, [-1, 2]))"
     result = run(subject, [f"python -c '{pool}'"])
     assert result.stdout == b"[1, 2]\n", result.stderr
+
+
+BIG = "head -c 30000000 /dev/zero >"
+MAPPED = """python -c '
+import mmap, os, time
+file = os.open("f", os.O_RDWR | os.O_CREAT)
+os.truncate(file, 30_000_000)
+held = mmap.mmap(file, 0)
+os.close(file)
+os.unlink("f")
+time.sleep(60)
+'"""
+HIDDEN = {
+    "open": f"exec 3>/tmp/kept; rm /tmp/kept; {BIG[:-1]} >&3; sleep 60",
+    "mapped": MAPPED,
+    "shut": f"mkdir shut; {BIG} shut/big; chmod 0 shut; sleep 60",
+    "empty": "mkdir many; cd many; seq 6000 | xargs touch; sleep 60",
+}
+"""Commands that take more than 20 MB of disk, which is not seen at first."""
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("how", HIDDEN)
+def test_no_command_hides_what_it_writes(
+    subject: Subject, how: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("runner.engines.disk.EVERY_S", 0.3)
+    result = run(
+        subject, [HIDDEN[how]], disk_bytes=20_000_000, stop_grace_s=0.2, time_s=30
+    )
+    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+
+
+@needs_root
+@pytest.mark.lengthy
+@pytest.mark.parametrize("how", ["open", "shut"])
+def test_no_command_of_an_ordinary_user_hides_what_it_writes(kind: str, how: str):
+    done = served(kind, HIDDEN[how], disk="20000000")
+    assert done.stdout == "disk_limit\n", done.stderr

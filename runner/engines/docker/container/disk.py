@@ -1,31 +1,95 @@
-"""Watch what a run writes to the engine's disk, with the image's own `du`.
+"""Watch what a run writes to the engine's disk, without asking its image.
 
 Most engines' file systems have no quota, so a run may exceed the limit until the next
-check.
+check. Root measures the container's folders on the engine's machine; everyone else
+asks the engine, which does not count files that were removed or are empty.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
 
 from runner.core import Profile, Workspace
-from runner.engines.docker.attach import ask
+from runner.engines import openfiles
 from runner.engines.docker.client import FAILURES, Client, UnusableError, explained
-from runner.engines.docker.container import confinement
+from runner.engines.docker.container.meter import PROCESSES, groups_of
+from runner.engines.usage import used
 
 FIRST_LOOK_S = 1.0
 INTERVAL_S = 3.0
-LOOK_TIME_S = 30.0
 SHARE = 20
 """Measuring takes at most 1/SHARE of the time."""
 
 FAILED_LOOKS = 2
 """Failures in a row that are reported: one may be due to the container's end."""
 
-NO_SIZES = "the image has no `du` that prints sizes; use an image with coreutils"
+ONE_AT_A_TIME = "already running"
+"""What an engine says that measures for another run."""
+
+
+def measured_by_root() -> bool:
+    """Whether this user may look into the folders of a container of this machine."""
+    return os.geteuid() == 0
+
+
+class Outside(Struct, frozen=True):
+    """The folders and processes of a container of this machine, as root sees them.
+
+    ``whole`` says whether these are all that its commands may write to.
+    """
+
+    folders: tuple[Path, ...]
+    devices: frozenset[int]
+    processes: Path
+    whole: bool
+
+    def used(self, most_bytes: int) -> int:
+        """Return the bytes taken; counting may end above ``most_bytes``."""
+        total = used(self.folders, most_bytes)
+        if total > most_bytes:
+            return total
+        listed = [int(word) for word in self.processes.read_text().split()]
+        return total + openfiles.removed(listed, self.devices)
+
+
+def outside(found: dict[str, Any], *, open_root: bool) -> Outside | None:
+    """Return how to look into a running container; None if that is not possible.
+
+    ``found`` is what the engine says of it. With ``open_root`` its commands may write
+    to its whole root.
+    """
+    if not measured_by_root():
+        return None
+    groups = groups_of(found["State"]["Pid"], found["Id"])
+    lists = [file for group in groups if (file := group / "cgroup.procs").exists()]
+    if not lists:
+        return None
+    root = PROCESSES / str(found["State"]["Pid"]) / "root"
+    folders = [root / "build"]
+    devices = {folders[0].stat().st_dev}
+    layer = None
+    if open_root:
+        layer = _layer((root.parent / "mountinfo").read_text())
+        folders += [root / "src", *([layer] if layer else [])]
+        devices |= {root.stat().st_dev, folders[-1].stat().st_dev}
+    whole = not open_root or layer is not None
+    return Outside(tuple(folders), frozenset(devices), lists[0], whole)
+
+
+def _layer(mounts: str) -> Path | None:
+    """Return the folder that holds what is written to an overlay root, if seen here."""
+    for line in mounts.splitlines():
+        found = re.search(r"[:,]upperdir=([^,]+)", line)
+        if line.split()[4] == "/" and found and Path(found[1]).is_dir():
+            return Path(found[1])
+    return None
 
 
 class ContainerDiskWatch:
@@ -37,7 +101,6 @@ class ContainerDiskWatch:
     def __init__(self, client: Client, container: str, work: Workspace) -> None:
         self._client, self._container = client, container
         self._limit = work.limits.disk_bytes
-        self._user = confinement.exec_user(work.profile)
         self._open_root = work.profile is Profile.COMPATIBLE
         self.problem = ""
         self._failed = 0
@@ -74,34 +137,39 @@ class ContainerDiskWatch:
             if self._used() > self._limit:
                 self._full.set()
             self._failed = 0
-        except FAILURES as error:
+        except (OSError, *FAILURES) as error:
+            if ONE_AT_A_TIME in explained(error):
+                return
             self._failed += 1
             if self._failed == FAILED_LOOKS:
                 self.problem = explained(error)
 
     def _used(self) -> int:
-        # The engine's own measure counts even if the image has no `du`.
-        used = self._root_layer() if self._open_root else 0
-        return used if used > self._limit else used + self._folders()
+        found = self._client.inspect_container(self._container)
+        look = outside(found, open_root=self._open_root)
+        layer = self._open_root and not (look and look.whole)
+        used = self._root_layer() if layer else 0
+        if used > self._limit:
+            return used
+        return used + (look.used(self._limit) if look else self._volumes(found))
 
-    def _folders(self) -> int:
-        places = ["/build", "/src"] if self._open_root else ["/build"]
-        command = ["du", "-skx", *places]
-        text = ask(self._client, self._container, command, LOOK_TIME_S, self._user)
-        used = sizes(text, places)
-        if used is None:
-            raise UnusableError(NO_SIZES)
-        return used
+    def _volumes(self, found: dict[str, Any]) -> int:
+        """Return the bytes of the run's volumes, as the engine measures them."""
+        places = ("/build", "/src") if self._open_root else ("/build",)
+        names = {m.get("Name") for m in found["Mounts"] if m["Destination"] in places}
+        sdk: Any = self._client  # its df takes no type
+        address = sdk._url("/system/df")
+        listed = sdk._result(sdk._get(address, params={"type": "volume"}), True)
+        sizes = [
+            (volume.get("UsageData") or {}).get("Size", -1)
+            for volume in listed.get("Volumes") or ()
+            if volume["Name"] in names
+        ]
+        if len(sizes) < len(places) or min(sizes) < 0:
+            raise UnusableError("the engine does not tell the size of a volume")
+        return sum(sizes)
 
     def _root_layer(self) -> int:
         filters = {"id": self._container}
         found = self._client.containers(filters=filters, size=True)
         return int(found[0].get("SizeRw", 0)) if found else 0
-
-
-def sizes(text: str, places: Sequence[str]) -> int | None:
-    """Return the sum in bytes of what `du -sk` prints; None if it is not du's."""
-    found = re.findall(r"^([0-9]{1,15})[ \t]+(.+)$", text, flags=re.MULTILINE)
-    if [place for _, place in found] != list(places):
-        return None
-    return sum(int(kilobytes) for kilobytes, _ in found) * 1024

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -103,18 +104,35 @@ def _files_here(client: Client, container: str) -> list[Path]:
     """Return the counters' files, if the container runs on this machine."""
     try:
         pid = client.inspect_container(container)["State"]["Pid"]
-        text = (PROCESSES / str(pid) / "cgroup").read_text()
-    except (OSError, *FAILURES):
+    except FAILURES:
         return []
     files: list[Path] = []
+    for folder, name in _groups(pid, container):
+        names = _FIRST_VERSION.get(name, ()) if name else _SECOND_VERSION
+        files += [folder / each for each in names]
+    return [file for file in files if file.exists()]
+
+
+def groups_of(pid: int, container: str) -> list[Path]:
+    """Return the folders of a container's control groups, if it runs on this machine.
+
+    ``pid`` is its first process, as the engine says.
+    """
+    return [folder for folder, _ in _groups(pid, container)]
+
+
+def _groups(pid: int, container: str) -> Iterator[tuple[Path, str]]:
+    """Yield the folder of each group and the controller's name, "" for version 2."""
+    try:
+        text = (PROCESSES / str(pid) / "cgroup").read_text()
+    except OSError:
+        return
     for line in text.splitlines():
         _, groups, path = line.split(":", 2)
         if container not in path:
             continue  # not the container's: that pid is another machine's
         for group in groups.split(","):
-            names = _FIRST_VERSION.get(group, ()) if group else _SECOND_VERSION
-            files += [Path(f"{_ROOT}/{group}{path}", name) for name in names]
-    return [file for file in files if file.exists()]
+            yield Path(f"{_ROOT}/{group}{path}"), group
 
 
 def _sections(text: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
@@ -14,7 +15,13 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick, Warned
 from runner.core.terminal import HANG_UP_S, Terminal
-from runner.engines.docker.client import APIError, Client, NotFound, failing
+from runner.engines.docker.client import (
+    FAILURES,
+    APIError,
+    Client,
+    NotFound,
+    failing,
+)
 from runner.engines.docker.container.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
@@ -28,6 +35,7 @@ MADE_UP = (126, KILLED)
 """The exit codes that the engine reports if a command's container is removed."""
 
 LOOKS = 5
+SEND_S = 2.0
 
 TERMINATE_ALL = ["/bin/sh", "-c", "kill -TERM -1"]
 """Sent from inside: the engine's API cannot signal a command that it started."""
@@ -48,6 +56,7 @@ class Steps:
         self._variables = work.variables
         self._meter = CounterReader(client, container)
         self._disk = ContainerDiskWatch(client, container, work)
+        self._room = dict.fromkeys(Stream, work.limits.output_bytes)
         self._warned = False
         self.counters = Counters()
         self._count()
@@ -133,11 +142,10 @@ class Steps:
         """Yield the output until the command has ended or is killed."""
         began = ticked = time.monotonic()
         before = self.counters.cpu_s
-        room = dict.fromkeys(Stream, self._limits.output_bytes)
         while not execution.ended:
             for stream, data in execution.output(POLL_S):
-                piece = data[: room[stream]]
-                room[stream] -= len(piece)
+                piece = data[: self._room[stream]]
+                self._room[stream] -= len(piece)
                 if len(piece) < len(data):
                     stop.because(Reason.OUTPUT_LIMIT)
                 if piece:
@@ -269,12 +277,23 @@ class _ContainerStop:
                 self._client.kill(self._container)
 
     def _terminate(self) -> bool:
-        """Send the signal; return False if no more processes can be started for it."""
-        try:
-            made = self._client.exec_create(
-                self._container, self._end_all, user=self._user
-            )
-            self._client.exec_start(made["Id"], detach=True)
-        except APIError:
-            return False
-        return True
+        """Send the signal; return False if no more processes can be started for it.
+
+        A command that stops all processes stops those that the engine starts too, and
+        then the engine does not answer until the container is killed.
+        """
+        failed = threading.Event()
+
+        def send() -> None:
+            try:
+                made = self._client.exec_create(
+                    self._container, self._end_all, user=self._user
+                )
+                self._client.exec_start(made["Id"], detach=True)
+            except FAILURES:
+                failed.set()
+
+        sending = threading.Thread(target=send, daemon=True)
+        sending.start()
+        sending.join(SEND_S)
+        return not failed.is_set()

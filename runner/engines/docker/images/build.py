@@ -97,7 +97,7 @@ def _by_buildx(
             buildx_command(plan, asked),
             timeout_s=plan.build_time_s,
             cancel=cancel,
-            output_limit=BUILD_OUTPUT_BYTES,
+            room=process.room(BUILD_OUTPUT_BYTES),
             env={**os.environ, **endpoint.environment(), **WITHOUT_GIT},
             input=packed,
         )

@@ -1,0 +1,102 @@
+"""What became faster, slower, right or wrong since an earlier run, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from runner.core import CommandRecord, Outcome, RunRecord
+from runner.report.words import one_line, outcome, seconds
+
+NOISE, LEAST_WALL_S = 0.05, 0.02
+"""Smaller differences, as a share of the time, and of a command in all, are noise."""
+
+MOST = 3
+LONGEST = 24
+
+
+class Timing(Struct, frozen=True):
+    """A time of both runs."""
+
+    what: str
+    before_s: float
+    after_s: float
+
+    @property
+    def change(self) -> float:
+        """How much longer it takes, as a share of the longer time; below 0 if less."""
+        return (self.after_s - self.before_s) / max(self.after_s, self.before_s)
+
+    def __str__(self) -> str:
+        """Return the times, and how they differ."""
+        percent = round(100 * abs(self.after_s / self.before_s - 1))
+        how = "slower" if self.after_s > self.before_s else "faster"
+        was = f"was {seconds(self.before_s)}, {percent} % {how}"
+        return f"{self.what} {seconds(self.after_s)} ({was})"
+
+
+def versus(before: RunRecord, after: RunRecord) -> str:
+    """Return the line; commands are the same if their names or texts are."""
+    earlier = {_key(command): command for command in before.commands}
+    pairs = [
+        (earlier[_key(command)], command)
+        for command in after.commands
+        if _key(command) in earlier
+    ]
+    told = [text for pair in pairs for text in _results(*pair)]
+    timings = [timing for pair in pairs for timing in _timings(*pair)]
+    notable = sorted(
+        (timing for timing in timings if abs(timing.change) >= NOISE),
+        key=lambda timing: -abs(timing.change),
+    )
+    told += map(str, notable[:MOST])
+    if len(notable) > MOST:
+        told.append(f"and {len(notable) - MOST} other times")
+    if not told:
+        told = [
+            f"nothing is over {NOISE:.0%} faster or slower"
+            if timings
+            else "there is nothing to compare"
+        ]
+    return f"Since run {before.id}: {'; '.join(told)}."
+
+
+def _key(command: CommandRecord) -> str:
+    return command.name or command.text
+
+
+def _shown(command: CommandRecord) -> str:
+    text = one_line(_key(command))
+    return f"`{text}`" if len(text) <= LONGEST else f"command {command.index + 1}"
+
+
+def _results(before: CommandRecord, after: CommandRecord) -> Iterator[str]:
+    """Yield what became right or wrong."""
+    states = before.outcome, after.outcome
+    if states == (Outcome.OK, Outcome.FAILED):
+        yield f"{_shown(after)} fails now"
+    elif states == (Outcome.FAILED, Outcome.OK):
+        yield f"{_shown(after)} works now"
+    old, new = before.findings.inferences, after.findings.inferences
+    for one, other in zip(old, new, strict=False):
+        if outcome(one) != outcome(other):
+            was = outcome(one).rpartition(" ")[2] or "none"
+            yield f"{outcome(other) or 'no correctness'} (was {was})"
+
+
+def _timings(before: CommandRecord, after: CommandRecord) -> Iterator[Timing]:
+    """Yield the times that both have, of commands that succeeded."""
+    if (before.outcome, after.outcome) != (Outcome.OK, Outcome.OK):
+        return
+    old, new = before.findings.inferences, after.findings.inferences
+    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
+        times = sum(one.op_times_s), sum(other.op_times_s)
+        which = f" {number}" if len(new) > 1 else ""
+        if all(times):
+            yield Timing(f"op time{which} of {_shown(after)}", *times)
+    walls = before.wall_s or 0.0, after.wall_s or 0.0
+    if all(walls) and abs(walls[1] - walls[0]) >= LEAST_WALL_S:
+        yield Timing(_shown(after), *walls)
+    elif all(walls):
+        yield Timing(_shown(after), walls[0], walls[0])

@@ -1,0 +1,306 @@
+"""`rai run --watch`: which saves count, what is packed anew, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner import archive, session
+from runner.archive import inotify, snapshot
+from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord
+from runner.core.cancel import Cancel
+from runner.report import versus
+from runner.session import Watcher
+from runner.store.settings import Settings
+
+SOON_S = 30.0
+RAI = str(Path(sys.executable).with_name("rai"))
+SPEC = "commands: {build: [echo hello]}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "part").mkdir(parents=True)
+    (folder / "rai_build.yml").write_text(SPEC)
+    (folder / "main.c").write_text("one\n")
+    (folder / "part" / "more.c").write_text("one\n")
+    (folder / ".gitignore").write_text("*.o\nout/\n")
+    return folder
+
+
+def taken(project: Path) -> snapshot.Snapshot:
+    return snapshot.take(archive.survey(project), project / "rai_build.yml")
+
+
+def replace(file: Path, text: str) -> None:
+    """Save as many editors do: write aside, and rename."""
+    new = file.with_name(f".{file.name}.swp.o")
+    new.write_text(text)
+    new.rename(file)
+
+
+def test_what_counts_is_what_would_be_sent(project):
+    before = taken(project)
+    (project / "main.o").write_text("object")
+    (project / "out").mkdir()
+    (project / "out" / "log").write_text("text")
+    assert before.stale()
+    assert snapshot.changed(before, taken(project)) == []
+
+    replace(project / "main.c", "two\n")
+    (project / "part" / "new.c").write_text("new\n")
+    (project / "part" / "more.c").unlink()
+    (project / "rai_build.yml").chmod(0o755)
+    found = snapshot.changed(before, taken(project))
+    names = [str(path.relative_to(project)) for path in found]
+    assert names == ["main.c", "part/more.c", "part/new.c", "rai_build.yml"]
+
+
+def test_a_project_that_is_gone_has_changed_and_no_look_fails(project):
+    before = taken(project)
+    project.rename(project.with_name("elsewhere"))
+    assert before.stale()
+    assert len(snapshot.changed(before, taken(project))) == 4
+
+
+@pytest.fixture(params=["woken", "looking"])
+def watcher(
+    project: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Watcher]:
+    if request.param == "looking":
+        monkeypatch.setattr(inotify, "_LINUX", False)
+    with session.watcher(project, Settings(tmp_path), project / "built") as made:
+        yield made
+
+
+def test_a_save_is_noticed_and_an_ignored_file_is_nobodys(project, watcher):
+    called = threading.Event()
+    (project / "main.o").write_text("object")
+    (project / ".built.x1").mkdir()
+    (project / ".built.x1" / "file").write_text("unpacked")
+    (project / ".built.x1").rename(project / "built")
+    watcher.call(called.set)
+    replace(project / "main.c", "two\n")
+
+    assert watcher.wait(SOON_S)
+    assert called.is_set()
+    assert watcher.changes() == ["main.c"]
+    assert not watcher.wait(0)
+
+
+def test_a_file_in_a_new_folder_is_noticed_and_a_save_before_the_call(project, watcher):
+    (project / "new" / "deep").mkdir(parents=True)
+    (project / "new" / "deep" / "file.c").write_text("a\n")
+    assert watcher.wait(SOON_S)
+    names = watcher.changes()
+    while "new/deep/file.c" not in names:
+        assert watcher.wait(SOON_S)
+        names += watcher.changes()
+
+    (project / "new" / "deep" / "file.c").write_text("bb\n")
+    assert watcher.wait(SOON_S)
+    called = threading.Event()
+    watcher.call(called.set)
+    assert called.is_set()
+
+
+def pack(project: Path, into: Path, cache: archive.PackCache | None = None) -> str:
+    steps = archive.pack(archive.survey(project), into, cache=cache)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: str = end.value.sha256
+            return found
+
+
+def test_a_cache_packs_the_same_and_reads_what_changed(project, tmp_path):
+    cache, into = archive.PackCache(), tmp_path / "archive"
+    for file in project.rglob("*"):
+        os.utime(file, (1, 1))
+    time.sleep(0.15)  # so that the change of the times has settled too
+    first = pack(project, into, cache)
+    assert pack(project, into, cache) == pack(project, into) == first
+
+    (project / "main.c").write_text("two\n")
+    (project / "part" / "more.c").chmod(0o755)
+    second = pack(project, into, cache)
+    assert second == pack(project, into) != first
+
+
+def test_a_file_that_has_just_changed_is_read_again(project, tmp_path):
+    cache, into, file = archive.PackCache(), tmp_path / "archive", project / "main.c"
+    file.write_text("two\n")
+    status = file.stat()
+    pack(project, into, cache)
+    file.write_text("owt\n")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert pack(project, into, cache) == pack(project, into)
+
+
+def run(*commands: CommandRecord) -> RunRecord:
+    return RunRecord("abc", "/p", "f.yml", 0.0, commands=commands)
+
+
+def command(
+    wall_s: float, *, op_s: float = 0.0, right: float = 0.0, ok: bool = True, n: int = 0
+) -> CommandRecord:
+    inference = Inference(
+        model="m", op_times_s=(op_s,) if op_s else (), correctness=right or None
+    )
+    return CommandRecord(
+        n,
+        "make a very long line of it",
+        "bench" if n == 0 else None,
+        Outcome.OK if ok else Outcome.FAILED,
+        wall_s=wall_s,
+        findings=Findings(inferences=(inference,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        (command(2.0), command(1.0), "`bench` 1.0 s (was 2.0 s, 50 % faster)"),
+        (command(1.0), command(2.0), "`bench` 2.0 s (was 1.0 s, 100 % slower)"),
+        (command(1.0), command(1.01), "nothing is over 5% faster or slower"),
+        (command(0.002), command(0.004), "nothing is over 5% faster or slower"),
+        (
+            command(1.0, op_s=0.5),
+            command(1.0, op_s=0.25),
+            "op time of `bench` 0.250 s (was 0.500 s, 50 % faster)",
+        ),
+        (
+            command(1.0, right=0.8898),
+            command(1.0, right=0.5),
+            "correctness 0.5 (was 0.8898)",
+        ),
+        (command(1.0), command(0.1, ok=False), "`bench` fails now"),
+        (command(1.0, ok=False), command(1.0), "`bench` works now"),
+        (command(1.0), command(1.0, n=1), "there is nothing to compare"),
+        (
+            command(2.0, n=1),
+            command(3.0, n=1),
+            "command 2 3.0 s (was 2.0 s, 50 % slower)",
+        ),
+    ],
+)
+def test_one_line_tells_what_became_faster_or_slower_right_or_wrong(
+    before, after, line
+):
+    assert versus(run(before), run(after)) == f"Since run abc: {line}."
+
+
+def test_the_times_that_changed_most_come_first_and_the_others_are_counted():
+    before = run(*(command(1.0, n=n) for n in range(1)), *map(named, range(1, 6)))
+    after = run(command(1.0), *(named(n, 1.0 + n / 10) for n in range(1, 6)))
+    found = versus(before, after)
+    assert found.index("`c5`") < found.index("`c4`") < found.index("`c3`")
+    assert found.endswith("and 2 other times.")
+
+
+def named(n: int, wall_s: float = 1.0) -> CommandRecord:
+    return CommandRecord(n, f"c{n}", None, Outcome.OK, wall_s=wall_s)
+
+
+def test_a_cancel_is_requested_with_the_one_above_it():
+    above = Cancel()
+    below = Cancel(above)
+    below.request("a file was saved")
+    assert (below.requested, above.requested) == (True, False)
+    assert below.why == "a file was saved"
+    other = Cancel(above)
+    above.request()
+    assert other.requested
+
+
+class Watching:
+    """`rai run --watch` as a process, and what it has printed."""
+
+    def __init__(self, project: Path, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [RAI, "run", "-p", str(project), "--engine", "bare", "--watch", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+
+    def until(self, text: str) -> str:
+        """Read to a line with a text; return that line."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if text in line:
+                return line
+        raise AssertionError("".join(self.lines))
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.status()
+
+    def status(self) -> int:
+        self.process.communicate(timeout=SOON_S)
+        return self.process.returncode
+
+
+@pytest.mark.programs
+@pytest.mark.lengthy
+def test_a_save_ends_the_run_and_starts_the_next_and_ctrl_c_ends_it_all(project):
+    say = "sh -c 'cat $RAI_SOURCE_DIR/main.c; exec sleep $(cat $RAI_SOURCE_DIR/pause)'"
+    (project / "rai_build.yml").write_text(f'commands: {{build: ["{say}"]}}\n')
+    (project / "pause").write_text("600\n")
+    watching = Watching(project)
+    watching.until("one")
+
+    (project / "pause").write_text("0\n")
+    watching.until("cancelled: a file was saved")
+    assert "pause changed" in watching.until("changed")
+    watching.until("Watching")
+    (project / "rai_build.yml").write_text("commands: [\n")
+    assert "rai_build.yml:" in watching.until("rai_build.yml:")
+    watching.until("Watching")
+    (project / "rai_build.yml").write_text(f'commands: {{build: ["{say}"]}}\n')
+    replace(project / "main.c", "two\n")
+    watching.until("two")
+    watching.until("Since run")
+    watching.until("Watching")
+
+    assert watching.end() == 130
+
+
+@pytest.mark.programs
+def test_the_end_of_the_projects_folder_ends_it_with_two(project):
+    watching = Watching(project)
+    watching.until("Watching")
+    project.rename(project.with_name("elsewhere"))
+    watching.until("was removed")
+    assert watching.status() == 2
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("words", [("--json",), ("--detach",)])
+def test_what_is_for_one_run_does_not_go_with_it(project, words):
+    watching = Watching(project, *words)
+    watching.until("leave one out")
+    assert watching.status() == 2
+
+
+@pytest.mark.programs
+def test_where_there_is_no_build_file_it_does_not_begin(project):
+    (project / "rai_build.yml").unlink()
+    watching = Watching(project)
+    watching.until("has no rai_build.yml")
+    assert watching.status() == 2
