@@ -19,6 +19,7 @@ NAMES = (
     "local_engine",
     "docker_engine",
     "stream",
+    "screen",
     "pack",
     "convolution",
     "images",

@@ -30,6 +30,7 @@ COMMANDS = (
     "attach",
     "wait",
     "cancel",
+    "shell",
     "validate",
     "ps",
     "history",

@@ -525,6 +525,9 @@ def test_the_archive_of_a_context_has_no_owner_of_this_machine(tmp_path):
         tarfile.open(fileobj=packed) as tar,
     ):
         assert tar.getnames() == ["Dockerfile", "link"]
+        packed.seek(0)
+        first = tarfile.TarInfo.frombuf(packed.read(512), "utf-8", "strict")
+        assert (first.name, first.type) == ("Dockerfile", tarfile.REGTYPE)
         assert {(m.uid, m.gid, m.uname) for m in tar.getmembers()} == {(0, 0, "")}
 
 
