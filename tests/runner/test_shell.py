@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from runner.store.paths import Home, RunPaths
 pytestmark = pytest.mark.programs
 
 RAI = str(Path(sys.executable).with_name("rai"))
-SPEC = "commands: {build: ['sh -c \"echo first > out.txt; echo $$ > pid; exit 7\"']}\n"
+SPEC = "commands: {build: ['sh -c \"echo first > out.txt; exit 7\"']}\n"
 WAIT_S = 30.0
 
 
@@ -138,7 +139,7 @@ def files(run: RunPaths) -> dict[str, bytes]:
 
 
 def left(run: RunPaths) -> list[Path]:
-    return list(Path("/tmp").glob(f"rai-shell-{run.id}*"))
+    return list(Path(tempfile.gettempdir()).glob(f"rai-shell-{run.id}*"))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_a_program_can_neither_type_here_nor_steer_this_terminal(engine, run, wi
 def test_the_terminal_is_given_back_and_nothing_stays_at_every_end(
     how, run, windows, monkeypatch, tmp_path
 ):
-    line = "stty raw -echo; echo $$ > pid; echo ready; sleep 60"
+    line = "stty raw -echo; echo ready; sleep 60"
     if how == "time":
         policy = "import runner.session.shell as s; s.TIME_S = 1.0"
         (tmp_path / "sitecustomize.py").write_text(policy)

@@ -6,8 +6,11 @@ import io
 import os
 import re
 import secrets
+import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +26,7 @@ from runner.engines.base import Engine
 from runner.engines.docker import DockerEngine
 from runner.engines.local import LocalEngine
 from runner.engines.local.sandbox import Sandbox
+from tests.runner.engines.ordinary import USER, as_ordinary_user, needs_root
 from tests.runner.engines.running import LIMITS, SOURCE, Result, direct, shell, source
 
 pytestmark = pytest.mark.programs
@@ -320,3 +324,16 @@ def test_devices_in_a_build_folder_are_left_out_and_links_are_kept(typists):
 
     assert typist.seen.split() == [b"link"]
     assert any(isinstance(event, BuildFolder) for event in events)
+
+
+@pytest.mark.local
+@needs_root
+@pytest.mark.parametrize("kind", ["bubblewrap", "unshare"])
+def test_an_ordinary_user_gets_a_terminal_as_well(kind):
+    line = "tty; id -u; echo one >/dev/tty; echo two >/dev/stderr; exit 3"
+    program = [sys.executable, "-m", "tests.runner.engines.one_shell", kind, line]
+    with tempfile.TemporaryDirectory(prefix="rai-test-home-", dir="/tmp") as home:
+        os.chown(home, int(USER), int(USER))
+        done = as_ordinary_user(program, Path(home))
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.split() == ["/dev/console", USER, "one", "two"]
