@@ -11,6 +11,7 @@ from benchmarks import rows
 NAMES = (
     "code",
     "startup",
+    "first_result",
     "many_runs",
     "turns",
     "watching",
@@ -18,6 +19,7 @@ NAMES = (
     "local_engine",
     "docker_engine",
     "stream",
+    "screen",
     "pack",
     "convolution",
     "images",

@@ -129,8 +129,9 @@ def _saved(project: Path, output: IO[bytes], pause: str) -> float:
     word = secrets.token_hex(4)
     _write(project, word, pause)
     began = time.perf_counter()
-    while output.readline().strip() != word.encode():
-        pass
+    while (line := output.readline()).strip() != word.encode():
+        if not line:
+            raise SystemExit("rai run --watch has ended")
     return time.perf_counter() - began
 
 

@@ -104,7 +104,7 @@ def svg(prompt: str, rows: Sequence[Row], most: int) -> str:
     return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" \
 width="{width:g}" role="img" aria-label="{escape(prompt)}">
-<style>text{{font:14px {FONT};white-space:pre}}</style>
+<style>text{{font-family:{FONT};font-size:14px}}</style>
 <rect width="100%" height="100%" rx="8" fill="{DARK}"/>
 <rect x=".5" y=".5" width="{width - 1:g}" height="{height - 1:g}" rx="8" fill="none" \
 stroke="#30363d"/>

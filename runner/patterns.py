@@ -15,6 +15,19 @@ The largest takes some 50 ms for 64 KiB of the worst text.
 """
 
 
+def is_linear(text: str) -> bool:
+    """Whether RE2 takes an expression that another library made."""
+    import re2  # type: ignore[import-untyped] # few projects need it
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(text, options)
+    except re2.error:
+        return False
+    return True
+
+
 class PatternError(ValueError):
     """The expression is not one that can be searched for."""
 
@@ -24,7 +37,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         """Compile an expression, or raise PatternError."""
-        import re2  # type: ignore[import-untyped] # few build files need it
+        import re2  # few build files need it
 
         if len(text) > LONGEST:
             raise PatternError(f"it is longer than {LONGEST} characters")

@@ -15,9 +15,11 @@ DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
 RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
-    *("run", "replay", "attach", "wait", "cancel", "validate", "ps", "history"),
+    *("run", "replay", "attach", "wait", "cancel", "shell"),
+    *("validate", "ps", "history"),
     *("show", "logs"),
-    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version", "image"),
+    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version"),
+    *("completion", "image"),
 ]
 HEAD = """\
 # The commands

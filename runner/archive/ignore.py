@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 OWN, GIT = ".raiignore", ".gitignore"
 
 MOST_BYTES = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 REST = "ps_d"
 """The group in which pathspec's patterns match the slash after a folder."""
@@ -54,20 +57,22 @@ class RuleFile(Struct, frozen=True):
     base: str
     spec: PathSpec[Any]
     rules: tuple[tuple[int, str], ...]
-    last_exception: int
 
     def match(self, name: str) -> Match | None:
         """Return what the last rule about a name decides; a folder ends with a slash.
 
-        A later exception can bring back what lies in an ignored folder, so such a
-        folder is final only after the last exception.
+        A later exception can bring back what lies in an ignored folder.
         """
-        result = self.spec.check_file(name[len(self.base) :])
+        result = self.spec.check_file(self._below(name))
         if result.include is None or result.index is None:
             return None
         line, text = self.rules[result.index]
         asked = not result.include and bool(text.strip("!*?/. "))
-        final = result.index > self.last_exception
+        final = not any(
+            not _has_path(text[1:]) or _meets(text[1:], name)
+            for _, text in self.rules[result.index + 1 :]
+            if text.startswith("!")
+        )
         why = f"{self.label}:{line}: {text}"
         return Match(result.include, why, final, asked=asked)
 
@@ -77,7 +82,7 @@ class RuleFile(Struct, frozen=True):
         A rule about a folder above it is none: git does not look into a folder that it
         ignores, and one that it does not ignore says nothing of what is in there.
         """
-        below = name[len(self.base) :]
+        below = self._below(name)
         if self.spec.check_file(below).include is None:
             return None
         path = below.rstrip("/")
@@ -89,6 +94,11 @@ class RuleFile(Struct, frozen=True):
                 )
         return None
 
+    def _below(self, name: str) -> str:
+        below = name[len(self.base) :]
+        plain = below.isascii() and "\n" not in below and "\r" not in below
+        return below if plain else by_bytes(os.fsencode(below))
+
     def reaches(self, folder: str) -> bool:
         """Whether an exception with a path could name something in the folder.
 
@@ -96,7 +106,9 @@ class RuleFile(Struct, frozen=True):
         rules: what is in there would be a surprise.
         """
         return any(
-            _meets(text[1:], folder) for _, text in self.rules if text.startswith("!")
+            _has_path(text[1:]) and _meets(text[1:], folder)
+            for _, text in self.rules
+            if text.startswith("!")
         )
 
 
@@ -164,20 +176,31 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
     except OSError as error:
         problems.append(Problem(f"{label} cannot be read: {error.strerror}"))
         raw = b""
-    text = raw.decode("utf-8-sig", "surrogateescape")
     rules: list[tuple[int, str]] = []
-    patterns: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
+    lines: list[str] = []
+    for number, line in enumerate(raw.removeprefix(BYTE_ORDER_MARK).splitlines(), 1):
+        if not line.strip() or line.startswith(b"#"):
             continue
-        if _is_pattern(line):
-            patterns.append(line)
-            rules.append((number, line.strip()))
+        text = line.strip().decode("utf-8", "surrogateescape")
+        if _is_pattern(by_bytes(line)):
+            lines.append(by_bytes(line))
+            rules.append((number, text))
         else:
-            problems.append(_not_a_rule(label, number, line))
-    last = max((n for n, rule in enumerate(patterns) if rule[0] == "!"), default=-1)
-    spec = GitIgnoreSpec.from_lines(patterns)
-    return RuleFile(label, base, spec, tuple(rules), last)
+            problems.append(_not_a_rule(label, number, text))
+    spec = GitIgnoreSpec.from_lines(lines, backend="re2")
+    return RuleFile(label, base, spec, tuple(rules))
+
+
+def by_bytes(text: bytes) -> str:
+    """Return a pattern, or a name, with a character for each byte.
+
+    Git compares bytes, names need not be UTF-8, and RE2 takes no lone surrogates. A
+    byte that is not ASCII, or ends a line, becomes one that means nothing.
+    """
+    return text.decode("latin-1").translate(_MEANINGLESS)
+
+
+_MEANINGLESS = {byte: 0xE000 + byte for byte in (*b"\n\r", *range(0x80, 0x100))}
 
 
 def _is_about(regex: re.Pattern[str], path: str, *, folder: bool) -> bool:
@@ -192,12 +215,16 @@ def _is_about(regex: re.Pattern[str], path: str, *, folder: bool) -> bool:
     return any(m.start(REST) == len(path) for m in regex.finditer(f"{path}/"))
 
 
+def _has_path(pattern: str) -> bool:
+    """Whether a pattern matches from the project's folder on, and not anywhere."""
+    return "/" in pattern.rstrip("/")
+
+
 def _meets(pattern: str, folder: str) -> bool:
     """Whether a pattern with a path could match below a folder."""
-    path = pattern.strip("/")
-    if "/" not in path and not pattern.startswith("/"):
-        return False
-    for part, name in zip(path.split("/"), folder.strip("/").split("/"), strict=False):
+    for part, name in zip(
+        pattern.strip("/").split("/"), folder.strip("/").split("/"), strict=False
+    ):
         if any(mark in part for mark in "*?[\\"):
             return True
         if part != name:
@@ -205,18 +232,26 @@ def _meets(pattern: str, folder: str) -> bool:
     return True
 
 
-def _is_pattern(rule: str) -> bool:
+def _is_pattern(line: str) -> bool:
     from pathspec import GitIgnoreSpec
 
-    try:
-        return GitIgnoreSpec.from_lines([rule]).patterns[0].include is not None
-    except ValueError:
+    from runner.patterns import is_linear
+
+    if "[:" in line:  # a class such as [:alpha:], which pathspec misreads
         return False
+    try:
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            (pattern,) = GitIgnoreSpec.from_lines([line], backend="simple").patterns
+    except (ValueError, re.error):
+        return False
+    if pattern.include is None or pattern.regex is None:
+        return False
+    return is_linear(pattern.regex.pattern)
 
 
-def _not_a_rule(label: str, number: int, line: str) -> Problem:
+def _not_a_rule(label: str, number: int, text: str) -> Problem:
     return Problem(
-        f"{line.strip()!r} is not a pattern and is ignored",
+        f"{text!r} is not a pattern and is ignored",
         Place(label, number, 1),
         severity=Severity.WARNING,
     )

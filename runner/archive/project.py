@@ -15,7 +15,7 @@ from runner.archive.contents import NONE_APART, Survey, survey
 from runner.archive.packcache import PackCache
 from runner.archive.read import CHUNK, open_tar, unpack
 from runner.archive.write import pack
-from runner.core import Archive, GitState, JobRequest, Problem
+from runner.core import Archive, GitState, JobRequest, Problem, written
 from runner.core import events as ev
 from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import UsageError
@@ -187,7 +187,7 @@ def seal(
 ) -> None:
     """Write the parcel of a packed project: what is needed to run it again."""
     sealed = Parcel(
-        project=str(request.project),
+        project=written.text(request.project),
         spec_file=request.spec.file,
         spec_text=request.spec_text,
         sha256=packed.sha256,

@@ -1,4 +1,4 @@
-"""`rai logs RUN [-f]`."""
+"""`rai logs RUN [-f] [-n N] [--since TIME] [--command N|NAME] [--timestamps]`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import typer
 from runner.cli import common
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.core import Stream
+    from runner.store.excerpt import Chunk, Excerpt
     from runner.store.paths import RunPaths
-    from runner.store.tail import Tail
 
 POLL_S = 0.2
 
@@ -23,20 +26,115 @@ def logs(
         bool,
         typer.Option("--follow", "-f", help="Follow the output until the run ends."),
     ] = False,
+    lines: Annotated[
+        int | None,
+        typer.Option("-n", "--lines", metavar="N", min=0, help="The last N lines."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="What was printed since then: `5m` (ago), `14:05`, a date with or"
+            " without a time of day.",
+        ),
+    ] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="N|NAME",
+            help="The output of this command: its number, its name, or a word of it."
+            " Repeatable.",
+        ),
+    ] = None,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", help="The time before each line.")
+    ] = False,
     as_json: common.JsonFlag = False,
 ) -> None:
     """Print the output of a run's commands.
 
-    Their stdout goes to stdout and their stderr to stderr. With --json the run's events
-    are printed, one JSON line each.
+    Their stdout goes to stdout and their stderr to stderr, byte by byte; a terminal
+    gets text and colours only. -n counts the lines of both together. With --json the
+    run's events are printed, one JSON line each, and -n counts them.
     """
-    from runner.store.tail import Tail
+    from runner.store.excerpt import Excerpt, Part
 
     paths = common.find_run(run)
-    _print(Tail(paths), paths, follow=follow, as_json=as_json)
+    commands = _commands(paths, command) if command else None
+    excerpt = Excerpt(paths, Part(lines, _since(since) if since else 0.0, commands))
+    shown = _Events(excerpt) if as_json else _Text(excerpt, timestamps=timestamps)
+    _print(shown, paths, follow=follow)
 
 
-def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
+def _since(text: str) -> float:
+    from datetime import datetime
+
+    from runner.core import moments
+    from runner.core.errors import UsageError
+
+    found = moments.moment(text, datetime.now().astimezone())
+    if found is None:
+        raise UsageError(f"--since {text!r} is not a time: {moments.EXAMPLES}")
+    return found
+
+
+def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
+    from runner import buildfile
+    from runner.core.errors import UsageError
+    from runner.session import selection
+
+    try:
+        raw = paths.spec.read_bytes()
+    except OSError as error:
+        why = f"cannot read the run's build file {paths.spec}: {error.strerror}"
+        raise UsageError(why) from error
+    file = str(paths.spec)
+    spec, _ = buildfile.parse(buildfile.decode(raw, file), file)
+    return selection.chosen(spec.commands, words, "--command")
+
+
+class _Text:
+    """The output itself, if wanted with the time before each line."""
+
+    def __init__(self, excerpt: Excerpt, *, timestamps: bool) -> None:
+        self._excerpt, self._timestamps = excerpt, timestamps
+        self._inside: set[Stream] = set()
+        """Streams whose last line has not ended."""
+
+    def new(self) -> Iterator[tuple[Stream, bytes]]:
+        """Yield what was not yet yielded."""
+        for piece in self._excerpt.pieces():
+            yield piece.stream, self._stamped(piece) if self._timestamps else piece.data
+
+    def _stamped(self, piece: Chunk) -> bytes:
+        """Put the time before each line that begins in a piece."""
+        from datetime import datetime
+
+        at = datetime.fromtimestamp(piece.at).astimezone()
+        stamp = at.isoformat(timespec="milliseconds").encode() + b" "
+        first = b"" if piece.stream in self._inside else stamp
+        if piece.data.endswith(b"\n"):
+            self._inside.discard(piece.stream)
+        else:
+            self._inside.add(piece.stream)
+        body, last = piece.data[:-1], piece.data[-1:]
+        return first + body.replace(b"\n", b"\n" + stamp) + last
+
+
+class _Events:
+    """The events, one JSON line each, on stdout."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        self._excerpt = excerpt
+
+    def new(self) -> Iterator[tuple[Stream, bytes]]:
+        """Yield what was not yet yielded."""
+        from runner.core import Stream
+
+        return ((Stream.STDOUT, line) for line in self._excerpt.lines())
+
+
+def _print(shown: _Text | _Events, paths: RunPaths, *, follow: bool) -> None:
     from runner import places
     from runner.core import Stream
     from runner.terminal.sinks import Sink
@@ -45,8 +143,7 @@ def _print(tail: Tail, paths: RunPaths, *, follow: bool, as_json: bool) -> None:
     while True:
         # Checked before reading, so as not to miss the last output of the run.
         over = not follow or not places.active(paths)
-        lines = ((Stream.STDOUT, line) for line in tail.lines())
-        for stream, data in lines if as_json else tail.output():
+        for stream, data in shown.new():
             try:
                 sinks[stream].put(data)
             except BrokenPipeError:

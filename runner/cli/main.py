@@ -16,7 +16,7 @@ import typer
 from typer.main import get_command
 
 from runner import files
-from runner.cli import original, words
+from runner.cli import original, suggestions, words
 from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
 from runner.terminal import streams
@@ -30,6 +30,7 @@ COMMANDS = (
     "attach",
     "wait",
     "cancel",
+    "shell",
     "validate",
     "ps",
     "history",
@@ -43,6 +44,7 @@ COMMANDS = (
     "doctor",
     "init",
     "version",
+    "completion",
     "image",
 )
 """The commands in the order of the help.
@@ -55,7 +57,7 @@ def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
     """Return the command line with all commands, or with the named ones."""
     made = typer.Typer(
         name="rai",
-        add_completion=names is COMMANDS,
+        add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -88,12 +90,21 @@ def main() -> NoReturn:
     """Run the command line of this process."""
     streams.open_closed()
     warnings.showwarning = _show_warning
+    if sys.argv[1:2] == [suggestions.WORD]:
+        suggestions.show(sys.argv[2:], COMMANDS, command)
+        sys.stdout.flush()
+        os._exit(0)
     status = _status(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     # Everything is closed and written; the interpreter's own exit takes 20 ms more.
     os._exit(status)
+
+
+def command(name: str) -> Any:  # noqa: ANN401 - typer hides the type
+    """Return a command as typer makes it."""
+    return get_command(app([name])).commands[name]  # type: ignore[attr-defined]
 
 
 def _status(arguments: Sequence[str]) -> int:

@@ -69,11 +69,18 @@ def run(
     watch: Annotated[
         bool,
         typer.Option(
-            "--watch", help="Run again each time a file is saved; see loop.md."
+            "--watch", help="Run again each time a file is saved, until Ctrl-C."
         ),
     ] = False,
 ) -> None:
-    """Run a project's rai_build.yml and keep a record of it."""
+    """Run a project's rai_build.yml and keep a record of it.
+
+    \b
+    rai run                       the project of this folder
+    rai run DIR --only m2.1       one command of another
+    rai run -e TOKEN -e N=100     with variables, whose values stay secret
+    rai run --watch -o build      again after each save
+    """
     project = common.project(directory, path)
     if dry_run:
         from runner.cli.dry_run import show

@@ -112,15 +112,17 @@ class _Loop:
         if not self._saves.wait(0):
             text = f"Watching {folder}: save a file to run again, Ctrl-C to end."
             self._console.line(text, "cyan")
-        while not self._saves.wait(LOOK_S):
+        names: list[str] = []
+        while not names:
             if self._stop.requested:
                 return False
-        names = self._saves.changes()
+            # What changed while the last change settled may have been told with it.
+            names = self._saves.changes() if self._saves.wait(LOOK_S) else []
         if not folder.is_dir():
             raise UsageError(f"{folder} was removed: there is nothing left to watch")
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        self._console.line(f"{names[0] if names else folder}{more} changed.", "cyan")
-        return not self._stop.requested
+        self._console.line(f"{names[0]}{more} changed.", "cyan")
+        return True
 
     def close(self) -> None:
         """Wait for the runs that were superseded to have cleaned up."""

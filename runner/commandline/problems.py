@@ -17,6 +17,9 @@ SHELLS = frozenset(
 )
 """Programs that run a quoted word as a script."""
 
+MOST_BYTES = 100_000
+"""Linux starts no program with a word of 128 KiB, and a line may grow by quotes."""
+
 _CURLY = "[“”„‘’]"
 _BLANKS = r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _DASHES = ("–", "—", "−")
@@ -27,6 +30,10 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
     """Return the errors and likely mistakes of a line."""
     if "\0" in line:
         return [Problem("the command contains a NUL character", place, "remove it")]
+    size = len(line.encode(errors="surrogatepass"))
+    if size > MOST_BYTES:
+        text = f"the command is {size:,} bytes; at most {MOST_BYTES:,} can be started"
+        return [Problem(text, place, "put it into a file of the project, and run that")]
     try:
         pieces, why = shell.read(line)
     except lex.UnclosedError as error:

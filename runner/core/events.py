@@ -25,6 +25,7 @@ from runner.core import (
     State,
     Stream,
     Verdict,
+    written,
 )
 from runner.core.expectations import Check
 
@@ -328,7 +329,7 @@ def to_line(event: Event, at: float) -> bytes:
     """Return the event as one JSON line, newline included."""
     body = {"at": at, "event": type(event).__name__, **asdict(event)}
     body.pop("data", None)
-    return json.encode(body) + b"\n"
+    return written.encode(body) + b"\n"
 
 
 def from_line(line: bytes) -> tuple[float, Event]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from runner.core import written
 from runner.core.build_spec import Substitute
 from runner.core.run import GitState
 
@@ -42,7 +43,7 @@ class Parcel(msgspec.Struct, frozen=True):
 
 def to_json(parcel: Parcel) -> bytes:
     """Return the parcel as JSON."""
-    return msgspec.json.encode(parcel)
+    return written.encode(parcel)
 
 
 def from_json(data: bytes) -> Parcel:

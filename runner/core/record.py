@@ -17,6 +17,7 @@ from runner.core import (
     Stream,
     Verdict,
     transition,
+    written,
 )
 from runner.core import events as ev
 from runner.core.expectations import Check
@@ -88,7 +89,7 @@ def lost(record: RunRecord, at: float) -> RunRecord:
 
 def to_json(record: RunRecord) -> bytes:
     """Return the bytes of record.json."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    return msgspec.json.format(written.encode(record), indent=2) + b"\n"
 
 
 def from_json(data: bytes) -> RunRecord:

@@ -2,7 +2,8 @@
 
 Full-screen programs work: the cursor, colours, the alternate screen, mouse and paste
 modes. What steers the terminal itself does not pass: its title, clipboard, windows,
-printer, links and pictures, and each question that it would answer by typing.
+printer, links and pictures, and each question that it would answer by typing. rai's
+mark is shown as its number, as in a run's output.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import codecs
 import re
 
+from runner.core.screen import unmarked
+
 _STRING = r"(?:\x1b[\]PX^_k]|[\x90\x98\x9d\x9e\x9f])"
 _SEQUENCE = re.compile(
-    rf"{_STRING}[^\x07\x18\x1a\x1b\x9c]*(?:\x07|\x1b\\|\x9c|(?=[\x18\x1a\x1b]))"
+    rf"{_STRING}[^\x07\x18\x1a\x1b\x9c]*(?:\x07|\x1b\\|\x9c|(?=[\x18\x1a\x1b])|\Z)"
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
     r"|\x1b[ -/]*[0-OQ-WYZ`-jl-~\\]"  # other escapes
     r"|[\x00-\x06\x0b\x10-\x1a\x1c-\x1f\x7f-\x9f]"  # other controls
@@ -47,9 +50,13 @@ _MODES = _USUALLY_ON | {
 
 _RESET = "\x1bc"
 _SCREENS = ("?1049", "?1047", "?47")
-_USUAL_STATE = (
-    "\x1b7\x1b[r\x1b8"  # the margins, without moving the cursor
-    "\x1b[0m\x1b(B\x0f\x1b>\x1b[0 q"  # colours, letters, keypad, cursor's shape
+_USUAL_TEXT = "\x1b[0m\x1b(B\x0f"
+"""No colours, and the usual letters."""
+
+_UNDONE_BY = (
+    (re.compile(r"\x1b\[[0-9;]*r"), "\x1b7\x1b[r\x1b8"),  # margins; it moves the cursor
+    (re.compile(r"\x1b\[[0-6]? q"), "\x1b[0 q"),  # the cursor's shape
+    (re.compile(r"\x1b="), "\x1b>"),  # the keypad
 )
 
 
@@ -63,12 +70,13 @@ class ShellOutputFilter:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
         self._changed: dict[str, bool] = {}
+        self._undo: set[str] = set()
         self._dropping = False
         self.at_line_start = True
 
     def feed(self, data: bytes) -> bytes:
         """Return what may be shown of this piece and of what was held back."""
-        text = self._held + self._decoder.decode(data)
+        text = self._held + unmarked(self._decoder.decode(data))
         if self._dropping:  # the rest of a string that was too long to hold
             end = re.search(r"[\x07\x18\x1a\x1b\x9c]", text)
             if end is None:
@@ -90,8 +98,12 @@ class ShellOutputFilter:
         changed = [mode for mode, on in self._changed.items() if on != _usual(mode)]
         changed.sort(key=lambda mode: mode not in _SCREENS)  # first, then the cursor
         back = "".join(_set(mode, _usual(mode)) for mode in changed)
+        if self._changed.keys() & set(_SCREENS):
+            self.at_line_start = False  # the cursor is where it was on the other screen
+        back += "".join(sorted(self._undo))
         self._changed.clear()
-        return (back + _USUAL_STATE).encode()
+        self._undo.clear()
+        return (back + _USUAL_TEXT).encode()
 
     def _kept(self, match: re.Match[str]) -> str:
         sequence = match.group()
@@ -103,6 +115,7 @@ class ShellOutputFilter:
             return "".join(_set(name, last == "h") for name in kept)
         if sequence == _RESET:
             self._changed.clear()
+        self._undo |= {back for kind, back in _UNDONE_BY if kind.fullmatch(sequence)}
         known = _CURSOR_AND_TEXT.fullmatch(sequence) or _ESCAPES.fullmatch(sequence)
         return sequence if known else ""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from runner import engines, machine
 from runner.core import GIB, BuildSpec, GpuSituation
 from runner.core.errors import EngineError
-from runner.doctor import gpus
+from runner.doctor import gpus, login
 from runner.doctor.finding import Finding, Health
 from runner.engines.base import Engine
 from runner.gpu import nvidia
@@ -30,7 +30,7 @@ def examine(
     serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
     found += _gpus(serving)
     found += [_disk(home), _data(data_dir), _time(), _python()]
-    return found
+    return found + login.findings()
 
 
 def can_run(found: Sequence[Finding]) -> bool:

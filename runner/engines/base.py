@@ -7,7 +7,7 @@ generator's ``finally``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Protocol
 
 from runner.archive import Project
@@ -66,11 +66,12 @@ class Engine(GpuSource, Protocol):
 
     def shell(
         self, work: Workspace, terminal: Terminal, cancel: Cancel
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Do as ``run``, but run each step on a terminal of its own, used from another.
 
         There is no output event: a step prints to ``terminal``, and reads what is typed
         there. The new terminal is inside; no program there can reach ``terminal``
-        itself. If the person leaves, the step is cancelled.
+        itself. If the person leaves, the step is cancelled. The caller may close the
+        generator after the last step, if it does not want the build folder.
         """
         ...

@@ -143,13 +143,13 @@ class FakeEngine:
 
     def shell(
         self, work: Workspace, terminal: Terminal, cancel: Cancel
-    ) -> Iterator[ev.Event]:
+    ) -> Generator[ev.Event, None, None]:
         """Yield the same, but write the output to the terminal."""
         return self._carry_out(work, cancel, terminal)
 
     def _carry_out(
         self, work: Workspace, cancel: Cancel, terminal: Terminal | None
-    ) -> Iterator[ev.Event]:
+    ) -> Generator[ev.Event, None, None]:
         yield ev.Starting()
         if work.gpu is not None:
             if self.held != [gpu.uuid for gpu in work.gpu.gpus]:

@@ -84,13 +84,13 @@ class Imageless(OnThisMachine):
 
     def shell(
         self, work: Workspace, terminal: Terminal, cancel: Cancel
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Run the steps, each on a terminal of its own; else do as ``run``."""
         return self._carry_out(work, cancel, terminal)
 
     def _carry_out(
         self, work: Workspace, cancel: Cancel, terminal: Terminal | None
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         leftovers.remove()
         watch = self.watch(work.gpu)
         with self.workplace(work, cancel) as place:

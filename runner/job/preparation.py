@@ -22,6 +22,7 @@ from runner.core import (
     State,
     Step,
     Workspace,
+    written,
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
@@ -92,7 +93,7 @@ class Preparation:
         Return None if there is nothing to run, or the job was cancelled. ``held``
         releases the GPUs.
         """
-        request, shown = self.request, str(self.request.project)
+        request, shown = self.request, written.text(self.request.project)
         git = self.project.git()
         here = machine.describe()
         file, replays = request.spec.file, request.replays

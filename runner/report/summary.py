@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.events import NOT_REACHED
 from runner.report.blocks import Table
-from runner.report.words import mismatch, one_line, outcome, seconds
+from runner.report.words import main_part, mismatch, outcome, seconds, words
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
-
-_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
 
 
 def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
@@ -43,36 +40,31 @@ def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
 
 
 def _row(command: CommandRecord) -> tuple[str, ...]:
-    how = command.reason or command.outcome
+    how = words(command.reason) if command.reason else command.outcome.value
     results = [figures(command.findings)]
     results += [mismatch(check) for check in command.checks if not check.holds]
-    if command.exit_code:
+    if command.exit_code and command.reason is None:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:
         results.insert(0, "a process was killed for memory")
-    text = command.name or _brief(command.text)
+    text = command.name or main_part(command.text)
     result = ", ".join(filter(None, results))
     number = str(command.index + 1)
-    return number, how.replace("_", " "), seconds(command.wall_s), text, result
-
-
-def _brief(text: str) -> str:
-    """Return a command without what most have in common: GNU time and the folder."""
-    return _COMMON.sub("", one_line(text))
+    return number, how, seconds(command.wall_s), text, result
 
 
 def figures(found: Findings) -> str:
     """Return a program's main figures in a few words."""
     times = [sum(i.op_times_s) for i in found.inferences if i.op_times_s]
     answers = list(dict.fromkeys(filter(None, map(outcome, found.inferences))))
-    words = []
+    said = []
     if len(times) == 1:
-        words.append(f"op time {times[0]:.6f} s")
+        said.append(f"op time {times[0]:.6f} s")
     elif times:
-        words.append(f"{len(times)} op times, {min(times):.6f} to {max(times):.6f} s")
+        said.append(f"{len(times)} op times, {min(times):.6f} to {max(times):.6f} s")
     if len(answers) > 1:
-        words.append(f"{answers[0]} and {len(answers) - 1} other results")
-    return ", ".join(words + answers[:1] * (len(answers) == 1))
+        said.append(f"{answers[0]} and {len(answers) - 1} other results")
+    return ", ".join(said + answers[:1] * (len(answers) == 1))
 
 
 def _skipped(commands: Sequence[CommandRecord]) -> list[str]:

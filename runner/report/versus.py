@@ -9,7 +9,7 @@ from msgspec import Struct
 from runner.core import CommandRecord, Outcome, RunRecord
 from runner.report.words import one_line, outcome, seconds
 
-NOISE, LEAST_WALL_S = 0.05, 0.02
+NOISE, LEAST_WALL_S = 0.05, 0.05
 """Smaller differences, as a share of the time, and of a command in all, are noise."""
 
 MOST = 3

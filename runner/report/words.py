@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from runner.core import (
@@ -66,6 +67,14 @@ def titled(name: str | None, command: str) -> str:
     """Return a command's first line, after its name if it has one."""
     line = one_line(command)
     return f"{name}: {line}" if name else line
+
+
+def main_part(command: str) -> str:
+    """Return a command's line without GNU time and the name of the source folder."""
+    return _IN_COMMON.sub("", one_line(command))
+
+
+_IN_COMMON = re.compile(r"^/usr/bin/time (?!-)|\$\{?RAI_SOURCE_DIR\}?/")
 
 
 def words(reason: Reason) -> str:

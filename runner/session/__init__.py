@@ -11,6 +11,7 @@ from runner.session.detached import detach
 from runner.session.options import Options
 from runner.session.prepare import Prepared, prepare, reopen, replay
 from runner.session.run import Run, resume, start
+from runner.session.shell import Shell
 from runner.session.upkeep import tidy
 from runner.session.validation import Validation, validate
 from runner.session.watcher import Watcher, watcher
@@ -19,6 +20,7 @@ __all__ = [
     "Options",
     "Prepared",
     "Run",
+    "Shell",
     "Validation",
     "Watcher",
     "detach",

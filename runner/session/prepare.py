@@ -133,10 +133,8 @@ def replay(
             raise UsageError(Problem(text, hint=hint))
         options = replace(options, engine=name)
     if not folder.source.is_file():
-        text = f"run {folder.id} cannot be replayed: {folder.source} is absent"
-        raise UsageError(
-            Problem(text, hint="`rai run -p DIR` runs the project as it is")
-        )
+        text = f"run {folder.id} cannot be run again: {folder.source} is absent"
+        raise UsageError(Problem(text, hint="-p DIR takes the project as it is now"))
     prepared = reopen(folder, options, values)
     request = replace(prepared.request, replays=folder.id, image=earlier.image)
     return replace(prepared, request=request)

@@ -61,6 +61,24 @@ def ready(
     return choice, home, replace(request, after=after, why=choice.why)
 
 
+def sources(
+    prepared: Prepared, home: Home, paths: RunPaths, cache: PackCache | None = None
+) -> tuple[Project, datafiles.DataPlaces]:
+    """Return the project, and where its data files are looked for.
+
+    A sealed project is unpacked in ``paths``.
+    """
+    settings, folder = prepared.settings, prepared.request.project
+    sealed = prepared.parcel
+    project: Project = folder_project(folder, settings, cache)
+    if sealed is not None:
+        parcel, caps = archive.read_parcel(sealed.parcel), settings.project_caps
+        project = SealedProject(sealed.source, parcel, paths.unpacked, caps)
+    origin = folder if sealed is not None else None
+    where = datafiles.DataPlaces(settings.data_dir, project.folder, home.data, origin)
+    return project, where
+
+
 def resume(
     paths: RunPaths,
     claim: Claim,
@@ -90,7 +108,7 @@ def _engine(prepared: Prepared) -> Choice:
     except EngineError as error:
         if not request.replays or wanted == "auto":
             raise
-        text = f"run {request.replays} cannot be replayed with the {wanted} engine"
+        text = f"run {request.replays} cannot be run again with the {wanted} engine"
         other = Problem(text, hint="--engine auto uses one that works here")
         raise EngineError(*error.problems, other, reason=error.reason) from error
 
@@ -162,11 +180,8 @@ class Run:
                 self._update(index)
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
-        settings, project = self._prepared.settings, self._project()
-        origin = self._request.project if self._prepared.parcel else None
-        data = datafiles.DataPlaces(
-            settings.data_dir, project.folder, self.home.data, origin
-        )
+        settings = self._prepared.settings
+        project, data = sources(self._prepared, self.home, self.paths, self._cache)
         return job.run(
             self._request,
             project,
@@ -177,16 +192,6 @@ class Run:
             download=settings.download,
             build_files=settings.build_files,
         )
-
-    def _project(self) -> Project:
-        sealed = self._prepared.parcel
-        if sealed is None:
-            settings = self._prepared.settings
-            project = self._prepared.request.project
-            return folder_project(project, settings, self._cache)
-        parcel = archive.read_parcel(sealed.parcel)
-        caps = self._prepared.settings.project_caps
-        return SealedProject(sealed.source, parcel, self.paths.unpacked, caps)
 
     def _update(self, index: Index) -> None:
         if (record := runs.read(self.paths)) is not None:

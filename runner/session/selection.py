@@ -23,12 +23,23 @@ def left_out(commands: Sequence[Command], only: Sequence[str]) -> frozenset[int]
     """
     if not only:
         return frozenset()
-    found = {word: _named(commands, word) for word in only}
+    return frozenset(range(len(commands))) - chosen(commands, only, "--only")
+
+
+def chosen(
+    commands: Sequence[Command], words: Sequence[str], option: str
+) -> frozenset[int]:
+    """Return the indexes of the commands that the words of an option name.
+
+    Raises:
+        UsageError: as ``left_out`` does.
+    """
+    found = {word: _named(commands, word) for word in words}
     names = [command.name for command in commands if command.name]
     if wrong := [w for w, one in found.items() if len(one) != 1 and w not in names]:
-        problems = (_problem(commands, word, found[word]) for word in wrong)
+        problems = (_problem(commands, f"{option} {w}", w, found[w]) for w in wrong)
         raise UsageError(*problems, _listed(commands))
-    return frozenset(range(len(commands))).difference(*found.values())
+    return frozenset().union(*found.values())
 
 
 def _named(commands: Sequence[Command], word: str) -> list[int]:
@@ -41,17 +52,19 @@ def _named(commands: Sequence[Command], word: str) -> list[int]:
     return [n for n, command in enumerate(commands) if alone.search(command.text)]
 
 
-def _problem(commands: Sequence[Command], word: str, found: Sequence[int]) -> Problem:
+def _problem(
+    commands: Sequence[Command], option: str, word: str, found: Sequence[int]
+) -> Problem:
     if found:
         numbers = ", ".join(str(n + 1) for n in found)
-        text = f"--only {word}: several commands hold it: {numbers}"
+        text = f"{option}: several commands hold it: {numbers}"
         return Problem(text, hint="use their numbers")
-    close = resembling(word, list(_selecting(commands)))
+    close = resembling(word, list(selecting(commands)))
     hint = f"did you mean `{close}`?" if close else ""
-    return Problem(f"--only {word}: no such command", hint=hint)
+    return Problem(f"{option}: no such command", hint=hint)
 
 
-def _selecting(commands: Sequence[Command]) -> Iterator[str]:
+def selecting(commands: Sequence[Command]) -> Iterator[str]:
     """Yield the names of commands, and the words that stand in one command alone."""
     for command in commands:
         if command.name:

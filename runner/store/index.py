@@ -10,7 +10,7 @@ import sqlite3
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,6 +26,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 BUSY_S = 10.0
 """How long a process waits for another that writes."""
+
+SOON_S = 0.1
 
 IN_MEMORY = Path(":memory:")
 
@@ -303,6 +305,27 @@ def warn(error: RaiError) -> None:
     """Warn that the file of the index cannot be used."""
     text = f"listing runs from their folders, which takes longer: {error}"
     warnings.warn(IndexWarning(text), stacklevel=2)
+
+
+def suggested(path: Path, prefix: str, most: int, *, active: bool) -> list[str]:
+    """Return the tags, then the ids, that begin with a prefix; all: the newest first.
+
+    It reads the file as it is, and never for long: a user waits for it while typing.
+    ``active`` leaves out the runs that have ended.
+
+    Raises:
+        sqlite3.Error: there is no index, or another process holds it.
+    """
+    state = _ACTIVE if active else "1"
+    between = (prefix, prefix + "\U0010ffff", most)
+    tags = f"SELECT tag FROM runs WHERE tag != '' AND tag BETWEEN ? AND ? AND {state}"
+    ids = f"SELECT id FROM runs WHERE id BETWEEN ? AND ? AND {state} LIMIT ?"
+    newest = f"SELECT id FROM runs WHERE {state} {_NEWEST} LIMIT ?"
+    file = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(file, timeout=SOON_S, uri=True)) as opened:
+        found = opened.execute(f"{tags} LIMIT ?", between).fetchall()
+        found += opened.execute(*((ids, between) if prefix else (newest, (most,))))
+    return [row[0] for row in found[:most]]
 
 
 def _connect(path: Path) -> sqlite3.Connection:

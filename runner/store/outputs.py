@@ -19,7 +19,7 @@ from msgspec import DecodeError, Struct, json
 
 from runner import archive, files
 from runner.archive import Caps, Unpacked
-from runner.core import Problem
+from runner.core import Problem, written
 from runner.core.errors import UsageError
 from runner.store.paths import Home
 
@@ -163,7 +163,7 @@ def _record(home: Home, folder: Path, run: str) -> None:
         str(folder), run, status.st_dev, status.st_ino, entries, listing
     )
     home.outputs.mkdir(parents=True, exist_ok=True)
-    files.write(_file(home, folder), json.encode(one))
+    files.write(_file(home, folder), written.encode(one))
     for old in _paths(home)[MOST_RECORDS:]:
         old.unlink(missing_ok=True)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from runner.core import Stream
+
 
 class RunPaths(Struct, frozen=True):
     """The folder of one run."""
@@ -36,6 +38,10 @@ class RunPaths(Struct, frozen=True):
     def source(self) -> Path:
         """The packed project."""
         return self.root / "source.tar.zst"
+
+    def log(self, stream: Stream) -> Path:
+        """The raw bytes of a stream."""
+        return self.stdout if stream is Stream.STDOUT else self.stderr
 
     @property
     def parcel(self) -> Path:

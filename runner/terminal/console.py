@@ -15,7 +15,7 @@ from runner.core import events as ev
 from runner.core.screen import MARK, printable, uncoloured, unmarked
 from runner.terminal import layout, look, messages
 from runner.terminal.live import LiveLine, bar
-from runner.terminal.ownlines import marked, own
+from runner.terminal.marked import marked, own
 from runner.terminal.sinks import Cursor, Sink, same_place
 
 SILENCE_S = 60
@@ -54,6 +54,7 @@ class Console:
         self._used = (0.0, 0.0)
         self._skipped: list[ev.CommandSkipped] = []
         self._index: int | None = None
+        self._name: str | None = None
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
@@ -121,7 +122,8 @@ class Console:
             self._index = None
         if isinstance(event, ev.CommandStarted):
             self._index = event.index
-            self._running, self._used = event.text, (0.0, 0.0)
+            self._running, self._name = event.text, event.name
+            self._used = (0.0, 0.0)
             self._heard_s = self._told_s = self._now_s
 
     def _lines(self, event: ev.Event) -> messages.Lines:
@@ -182,4 +184,5 @@ class Console:
             self._used = (event.elapsed_s, event.cpu_s)
         if event.memory_bytes is not None:
             parts.append(report.size(event.memory_bytes))
-        return f"{MARK} " + " · ".join((*parts, printable(unmarked(self._running))))
+        text = printable(unmarked(self._name or report.main_part(self._running)))
+        return f"{MARK} " + " · ".join((*parts, text))

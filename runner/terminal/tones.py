@@ -12,11 +12,11 @@ _GOOD = frozenset({"ok", "done", "passed", "right", Outcome.OK})
 _FAINT = frozenset({Outcome.SKIPPED.value, State.QUEUED.value, "older"})
 _BAD = frozenset(
     {
-        *(reason.value for reason in Reason if reason is not Reason.DONE),
         *(Outcome.FAILED, Outcome.UNFINISHED, State.LOST),
         *("wrong", "no", "missing", "none", "error", "cannot"),
     }
 )
+_ENDS = tuple(reason.value for reason in Reason if reason is not Reason.DONE)
 _WORD = re.compile(r"[a-z_]+")
 
 
@@ -32,6 +32,8 @@ def tone(head: str, value: str) -> Tone:
     word = found.group() if found else ""
     if head == "state" and word == State.DONE:
         return Tone.PLAIN  # it ended, well or badly
+    if value.lower().replace(" ", "_").startswith(_ENDS):
+        return Tone.BAD
     for words, painting in ((_GOOD, Tone.GOOD), (_BAD, Tone.BAD), (_FAINT, Tone.FAINT)):
         if word in words:
             return painting

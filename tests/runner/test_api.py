@@ -201,3 +201,21 @@ def test_a_damaged_parcel_is_an_error(tmp_path, content):
 
     with pytest.raises(UsageError, match=r"is not a parcel|is larger than"):
         session.reopen(paths)
+
+
+def test_a_folder_whose_name_is_no_text_runs_and_is_listed(tmp_path):
+    project = tmp_path / os.fsdecode(b"bad\xff")
+    project.mkdir()
+    (project / "rai_build.yml").write_text(SPEC.replace("cat ", "echo "))
+    events = list(runner.run(project, engine="bare", home=tmp_path / "kept"))
+    assert events[-1].verdict.reason is Reason.DONE
+    assert events[0].project == str(tmp_path / "bad\N{REPLACEMENT CHARACTER}")
+    record = json.loads(sealed(tmp_path / "kept").record.read_text())
+    assert record["project"] == events[0].project
+
+
+def test_a_command_that_no_program_can_be_started_with_is_a_problem(project):
+    line = f"echo {'x' * 100_000}"
+    (project / "rai_build.yml").write_text(SPEC.replace("echo hello", line))
+    (problem,) = runner.validate(project, engine="bare").problems
+    assert problem.message.startswith("the command is 100,005 bytes")

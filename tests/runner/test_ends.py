@@ -25,6 +25,7 @@ import pytest
 from runner import machine
 from runner.store.paths import Home, RunPaths
 from tests.runner.engines.daemon import Daemon, daemon, problem
+from tests.runner.test_hangup import Terminal
 
 pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
@@ -50,7 +51,7 @@ class Scene:
         self.project = folder / "project"
         self.project.mkdir()
 
-    def write(self, *commands: str, **limits: object) -> None:
+    def write(self, *commands: str | dict[str, object], **limits: object) -> None:
         spec = {
             "rai": {"version": 0.2, "image": "debian:bookworm-slim"},
             "resources": {"limits": limits},
@@ -195,7 +196,9 @@ def end(title: str, engine: str = "local") -> Callable[[Act], Act]:
     return keep
 
 
-def _finished(scene: Scene, *commands: str, **limits: object) -> int:
+def _finished(
+    scene: Scene, *commands: str | dict[str, object], **limits: object
+) -> int:
     scene.write(*commands, **limits)
     done = subprocess.run(
         scene.words(), env=scene.environ, capture_output=True, check=False
@@ -212,6 +215,20 @@ def _signalled(scene: Scene, number: int, times: int = 1, command: str = WORK) -
     return child.wait(timeout=SOON_S)
 
 
+def _on_terminal(scene: Scene, act: Callable[[Terminal], object]) -> int:
+    """Run on a terminal of its own, and do something to that."""
+    scene.write(WORK)
+    terminal = Terminal("env", f"RAI_HOME={scene.home.root}", *scene.words())
+    try:
+        terminal.until(b"working\r\n")
+        act(terminal)
+        return terminal.child.wait(timeout=SOON_S)
+    finally:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()
+
+
 @end("All commands succeed")
 def _(scene: Scene) -> int | None:
     return _finished(scene, QUICK)
@@ -220,6 +237,12 @@ def _(scene: Scene) -> int | None:
 @end("A command fails")
 def _(scene: Scene) -> int | None:
     return _finished(scene, QUICK, "false", "true")
+
+
+@end("A command prints something else than `expect` says")
+def _(scene: Scene) -> int | None:
+    right = {"run": "echo Correctness: 0.1", "expect": {"correctness": 0.8898}}
+    return _finished(scene, QUICK, right, "true")
 
 
 @end("A limit is exceeded, here the time")
@@ -240,7 +263,7 @@ def _(scene: Scene) -> int | None:
 
 @end("Ctrl-C")
 def _(scene: Scene) -> int | None:
-    return _signalled(scene, signal.SIGINT)
+    return _on_terminal(scene, lambda terminal: terminal.type(b"\x03"))
 
 
 @end("Ctrl-C twice")
@@ -255,12 +278,12 @@ def _(scene: Scene) -> int | None:
 
 @end("SIGQUIT, by its key or by another program")
 def _(scene: Scene) -> int | None:
-    return _signalled(scene, signal.SIGQUIT)
+    return _on_terminal(scene, lambda terminal: terminal.type(b"\x1c"))
 
 
 @end("Its terminal is closed")
 def _(scene: Scene) -> int | None:
-    return _signalled(scene, signal.SIGHUP)
+    return _on_terminal(scene, Terminal.close)
 
 
 @end("`rai cancel`, from any terminal")

@@ -9,7 +9,7 @@ import pytest
 from runner.report import Pairs, Table
 from runner.terminal.layout import lines, rows, written
 from runner.terminal.look import Look, look
-from runner.terminal.ownlines import own
+from runner.terminal.marked import own
 from runner.terminal.text import Tone, cells, cut, wrapped
 from runner.terminal.tones import tone
 
@@ -109,6 +109,10 @@ def test_results_are_in_colour_and_all_else_is_in_the_terminals_own():
         ("result", "ok, correctness 0.8898", Tone.GOOD),
         ("result", "wrong_answer", Tone.BAD),
         ("reason", "done (exit 0)", Tone.GOOD),
+        ("outcome", "time limit", Tone.BAD),
+        ("outcome", "GPU fault", Tone.BAD),
+        ("answer", "no", Tone.BAD),
+        ("state", "note", Tone.PLAIN),
         ("state", "lost", Tone.BAD),
         ("state", "running", Tone.PLAIN),
         ("name", "done", Tone.PLAIN),

@@ -9,6 +9,7 @@ import pytest
 
 from runner.core import Findings, Inference, Machine, Reason, Stream, Verdict
 from runner.core import events as ev
+from runner.core.expectations import Check
 from runner.store import latest, runs
 from runner.store.paths import Home
 from runner.terminal import live
@@ -241,3 +242,27 @@ def test_what_a_command_uses_is_left_for_another_process_until_the_run_ends(tmp_
         paths.latest.write_bytes(b"{half of")
         assert latest.read(paths) is None
     assert not paths.latest.exists()
+
+
+def test_the_summary_names_a_limit_and_what_was_expected(capfd):
+    check = Check("correctness 0.9", "0.1", False)
+    ends = (
+        ev.Checked(0, (check,)),
+        ev.CommandStarted(1, "sleep 99"),
+        ev.CommandFinished(1, 143, 9.0, reason=Reason.TIME_LIMIT),
+        ev.Finished(Verdict(True, False, None, Reason.TIME_LIMIT, "why")),
+    )
+    console = Console(Mode.PLAIN)
+    play(console, BEGIN, STARTED, ev.CommandFinished(0, 0, 2.0), *ends)
+    wrong, limit = capfd.readouterr().err.splitlines()[-4:-2]
+    assert wrong.endswith("expected correctness 0.9, found 0.1")
+    assert limit == "✱ 2  time limit  9.0 s  sleep 99"
+
+
+def test_a_command_is_told_by_its_name_or_by_what_is_its_own(terminal, watch):
+    console = watch()
+    timed = ev.CommandStarted(0, "/usr/bin/time python $RAI_SOURCE_DIR/project/m1.py 9")
+    play(console, BEGIN, timed, ev.Tick(0, 9.0))
+    assert terminal.lines[-1].endswith(" · 9 s · python project/m1.py 9")
+    play(console, ev.CommandStarted(1, "make -j", "the build"), ev.Tick(1, 2.0), at=9)
+    assert terminal.lines[-1].endswith(" · 2 s · the build")

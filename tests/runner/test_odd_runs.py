@@ -18,6 +18,7 @@ from runner.archive import beside
 from runner.cli.main import _status
 from runner.core import Reason, State, Verdict, events
 from runner.core.errors import RaiError
+from runner.doctor import login
 from runner.machine import describe
 from runner.store import runs
 from runner.store.claim import Claim, Standing
@@ -213,3 +214,19 @@ def test_a_folder_that_another_process_unpacks_into_is_left_alone(tmp_path):
 
     assert other.exists()
     os.close(handle)
+
+
+@pytest.mark.parametrize(
+    ("groups", "answer", "told"),
+    [
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", b"b true\n", True),
+        ("1:name=systemd:/user.slice/session-c1.scope\n0::/\n", b"b true\n", True),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", b"b false\n", False),
+        ("0::/user.slice/user@1000.service/app.slice\n", b"b true\n", False),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", b"", False),
+    ],
+)
+def test_doctor_says_where_a_logout_ends_detached_runs(groups, answer, told):
+    found = login.judged(groups, answer)
+
+    assert [one.subject for one in found] == ["detached runs"] * told

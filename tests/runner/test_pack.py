@@ -318,7 +318,8 @@ def test_exceptions_of_a_gitignore_are_read_as_git_reads_them(tmp_path):
 
 
 def test_an_ignored_folder_is_not_even_looked_into(tmp_path, monkeypatch):
-    project = tree(tmp_path / "p", "node_modules/a/b", "x", raiignore="node_modules/\n")
+    rules = "node_modules/\n!/other/*.o\n"
+    project = tree(tmp_path / "p", "node_modules/a/b", "x", raiignore=rules)
     looked: list[str] = []
     scan = os.scandir
 
@@ -339,6 +340,33 @@ def test_a_line_that_is_no_pattern_is_a_warning_and_the_rest_counts(tmp_path):
     assert str(problem).startswith(".raiignore:1:1: warning: '!' is not a pattern")
     assert "a" not in sent(project)
     assert packed(project, tmp_path / "x")[0].members == 2
+
+
+def test_rules_and_names_are_compared_byte_by_byte(tmp_path):
+    project = tree(tmp_path / "p", "./")
+    names = [b"caf\xe9.o", "grün.o".encode(), "où".encode(), b"a\nb.o", b"\xff", b"x"]
+    for name in names:
+        (project / os.fsdecode(name)).touch()
+    rules = b"\xef\xbb\xbf*.o\r\n" + "où\r\n".encode() + b"\xff\n"
+    (project / ".gitignore").write_bytes(rules)
+    assert sent(project) == [".gitignore", "x"]
+    reasons = left(project)
+    assert reasons["grün.o"] == reasons["a\nb.o"] == ".gitignore:1: *.o"
+    assert reasons["où"] == ".gitignore:2: où"
+
+
+@pytest.mark.parametrize("line", ["[z-a]", "[[:alpha:]]*.o", "a\\"])
+def test_a_line_that_cannot_be_searched_for_is_a_warning(line, tmp_path, recwarn):
+    project = tree(tmp_path / "p", "a", "b", gitignore=f"{line}\nb\n")
+    assert sent(project) == [".gitignore", "a"]
+    (problem,) = archive.survey(project).problems
+    assert f"{line!r} is not a pattern and is ignored" in str(problem)
+    assert not recwarn.list
+
+
+def test_a_rule_with_many_wildcards_is_searched_for_in_linear_time(tmp_path):
+    project = tree(tmp_path / "p", "a" * 200, gitignore="*a" * 40 + "*b\n")
+    assert sent(project) == [".gitignore", "a" * 200]
 
 
 def test_over_a_ceiling_the_largest_are_named_with_a_rule_and_a_setting(tmp_path):

@@ -135,7 +135,9 @@ def test_the_engine_of_the_earlier_run_must_be_here_or_another_be_chosen(project
     done = rai("replay", first["id"], "--engine", "docker", env=environment)
 
     assert done.returncode == 11
-    assert f"run {first['id']} cannot be replayed with the docker engine" in done.stderr
+    assert (
+        f"run {first['id']} cannot be run again with the docker engine" in done.stderr
+    )
     assert "--engine auto" in done.stderr
 
 

@@ -6,7 +6,7 @@ The SDK takes 0.2 s to import, so it is imported only after an engine has answer
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -150,13 +150,13 @@ class DockerEngine(OnThisMachine):
 
     def shell(
         self, work: Workspace, terminal: Terminal, cancel: Cancel
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Do as ``run``; the engine makes the terminal, in the container."""
         return self._carry_out(work, cancel, terminal)
 
     def _carry_out(
         self, work: Workspace, cancel: Cancel, terminal: Terminal | None
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         from runner.engines.docker.container.job import run
 
         support = self._support if work.gpu else None

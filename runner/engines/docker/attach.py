@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from runner.engines.docker.client import Client, UnusableError, hang_up
+from runner.engines.docker.client import Client, Pulse, UnusableError, hang_up
 from runner.engines.docker.exec.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 
@@ -130,12 +130,22 @@ def upload(
     """Unpack a tar stream in a container, without a time-out.
 
     ``sent`` is called with 0 every POLL_S and raises an exception to stop the upload.
+    Raise one of FAILURES if the engine no longer answers.
     """
+    pulse = Pulse(client)
+
+    def noted() -> Iterator[bytes]:
+        for piece in pieces:
+            pulse.heard()
+            yield piece
+
     sdk: Any = client  # its put_archive takes no time-out
 
     def put() -> Iterator[None]:
         address = sdk._url("/containers/{0}/archive", container)
-        response = sdk._put(address, params={"path": folder}, data=pieces, timeout=None)
+        response = sdk._put(
+            address, params={"path": folder}, data=noted(), timeout=None
+        )
         sdk._raise_for_status(response)
         yield
 
@@ -144,5 +154,6 @@ def upload(
         while not reader.done:
             reader.take(POLL_S)
             sent(0)
+            pulse.check()
     finally:
         reader.close()

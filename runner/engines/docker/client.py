@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,9 @@ from runner.engines.docker.endpoint import API_TIMEOUT_S, Endpoint, EngineProbe
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound
 SSH_HINT = "forward its socket by `ssh -N -L`, as docs/docker.md shows, which is faster"
+
+SILENT_S = 60.0
+"""How long an engine may be silent before it is asked whether it still answers."""
 
 Client = docker.APIClient
 
@@ -98,6 +102,31 @@ def image(client: Client, name: str) -> dict[str, Any]:
     """Return what the engine knows of an image; raise NotFound if it has none."""
     found: dict[str, Any] = client.inspect_image(name)  # type: ignore[no-untyped-call]
     return found
+
+
+class Pulse:
+    """A look at whether the engine still answers, while nothing else is heard of it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._heard_s = client, time.monotonic()
+
+    def heard(self) -> None:
+        """Note that the engine has just done something."""
+        self._heard_s = time.monotonic()
+
+    def check(self) -> None:
+        """Ask the engine, if it was silent for long; raise one of FAILURES if in vain.
+
+        It may be silent for hours over what it does.
+        """
+        if time.monotonic() - self._heard_s > SILENT_S:
+            self._client.ping()
+            self.heard()
+
+
+def pulse(probe: EngineProbe) -> Pulse:
+    """Return a look at an engine by a connection of its own."""
+    return Pulse(connect(probe, SILENT_S))
 
 
 def capture(client: Client) -> list[requests.Response]:

@@ -74,6 +74,9 @@ class Daemon:
     def signal(self, number: int) -> None:
         """Send a signal to the program; wait for its end after SIGKILL."""
         os.kill(self.pid, number)
+        if number == signal.SIGCONT and self._daemon is not None:
+            # nsenter stops with its program, and then reaps nothing.
+            self._daemon.send_signal(signal.SIGCONT)
         if number == signal.SIGKILL and self._daemon is not None:
             self._daemon.wait()
 
@@ -90,6 +93,8 @@ class Daemon:
 
     def close(self) -> None:
         """End it with all its containers, and remove its folder."""
+        if self._daemon is not None:
+            self._daemon.send_signal(signal.SIGCONT)
         for pid in process.descendants(self._inside.pid)[:1]:
             os.kill(pid, signal.SIGKILL)
         self._inside.communicate()

@@ -119,6 +119,21 @@ def test_a_command_that_kills_every_process_ends_neither_the_container_nor_the_j
         assert result.stdout == b"here\n"
 
 
+def test_a_container_that_its_command_ends_is_a_failure_of_the_command(
+    subject: Subject,
+):
+    """Root of a compatible run may trace process 1, and make a signal count."""
+    attach, kill = "syscall(101, 16, 1, 0, 0)", "syscall(101, 7, 1, 0, 9)"
+    script = f"perl -e '{attach}; sleep 1; {kill}; sleep 10'"
+    try:
+        result = run(subject, [script], profile=Profile.COMPATIBLE)
+    except EngineError as error:
+        assert error.reason is Reason.COMMAND_FAILED
+        assert "ended the container" in str(error)
+    else:  # the engine told of the command's end first
+        assert result.codes == [137]
+
+
 @pytest.mark.parametrize("end", ["kill", "remove"])
 def test_a_container_that_another_ends_is_no_failure_of_the_command(
     subject, client, end

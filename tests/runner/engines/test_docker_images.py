@@ -280,6 +280,7 @@ echo "#1 DONE 0.0s" >&2
 echo "#5 [cpu 2/2] RUN something" >&2
 echo "#5 0.1 $DOCKER_HOST $*" >&2
 echo "#5 0.2 git: $BUILDX_GIT_INFO, $BUILDX_GIT_LABELS" >&2
+echo "#5 0.3 files:" $(tar -t) >&2
 """
 
 
@@ -298,6 +299,8 @@ def test_buildx_builds_where_it_is_present_on_the_same_engine(
     engine, client, project, name, buildx
 ):
     write(project, name)
+    (project / ".env").touch()
+    (project / "a.c").touch()
     client.tag(BASE, *name.split(":"))  # what the pretended builder would have made
     plan = ImagePlan(
         ImageAction.BUILD, name, "a test", BuildImage(name, target="cpu"), "key"
@@ -310,6 +313,7 @@ def test_buildx_builds_where_it_is_present_on_the_same_engine(
     assert "unix:///var/run/docker.sock --load" in said
     assert f"--tag={name}" in said
     assert "--target=cpu" in said
+    assert "files: Dockerfile a.c\n" in said
     assert "git: false, false" in said, "git would do what the project's .git says"
 
 

@@ -7,6 +7,7 @@ import http.server
 import io
 import json
 import os
+import socket
 import socketserver
 import struct
 import subprocess
@@ -21,18 +22,19 @@ from msgspec.structs import replace
 
 from runner import machine
 from runner.archive import FolderProject
-from runner.core import BuildSpec, DataFile, Profile, Stream, Workspace
+from runner.core import BuildSpec, DataFile, Profile, Reason, Stream, Workspace
+from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
 from runner.core.variables import Secrets
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.meter import parse
-from runner.engines.docker.endpoint import find, probe
+from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
 from runner.engines.docker.exec.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
-from runner.engines.docker.images.transfer import split
+from runner.engines.docker.images.transfer import pull, split
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 
@@ -123,6 +125,18 @@ def test_an_engine_that_is_too_old_is_refused_with_both_versions(monkeypatch):
         (problem,) = DockerEngine().check(BuildSpec("rai_build.yml"))
     assert "1.24" in problem.message
     assert "1.41" in problem.message
+
+
+def test_an_engine_that_says_nothing_any_more_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("runner.engines.docker.client.SILENT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = "tcp://{}:{}".format(*silent.getsockname())
+        pulled = pull(EngineProbe(Endpoint(url, "test"), "1.41"), "a:1", Cancel())
+
+        with pytest.raises(EngineError, match="no longer answers") as caught:
+            list(pulled)
+
+    assert caught.value.reason is Reason.RUNNER_LOST
 
 
 def test_asking_whether_an_engine_answers_does_not_import_the_sdk():
@@ -511,6 +525,9 @@ def test_the_archive_of_a_context_has_no_owner_of_this_machine(tmp_path):
         tarfile.open(fileobj=packed) as tar,
     ):
         assert tar.getnames() == ["Dockerfile", "link"]
+        packed.seek(0)
+        first = tarfile.TarInfo.frombuf(packed.read(512), "utf-8", "strict")
+        assert (first.name, first.type) == ("Dockerfile", tarfile.REGTYPE)
         assert {(m.uid, m.gid, m.uname) for m in tar.getmembers()} == {(0, 0, "")}
 
 

@@ -21,6 +21,7 @@ from runner.core.errors import EngineError
 from runner.engines.local import LocalEngine, sandbox
 from tests.runner.engines import refused_calls
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
+from tests.runner.engines.ordinary import USER, as_ordinary_user, needs_root
 from tests.runner.engines.running import RUN_ID, Subject, long_sleep, run
 
 pytestmark = pytest.mark.local
@@ -28,12 +29,10 @@ pytestmark = pytest.mark.local
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = ("bubblewrap", "unshare")
 NUMPY = "python -c 'import numpy, sys; print(numpy.ones(3).sum(), sys.prefix)'"
-USER = "4321"
 REFUSED = Path(__file__).with_name("refused_calls.py")
 FIGURES = hashlib.md5(b"figures", usedforsecurity=False).hexdigest()
 
 on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="its numbers")
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
 @pytest.fixture(params=KINDS)
@@ -280,29 +279,6 @@ def test_a_sandbox_that_does_not_exist_is_a_problem_with_a_remedy():
     (problem,) = engine.check(BuildSpec("rai_build.yml"))
     assert "not allowed" in problem.message
     assert "bubblewrap" in problem.hint
-
-
-def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program as a user who is no one in particular, from a root's test.
-
-    What lies in root's home and is needed is shown at its place, and nothing else.
-    """
-    wanted = {str(ROOT), sys.prefix, sys.base_prefix}
-    hidden = sorted(path for path in wanted if Path(path).is_relative_to("/root"))
-    lines = ["set -e", "held=$(mktemp -d)", "mkdir $held/{0..9}"]
-    for n, path in enumerate(hidden):
-        lines.append(f"mount --bind {shlex.quote(path)} $held/{n}")
-    lines.append("mount -t tmpfs -o mode=755 tmpfs /root")
-    for n, path in enumerate(hidden):
-        lines.append(f"mkdir -p {shlex.quote(path)}")
-        lines.append(f"mount --move $held/{n} {shlex.quote(path)}")
-    become = f"setpriv --reuid {USER} --regid {USER} --clear-groups"
-    lines.append(f'rm -rf --one-file-system "$held"; exec {become} "$@"')
-    program = ["unshare", "--mount", "bash", "-c", "\n".join(lines), "bash", *argv]
-    env = os.environ | {"HOME": str(home), "TMPDIR": str(home)}
-    return subprocess.run(
-        program, cwd=ROOT, env=env, capture_output=True, text=True, check=False
-    )
 
 
 def served(

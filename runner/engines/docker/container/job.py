@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -31,7 +31,7 @@ def run(
     cancel: Cancel,
     support: GpuSupport | None,
     terminal: Terminal | None = None,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Run the steps in a new container, and remove everything it made.
 
     ``support`` is None for a run without GPUs. With ``terminal`` each step gets a

@@ -22,6 +22,7 @@ from runner.engines.docker.client import (
     NotFound,
     failing,
 )
+from runner.engines.docker.container import death
 from runner.engines.docker.container.confinement import KEEPER_PROCESSES, exec_user
 from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
@@ -210,13 +211,20 @@ class Steps:
             if state["OOMKilled"]:
                 return True
             if state["Status"] != "running":
-                raise EngineError(
-                    f"the container ended while `{step.command.text}` ran in it",
-                    reason=Reason.RUNNER_LOST,
-                )
+                raise self._ended(step, state)
             # The engine kills a container's commands before it ends the container.
             time.sleep(POLL_S)
         return False
+
+    def _ended(self, step: Step, state: dict[str, Any]) -> EngineError:
+        ended, line = state["Status"] == "exited", f"`{step.command.text}`"
+        if ended and death.from_within(self._client, self._container, state):
+            return EngineError(
+                f"{line}, or a process that ran beside it, ended the container",
+                reason=Reason.COMMAND_FAILED,
+            )
+        text = f"the container ended while {line} ran in it"
+        return EngineError(text, reason=Reason.RUNNER_LOST)
 
     def _state(self) -> dict[str, Any]:
         try:

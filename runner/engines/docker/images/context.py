@@ -22,10 +22,7 @@ MOST_BYTES = 1 << 20
 
 
 def names(project: Project, dockerfile: str) -> list[str]:
-    """List what is sent and .dockerignore leaves, sorted; the Dockerfile is the first.
-
-    A builder that gets the archive by a pipe knows it by the head of its first member.
-    """
+    """List what is sent and .dockerignore leaves, sorted, the Dockerfile first."""
     folder, sent = project.folder, project.names()
     found = set(exclude_paths(str(folder), _patterns(folder), dockerfile))
     first = found & {posixpath.normpath(dockerfile)}
@@ -42,10 +39,14 @@ def checksum(project: Path, names: list[str]) -> str:
 
 
 def archive(project: Path, names: list[str]) -> IO[bytes]:
-    """Pack the files of a build into a file that has no name."""
+    """Pack the files of a build into a file that has no name.
+
+    buildx looks at the first 1,024 bytes to tell an archive from a Dockerfile, which is
+    why no extended header may come first: GNU's format, and whole seconds.
+    """
     with ExitStack() as stack:
         packed = stack.enter_context(tempfile.TemporaryFile())
-        with tarfile.open(fileobj=packed, mode="w") as tar:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
             for name in names:
                 _add(tar, project, name)
         packed.seek(0)
@@ -88,6 +89,7 @@ def _add(tar: tarfile.TarFile, project: Path, name: str) -> None:
         return
     # Forget who owns a file here: the builder's cache would count it.
     member.uid = member.gid = 0
+    member.mtime = int(member.mtime)
     member.uname = member.gname = ""
     if member.isreg():
         with files.open_below(project, name) as file:

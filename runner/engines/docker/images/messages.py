@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from runner.core.cancel import Cancel
-from runner.engines.docker.client import Client, capture, connect, hang_up
+from runner.engines.docker.client import (
+    Client,
+    capture,
+    connect,
+    failing,
+    hang_up,
+    pulse,
+)
 from runner.engines.docker.endpoint import EngineProbe
 from runner.engines.docker.exec.background import BackgroundReader
 
@@ -33,8 +40,10 @@ def messages(
 
     Raises:
         OutOfTimeError: no message came and ``time_s`` have passed.
+        FAILURES: the request failed.
+        EngineError: the engine no longer answers.
     """
-    client = connect(probe, timeout_s=None)
+    client, look = connect(probe, timeout_s=None), pulse(probe)
     responses = capture(client)
 
     def stop() -> None:
@@ -47,9 +56,12 @@ def messages(
         while not (reader.done or cancel.requested):
             message = reader.take(POLL_S)
             if message is not None:
+                look.heard()
                 yield message
             elif time.monotonic() > until:
                 raise OutOfTimeError
+            with failing("go on"):
+                look.check()
     finally:
         reader.close()
         client.close()

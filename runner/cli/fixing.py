@@ -1,0 +1,70 @@
+"""Carry out what `rai doctor --fix` offers, each after a question."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from runner.core import ImagePlan
+    from runner.doctor.remedies import Remedy
+    from runner.store.settings import Settings
+
+MOST_S = 3600.0
+LAST_LINES = 12
+
+
+def image(settings: Settings) -> ImagePlan | None:
+    """Return how a run of the project here gets its image, None if it needs none."""
+    from runner import images, session
+    from runner.core.errors import RaiError
+    from runner.engines import imagestore
+    from runner.session.project import folder_project
+
+    try:
+        request = session.prepare(Path()).request
+        store = imagestore.store(settings.engine, request.spec)
+        spec = request.spec.built_for(gpu=False)
+        project = folder_project(request.project, settings)
+        return images.plan(spec, store.image_facts(project, spec))
+    except RaiError:
+        return None
+
+
+def carry_out(remedies: Sequence[Remedy], *, yes: bool) -> bool:
+    """Ask for each remedy, and run it; return whether all that were run succeeded.
+
+    Without a terminal and without ``yes`` they are only listed. What needs root is run
+    only by root, and never without having asked.
+    """
+    if not remedies:
+        print("Nothing to fix.")
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    is_root = os.geteuid() == 0
+    went = True
+    for remedy in remedies:
+        allowed = is_root and asks and not yes if remedy.root else yes or asks
+        sudo = "sudo " if remedy.root and not is_root else ""
+        print(f"To {remedy.what}:\n    {sudo}{remedy.line}", flush=True)
+        if allowed and (yes or typer.confirm("Do it?", err=True)):
+            went = _run(remedy) and went
+    return went
+
+
+def _run(remedy: Remedy) -> bool:
+    from runner import process
+
+    done = process.run(["/bin/sh", "-c", remedy.line], timeout_s=MOST_S)
+    if done.exit_code == 0:
+        print("Done.")
+        return True
+    said = (done.stderr or done.stdout).decode(errors="replace").splitlines()
+    for line in said[-LAST_LINES:]:
+        print(f"    {line}", file=sys.stderr)
+    print(f"It failed, with exit status {done.exit_code}.", file=sys.stderr)
+    return False

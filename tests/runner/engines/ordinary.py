@@ -1,0 +1,39 @@
+"""Become an ordinary user, in a test that root runs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+USER = "4321"
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+
+
+def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program as a user who is no one in particular, from a root's test.
+
+    What lies in root's home and is needed is shown at its place, and nothing else.
+    """
+    wanted = {str(ROOT), sys.prefix, sys.base_prefix}
+    hidden = sorted(path for path in wanted if Path(path).is_relative_to("/root"))
+    lines = ["set -e", "held=$(mktemp -d)", "mkdir $held/{0..9}"]
+    for n, path in enumerate(hidden):
+        lines.append(f"mount --bind {shlex.quote(path)} $held/{n}")
+    lines.append("mount -t tmpfs -o mode=755 tmpfs /root")
+    for n, path in enumerate(hidden):
+        lines.append(f"mkdir -p {shlex.quote(path)}")
+        lines.append(f"mount --move $held/{n} {shlex.quote(path)}")
+    become = f"setpriv --reuid {USER} --regid {USER} --clear-groups"
+    lines.append(f'rm -rf --one-file-system "$held"; exec {become} "$@"')
+    program = ["unshare", "--mount", "bash", "-c", "\n".join(lines), "bash", *argv]
+    env = os.environ | {"HOME": str(home), "TMPDIR": str(home)}
+    return subprocess.run(
+        program, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )

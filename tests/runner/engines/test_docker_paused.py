@@ -1,0 +1,81 @@
+"""Runs whose Docker daemon stops answering, for a while or for good."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.runner.engines.daemon import Daemon
+from tests.runner.engines.one_docker_run import IMAGE
+from tests.runner.engines.test_docker_daemon import left, own, rai
+
+__all__ = ["own"]
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+PAUSE_S = 5.0
+SOON_S = 60.0
+GIVEN_UP_S = 240.0
+"""More than a call's time-out, and those of what is then removed in vain."""
+
+LINES = "sh -c 'for n in 1 2 3; do echo $n; sleep 1; done; echo kept > kept'"
+MOMENTS = ["Created", "EngineChosen", "Packed", "Starting", "Output", "CommandFinished"]
+
+
+def paused(
+    own: Daemon, folder: Path, moment: str
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a run, and stop its daemon after an event; return it and its folder."""
+    project = folder / "project"
+    project.mkdir()
+    spec = {"rai": {"version": 0.2, "image": IMAGE}, "commands": {"build": [LINES]}}
+    (project / "rai_build.yml").write_text(json.dumps(spec))
+    words = ("run", "-p", str(project), "--engine", "docker")
+    run = rai(own, folder / "home", *words)
+    deadline = time.monotonic() + SOON_S
+    while not any(
+        f'"{moment}"' in events.read_text()
+        for events in folder.glob("home/runs/*/events.jsonl")
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    own.signal(signal.SIGSTOP)
+    (root,) = folder.glob("home/runs/[!.]*")
+    return run, root
+
+
+def reason(root: Path) -> str:
+    record = json.loads((root / "record.json").read_bytes())
+    return str(record["verdict"]["reason"])
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_goes_on_after_its_daemon_paused(own, tmp_path, moment):
+    run, root = paused(own, tmp_path, moment)
+    time.sleep(PAUSE_S)
+    own.signal(signal.SIGCONT)
+
+    said, _ = run.communicate(timeout=GIVEN_UP_S)
+
+    assert (run.returncode, reason(root)) == (0, "done"), said
+    assert (root / "stdout.log").read_bytes() == b"1\n2\n3\n"
+    assert (root / "build.tar.zst").exists()
+    assert left(own) == []
+
+
+@pytest.mark.parametrize("moment", ["Created", "Starting", "Output"])
+def test_a_run_whose_daemon_never_answers_again_ends(own, tmp_path, moment):
+    run, root = paused(own, tmp_path, moment)
+    try:
+        said, _ = run.communicate(timeout=GIVEN_UP_S)
+    finally:
+        run.kill()
+        own.signal(signal.SIGCONT)
+
+    assert (run.returncode, reason(root)) == (10, "runner_lost"), said
+    assert b"no longer answers" in said

@@ -1,0 +1,318 @@
+"""`rai shell` on a real terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.store.paths import Home, RunPaths
+
+pytestmark = pytest.mark.programs
+
+RAI = str(Path(sys.executable).with_name("rai"))
+SPEC = "commands: {build: ['sh -c \"echo first > out.txt; exit 7\"']}\n"
+WAIT_S = 30.0
+
+
+class Window:
+    """A terminal window in which a program runs, with a shell's job to come after."""
+
+    def __init__(self, *words: str | Path) -> None:
+        self.screen, self._inner = pty.openpty()
+        fcntl.ioctl(self._inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 300, 0, 0))
+        self.before = termios.tcgetattr(self._inner)
+        self.child = subprocess.Popen(
+            [RAI, *map(str, words)],
+            stdin=self._inner,
+            stdout=self._inner,
+            stderr=self._inner,
+            start_new_session=True,
+            preexec_fn=_control,
+        )
+        self.seen = b""
+
+    def until(self, text: bytes) -> None:
+        """Read the screen until it has shown a text after what was waited for."""
+        deadline = time.monotonic() + WAIT_S
+        while text not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            self._read(0.5)
+        self.seen = self.seen.partition(text)[2]
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.screen, keys)
+
+    def end(self) -> int:
+        """Read the screen until the program has ended; return its exit code."""
+        deadline = time.monotonic() + WAIT_S
+        while self.child.poll() is None:
+            assert time.monotonic() < deadline, self.seen
+            self._read(0.05)
+        while self._read(0):
+            pass
+        return self.child.returncode
+
+    def restored(self) -> bool:
+        """Whether the terminal is as it was, with nothing typed for the next shell."""
+        same = termios.tcgetattr(self._inner) == self.before
+        tty_input = fcntl.ioctl(self._inner, termios.FIONREAD, bytes(4))
+        return same and tty_input == bytes(4)
+
+    def close(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        for handle in (self.screen, self._inner):
+            os.close(handle)
+
+    def _read(self, wait_s: float) -> bool:
+        readable, _, _ = select.select([self.screen], [], [], wait_s)
+        if readable:
+            self.seen += os.read(self.screen, 65536)
+        return bool(readable)
+
+
+def _control() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def windows() -> Iterator[list[Window]]:
+    opened: list[Window] = []
+    yield opened
+    for window in opened:
+        window.close()
+
+
+@pytest.fixture(autouse=True)
+def usual_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAI_ENGINE", "bare")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rai_build.yml").write_text(SPEC)
+    (folder / "note.txt").write_text("the note\n")
+    return folder
+
+
+@pytest.fixture
+def run(project: Path, home: Path) -> RunPaths:
+    """A run that failed."""
+    done = rai("run", "-p", project)
+    assert done.returncode == 1, done.stderr
+    (folder,) = (home / "rai" / "runs").glob("[0-9a-f]*")
+    return Home(home / "rai").run(folder.name)
+
+
+def rai(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [RAI, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def files(run: RunPaths) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in run.root.iterdir() if p.is_file()}
+
+
+def left(run: RunPaths) -> list[Path]:
+    return list(Path(tempfile.gettempdir()).glob(f"rai-shell-{run.id}*"))
+
+
+@pytest.mark.parametrize(
+    "engine", ["bare", pytest.param("local", marks=pytest.mark.local)]
+)
+def test_a_shell_is_where_the_run_ended_and_changes_nothing_of_it(
+    engine, run, windows, tmp_path
+):
+    before = files(run)
+    window = Window("shell", run.id, "--engine", engine, "-o", tmp_path / "kept")
+    windows.append(window)
+
+    window.until(b"comes back to")
+    window.until(b"rai:")
+    window.type(b"cat out.txt $RAI_SOURCE_DIR/note.txt; echo changed >> out.txt\n")
+    window.until(b"first\r\nthe note\r\n")
+    window.type(b"exit 0\n")
+
+    assert window.end() == 0, window.seen
+    assert (tmp_path / "kept" / "out.txt").read_text() == "first\nchanged\n"
+    assert files(run) == before
+    assert window.restored()
+    assert left(run) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [(["true"], 0), (["sh", "-c", "exit 7"], 1), (["no-such-program"], 1)],
+)
+def test_a_command_takes_the_shells_place_and_decides_the_status(
+    words, status, run, windows
+):
+    windows.append(window := Window("shell", "latest", "--", *words))
+    assert window.end() == status, window.seen
+    assert window.restored()
+    if words[0] == "sh":
+        assert b"The shell ended with exit status 7." in window.seen
+
+
+def test_a_shell_of_a_project_is_as_its_next_run_would_be(project, windows, home):
+    window = Window("shell", "-p", project, "-e", "TOKEN=abc", "--", "env")
+    windows.append(window)
+    assert window.end() == 0, window.seen
+    assert b"/build is empty" in window.seen
+    assert b"\r\nTOKEN=abc\r\n" in window.seen
+    assert list((home / "rai" / "runs").glob("[0-9a-f]*")) == []
+
+
+def test_without_a_terminal_it_says_what_to_do_and_ends_with_two(run):
+    done = rai("shell", run.id)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a shell needs a terminal, and stdin is none" in done.stderr
+    assert "ssh -t" in done.stderr
+
+
+HOSTILE = (
+    "import fcntl, sys, termios\n"
+    "sys.stdout.write('\\x1b]0;title\\x07\\x1b]52;c;eA==\\x07\\x1b[6n\\x1b[?1049hready')\n"
+    "sys.stdout.flush()\n"
+    "for key in b'echo typed by the program':\n"
+    "    try: fcntl.ioctl(0, termios.TIOCSTI, bytes([key]))\n"
+    "    except OSError: pass\n"
+)
+
+
+@pytest.mark.parametrize(
+    "engine", ["bare", pytest.param("local", marks=pytest.mark.local)]
+)
+def test_a_program_can_neither_type_here_nor_steer_this_terminal(engine, run, windows):
+    program = ["shell", run.id, "--engine", engine, "--", "python", "-c", HOSTILE]
+    windows.append(window := Window(*program))
+
+    assert window.end() == 0, window.seen
+
+    assert window.restored()
+    assert b"\x1b[?1049hready" in window.seen
+    for bad in (b"\x1b]", b"\x1b[6n"):
+        assert bad not in window.seen
+    assert b"\x1b[?1049l" in window.seen.partition(b"ready")[2]
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("how", ["TERM", "keys", "hangup", "time"])
+def test_the_terminal_is_given_back_and_nothing_stays_at_every_end(
+    how, run, windows, monkeypatch, tmp_path
+):
+    line = "stty raw -echo; echo ready; sleep 60"
+    if how == "time":
+        policy = "import runner.session.shell as s; s.TIME_S = 1.0"
+        (tmp_path / "sitecustomize.py").write_text(policy)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    windows.append(window := Window("shell", run.id, "--", "sh", "-c", line))
+    window.until(b"ready")
+
+    if how == "TERM":
+        window.child.terminate()
+    elif how == "keys":
+        window.type(b"\x1d\x1d\x1d")
+    elif how == "hangup":
+        window.child.send_signal(signal.SIGHUP)
+
+    assert window.end() == (5 if how == "time" else 130), window.seen
+    assert b"Ctrl-C" not in window.seen
+    assert window.restored()
+    assert left(run) == []
+
+
+def test_a_killed_shell_leaves_nothing_after_the_next_command(run, windows):
+    windows.append(
+        window := Window("shell", run.id, "--", "sh", "-c", "echo ready; cat")
+    )
+    window.until(b"ready")
+    window.child.kill()
+    window.child.wait()
+    assert left(run) != []
+
+    rai("ps")
+
+    assert left(run) == []
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ("source.tar.zst", "cannot be run again: {file} is absent; -p DIR takes"),
+        ("parcel.json", "parcel.json: No such file"),
+        ("build.tar.zst", "/build is empty"),
+    ],
+)
+def test_what_of_the_run_is_gone_is_told(gone, said, run, windows):
+    (run.root / gone).unlink()
+    windows.append(window := Window("shell", run.id, "--", "true"))
+    status = window.end()
+    seen = " ".join(re.sub(rb"\s+", b" ", window.seen).decode().split())
+    assert said.format(file=run.root / gone) in seen
+    assert status == (0 if gone == "build.tar.zst" else 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpus", "1", "--image", "x"], "--gpus, --image: the run decides that"),
+        (["-o", "/"], "/ exists already"),
+        (["-e", "NAME=x"], "NAME is not a masked value of the run"),
+        (["--engine", "docker"], "cannot be run again with the docker engine"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(
+    words, said, run, windows, monkeypatch
+):
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    windows.append(window := Window("shell", run.id, *words))
+    assert window.end() == (11 if "docker" in words else 2), window.seen
+    assert said in " ".join(window.seen.decode().split())
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_an_image_that_was_removed_is_told_and_ends_with_three(
+    project, client, name, windows, home
+):
+    text = f"FROM debian:bookworm-slim\nLABEL rai-test={name}\n"
+    list(client.build(fileobj=io.BytesIO(text.encode()), tag=name, rm=True))
+    spec = f"rai: {{image: '{name}'}}\ncommands: {{build: ['true']}}\n"
+    (project / "rai_build.yml").write_text(spec)
+    assert rai("run", "-p", project, "--engine", "docker").returncode == 0
+
+    windows.append(window := Window("shell", "--", "sh", "-c", "true"))
+    assert window.end() == 2, window.seen  # a command needs its run named
+    windows.append(window := Window("shell", "latest", "--", "sh", "-c", "true"))
+    assert window.end() == 0, window.seen
+    client.remove_image(name, force=True)
+    windows.append(window := Window("shell"))
+
+    assert window.end() == 3, window.seen
+    assert b"no longer has and cannot pull" in b" ".join(window.seen.split())
