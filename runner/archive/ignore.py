@@ -57,20 +57,22 @@ class RuleFile(Struct, frozen=True):
     base: str
     spec: PathSpec[Any]
     rules: tuple[tuple[int, str], ...]
-    last_exception: int
 
     def match(self, name: str) -> Match | None:
         """Return what the last rule about a name decides; a folder ends with a slash.
 
-        A later exception can bring back what lies in an ignored folder, so such a
-        folder is final only after the last exception.
+        A later exception can bring back what lies in an ignored folder.
         """
         result = self.spec.check_file(self._below(name))
         if result.include is None or result.index is None:
             return None
         line, text = self.rules[result.index]
         asked = not result.include and bool(text.strip("!*?/. "))
-        final = result.index > self.last_exception
+        final = not any(
+            not _has_path(text[1:]) or _meets(text[1:], name)
+            for _, text in self.rules[result.index + 1 :]
+            if text.startswith("!")
+        )
         why = f"{self.label}:{line}: {text}"
         return Match(result.include, why, final, asked=asked)
 
@@ -104,7 +106,9 @@ class RuleFile(Struct, frozen=True):
         rules: what is in there would be a surprise.
         """
         return any(
-            _meets(text[1:], folder) for _, text in self.rules if text.startswith("!")
+            _has_path(text[1:]) and _meets(text[1:], folder)
+            for _, text in self.rules
+            if text.startswith("!")
         )
 
 
@@ -183,9 +187,8 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             rules.append((number, text))
         else:
             problems.append(_not_a_rule(label, number, text))
-    last = max((n for n, line in enumerate(lines) if line[0] == "!"), default=-1)
     spec = GitIgnoreSpec.from_lines(lines, backend="re2")
-    return RuleFile(label, base, spec, tuple(rules), last)
+    return RuleFile(label, base, spec, tuple(rules))
 
 
 def by_bytes(text: bytes) -> str:
@@ -212,12 +215,16 @@ def _is_about(regex: re.Pattern[str], path: str, *, folder: bool) -> bool:
     return any(m.start(REST) == len(path) for m in regex.finditer(f"{path}/"))
 
 
+def _has_path(pattern: str) -> bool:
+    """Whether a pattern matches from the project's folder on, and not anywhere."""
+    return "/" in pattern.rstrip("/")
+
+
 def _meets(pattern: str, folder: str) -> bool:
     """Whether a pattern with a path could match below a folder."""
-    path = pattern.strip("/")
-    if "/" not in path and not pattern.startswith("/"):
-        return False
-    for part, name in zip(path.split("/"), folder.strip("/").split("/"), strict=False):
+    for part, name in zip(
+        pattern.strip("/").split("/"), folder.strip("/").split("/"), strict=False
+    ):
         if any(mark in part for mark in "*?[\\"):
             return True
         if part != name:

@@ -50,9 +50,13 @@ _MODES = _USUALLY_ON | {
 
 _RESET = "\x1bc"
 _SCREENS = ("?1049", "?1047", "?47")
-_USUAL_STATE = (
-    "\x1b7\x1b[r\x1b8"  # the margins, without moving the cursor
-    "\x1b[0m\x1b(B\x0f\x1b>\x1b[0 q"  # colours, letters, keypad, cursor's shape
+_USUAL_TEXT = "\x1b[0m\x1b(B\x0f"
+"""No colours, and the usual letters."""
+
+_UNDONE_BY = (
+    (re.compile(r"\x1b\[[0-9;]*r"), "\x1b7\x1b[r\x1b8"),  # margins; it moves the cursor
+    (re.compile(r"\x1b\[[0-6]? q"), "\x1b[0 q"),  # the cursor's shape
+    (re.compile(r"\x1b="), "\x1b>"),  # the keypad
 )
 
 
@@ -66,6 +70,7 @@ class ShellOutputFilter:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
         self._changed: dict[str, bool] = {}
+        self._undo: set[str] = set()
         self._dropping = False
         self.at_line_start = True
 
@@ -95,8 +100,10 @@ class ShellOutputFilter:
         back = "".join(_set(mode, _usual(mode)) for mode in changed)
         if self._changed.keys() & set(_SCREENS):
             self.at_line_start = False  # the cursor is where it was on the other screen
+        back += "".join(sorted(self._undo))
         self._changed.clear()
-        return (back + _USUAL_STATE).encode()
+        self._undo.clear()
+        return (back + _USUAL_TEXT).encode()
 
     def _kept(self, match: re.Match[str]) -> str:
         sequence = match.group()
@@ -108,6 +115,7 @@ class ShellOutputFilter:
             return "".join(_set(name, last == "h") for name in kept)
         if sequence == _RESET:
             self._changed.clear()
+        self._undo |= {back for kind, back in _UNDONE_BY if kind.fullmatch(sequence)}
         known = _CURSOR_AND_TEXT.fullmatch(sequence) or _ESCAPES.fullmatch(sequence)
         return sequence if known else ""
 

@@ -51,7 +51,7 @@ class Scene:
         self.project = folder / "project"
         self.project.mkdir()
 
-    def write(self, *commands: str, **limits: object) -> None:
+    def write(self, *commands: str | dict[str, object], **limits: object) -> None:
         spec = {
             "rai": {"version": 0.2, "image": "debian:bookworm-slim"},
             "resources": {"limits": limits},
@@ -196,7 +196,9 @@ def end(title: str, engine: str = "local") -> Callable[[Act], Act]:
     return keep
 
 
-def _finished(scene: Scene, *commands: str, **limits: object) -> int:
+def _finished(
+    scene: Scene, *commands: str | dict[str, object], **limits: object
+) -> int:
     scene.write(*commands, **limits)
     done = subprocess.run(
         scene.words(), env=scene.environ, capture_output=True, check=False
@@ -235,6 +237,12 @@ def _(scene: Scene) -> int | None:
 @end("A command fails")
 def _(scene: Scene) -> int | None:
     return _finished(scene, QUICK, "false", "true")
+
+
+@end("A command prints something else than `expect` says")
+def _(scene: Scene) -> int | None:
+    right = {"run": "echo Correctness: 0.1", "expect": {"correctness": 0.8898}}
+    return _finished(scene, QUICK, right, "true")
 
 
 @end("A limit is exceeded, here the time")

@@ -318,7 +318,8 @@ def test_exceptions_of_a_gitignore_are_read_as_git_reads_them(tmp_path):
 
 
 def test_an_ignored_folder_is_not_even_looked_into(tmp_path, monkeypatch):
-    project = tree(tmp_path / "p", "node_modules/a/b", "x", raiignore="node_modules/\n")
+    rules = "node_modules/\n!/other/*.o\n"
+    project = tree(tmp_path / "p", "node_modules/a/b", "x", raiignore=rules)
     looked: list[str] = []
     scan = os.scandir
 

@@ -92,4 +92,12 @@ def test_a_terminal_that_was_left_alone_keeps_its_screen_and_modes():
     shell = ShellOutputFilter()
     shell.feed(b"hello\r\n")
     assert shell.at_line_start
-    assert b"?" not in shell.restored()
+    assert shell.restored() == b"\x1b[0m\x1b(B\x0f"
+
+
+def test_margins_keypad_and_cursor_are_undone_where_they_were_changed():
+    shell = ShellOutputFilter()
+    shell.feed(b"\x1b[3;9r\x1b=\x1b[5 q")
+    back = shell.restored()
+    for wanted in (b"\x1b7\x1b[r\x1b8", b"\x1b>", b"\x1b[0 q"):
+        assert wanted in back
