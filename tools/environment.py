@@ -99,17 +99,14 @@ def _at_once(folder: Path, python: Path) -> bool:
         with zipfile.ZipFile(bundled) as wheel:
             wheel.extractall(unpacked)
         pip: Command = [python, f"{unpacked}/pip", "install", *QUICK]
-        # Each line in its order; no package is in two.
-        lines: list[list[Command]] = [
-            [
-                [*pip, "--ignore-installed", bundled, *beside],
-                [*pip, "--no-deps", "-e", ROOT],
-            ],
-            [[*pip, *project["dependencies"]]],
+        alone = ("--no-deps", "--ignore-installed")  # NumPy and pip need nothing
+        commands: list[Command] = [
+            [*pip, *alone, bundled, *beside, "-e", ROOT],
+            [*pip, *project["dependencies"]],
         ]
-        with ThreadPoolExecutor(len(lines)) as pool:
-            done = pool.map(lambda line: all(_runs(c, quiet=True) for c in line), lines)
-            return all(done) and _compiled(python, folder / "lib")
+        with ThreadPoolExecutor(len(commands)) as pool:
+            done = all(pool.map(lambda command: _runs(command, quiet=True), commands))
+        return done and _compiled(python, folder / "lib")
 
 
 def _bundled_pip() -> Path | None:
