@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,18 +13,32 @@ from msgspec import Struct
 from runner.archive.contents import MemberKind, Survey
 
 Signature = tuple[int, ...]
+"""It ends with the time of the last change; () for what is not there."""
+
+TICK_NS, LATER_NS = 2 * 10**7, 10**9
+"""How far apart changes surely get different times; how long a look may take."""
 
 
 class Snapshot(Struct, frozen=True):
-    """The files that would be sent, and all folders that may hold such files."""
+    """The files that would be sent, and all folders that may hold such files.
+
+    ``taken_ns`` is when the first of them was looked at.
+    """
 
     files: Mapping[Path, Signature]
     folders: Mapping[Path, Signature]
+    taken_ns: int
 
     def stale(self) -> bool:
-        """Whether a file or a folder has changed: what is sent may be another."""
+        """Whether a file or a folder may have changed: what is sent may be another."""
         both = (*self.files.items(), *self.folders.items())
-        return any(_signature(path) != before for path, before in both)
+        return any(_signature(p) != old or self._unsettled(old) for p, old in both)
+
+    def _unsettled(self, signature: Signature) -> bool:
+        """Whether it changed so late that a later change may have the same time."""
+        return (
+            bool(signature) and 0 <= signature[-1] - self.taken_ns + TICK_NS < LATER_NS
+        )
 
 
 def take(found: Survey, build_file: Path) -> Snapshot:
@@ -34,9 +49,11 @@ def take(found: Survey, build_file: Path) -> Snapshot:
     kinds = {found.project / member.name: member.kind for member in found.members}
     files = [path for path, kind in kinds.items() if kind is not MemberKind.FOLDER]
     folders = [path for path, kind in kinds.items() if kind is MemberKind.FOLDER]
+    taken_ns = time.time_ns()
     return Snapshot(
         {path: _signature(path) for path in (build_file, *files)},
         {path: _signature(path) for path in (found.project, *folders)},
+        taken_ns,
     )
 
 

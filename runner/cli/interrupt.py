@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -14,11 +14,13 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 
 
 @contextmanager
-def cancel_on_signals(cancel: Cancel, console: Console) -> Iterator[None]:
+def cancel_on_signals(
+    cancel: Cancel, console: Console, silent: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
     """Request a cancel on the first Ctrl-C, TERM or QUIT; interrupt on the second.
 
     HUP, which a closed terminal sends, requests a cancel too. HUP and QUIT stay ignored
-    if they were, as under nohup.
+    if they were, as under nohup. While ``silent``, nothing is said of a cancel.
     """
     stopping = False
 
@@ -28,7 +30,8 @@ def cancel_on_signals(cancel: Cancel, console: Console) -> Iterator[None]:
             raise KeyboardInterrupt
         stopping = True
         cancel.request()
-        console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
+        if not silent():
+            console.line("Stopping; press Ctrl-C again to quit now.", "yellow")
 
     def hang_up(number: int, frame: FrameType | None) -> None:
         # The shell and the kernel both send it, so ignore the second one, even later.

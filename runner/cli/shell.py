@@ -101,7 +101,7 @@ def shell(
         common.warn(prepared.warnings)
     cancel = Cancel()
     with (
-        interrupt.cancel_on_signals(cancel, console),
+        interrupt.cancel_on_signals(cancel, console, lambda: terminal.in_use),
         closing(opened.events(terminal, cancel)) as events,
         ExitStack() as raw,
     ):

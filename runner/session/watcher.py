@@ -92,18 +92,18 @@ class Watcher:
         return [_shown(path, self.folder) for path in snapshot.changed(before, latest)]
 
     def _look(self) -> snapshot.Snapshot:
-        began = time.thread_time()
-        found = snapshot.take(self._survey(), self._build_file)
-        self._took_s = time.thread_time() - began
-        return found
+        return snapshot.take(self._survey(), self._build_file)
 
     def _follow(self) -> None:
         try:
             while not self._over.is_set():
-                if self._changed(self._pause_s()):
+                if self._changed(self._interval_s()):
                     self._saved()
                     self._settle()
                     self._settled.set()
+                else:
+                    # Ignored files come and go, of which there may be many for long.
+                    self._over.wait(min(self._took_s / SHARE, LONGEST_S))
         except Exception as error:
             self._failure = error
             self._settled.set()
@@ -113,20 +113,19 @@ class Watcher:
         while self._changed(QUIET_S) and time.monotonic() - began < LONGEST_S:
             pass
 
-    def _pause_s(self) -> float:
+    def _interval_s(self) -> float:
         return BACKSTOP_S if self._woken else max(LEAST_S, self._took_s / SHARE)
 
     def _changed(self, wait_s: float) -> bool:
-        """Wait for a change of what is sent, for at most ``wait_s``."""
-        woken = self._wakeup.wait(wait_s)
-        if self._over.is_set() or not (woken or self._latest.stale()):
-            return False
-        while not self._differs():
-            # Only ignored files changed, of which many may change for long.
-            self._over.wait(self._took_s / SHARE)
-            if self._over.is_set() or not self._latest.stale():
-                return False
-        return True
+        """Wait for a change of what is sent, for about ``wait_s`` at most."""
+        self._wakeup.wait(wait_s)
+        return self._stale() and self._differs()
+
+    def _stale(self) -> bool:
+        began = time.thread_time()
+        stale = not self._over.is_set() and self._latest.stale()
+        self._took_s = time.thread_time() - began
+        return stale
 
     def _differs(self) -> bool:
         """Look at the files; return whether what is sent has changed."""

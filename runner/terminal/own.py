@@ -29,7 +29,8 @@ USUAL_SIZE = TerminalSize(24, 80)
 class OwnTerminal:
     """This process's terminal, which a program elsewhere uses while it is raw.
 
-    Every key is a byte for that program. Its output is filtered: see ShellOutputFilter.
+    ``in_use`` says that it is. Every key is a byte for that program. Its output is
+    filtered: see ShellOutputFilter.
     """
 
     def __init__(self) -> None:
@@ -43,16 +44,19 @@ class OwnTerminal:
         self._filter = ShellOutputFilter()
         self._leaving: list[float] = []
         self._gone = False
+        self.in_use = False
 
     @contextmanager
     def raw(self) -> Iterator[None]:
         """Pass all keys on; bring the terminal back at every end."""
         before = termios.tcgetattr(self._in)
         resumed = signal.signal(signal.SIGCONT, self._resume)
+        self.in_use = True
         try:
             tty.setraw(self._in)
             yield
         finally:
+            self.in_use = False
             signal.signal(signal.SIGCONT, resumed)
             self._show(self._filter.restored())
             if not self._filter.at_line_start:

@@ -242,6 +242,7 @@ def test_the_terminal_is_given_back_and_nothing_stays_at_every_end(
         window.child.send_signal(signal.SIGHUP)
 
     assert window.end() == (5 if how == "time" else 130), window.seen
+    assert b"Ctrl-C" not in window.seen
     assert window.restored()
     assert left(run) == []
 
