@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from msgspec import DecodeError, Struct, json
 
-from runner import archive, files
+from runner import archive, files, trees
 from runner.archive import Caps, Unpacked
 from runner.core import Problem, written
 from runner.core.errors import UsageError
@@ -152,7 +151,7 @@ def _replaced(build: Path, into: Path, caps: Caps, home: Home) -> Unpacked:
         with suppress(OSError):
             aside.rmdir()
         raise
-    shutil.rmtree(aside)
+    trees.remove(aside)
     return done
 
 

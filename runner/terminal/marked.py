@@ -23,7 +23,9 @@ def own(text: str, colour: str, look: Look) -> str:
     if look.width is None:
         found = text.split("\n")
     else:
-        found = wrapped(text, look.width - 2, fold=False)
+        indent = text[: len(text) - len(text.lstrip(" "))]
+        room = look.width - len(MARK) - 1 - len(indent)
+        found = [indent + line for line in wrapped(text.lstrip(" "), room, fold=False)]
     first, *rest = found
     if not look.colour:
         return "\n  ".join((f"{MARK} {first}", *rest)) + "\n"

@@ -472,3 +472,13 @@ def test_a_new_run_is_seen_though_the_folder_has_long_not_changed(home):
 
     assert listed(home) == {one.id, two.id}
     assert index.VERSION == 2
+
+
+def test_the_policy_spares_a_run_that_is_just_replayed(home):
+    needed, other, _ = ended(home, days=60), ended(home, days=60), ended(home)
+
+    for now in (NOW - 2 * DAY_S, NOW):
+        prune.by_policy(home.root, MONTH, now, lambda _: PLENTY, spare=needed.id)
+
+    assert needed.root.exists()
+    assert not other.root.exists()

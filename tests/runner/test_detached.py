@@ -15,7 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from runner import places, session
-from runner.core import Reason
+from runner.cli.main import _status
+from runner.core import Reason, record
 from runner.core.errors import RaiError
 from runner.core.order import SEALED, Order, to_line
 from runner.core.parcel import Parcel, to_json
@@ -90,8 +91,14 @@ def said(paths: RunPaths, text: str) -> None:
 
 
 def shown(paths: RunPaths) -> dict[str, object]:
-    found: dict[str, object] = json.loads(rai("show", paths.id, "--json").stdout)
+    found = record.plain(places.record_of(paths))
+    assert isinstance(found, dict)
     return found
+
+
+def waited(*names: str) -> int:
+    """Return the exit status of `rai wait`, in this process."""
+    return _status(["wait", *names])
 
 
 def reference(paths: RunPaths) -> str:
@@ -117,7 +124,7 @@ def test_it_ends_as_an_attached_run_does(folder, engine):
 
     run = detached(path, engine=engine)
 
-    assert rai("wait", run.id).returncode == 1
+    assert waited(run.id) == 1
     record = shown(run)
     assert (record["state"], record["exit_code"]) == ("done", 1)
     assert record["engine"]["name"] == engine
@@ -136,7 +143,7 @@ def test_a_secret_reaches_it_and_none_of_its_files_or_command_lines(folder):
     done = rai(*words, TOKEN="hunter22")
 
     run = Home(Path(os.environ["RAI_HOME"])).run(done.stdout.strip())
-    assert rai("wait", run.id).returncode == 0
+    assert waited(run.id) == 0
     said = run.stdout.read_bytes()
     assert said.startswith(b"0 ***\n")
     assert said.count(b"***") == 1
@@ -157,7 +164,7 @@ def test_it_runs_the_files_of_when_it_was_started(folder, gate):
     (folder / "file").write_text("after\n")
     gate.touch()
 
-    assert rai("wait", run.id).returncode == 0
+    assert waited(run.id) == 0
     assert run.stdout.read_text().endswith("before\n")
 
 
@@ -180,7 +187,7 @@ def test_no_signal_to_its_client_reaches_it(folder, gate):
     client.stdout.close()
     gate.touch()
 
-    assert rai("wait", run.id).returncode == 0
+    assert waited(run.id) == 0
     assert run.stdout.read_text() == "waiting\non\n"
 
 
@@ -272,7 +279,7 @@ def test_a_second_worker_on_a_folder_does_nothing(folder, gate):
     assert second.returncode == 0
 
     gate.touch()
-    assert rai("wait", run.id).returncode == 0
+    assert waited(run.id) == 0
     assert run.events.read_bytes().count(b'"Created"') == 1
     assert run.stdout.read_text() == "waiting\non\n"
 
@@ -290,7 +297,7 @@ def test_it_has_the_values_that_its_parcel_masks(folder):
 
     run = detached(str(folder), engine="docker")
 
-    assert rai("wait", run.id).returncode == 0, run.events.read_text()
+    assert waited(run.id) == 0, run.events.read_text()
     assert run.stdout.read_text() == f"{secret}\n"
     engine = DockerEngine()
     built = {image.tags: image.origin for image in engine.built_images()}
@@ -356,7 +363,7 @@ def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
     assert attached.returncode == 130
     assert "goes on" in error
     gate.touch()
-    assert rai("wait", run.id).returncode == 0
+    assert waited(run.id) == 0
 
 
 @pytest.mark.parametrize(
@@ -379,7 +386,7 @@ def test_ctrl_c_on_a_terminal_asks_what_to_do(folder, gate, answer, state):
         terminal.close()
         terminal.child.kill()
         terminal.child.wait()
-    rai("wait", run.id)
+    waited(run.id)
     assert shown(run)["state"] == state
 
 
@@ -393,7 +400,7 @@ def test_a_run_is_cancelled_from_another_terminal(folder, engine):
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"Run {run.id} ended: cancelled.\n"
-    assert rai("wait", run.id).returncode == 130
+    assert waited(run.id) == 130
     assert run.build.exists()
     again = rai("cancel", run.id)
     assert (again.returncode, again.stdout) == (
@@ -427,20 +434,20 @@ def test_a_run_waits_for_another_and_is_queued_meanwhile(folder, gate):
     third = detached(project(folder, "echo third"), "--wait-for", second.id)
     assert rai("cancel", second.id).returncode == 0
 
-    assert rai("wait", third.id).returncode == 0
+    assert waited(third.id) == 0
     assert shown(second)["state"] == "cancelled"
     assert shown(first)["state"] == "running"
     gate.touch()
-    assert rai("wait", first.id, second.id, third.id).returncode == 130
+    assert waited(first.id, second.id, third.id) == 130
 
 
 def test_waiting_has_an_end(folder, gate):
     run = detached(project(folder, until(gate)))
 
-    assert rai("wait", run.id, "--timeout", "0.2s").returncode == 124
-    assert rai("wait", run.id, "--timeout", "x").returncode == 2
+    assert waited(run.id, "--timeout", "0.2s") == 124
+    assert waited(run.id, "--timeout", "x") == 2
     gate.touch()
-    assert rai("wait", run.id, "--timeout", "60s").returncode == 0
+    assert waited(run.id, "--timeout", "60s") == 0
 
 
 def test_all_names_that_fit_no_run_are_told_at_once():
@@ -460,7 +467,7 @@ def test_a_worker_that_is_killed_is_lost_and_everyone_who_waits_is_told(folder, 
     pid = json.loads(run.holder.read_text())["process"]["pid"]
     os.kill(pid, signal.SIGKILL)
 
-    assert rai("wait", run.id).returncode == 10
+    assert waited(run.id) == 10
     gate.touch()
     _, error = attached.communicate(timeout=60)
     assert attached.returncode == 10
@@ -478,7 +485,7 @@ def test_twenty_at_once_all_end_and_keep_their_own_output(folder):
     ]
     names = {child.communicate()[0].decode().strip() for child in started}
 
-    assert rai("wait", *names).returncode == 0
+    assert waited(*names) == 0
     assert len(names) == 20
     listed = json.loads(rai("history", "-n", "50", "--json").stdout)
     assert {record["id"] for record in listed} == names

@@ -175,3 +175,6 @@ def test_an_own_line_is_wrapped_with_an_indent_on_a_terminal_only():
     assert own(text, "", Look(width=24)) == (
         "✱ Warning: the words of\n  this line do not fit\n"
     )
+    assert own("  an item that does not fit", "", Look(width=20)) == (
+        "✱   an item that\n    does not fit\n"
+    )

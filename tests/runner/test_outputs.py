@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import archive
+from runner import archive, trees
 from runner.archive import source
 from runner.core.errors import RaiError, UsageError
 from runner.store import outputs
@@ -71,6 +71,25 @@ def test_force_replaces_what_was_unpacked_and_leaves_nothing_else(kept, project,
 
     assert listed(first) == ["deep", "deep/d"]
     assert {p.name for p in first.parent.iterdir()} == {"out", "rai", "project"}
+
+
+def test_force_replaces_folders_of_a_depth_that_python_cannot_recurse(
+    kept, project, tmp_path
+):
+    into, deep = tmp_path / "out", tmp_path / "made"
+    deep.mkdir()
+    trees.make(deep, ["d"] * 900)
+    build = kept.run("deep").build
+    build.parent.mkdir()
+    with archive.BuildWriter(build) as writer:
+        for data in source.pack(deep, "build"):
+            writer.write(data)
+    trees.remove(deep)
+    bring_back(kept, build, into, project)
+
+    bring_back(kept, built(kept, "two", c="3"), into, project, force=True)
+
+    assert listed(into) == ["deep", "deep/c"]
 
 
 def test_without_force_a_folder_that_is_taken_is_refused_with_the_way(
