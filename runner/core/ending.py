@@ -171,7 +171,7 @@ class Reason(StrEnum):
         "Ask for one in resources.gpu. Where there is none, `optional: true` there or"
         " --gpus 0 runs only the commands that need no GPU.",
     )
-    CANCELLED = "cancelled", 130, "Run it again: it was stopped on request."
+    CANCELLED = "cancelled", 130, "Run it again if its results are still wanted."
 
 
 class Verdict(Struct, frozen=True):

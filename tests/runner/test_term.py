@@ -124,7 +124,7 @@ def test_of_a_run_that_ended_before_its_commands_the_reason_comes_first(capfd):
 
     assert first == f"✱ Skipping 15 commands: {message}"
     assert rest[:15] == [f"✱   ./{n}" for n in range(15)]
-    assert rest[15].endswith(f"ended by no GPU: {message}")
+    assert rest[15].endswith(f"ended: no GPU: {message}")
 
 
 def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
