@@ -193,3 +193,22 @@ def test_a_time_span_reads_as_a_person_would_write_it(value, text):
 )
 def test_a_size_reads_with_a_binary_unit(value, text):
     assert text == report.size(value)
+
+
+def test_a_command_that_is_done_is_told_by_its_number_and_name(capfd):
+    created = ev.Created("r", "/p", "f.yml", 2)
+    started = ev.CommandStarted(0, "cc a.c", "compile")
+
+    said = shown(capfd, created, started, ev.CommandFinished(0, 0, 1.5))
+
+    assert said == ["✱ Running cc a.c", "✱ Command 1 of 2 (compile) done in 1.5 s."]
+
+
+def test_of_a_cancelled_run_the_commands_without_a_turn_are_told_once(capfd):
+    end = ev.Finished(Verdict(True, False, None, Reason.CANCELLED, "stopped"))
+    skipped = [ev.CommandSkipped(n, f"./{n}", ev.STOPPED) for n in range(2)]
+
+    said = shown(capfd, ev.Created("r", "/p", "f.yml", 2), *skipped, end)
+
+    assert said[:3] == ["✱ Skipping 2 commands: the run was cancelled", *said[1:3]]
+    assert not any("Skipped" in line for line in said)
