@@ -162,11 +162,18 @@ def opened(entry: TreeEntry) -> int:
 
 def make(root: Path | str, names: Sequence[str]) -> None:
     """Make a folder below another one, and those above it; those there are kept."""
-    path = str(root)
+    # Path would take as long as all the rest.
+    try:
+        os.mkdir("/".join([str(root), *names]))  # noqa: PTH102
+        return
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        path = str(root)
     for name in names:
         path = f"{path}/{name}"
         with contextlib.suppress(FileExistsError):
-            os.mkdir(path)  # noqa: PTH102 - Path would take as long as all the rest
+            os.mkdir(path)  # noqa: PTH102
 
 
 class _Cursor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.events import NOT_REACHED
 from runner.report.blocks import Table
-from runner.report.words import main_part, mismatch, outcome, seconds, words
+from runner.report.words import main_part, outcome, seconds, words
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
@@ -42,7 +42,6 @@ def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
 def _row(command: CommandRecord) -> tuple[str, ...]:
     how = words(command.reason) if command.reason else command.outcome.value
     results = [figures(command.findings)]
-    results += [mismatch(check) for check in command.checks if not check.holds]
     if command.exit_code and command.reason is None:
         results.insert(0, f"exit status {command.exit_code}")
     if command.oom_killed:

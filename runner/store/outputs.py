@@ -19,7 +19,7 @@ from msgspec import DecodeError, Struct, json
 from runner import archive, files, trees
 from runner.archive import Caps, Unpacked
 from runner.core import Problem, written
-from runner.core.errors import UsageError
+from runner.core.errors import RaiError, UsageError
 from runner.store.paths import Home
 
 MOST_RECORDS = 1000
@@ -156,13 +156,17 @@ def _replaced(build: Path, into: Path, caps: Caps, home: Home) -> Unpacked:
 
 
 def _record(home: Home, folder: Path, run: str) -> None:
+    """Record what was unpacked; without room for that it is never replaced."""
     status = folder.stat()
     entries, listing = _listing(folder)
     one = UnpackedFolder(
         str(folder), run, status.st_dev, status.st_ino, entries, listing
     )
-    home.outputs.mkdir(parents=True, exist_ok=True)
-    files.write(_file(home, folder), written.encode(one))
+    try:
+        home.outputs.mkdir(parents=True, exist_ok=True)
+        files.write(_file(home, folder), written.encode(one))
+    except (OSError, RaiError):
+        return
     for old in _paths(home)[MOST_RECORDS:]:
         old.unlink(missing_ok=True)
 

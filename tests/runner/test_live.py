@@ -244,7 +244,7 @@ def test_what_a_command_uses_is_left_for_another_process_until_the_run_ends(tmp_
     assert not paths.latest.exists()
 
 
-def test_the_summary_names_a_limit_and_what_was_expected(capfd):
+def test_the_summary_names_a_limit_and_a_wrong_answer(capfd):
     check = Check("correctness 0.9", "0.1", False)
     ends = (
         ev.Checked(0, (check,)),
@@ -254,8 +254,10 @@ def test_the_summary_names_a_limit_and_what_was_expected(capfd):
     )
     console = Console(Mode.PLAIN)
     play(console, BEGIN, STARTED, ev.CommandFinished(0, 0, 2.0), *ends)
-    wrong, limit = capfd.readouterr().err.splitlines()[-4:-2]
-    assert wrong.endswith("expected correctness 0.9, found 0.1")
+    lines = capfd.readouterr().err.splitlines()
+    wrong, limit = lines[-4:-2]
+    assert "✱ Wrong answer: expected correctness 0.9, found 0.1." in lines
+    assert wrong.startswith("✱ 1  wrong       2.0 s  ")
     assert limit == "✱ 2  time limit  9.0 s  sleep 99"
 
 

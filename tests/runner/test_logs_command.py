@@ -8,7 +8,7 @@ import re
 import pytest
 
 from runner.cli.logs import logs
-from runner.core import Machine, Stream, events
+from runner.core import Machine, Reason, Stream, Verdict, events
 from runner.core.errors import UsageError
 from runner.store import runs
 from runner.store.paths import Home
@@ -38,6 +38,8 @@ def run(tmp_path, monkeypatch):
             (1, Stream.STDOUT, b"\xff\x00three"),
         ):
             recorder.keep(events.Output(index, stream, data))
+        verdict = Verdict(True, True, None, Reason.DONE, "")
+        recorder.keep(events.Finished(verdict))
 
 
 def printed(capfd, **options) -> tuple[bytes, bytes]:

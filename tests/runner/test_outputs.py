@@ -78,7 +78,7 @@ def test_force_replaces_folders_of_a_depth_that_python_cannot_recurse(
 ):
     into, deep = tmp_path / "out", tmp_path / "made"
     deep.mkdir()
-    trees.make(deep, ["d"] * 900)
+    trees.make(deep, ["d"] * 995)
     build = kept.run("deep").build
     build.parent.mkdir()
     with archive.BuildWriter(build) as writer:
