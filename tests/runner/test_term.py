@@ -15,6 +15,7 @@ from runner.core import (
     ImageAction,
     ImageUsed,
     Limits,
+    Machine,
     Profile,
     Reason,
     State,
@@ -86,6 +87,8 @@ def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
     assert err == SEEN
 
 
+HERE = Machine("h", "Linux", "cpu", 1, 1, "3.12", "0")
+CREATED = ev.Created("r", "/p", "f.yml", None, HERE, commands=2)
 NO_GPU = "needs a GPU, and this run has none"
 
 
@@ -196,10 +199,9 @@ def test_a_size_reads_with_a_binary_unit(value, text):
 
 
 def test_a_command_that_is_done_is_told_by_its_number_and_name(capfd):
-    created = ev.Created("r", "/p", "f.yml", 2)
     started = ev.CommandStarted(0, "cc a.c", "compile")
 
-    said = shown(capfd, created, started, ev.CommandFinished(0, 0, 1.5))
+    said = shown(capfd, CREATED, started, ev.CommandFinished(0, 0, 1.5))
 
     assert said == ["✱ Running cc a.c", "✱ Command 1 of 2 (compile) done in 1.5 s."]
 
@@ -208,7 +210,7 @@ def test_of_a_cancelled_run_the_commands_without_a_turn_are_told_once(capfd):
     end = ev.Finished(Verdict(True, False, None, Reason.CANCELLED, "stopped"))
     skipped = [ev.CommandSkipped(n, f"./{n}", ev.STOPPED) for n in range(2)]
 
-    said = shown(capfd, ev.Created("r", "/p", "f.yml", 2), *skipped, end)
+    said = shown(capfd, CREATED, *skipped, end)
 
     assert said[:3] == ["✱ Skipping 2 commands: the run was cancelled", *said[1:3]]
     assert not any("Skipped" in line for line in said)
