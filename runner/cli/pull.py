@@ -29,7 +29,9 @@ def pull(
     home, settings = common.opened()
     paths = find(home, run)
     if not paths.build.exists():
-        raise UsageError(f"run {paths.id} has no build folder")
+        raise UsageError(
+            f"run {paths.id} has no build folder: it ended before one came back"
+        )
     into = outputs.place(output or Path(f"build-{paths.id}"))
     found = record_of(paths)
     caps = archive.build_caps(found.limits or Limits(), settings.build_files)

@@ -171,7 +171,7 @@ class Reason(StrEnum):
         "Where there is none, `--gpus 0`, or `optional: true` in resources.gpu, runs"
         " only the commands that need no GPU.",
     )
-    CANCELLED = "cancelled", 130, "Run it again: it was stopped on request."
+    CANCELLED = "cancelled", 130, "Run it again if its results are still wanted."
 
 
 class Verdict(Struct, frozen=True):

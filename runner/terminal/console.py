@@ -128,7 +128,7 @@ class Console:
 
     def _lines(self, event: ev.Event) -> messages.Lines:
         if not isinstance(event, ev.Finished):
-            return messages.lines(event, self._running, self._count)
+            return messages.lines(event, self._running, self._count, self._name)
         if self.mode is not Mode.QUIET and self._record:
             self._summary(self._record)
         took_s = max(self._now_s - self._began_s, 0.0)
