@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,12 @@ def pull(
     if as_json:
         common.print_json({"folder": str(into), **record.plain(done)})
         return
-    print(into)
+    if sys.stdout.isatty():
+        from runner.core.screen import printable
+
+        text = f"Unpacked the build folder of run {paths.id} to {into}."
+        print(printable(text), file=sys.stderr)
+    else:
+        print(into)
     for name in done.left_out:
         print(f"left out: {name}")

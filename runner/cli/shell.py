@@ -98,7 +98,8 @@ def shell(
     opened = session.Shell(prepared, command, output, force=force)
     console = Console(Mode(prepared.settings.progress))
     if console.mode is not Mode.QUIET:
-        common.warn(prepared.warnings)
+        file = prepared.request.spec.file  # its commands are not carried out here
+        common.warn(w for w in prepared.warnings if not w.place or w.place.file != file)
     cancel = Cancel()
     with (
         interrupt.cancel_on_signals(cancel, console, lambda: terminal.in_use),

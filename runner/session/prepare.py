@@ -78,6 +78,8 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     spec = in_image(spec, found, options)
     project = (path.parent if path.is_file() else path).resolve()
     request, more = _request(project, spec, text, found, options)
+    skipped = {spec.commands[n].place for n in request.left_out}
+    problems = [one for one in problems if not one.place or one.place not in skipped]
     return Prepared(request, found, (*warnings, *problems, *more), text=text)
 
 

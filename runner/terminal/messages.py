@@ -122,9 +122,8 @@ def _command_lines(
             wrong = [report.mismatch(check) for check in checks if not check.holds]
             return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
-            kept = Path(path)
-            unpack = f"Unpack it: rai pull {RunPaths(kept.parent).id}"
-            return [(f"The build folder is in {kept.as_uri()}. {unpack}", "green")]
+            unpack = f"Unpack it: rai pull {RunPaths(Path(path).parent).id}"
+            return [(f"The build folder has been kept. {unpack}", "green")]
         case _:
             return []
 

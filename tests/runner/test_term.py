@@ -58,7 +58,7 @@ Step 1/2 : FROM x
 \x1b[31mraw\x1b[2J
 ✱ `python -c "[bold]x[/]"` ended with exit status 3 after 2.5 s.
 ✱ Skipping make (command 1 failed)
-✱ The build folder is in file:///r/build.tar.zst. Unpack it: rai pull r
+✱ The build folder has been kept. Unpack it: rai pull r
 """  # noqa: E501 - the screen, whole
 
 
