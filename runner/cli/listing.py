@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show(*, active: bool, limit: int | None, as_json: bool) -> None:
-    """Print the running or the finished jobs, newest first."""
+    """Print the current or the finished runs, newest first."""
     from runner import places, report
     from runner.store.home import open_index
     from runner.terminal.tables import blocks
@@ -31,7 +31,7 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     if as_json:
         common.print_json([_plain(one, away[one.record.id]) for one in found])
     elif not found:
-        print("No running jobs." if active else "No runs yet: rai run -p DIR")
+        print("Nothing is running." if active else "No runs yet: rai run -p DIR")
     elif active:
         blocks([report.table([one.record for one in found], time.time(), away)])
     else:

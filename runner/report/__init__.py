@@ -14,7 +14,7 @@ from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
 from runner.report.summary import summary
-from runner.report.versus import versus
+from runner.report.versus import Series, versus
 from runner.report.words import (
     ago,
     allowed,
@@ -39,6 +39,7 @@ __all__ = [
     "Difference",
     "Listed",
     "Pairs",
+    "Series",
     "Table",
     "ago",
     "allowed",

@@ -21,10 +21,13 @@ Lines = list[tuple[str, str]]
 """Lines, each with its colour."""
 
 
-def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
+def lines(
+    event: ev.Event, running: str = "", count: int = 0, name: str | None = None
+) -> Lines:
     """Return the lines for an event.
 
-    ``running`` is the latest command, ``count`` how many commands the run has.
+    ``running`` is the latest command, ``name`` its name, ``count`` how many commands
+    the run has.
     """
     match event:
         case ev.EngineChosen():
@@ -32,7 +35,10 @@ def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
         case ev.Warned(text):
             return [(f"Warning: {text}", "yellow")]
         case ev.DataMissing(name, directory, why):
-            hint = "set RAI_DATA_DIR to a folder that contains it"
+            hint = (
+                "download it from its `url` in the build file, and set RAI_DATA_DIR to"
+                " the folder that contains it"
+            )
             text = f"Warning: {directory}/{name} is missing: {why}; {hint}"
             return [(text, "yellow")]
         case ev.Packing():
@@ -63,7 +69,7 @@ def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
         case ev.GpuGiven(use, over=False):
             return _gpus(use)
         case _:
-            return _command_lines(event, running, count)
+            return _command_lines(event, running, count, name)
 
 
 def _gpus(use: GpuUse) -> Lines:
@@ -98,7 +104,9 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
 
 
-def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
+def _command_lines(
+    event: ev.Event, running: str, count: int, name: str | None
+) -> Lines:
     match event:
         case ev.Starting(what):
             return [(f"Starting {what}.", "yellow")]
@@ -108,21 +116,22 @@ def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
             return [(_failed(event, running), "red")]
         case ev.CommandFinished():
             took = report.seconds(event.wall_s)
-            return [(f"{numbered(event.index, count)} done in {took}.", "green")]
+            which = numbered(event.index, count, name)
+            return [(f"{which} done in {took}.", "green")]
         case ev.Checked(_, checks):
             wrong = [report.mismatch(check) for check in checks if not check.holds]
             return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
-            kept = Path(path)
-            unpack = f"Unpack it: rai pull {RunPaths(kept.parent).id}"
-            return [(f"The build folder is in {kept.as_uri()}. {unpack}", "green")]
+            unpack = f"Unpack it: rai pull {RunPaths(Path(path).parent).id}"
+            return [(f"The build folder has been kept. {unpack}", "green")]
         case _:
             return []
 
 
-def numbered(index: int, count: int) -> str:
-    """Return which command it is, of how many if that is known."""
-    return f"Command {index + 1}" + (f" of {count}" if count > 1 else "")
+def numbered(index: int, count: int, name: str | None = None) -> str:
+    """Return which command it is, of how many if that is known, and its name."""
+    of = f" of {count}" if count > 1 else ""
+    return f"Command {index + 1}{of}" + (f" ({name})" if name else "")
 
 
 def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> Lines:
@@ -170,7 +179,7 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
         return [(f"{text} {again}", "green")]
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. {again}", "red")]
-    text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
+    text = f"Run {run_id} ended: {report.words(verdict.reason)}: {message}"
     if verdict.reason.exit_code in COMMANDS_ENDED:
         again = f"See what it printed: rai logs {run_id}"
     return [(text, "red"), (f"{verdict.advice} {again}", "yellow")]
