@@ -35,7 +35,10 @@ def lines(
         case ev.Warned(text):
             return [(f"Warning: {text}", "yellow")]
         case ev.DataMissing(name, directory, why):
-            hint = "set RAI_DATA_DIR to a folder that contains it"
+            hint = (
+                "download it from its `url` in the build file, and set RAI_DATA_DIR to"
+                " the folder that contains it"
+            )
             text = f"Warning: {directory}/{name} is missing: {why}; {hint}"
             return [(text, "yellow")]
         case ev.Packing():

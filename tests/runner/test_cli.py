@@ -421,7 +421,10 @@ def test_a_build_file_of_gigabytes_is_not_read_into_memory(project):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["histroy"], "Did you mean 'history'?"),
+        (["histroy"], "did you mean `rai history`?"),
+        (["sh"], "did you mean `rai shell` or `rai show`?"),
+        (["run", "--engin", "x"], "(Possible options: --engine)\n"),
+        (["run", "nowhere"], "nowhere does not exist; name the project's folder"),
         (["image", "biuld"], "Did you mean 'build'?"),
         (["run", "--ouptut", "x"], "Possible options: --output"),
         (["run", "a", "-p", "b"], "two projects are given: a and -p b"),
