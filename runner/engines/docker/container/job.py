@@ -74,6 +74,7 @@ def run(
     finally:
         stage.clear(pool)
         pool.shutdown(wait=False, cancel_futures=True)
+        client.close()  # its idle connections; a process may make many runs
 
 
 def _reap(client: Client) -> None:
