@@ -364,7 +364,8 @@ def test_without_the_named_image_another_engine_is_offered_and_not_taken(project
     text = "rai: {version: 0.2, image: 'gcc:12'}\ncommands: {build: [first]}\n"
     other = FakeEngine(name="local")
 
-    found, _, _ = carry_out(project, FakeEngine(no_image=True), other, text=text)
+    first = FakeEngine(images=True, no_image=True)
+    found, _, _ = carry_out(project, first, other, text=text)
 
     assert found.verdict is not None
     assert found.verdict.reason is Reason.IMAGE_NOT_FOUND
