@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli import common
@@ -35,7 +37,10 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     elif active:
         blocks([report.table([one.record for one in found], time.time(), away)])
     else:
-        blocks([report.history(found)])
+        here = ""
+        with suppress(OSError):  # it may have been removed
+            here = str(Path.cwd())
+        blocks([report.history(found, time.time(), here)])
 
 
 def _away(home: Home, one: Listed, active: bool) -> str:

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from runner import report
-from runner.core import GpuState, GpuUse, ImageAction, Reason, Verdict
+from runner.core import GpuState, GpuUse, ImageAction, Reason, RunRecord, Verdict
 from runner.core import events as ev
 from runner.images import KEY_REPOSITORY
 from runner.store.paths import RunPaths
@@ -163,6 +163,15 @@ def _failed(event: ev.CommandFinished, running: str) -> str:
     more = "; a process was killed for memory" if event.oom_killed else ""
     after = report.seconds(event.wall_s)
     return f"`{report.one_line(running)}` {how} after {after}{more}."
+
+
+def told(record: RunRecord) -> tuple[str, str]:
+    """Return the line that tells how a run ended, and its colour."""
+    if record.verdict is None:
+        return f"Run {record.id} cannot be read.", "red"
+    took_s = max(0.0, (record.ended_at or record.created_at) - record.created_at)
+    finished = ev.Finished(record.verdict)
+    return ending(record.id, finished, took_s, whole=False)[0]
 
 
 def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) -> Lines:
