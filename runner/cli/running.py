@@ -72,8 +72,9 @@ def carry_out(started: Run, console: Console) -> None:
             for event in events:
                 console.show(event)
     except KeyboardInterrupt:
-        text = f"Run {started.id} interrupted. See it again: rai show {started.id}"
-        console.line(text, "red")
+        kept = "" if started.paths.build.exists() else "; its build folder is not kept"
+        again = f"See it again: rai show {started.id}"
+        console.line(f"Run {started.id} interrupted{kept}. {again}", "red")
         raise
 
 

@@ -88,3 +88,12 @@ def test_a_failure_says_that_it_may_need_what_was_left_out(tmp_path, monkeypatch
     assert verdict.reason is Reason.COMMAND_FAILED
     assert "--only left out" in verdict.hint
     assert "--keep-going" not in verdict.hint
+
+
+def test_what_is_left_out_gets_no_warnings(tmp_path):
+    text = "commands: {build: ['echo \"$A\"', 'echo \"$B\"']}\n"
+    (tmp_path / "rai_build.yml").write_text(text)
+
+    warned = session.prepare(tmp_path, session.Options(only=("2",))).warnings
+
+    assert [w.message.split()[0] for w in warned if w.place] == ["`$B`"]

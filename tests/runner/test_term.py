@@ -214,3 +214,9 @@ def test_of_a_cancelled_run_the_commands_without_a_turn_are_told_once(capfd):
 
     assert said[:3] == ["✱ Skipping 2 commands: the run was cancelled", *said[1:3]]
     assert not any("Skipped" in line for line in said)
+
+
+def test_where_the_build_folder_is_unpacked_its_archive_is_not_told(capfd):
+    console = Console(Mode.PLAIN, unpacks=True)
+    console.show(ev.Collected("/r/build.tar.zst", 10, 1))
+    assert capfd.readouterr().err == ""
