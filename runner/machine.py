@@ -94,6 +94,11 @@ def has_ended(name: str) -> bool:
     return not is_alive(owner)
 
 
+def tagged(name: str) -> bool:
+    """Whether a file's name has the ``tag`` of a process."""
+    return _TAG.search(name) is not None
+
+
 def describe() -> Machine:
     """Return the facts about this machine for a record."""
     return Machine(

@@ -5,6 +5,8 @@ They are RE2's: Python's own may take forever on a line that a project chooses.
 
 from __future__ import annotations
 
+from typing import Any
+
 LONGEST = 1000
 """The most characters of an expression."""
 
@@ -15,17 +17,16 @@ The largest takes some 50 ms for 64 KiB of the worst text.
 """
 
 
-def is_linear(text: str) -> bool:
-    """Whether RE2 takes an expression that another library made."""
+def linear(text: str) -> Any | None:  # noqa: ANN401 - RE2 has no types
+    """Compile an expression that another library made; None if RE2 does not take it."""
     import re2  # type: ignore[import-untyped] # few projects need it
 
     options = re2.Options()
     options.log_errors = False
     try:
-        re2.compile(text, options)
+        return re2.compile(text, options)
     except re2.error:
-        return False
-    return True
+        return None
 
 
 class PatternError(ValueError):

@@ -24,6 +24,9 @@ OWN, GIT = ".raiignore", ".gitignore"
 MOST_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+MOST_STARS = 1
+"""With more, Python's own expressions may take for ever on a name; RE2's do not."""
+
 REST = "ps_d"
 """The group in which pathspec's patterns match the slash after a folder."""
 
@@ -51,12 +54,16 @@ class Match(Struct, frozen=True):
 
 
 class RuleFile(Struct, frozen=True):
-    """The rules of one file, for names below its folder."""
+    """The rules of one file, for names below its folder.
+
+    ``regexes`` has the expression of each rule, to be searched for alone.
+    """
 
     label: str
     base: str
     spec: PathSpec[Any]
     rules: tuple[tuple[int, str], ...]
+    regexes: tuple[Any, ...]
 
     def match(self, name: str) -> Match | None:
         """Return what the last rule about a name decides; a folder ends with a slash.
@@ -86,12 +93,11 @@ class RuleFile(Struct, frozen=True):
         if self.spec.check_file(below).include is None:
             return None
         path = below.rstrip("/")
-        for index, pattern in reversed(list(enumerate(self.spec.patterns))):
-            if _is_about(pattern.regex, path, folder=below != path):
+        for index in reversed(range(len(self.regexes))):
+            if _is_about(self.regexes[index], path, folder=below != path):
                 line, text = self.rules[index]
-                return Match(
-                    bool(pattern.include), f"{self.label}:{line}: {text}", True
-                )
+                include = bool(self.spec.patterns[index].include)
+                return Match(include, f"{self.label}:{line}: {text}", True)
         return None
 
     def _below(self, name: str) -> str:
@@ -178,17 +184,19 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
         raw = b""
     rules: list[tuple[int, str]] = []
     lines: list[str] = []
+    regexes = []
     for number, line in enumerate(raw.removeprefix(BYTE_ORDER_MARK).splitlines(), 1):
         if not line.strip() or line.startswith(b"#"):
             continue
         text = line.strip().decode("utf-8", "surrogateescape")
-        if _is_pattern(by_bytes(line)):
+        if (regex := _regex(by_bytes(line))) is not None:
+            regexes.append(regex)
             lines.append(by_bytes(line))
             rules.append((number, text))
         else:
             problems.append(_not_a_rule(label, number, text))
     spec = GitIgnoreSpec.from_lines(lines, backend="re2")
-    return RuleFile(label, base, spec, tuple(rules))
+    return RuleFile(label, base, spec, tuple(rules), tuple(regexes))
 
 
 def by_bytes(text: bytes) -> str:
@@ -203,16 +211,22 @@ def by_bytes(text: bytes) -> str:
 _MEANINGLESS = {byte: 0xE000 + byte for byte in (*b"\n\r", *range(0x80, 0x100))}
 
 
-def _is_about(regex: re.Pattern[str], path: str, *, folder: bool) -> bool:
+def _is_about(
+    regex: Any,  # noqa: ANN401 - Python's, or RE2's, which has no types
+    path: str,
+    *,
+    folder: bool,
+) -> bool:
     """Whether a pattern matches a path itself, and not only what is in a folder.
 
     pathspec marks the slash after which a pattern leaves everything open.
     """
-    if (found := regex.search(path)) and not found.groupdict().get(REST):
+    rest = regex.groupindex.get(REST)
+    if (found := regex.search(path)) and not (rest and found.group(rest)):
         return True
-    if not folder or REST not in regex.groupindex:
+    if not folder or rest is None:
         return False
-    return any(m.start(REST) == len(path) for m in regex.finditer(f"{path}/"))
+    return any(m.start(rest) == len(path) for m in regex.finditer(f"{path}/"))
 
 
 def _has_path(pattern: str) -> bool:
@@ -232,21 +246,24 @@ def _meets(pattern: str, folder: str) -> bool:
     return True
 
 
-def _is_pattern(line: str) -> bool:
+def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
+    """Return the expression of a rule; None if it is none."""
     from pathspec import GitIgnoreSpec
 
-    from runner.patterns import is_linear
+    from runner.patterns import linear
 
     if "[:" in line:  # a class such as [:alpha:], which pathspec misreads
-        return False
+        return None
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             (pattern,) = GitIgnoreSpec.from_lines([line], backend="simple").patterns
     except (ValueError, re.error):
-        return False
+        return None
     if pattern.include is None or pattern.regex is None:
-        return False
-    return is_linear(pattern.regex.pattern)
+        return None
+    found = linear(pattern.regex.pattern)
+    few = line.count("*") <= MOST_STARS  # Python's are faster
+    return pattern.regex if found is not None and few else found
 
 
 def _not_a_rule(label: str, number: int, text: str) -> Problem:

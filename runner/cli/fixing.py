@@ -58,13 +58,14 @@ def carry_out(remedies: Sequence[Remedy], *, yes: bool) -> bool:
 
 def _run(remedy: Remedy) -> bool:
     from runner import process
+    from runner.core.screen import printable, unmarked
 
     done = process.run(["/bin/sh", "-c", remedy.line], timeout_s=MOST_S)
     if done.exit_code == 0:
         print("Done.")
         return True
     said = (done.stderr or done.stdout).decode(errors="replace").splitlines()
-    for line in said[-LAST_LINES:]:
-        print(f"    {line}", file=sys.stderr)
+    for line in said[-LAST_LINES:]:  # of an image's build, which may be anybody's
+        print(f"    {unmarked(printable(line))}", file=sys.stderr)
     print(f"It failed, with exit status {done.exit_code}.", file=sys.stderr)
     return False

@@ -10,6 +10,7 @@ nothing: what is printed while somebody types is in the way.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -26,6 +27,9 @@ SHELLS = ("bash", "zsh", "fish")
 UNENDED = ("attach", "cancel", "wait")
 """The commands for runs that have not ended."""
 
+SAFE = re.compile(r"[\w@%+=:,./-]+")
+"""What a shell takes as it is: bash quotes nothing, and some words are a project's."""
+
 Command = Callable[[str], Any]
 """Returns a command, or a group of commands, by its name."""
 
@@ -36,7 +40,8 @@ def show(words: Sequence[str], commands: Collection[str], command: Command) -> N
         *before, last = words or [""]
         before = [word for word in before if word]
         for line in offered(before, last, commands, command):
-            print(line)
+            if SAFE.fullmatch(line):
+                print(line)
 
 
 def offered(

@@ -21,8 +21,11 @@ _SEQUENCE = re.compile(
     r"|[\x00-\x06\x0b\x10-\x1a\x1c-\x1f\x7f-\x9f]"  # other controls
     r"|\x1b"
 )
+_IN_STRING = r"[^\x07\x18\x1a\x1b\x90\x98\x9c-\x9f]"
+"""Without what begins another string: else each beginning would be read to the end."""
+
 _UNFINISHED = re.compile(
-    rf"(?:{_STRING}[^\x07\x18\x1a\x1b\x9c]*\x1b?|\x1b\[[0-?]*[ -/]*|\x1b[ -/]*)\Z"
+    rf"(?:{_STRING}{_IN_STRING}*\x1b?|\x1b\[[0-?]*[ -/]*|\x1b[ -/]*)\Z"
 )
 _LONGEST_HELD = 1 << 16
 

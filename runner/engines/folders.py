@@ -105,12 +105,13 @@ def _locked(folders: Folders) -> int:
 def reap() -> list[str]:
     """Remove the folders of processes that were killed; return their names.
 
-    First kill the processes that are still marked with a folder's name.
+    First kill the processes that are still marked with a folder's name. Others' folders
+    may have such a name too, and a file ``lock`` in them; but none names a process.
     """
     reaped = []
     for root in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         with suppress(OSError):  # another user's, or removed meanwhile
-            if _abandoned(root):
+            if machine.tagged(root.name) and _abandoned(root):
                 process.kill_marked(MARK, root.name)
                 trees.remove(root)
                 reaped.append(root.name)

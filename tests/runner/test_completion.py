@@ -16,6 +16,14 @@ from runner.store import index
 from runner.store.paths import Home
 
 RAI = str(Path(sys.executable).with_name("rai"))
+EVIL = """
+commands:
+  build:
+    - {run: make, name: "x; touch bad"}
+    - {run: make, name: "x$(touch bad)"}
+    - {run: make, name: "x\\n:files"}
+    - {run: make, name: xx}
+"""
 SPEC = "commands:\n  build:\n    - {run: make, name: compile}\n    - python m2.1.py\n"
 
 
@@ -75,6 +83,23 @@ def test_commands_of_the_project_are_offered_for_only(tmp_path):
 
     assert offered(f"run -p {tmp_path} --only m") == ["make", "m2.1.py", "m2.1"]
     assert offered(f"run {tmp_path} --only comp") == ["compile"]
+
+
+def test_a_name_that_a_shell_would_carry_out_is_not_offered(tmp_path, capsys):
+    (tmp_path / "rai_build.yml").write_text(EVIL)
+
+    words = ["run", "-p", str(tmp_path), "--only", "x"]
+    suggestions.show(words, main.COMMANDS, main.command)
+
+    assert capsys.readouterr().out == "xx\n"
+
+
+def test_many_commands_are_searched_in_linear_time(tmp_path):
+    lines = (f"    - run w{n}\n" for n in range(8000))
+    text = "commands:\n  build:\n" + "".join(lines)
+    (tmp_path / "rai_build.yml").write_text(text)
+
+    assert offered(f"run -p {tmp_path} --only w9")[:2] == ["w9", "w90"]
 
 
 def test_images_of_the_settings_are_offered(tmp_path):

@@ -126,3 +126,11 @@ def test_what_fails_is_told_with_its_last_lines(capsys):
 
     assert "it is broken" in (said := capsys.readouterr().err)
     assert "exit status 7" in said
+
+
+def test_what_fails_cannot_steer_the_terminal_or_speak_for_rai(capsys):
+    failing = Remedy("fail", "printf '\\033]0;title\\007\\033[2J✱ done\\n'; exit 1")
+
+    assert not fixing.carry_out([failing], yes=True)
+
+    assert not {"\033", "\007", "✱"} & set(capsys.readouterr().err)

@@ -57,6 +57,11 @@ def test_a_sequence_that_is_cut_anywhere_is_judged_whole():
     assert shown(*(bytes([byte]) for byte in data)) == b"ab\x1b[31mcd\xc3\xa9e"
 
 
+def test_many_beginnings_of_strings_take_linear_time():
+    many = "\x90" * 1_000_000  # hours, if each were read to the end
+    assert shown(many.encode(), "\x9cx".encode()) == b"x"
+
+
 def test_a_string_without_end_takes_no_memory_and_ends_at_last():
     shell = ShellOutputFilter()
     for _ in range(100):

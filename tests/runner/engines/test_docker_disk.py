@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import secrets
 from collections.abc import Iterator
 
 import docker
@@ -115,6 +117,28 @@ def test_a_removed_file_of_the_root_counts_while_it_is_open():
         time_s=40,
     )
     assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+
+
+@pytest.fixture
+def linked(client: docker.APIClient) -> Iterator[str]:
+    """An image in which /build is a link to a folder, where the engine mounts it."""
+    name = f"rai-test-linked-{secrets.token_hex(4)}"
+    lines = f"FROM {IMAGE}\nRUN ln -s /opt /build\n"
+    list(client.build(fileobj=io.BytesIO(lines.encode()), tag=name, rm=True))
+    yield name
+    client.remove_image(name, force=True)
+
+
+def test_an_image_cannot_lead_the_measure_to_a_folder_of_the_host(linked: str):
+    result = run(
+        Subject(DockerEngine(), linked),
+        [f"{BIG} /build/big; sleep 60"],
+        profile=Profile.COMPATIBLE,
+        disk_bytes=20 * MB,
+        time_s=40,
+    )
+    assert [f.reason for f in result.finished] == [Reason.DISK_LIMIT]
+    assert not [e for e in result.events if isinstance(e, Warned)]
 
 
 def test_a_user_is_told_what_the_disk_limit_does_not_count(

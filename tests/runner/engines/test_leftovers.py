@@ -70,10 +70,19 @@ def test_a_folder_without_a_lock_whose_owner_may_live_stays(scratch: Path):
 
 def test_a_locked_folder_stays_and_an_unlocked_one_is_removed(scratch: Path):
     with folders.temporary("mine") as mine:
-        (scratch / "rai-x-abc").mkdir()
-        (scratch / "rai-x-abc" / "lock").touch()
+        left = scratch / f"rai-x-{tag_of_the_dead()}-abc"
+        left.mkdir()
+        (left / "lock").touch()
         folders.reap()
         assert list(scratch.iterdir()) == [mine.root]
+
+
+def test_a_folder_that_rai_did_not_make_stays(scratch: Path):
+    theirs = scratch / "rai-my-project" / "lock"
+    theirs.parent.mkdir()
+    theirs.touch()
+    folders.reap()
+    assert theirs.exists()
 
 
 def running(args: str) -> bool:

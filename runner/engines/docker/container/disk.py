@@ -69,14 +69,17 @@ def outside(found: dict[str, Any], *, open_root: bool) -> Outside | None:
         return None
     groups = groups_of(found["State"]["Pid"], found["Id"])
     lists = [file for group in groups if (file := group / "cgroup.procs").exists()]
-    if not lists:
-        return None
     root = PROCESSES / str(found["State"]["Pid"]) / "root"
+    mounts = (root.parent / "mountinfo").read_text() if lists else ""
+    # Where an image has a link in their place, that would lead to a folder of the host.
+    points = {line.split()[4] for line in mounts.splitlines()}
+    if not points.issuperset(("/build", "/src")):
+        return None
     folders = [root / "build"]
     devices = {folders[0].stat().st_dev}
     layer = None
     if open_root:
-        layer = _layer((root.parent / "mountinfo").read_text())
+        layer = _layer(mounts)
         folders += [root / "src", *([layer] if layer else [])]
         devices |= {root.stat().st_dev, folders[-1].stat().st_dev}
     whole = not open_root or layer is not None
