@@ -15,5 +15,5 @@ def history(
     ] = 10,
     as_json: common.JsonFlag = False,
 ) -> None:
-    """List finished jobs, newest first."""
+    """List finished runs, newest first."""
     listing.show(active=False, limit=number, as_json=as_json)

@@ -12,8 +12,7 @@ from runner.cli import common
 STARTER = """\
 rai:
   version: 0.2
-  image: debian:bookworm-slim   # or leave it out and write a Dockerfile
-resources:
+{image}resources:
   limits:
     time: 10m
     memory: 4GiB
@@ -23,6 +22,14 @@ commands:
     - ls -l $RAI_SOURCE_DIR     # your files; /src in a container or a sandbox
     - echo "it works" > answer.txt
 """
+
+IMAGE = "  image: debian:bookworm-slim   # or leave it out and write a Dockerfile\n"
+BUILT = "  # no `image:`, so that the image is built from the Dockerfile\n"
+
+
+def starter(*, built: bool) -> str:
+    """Return a first build file; its image may be built from a Dockerfile."""
+    return STARTER.format(image=BUILT if built else IMAGE)
 
 
 def init(
@@ -46,7 +53,7 @@ def init(
     file = folder / NAMES[0]
     try:
         with file.open("x") as new:  # never through a link
-            new.write(STARTER)
+            new.write(starter(built=(folder / "Dockerfile").is_file()))
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     if as_json:

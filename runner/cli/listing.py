@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli import common
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(*, active: bool, limit: int | None, as_json: bool) -> None:
-    """Print the running or the finished jobs, newest first."""
+    """Print the current or the finished runs, newest first."""
     from runner import places, report
     from runner.store.home import open_index
     from runner.terminal.tables import blocks
@@ -31,11 +33,14 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     if as_json:
         common.print_json([_plain(one, away[one.record.id]) for one in found])
     elif not found:
-        print("No running jobs." if active else "No runs yet: rai run -p DIR")
+        print("Nothing is running." if active else "No runs yet: rai run -p DIR")
     elif active:
         blocks([report.table([one.record for one in found], time.time(), away)])
     else:
-        blocks([report.history(found)])
+        here = ""
+        with suppress(OSError):  # it may have been removed
+            here = str(Path.cwd())
+        blocks([report.history(found, time.time(), here)])
 
 
 def _away(home: Home, one: Listed, active: bool) -> str:

@@ -13,10 +13,11 @@ from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from runner import files
-from runner.cli import original, suggestions, words
+from runner.cli import corrections, original, suggestions, words
 from runner.core import Problem, Reason, Severity
 from runner.core.errors import RaiError, UsageError
 from runner.terminal import streams
@@ -53,10 +54,24 @@ Each is a module with a function, or a group of commands, of the same name.
 """
 
 
+class Commands(TyperGroup):
+    """The commands, with our own corrections of options that do not exist."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer hides the type
+        """Run the command that is named."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if getattr(error, "possibilities", None):
+                corrections.correct(error)
+            raise
+
+
 def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
     """Return the command line with all commands, or with the named ones."""
     made = typer.Typer(
         name="rai",
+        cls=Commands,
         add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -136,6 +151,8 @@ def _run(given: list[str]) -> int:
     """Run a command and return its exit code."""
     # Imports are never garbage; collect less often.
     gc.set_threshold(50_000)
+    if given[:1] and given[0][:1] != "-" and given[0] not in COMMANDS:
+        raise UsageError(corrections.unknown_command(given[0], COMMANDS))
     # Import only the command that is named.
     named = [word for word in given[:1] if word in COMMANDS]
     group = get_command(app(named or COMMANDS))

@@ -21,6 +21,14 @@ WITH_VALUE = {
 }
 """The original's options that take a value, by their short spelling if there is one."""
 
+RUNS_WITH_VALUE = frozenset(
+    {
+        *("--engine", "--profile", "--progress", "--gpus", "--wait", "--wait-for"),
+        *("--only", "--image", "-e"),
+    }
+)
+"""The options of `rai run` that take a value and that the original does not have."""
+
 FLAGS = {"-d": "--debug", "-v": "--verbose", "-c": "--color"}
 """The original's options without a value, by their short spelling."""
 
@@ -65,6 +73,9 @@ ANSWERS = {
 }
 """The original's commands that do not exist here: why, and what to do instead."""
 
+_BY_A_VALUE = RUNS_WITH_VALUE | {*WITH_VALUE, *WITH_VALUE.values()}
+"""The options that the next word belongs to."""
+
 _OFF = frozenset({"false", "f", "0"})
 _ON = frozenset({"true", "t", "1"})
 
@@ -90,11 +101,14 @@ def read(typed: Sequence[str], commands: Collection[str]) -> CommandLine:
     kept, debug = words.without_debug(typed)
     if kept == ["--version"]:
         kept = ["version"]
+    if kept[:1] == ["help"]:
+        kept = [*kept[1:], "--help"]
     given = words.routed(kept)
     short_form = given[:1] == ["run"] and kept[:1] != ["run"]
     if short_form and (at := _command(kept, commands)) is not None:
         # `rai -p . history`: the original takes its options before a command too.
-        before = kept[:at] if kept[at] in words.WITH_PATH else []
+        ours = any(word.partition("=")[0] in RUNS_WITH_VALUE for word in kept[:at])
+        before = kept[:at] if ours or kept[at] in words.WITH_PATH else []
         given = [kept[at], *before, *kept[at + 1 :]]
         short_form = False
     name = given[0] if given else ""
@@ -110,7 +124,7 @@ def _command(typed: Sequence[str], commands: Collection[str]) -> int | None:
     """Return the place of a command that stands after options of the original."""
     at = 0
     while at < len(typed) and typed[at].startswith("-") and typed[at] != "--":
-        at += 2 if typed[at] in {*WITH_VALUE, *WITH_VALUE.values()} else 1
+        at += 2 if typed[at] in _BY_A_VALUE else 1
     known = at < len(typed) and typed[at] in {*commands, *ANSWERS, *SAME}
     return at if known else None
 

@@ -72,6 +72,9 @@ def prune(
     if dry_run:
         _show(what, unused)
     print(_summary(what, unused, dry_run))
+    if dry_run and what.tagged:
+        names = ", ".join(f"{run.id} ({run.tag})" for run in what.tagged)
+        print(f"Kept by a tag: {names}")
 
 
 def _unused(

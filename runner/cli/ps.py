@@ -6,5 +6,5 @@ from runner.cli import common, listing
 
 
 def ps(as_json: common.JsonFlag = False) -> None:
-    """List running jobs."""
+    """List running runs."""
     listing.show(active=True, limit=None, as_json=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,9 @@ def pull(
     home, settings = common.opened()
     paths = find(home, run)
     if not paths.build.exists():
-        raise UsageError(f"run {paths.id} has no build folder")
+        raise UsageError(
+            f"run {paths.id} has no build folder: it ended before one came back"
+        )
     into = outputs.place(output or Path(f"build-{paths.id}"))
     found = record_of(paths)
     caps = archive.build_caps(found.limits or Limits(), settings.build_files)
@@ -38,6 +41,12 @@ def pull(
     if as_json:
         common.print_json({"folder": str(into), **record.plain(done)})
         return
-    print(into)
+    if sys.stdout.isatty():
+        from runner.core.screen import printable
+
+        text = f"Unpacked the build folder of run {paths.id} to {into}."
+        print(printable(text), file=sys.stderr)
+    else:
+        print(into)
     for name in done.left_out:
         print(f"left out: {name}")

@@ -45,7 +45,11 @@ def replay(
     prepared = session.replay(paths, options, variables.given(values or ()))
     project = prepared.request.project
     running.refuse_output(output, prepared.settings, project, force=force)
-    console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
+    console = Console(
+        Mode(prepared.settings.progress),
+        to_stderr=as_json,
+        unpacks=output is not None,
+    )
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
     for text in session.tidy(prepared.settings, spare=paths.id):

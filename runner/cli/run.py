@@ -121,7 +121,11 @@ def run(
         force=force,
         detach=detach,
     )
-    console = Console(Mode(prepared.settings.progress), to_stderr=as_json)
+    console = Console(
+        Mode(prepared.settings.progress),
+        to_stderr=as_json,
+        unpacks=output is not None,
+    )
     if console.mode is not Mode.QUIET:
         common.warn(prepared.warnings)
     for text in session.tidy(prepared.settings):

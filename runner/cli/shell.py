@@ -98,7 +98,8 @@ def shell(
     opened = session.Shell(prepared, command, output, force=force)
     console = Console(Mode(prepared.settings.progress))
     if console.mode is not Mode.QUIET:
-        common.warn(prepared.warnings)
+        file = prepared.request.spec.file  # its commands are not carried out here
+        common.warn(w for w in prepared.warnings if not w.place or w.place.file != file)
     cancel = Cancel()
     with (
         interrupt.cancel_on_signals(cancel, console, lambda: terminal.in_use),
@@ -123,15 +124,17 @@ def _prepared(
     from runner import session
     from runner.core.errors import UsageError
 
+    at = words.index("--") if "--" in words else len(words)
+    run, command = [*words[:at]], [*words[at + 1 :]]
     if path is not None:
-        return session.prepare(path, options), words
+        return session.prepare(path, options), [*run, *command]
     decided = {"--profile": options.profile, "--gpus": options.gpus}
     decided["--image"] = options.image
     if given := [name for name, value in decided.items() if value is not None]:
         text = f"{', '.join(given)}: the run decides that"
         raise UsageError(f"{text}; only a shell of a project (-p DIR) takes it")
-    run, *command = words or ["latest"]
-    return session.replay(common.find_run(run), options), command
+    name, *more = run or ["latest"]
+    return session.replay(common.find_run(name), options), [*more, *command]
 
 
 def _show(event: Event, console: Console) -> None:

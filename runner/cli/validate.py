@@ -32,9 +32,9 @@ def validate(
         common.print_json(_plain(found))
     else:
         common.warn(found.problems)
-        if found.spec and found.image:
-            warnings = len(found.problems)
-            blocks(report.plan(found.spec, found.image, found.steps, warnings))
+        if found.spec:
+            warnings, engine = len(found.problems), found.without_image
+            blocks(report.plan(found.spec, found.image, found.steps, warnings, engine))
     if not found.ok:
         raise typer.Exit(found.reason.exit_code)
 
@@ -48,6 +48,6 @@ def _plain(found: Validation) -> dict[str, Any]:
     return {
         **problems,
         "spec": record.plain(found.spec),
-        "image": record.plain(found.image),
+        "image": record.plain(found.image) if found.image else None,
         "commands": record.plain(found.steps),
     }

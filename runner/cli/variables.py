@@ -10,7 +10,8 @@ def given(words: Sequence[str]) -> dict[str, str]:
     """Parse NAME=value, and NAME for a variable of this process.
 
     Raises:
-        UsageError: this process has no such variable; carries every problem.
+        UsageError: this process has no such variable, or one is given two values;
+            carries every problem.
     """
     from runner.core import Problem
     from runner.core.errors import UsageError
@@ -24,4 +25,14 @@ def given(words: Sequence[str]) -> dict[str, str]:
                 for n in missing
             )
         )
-    return {n: value if equals else os.environ[n] for n, equals, value in pairs}
+    found: dict[str, str] = {}
+    twice: list[str] = []
+    for name, equals, text in pairs:
+        value = text if equals else os.environ[name]
+        if found.setdefault(name, value) != value:
+            twice.append(name)
+    if twice:
+        text = "is given twice, with different values"
+        hint = "leave one out"
+        raise UsageError(*(Problem(f"-e {name} {text}", hint=hint) for name in twice))
+    return found

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli import common
+
+if TYPE_CHECKING:
+    from runner.core import RunRecord
+    from runner.store.paths import RunPaths
 
 
 def wait(
@@ -19,28 +23,31 @@ def wait(
 ) -> None:
     """Wait for the end of runs; exit with the status of the first that failed.
 
-    After --timeout the status is 124, and the runs go on.
+    A line on stderr tells how each one ended. After --timeout the status is 124, and
+    the runs go on.
     """
-    import time
-
     from runner import places
     from runner.core import record
     from runner.core.errors import UsageError
     from runner.core.quantities import duration_s
     from runner.places import record_of
+    from runner.terminal.console import Console, Mode
+    from runner.terminal.messages import told
 
     most_s = None if timeout is None else duration_s(timeout)
     if timeout is not None and most_s is None:
         raise UsageError(f'--timeout is "{timeout}"; expected a time such as 10m')
     found = common.find_runs(runs)
     common.warn_elsewhere(*found)
-    began_s = time.monotonic()
-    for paths in found:
-        left_s = None if most_s is None else most_s - (time.monotonic() - began_s)
-        if not places.wait(paths, left_s):
-            raise typer.Exit(124)
-    ended = [record_of(paths) for paths in found]
+    console = Console(Mode(common.settings().progress))
+    ended: dict[RunPaths, RunRecord] = {}
+    for paths in places.as_they_end(found, most_s):
+        ended[paths] = record_of(paths)
+        console.line(*told(ended[paths]))
+    if len(ended) < len(found):
+        raise typer.Exit(124)
     if as_json:
-        common.print_json([record.plain(one) for one in ended])
-    statuses = [one.verdict.reason.exit_code if one.verdict else 10 for one in ended]
+        common.print_json([record.plain(ended[paths]) for paths in found])
+    verdicts = [ended[paths].verdict for paths in found]
+    statuses = [one.reason.exit_code if one else 10 for one in verdicts]
     raise typer.Exit(next(filter(None, statuses), 0))

@@ -53,7 +53,7 @@ def watch(
     found, _ = settings(options)
     saves = session.watcher(path, found, output)
     running.refuse_output(output, found, saves.folder, force=force)
-    console = Console(Mode(found.progress))
+    console = Console(Mode(found.progress), unpacks=output is not None)
     for text in session.tidy(found):
         console.line(text, "yellow")
     stop = Cancel()
@@ -71,7 +71,7 @@ def watch(
 
 
 class _Loop:
-    """Runs one after another; ``before`` is the record of the latest that was whole."""
+    """Runs one after another."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class _Loop:
         saves: session.Watcher,
         stop: Cancel,
     ) -> None:
-        from runner import archive, session
+        from runner import archive, report, session
 
         self._session = session
         self._path, self._options = path, options
         self._console, self._saves, self._stop = console, saves, stop
         self._cache = archive.PackCache()
-        self._before: RunRecord | None = None
+        self._series = report.Series()
         self._started_any = False
         self._ending: list[threading.Thread] = []
 
@@ -186,10 +186,7 @@ class _Loop:
             problems(error.problems)
 
     def _compare(self, record: RunRecord) -> None:
-        from runner import report
-
         if not any(command.wall_s is not None for command in record.commands):
             return
-        if self._before is not None:
-            self._console.line(report.versus(self._before, record), "cyan")
-        self._before = record
+        for text in self._series.add(record):
+            self._console.line(text, "cyan")

@@ -30,6 +30,10 @@ def routed(words: Sequence[str]) -> list[str]:
     is_folder = first in (".", "..") or ("/" in first and first[0] != "-")
     if is_folder or (is_option and not first.startswith(OWN_PREFIXES)):
         return ["run", *words]
+    if first == "shell" and "--" in words:
+        # The parser drops the first `--`, which alone tells RUN from the command.
+        at = list(words).index("--")
+        return [*words[:at], "--", *words[at:]]
     return list(words)
 
 

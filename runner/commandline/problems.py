@@ -9,6 +9,9 @@ from runner.commandline import lex, shell, typos
 from runner.commandline.lex import Piece, PieceKind
 from runner.core import Place, Problem, Severity
 
+_BETWEEN = frozenset({"\n", ";", "&&", "||"})
+"""What stands between commands that one shell carries out."""
+
 _Warnings = Iterator[tuple[str, str]]
 """Pairs of a message and its hint."""
 
@@ -46,7 +49,7 @@ def problems(line: str, place: Place | None = None) -> list[Problem]:
         for message, hint in (
             *_look_alikes(words, direct=why is None),
             *_kept_literal(words),
-            *_lost(pieces, words),
+            *_lost(pieces),
             *_misspelled(words),
         )
     ]
@@ -85,26 +88,43 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Warnings:
 
 
 def _kept_literal(words: list[list[Piece]]) -> _Warnings:
-    """Yield warnings about expansions in quotes, unless the program is a shell."""
+    """Yield a warning about expansions in quotes, unless the program is a shell."""
+    found: dict[str, None] = {}
     for word in words:
         if lex.text(word).rpartition("/")[2] in SHELLS:
-            return
+            break
         for piece in word:
-            found = piece.kind is PieceKind.DOUBLE and re.search(_LITERAL, piece.raw)
-            if found:
-                hint = "remove the quotes, or run the line with `/bin/bash -c '...'`"
-                yield f"`{found[1]}` is not expanded: quotes keep it literal", hint
-                return
+            if piece.kind is PieceKind.DOUBLE:
+                found |= dict.fromkeys(re.findall(_LITERAL, piece.raw))
+    if found:
+        shown = ", ".join(f"`{one}`" for one in found)
+        how = "is" if len(found) == 1 else "are"
+        text = f"{shown} {how} not expanded: in a build file double quotes keep it"
+        hint = "remove the quotes, or run the line with `/bin/bash -c '...'`"
+        yield f"{text} literal, as single quotes do", hint
 
 
-def _lost(pieces: list[Piece], words: list[list[Piece]]) -> _Warnings:
-    """Yield a warning about a line that only changes its own shell."""
-    if any(piece.kind is PieceKind.OPERATOR for piece in pieces):
-        return
-    first = lex.text(words[0])
-    if first in shell.STATEFUL or all(shell.assignment(word) for word in words):
+def _lost(pieces: list[Piece]) -> _Warnings:
+    """Yield a warning about a line that ends with a change of its own shell."""
+    last = _last_command(pieces)
+    first = lex.text(last[0]) if last else ""
+    if first in shell.STATEFUL or (last and all(map(shell.assignment, last))):
         hint = "join it with what should use it: `... && ...`, or a `|` block of lines"
         yield f"what `{first}` changes lasts only until this command ends", hint
+
+
+def _last_command(pieces: list[Piece]) -> list[list[Piece]]:
+    """Return the words of the last command of a line; none if it is not plain."""
+    parts: list[list[Piece]] = [[]]
+    for piece in pieces:
+        if piece.kind is not PieceKind.OPERATOR:
+            parts[-1].append(piece)
+        elif piece.raw in _BETWEEN:
+            parts.append([])
+        else:
+            return []
+    filled = [found for part in parts if (found := lex.words(part))]
+    return filled[-1] if filled else []
 
 
 def _misspelled(words: list[list[Piece]]) -> _Warnings:

@@ -168,10 +168,10 @@ class Reason(StrEnum):
     NO_GPU = (
         "no_gpu",
         11,
-        "Ask for one in resources.gpu. Where there is none, `optional: true` there or"
-        " --gpus 0 runs only the commands that need no GPU.",
+        "Where there is none, `--gpus 0`, or `optional: true` in resources.gpu, runs"
+        " only the commands that need no GPU.",
     )
-    CANCELLED = "cancelled", 130, "Run it again: it was stopped on request."
+    CANCELLED = "cancelled", 130, "Run it again if its results are still wanted."
 
 
 class Verdict(Struct, frozen=True):

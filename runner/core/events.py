@@ -179,8 +179,9 @@ class CommandStarted(_Tagged, frozen=True):
     name: str | None = None
 
 
-NOT_REACHED = "the run ended before it"
-"""Why a command was skipped that had no turn."""
+NOT_REACHED = "the run ended first"
+STOPPED = "the run was cancelled"
+"""Why commands were skipped that had no turn."""
 
 
 class CommandSkipped(_Tagged, frozen=True):

@@ -125,6 +125,11 @@ class OutputMask:
         self._held.clear()
 
 
+def too_short(value: str) -> bool:
+    """Whether no part of a value that is not empty can be masked."""
+    return bool(value) and not any(map(_secret, _parts(value.encode())))
+
+
 def _parts(value: bytes) -> Iterator[bytes]:
     """Yield a value, and each of its lines, as programs print them."""
     yield value

@@ -54,7 +54,8 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
     "auto" falls back to the bare engine, but not in CI.
 
     Raises:
-        EngineError: none works (no_engine); the problems say why for each.
+        EngineError: none works (no_engine), or the one that is wanted refuses commands
+            of the build file (bad_spec); the problems say why for each.
     """
     names = ["docker", "local", *([] if ci else ["bare"])]
     refused: list[Problem] = []
@@ -66,7 +67,9 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
             others = [make("local")] if wanted == "auto" and name == "docker" else []
             return Choice((engine, *others), _why(wanted, refused))
         refused += [Problem(f"{name}: {p.message}", p.place, p.hint) for p in problems]
-    raise EngineError(*refused, reason=Reason.NO_ENGINE)
+    of_file = wanted != "auto" and all(p.place for p in refused)
+    reason = Reason.BAD_SPEC if of_file else Reason.NO_ENGINE
+    raise EngineError(*refused, reason=reason)
 
 
 def _why(wanted: str, refused: list[Problem]) -> str:

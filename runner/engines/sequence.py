@@ -7,7 +7,13 @@ from collections.abc import Callable, Generator, Iterator
 
 from runner.core import Reason, Step, Workspace
 from runner.core.cancel import Cancel
-from runner.core.events import CommandFinished, CommandSkipped, CommandStarted, Event
+from runner.core.events import (
+    STOPPED,
+    CommandFinished,
+    CommandSkipped,
+    CommandStarted,
+    Event,
+)
 
 Execute = Callable[[Step, float], Generator[Event, None, CommandFinished]]
 """Run one step for at most the given seconds; return how it ended."""
@@ -23,9 +29,7 @@ def in_order(work: Workspace, cancel: Cancel, execute: Execute) -> Iterator[Even
     deadline = time.monotonic() + work.limits.time_s
     stop: str | None = None
     for step in work.steps:
-        skip = (
-            step.skip or stop or ("the run was cancelled" if cancel.requested else None)
-        )
+        skip = step.skip or stop or (STOPPED if cancel.requested else None)
         if skip:
             yield CommandSkipped(step.index, step.command.text, skip, step.command.name)
             continue
@@ -38,7 +42,7 @@ def in_order(work: Workspace, cancel: Cancel, execute: Execute) -> Iterator[Even
 
 def _stops(finished: CommandFinished, step: Step, work: Workspace) -> str | None:
     if finished.reason is Reason.CANCELLED:
-        return "the run was cancelled"
+        return STOPPED
     if finished.reason is not None:
         words = finished.reason.replace("_", " ")
         return f"command {step.index + 1} exceeded its {words}"

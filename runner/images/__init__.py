@@ -153,6 +153,10 @@ def problems(spec: BuildSpec) -> list[Problem]:
 
 
 def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
+    if not names.valid(image):
+        hint = "expected e.g. `someone/project:1`, in lower case"
+        wrong = Problem(f'"{image}" is not a valid image name', hint=hint)
+        raise ImageError(wrong, reason=Reason.IMAGE_NOT_FOUND)
     reference = normalise(image)
     if facts is None:
         return ImagePlan(ImageAction.PULL, reference, "unless the engine has it")

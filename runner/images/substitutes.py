@@ -70,6 +70,15 @@ def explained(error: ImageError, plan: ImagePlan) -> ImageError:
     return ImageError(named, *more, reason=error.reason)
 
 
+def elsewhere(error: ImageError, engine: str) -> ImageError:
+    """Return the error of an image, with an engine that could run without it."""
+    first, *more = error.problems
+    use = f"or `--engine {engine}` to use this machine's programs"
+    hint = "; ".join(filter(None, (first.hint, use)))
+    told = Problem(first.message, first.place, hint)
+    return ImageError(told, *more, reason=error.reason)
+
+
 def advice(reference: str) -> str:
     """Return what to do about an image that cannot be pulled."""
     name = repository(reference)

@@ -92,6 +92,7 @@ class _Job:
         self.checks: dict[int, tuple[Check, ...]] = {}
         self.gpu: GpuUse | None = None
         self.reached: set[int] = set()
+        self.collected = False
 
     def events(self) -> Iterator[ev.Event]:
         with ExitStack() as held:
@@ -101,15 +102,17 @@ class _Job:
 
     def not_reached(self) -> Iterator[ev.Event]:
         """Yield a CommandSkipped for each command that the run did not reach."""
+        ended = ev.STOPPED if self.cancel.requested else ev.NOT_REACHED
         for step in self.preparation.steps:
             if step.index not in self.reached:
-                command, why = step.command, step.skip or ev.NOT_REACHED
+                command, why = step.command, step.skip or ended
                 yield ev.CommandSkipped(step.index, command.text, why, command.name)
 
     def verdict(self) -> Verdict:
         """Return the verdict, from the commands that ended."""
         if self.cancel.requested:
-            message = f"{self.cancel.why}; what it wrote so far is kept"
+            kept = "; what it wrote so far is kept" if self.collected else ""
+            message = self.cancel.why + kept
             return Verdict(True, False, None, Reason.CANCELLED, message)
         return verdicts.judge(
             self.ended, self.request, self.found, self.gpu, self.checks
@@ -148,6 +151,7 @@ class _Job:
                 raise lost.error
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
+            self.collected = writer.members > 0
             yield ev.Collected(path, size, writer.members)
             if writer.members:
                 yield from self._profiled()

@@ -30,6 +30,7 @@ from runner.core.errors import ImageError
 from runner.core.run import GitState
 from runner.engines.base import Engine
 from runner.gpu import allocation
+from runner.images import substitutes
 from runner.store.paths import RunPaths
 
 T = TypeVar("T")
@@ -187,7 +188,11 @@ class Preparation:
                 # Commands are written for the image that the build file names. An image
                 # that is built here only provides programs, which other engines have.
                 named = self.request.spec.names_image
-                if named or error.reason is not Reason.IMAGE_NOT_FOUND or not others:
+                if error.reason is not Reason.IMAGE_NOT_FOUND or not others:
+                    raise
+                if named and not others[0].check(self.request.spec):
+                    raise substitutes.elsewhere(error, others[0].name) from error
+                if named:
                     raise
                 why = f"the {engine.name} engine cannot get the image"
                 engine, *others = others

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -116,6 +116,22 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
     if not paths.record.exists():
         open_home(paths.root.parent.parent)
     return True
+
+
+def as_they_end(
+    runs: Sequence[RunPaths], timeout_s: float | None = None
+) -> Iterator[RunPaths]:
+    """Yield each run when it has ended; after ``timeout_s`` no more."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    left = list(runs)
+    while True:
+        for paths in [one for one in left if not active(one)]:
+            left.remove(paths)
+            wait(paths)
+            yield paths
+        if not left or (deadline is not None and time.monotonic() > deadline):
+            return
+        time.sleep(POLL_S)
 
 
 def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.Event]:

@@ -14,13 +14,14 @@ from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, result, table
 from runner.report.summary import summary
-from runner.report.versus import versus
+from runner.report.versus import Series, versus
 from runner.report.words import (
     ago,
     allowed,
     brief,
     condition,
     date,
+    day,
     elsewhere,
     main_part,
     mismatch,
@@ -39,6 +40,7 @@ __all__ = [
     "Difference",
     "Listed",
     "Pairs",
+    "Series",
     "Table",
     "ago",
     "allowed",
@@ -46,6 +48,7 @@ __all__ = [
     "changes",
     "condition",
     "date",
+    "day",
     "differences",
     "elsewhere",
     "figures",

@@ -10,10 +10,26 @@ from runner.report.words import named_by, one_line, titled
 
 
 def plan(
-    spec: BuildSpec, image: ImagePlan, steps: Sequence[Step], warnings: int
+    spec: BuildSpec,
+    image: ImagePlan | None,
+    steps: Sequence[Step],
+    warnings: int,
+    engine: str = "",
 ) -> list[Block]:
-    """Return a spec's settings, and its commands with how each is started."""
-    return [Pairs(tuple(_head(spec, image, warnings))), _commands(steps)]
+    """Return a spec's settings, and its commands with how each is started.
+
+    Without an image, ``engine`` runs the commands with this machine's programs.
+    """
+    head = _head(spec, _image(image, engine), warnings)
+    return [Pairs(tuple(head)), _commands(steps)]
+
+
+def _image(image: ImagePlan | None, engine: str) -> list[tuple[str, str]]:
+    if image is None:
+        text = f"none: the {engine} engine uses this machine's programs"
+        return [("image", text)]
+    rows = [("image", f"{image.reference}: {image.action}, {image.why}")]
+    return [*rows, *([("", named_by(image))] if image.named_by else [])]
 
 
 def _commands(steps: Sequence[Step]) -> Table:
@@ -43,12 +59,13 @@ def _expects(command: Command) -> str:
     return "; ".join(one.words for one in command.expect)
 
 
-def _head(spec: BuildSpec, image: ImagePlan, warnings: int) -> list[tuple[str, str]]:
+def _head(
+    spec: BuildSpec, image: list[tuple[str, str]], warnings: int
+) -> list[tuple[str, str]]:
     rows = [
         ("file", spec.file),
         ("warnings", str(warnings)),
-        ("image", f"{image.reference}: {image.action}, {image.why}"),
-        *([("", named_by(image))] if image.named_by else []),
+        *image,
         ("profile", str(spec.profile)),
     ]
     if spec.env:

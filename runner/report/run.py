@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from pathlib import PurePath
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from runner.report.words import (
     commit,
     condition,
     date,
+    day,
     elsewhere,
     named_by,
     outcome,
@@ -23,6 +25,7 @@ from runner.report.words import (
     seconds,
     size,
     titled,
+    words,
 )
 
 _ANSWERS = {True: "right: as the build file expects", False: "wrong", None: ""}
@@ -85,15 +88,38 @@ class Listed(Struct, frozen=True):
     size_bytes: int | None
 
 
-def history(found: Sequence[Listed]) -> Table:
-    """Return a table with a row for each ended run, with its date and its size."""
-    rows = tuple(
-        (run_id, one.tag, date(one.record.created_at), *facts, size(one.size_bytes), at)
-        for one in found
-        for run_id, _, *facts, at in (_line(one.record, one.record.created_at),)
-    )
-    heads = ("run", "tag", "date", *HEADS[2:-1], "size", "project")
-    return Table("", heads, rows, frozenset({5, 6, 8}))
+def history(found: Sequence[Listed], now: float, here: str = "") -> Table:
+    """Return a table with a row for each ended run, with its date and its size.
+
+    It has the projects' names unless all are ``here``, the folder of one project, and
+    the engines unless all are the same.
+    """
+    projects = {one.record.project for one in found}
+    left_out = {"project"} if projects == {here} else set[str]()
+    if len({one.record.engine and one.record.engine.name for one in found}) == 1:
+        left_out.add("engine")
+    shown = [head for head in _PAST if head not in left_out]
+    rows = []
+    for one in found:
+        made_at = one.record.created_at
+        row = dict(zip(HEADS, _line(one.record, made_at), strict=True))
+        row |= {"tag": one.tag, "date": day(made_at, now), "size": size(one.size_bytes)}
+        row["project"] = _project(one.record.project, projects)
+        rows.append(tuple(row[head] for head in shown))
+    whole = frozenset(n for n, head in enumerate(shown) if head in _WHOLE)
+    return Table("", tuple(shown), tuple(rows), whole)
+
+
+_PAST = ("run", "tag", "date", "engine", "took", "op time", "size", "result", "project")
+_WHOLE = frozenset({"date", "took", "op time", "size"})
+"""What is aligned to the right, and so never wrapped."""
+
+
+def _project(path: str, projects: Set[str]) -> str:
+    """Return a project's name: its folder's, or its path if another has that name."""
+    name = PurePath(path).name
+    same = [other for other in projects if PurePath(other).name == name]
+    return name if len(same) == 1 else path
 
 
 def result(record: RunRecord) -> str:
@@ -102,7 +128,13 @@ def result(record: RunRecord) -> str:
         return ""
     last = next((i for i in reversed(record.findings.inferences)), None)
     answer = outcome(last) if last else ""
-    reason = "ok" if record.verdict.reason == "done" else record.verdict.reason.value
+    match record.verdict.reason:
+        case Reason.DONE:
+            reason = "ok"
+        case Reason.WRONG_ANSWER:
+            reason = "wrong"
+        case other:
+            reason = words(other)
     return f"{reason}, {answer}" if answer else reason
 
 
@@ -177,10 +209,10 @@ def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
         rows.append(("GPU", ", ".join(filter(None, (gpu.name, *about)))))
         for when, states in (("before", use.before), ("after", use.after)):
             for state in states:
-                if state.uuid == gpu.uuid and (words := condition(state)):
+                if state.uuid == gpu.uuid and (found := condition(state)):
                     others = processes(state.processes or ())
-                    words += [f"others: {others}"] if others else []
-                    rows.append(("", f"{when}: {', '.join(words)}"))
+                    found += [f"others: {others}"] if others else []
+                    rows.append(("", f"{when}: {', '.join(found)}"))
     rows.append(("GPU by", use.way.words))
     return rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
-from runner.core.events import NOT_REACHED
+from runner.core.events import NOT_REACHED, STOPPED
 from runner.report.blocks import Table
 from runner.report.words import main_part, outcome, seconds, words
 
@@ -73,7 +73,8 @@ def _skipped(commands: Sequence[CommandRecord]) -> list[str]:
     """
     whys: dict[str, list[int]] = {}
     for command in commands:
-        if command.outcome is Outcome.SKIPPED and command.why != NOT_REACHED:
+        listed = command.why in (NOT_REACHED, STOPPED)
+        if command.outcome is Outcome.SKIPPED and not listed:
             whys.setdefault(command.why, []).append(command.index + 1)
     return [f"Skipped {numbers(found)}: {why}." for why, found in whys.items()]
 

@@ -17,6 +17,7 @@ MOST_LISTED = 10
 """The most failed commands that a message lists."""
 
 KEEP_GOING = "--keep-going runs the rest as well."
+ASK = "resources.gpu or `--gpus 1` gives a run a GPU."
 ONLY = "If it needs a command that --only left out, name that as well."
 
 
@@ -101,6 +102,8 @@ def _wrong(
 
 def _hint(request: JobRequest, last: int, reason: Reason) -> str:
     """Return what to do after ordinary failures, ``last`` being the last of them."""
+    if reason is Reason.NO_GPU and request.spec.gpu is None:
+        return ASK
     if reason not in (Reason.COMMAND_FAILED, Reason.WRONG_ANSWER):
         return ""
     after = set(range(last + 1, len(request.spec.commands)))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from runner.core import CommandRecord, Outcome, RunRecord
 from runner.report.words import one_line, outcome, seconds
 
-NOISE, LEAST_WALL_S = 0.05, 0.05
+NOISE, LEAST_WALL_S = 0.05, 0.25
 """Smaller differences, as a share of the time, and of a command in all, are noise."""
 
 MOST = 3
@@ -34,6 +34,28 @@ class Timing(Struct, frozen=True):
         how = "slower" if self.after_s > self.before_s else "faster"
         was = f"was {seconds(self.before_s)}, {percent} % {how}"
         return f"{self.what} {seconds(self.after_s)} ({was})"
+
+
+class Series:
+    """Runs of a project one after another, each compared with those before it."""
+
+    def __init__(self) -> None:
+        self._latest: RunRecord | None = None
+        self._good: RunRecord | None = None
+
+    def add(self, run: RunRecord) -> list[str]:
+        """Return a line that compares the run with the latest.
+
+        If that failed and this one did not, a second line compares it with the latest
+        that did not: a run that failed has no times to compare.
+        """
+        ran = run.verdict is not None and run.verdict.ran
+        earlier = [self._latest]
+        if ran and self._good is not self._latest:
+            earlier.append(self._good)
+        self._latest = run
+        self._good = run if ran else self._good
+        return [versus(one, run) for one in earlier if one is not None]
 
 
 def versus(before: RunRecord, after: RunRecord) -> str:

@@ -153,6 +153,13 @@ def date(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def day(at: float, now: float) -> str:
+    """Format a time to the minute; with its year if that is not this one."""
+    then = datetime.fromtimestamp(at).astimezone()
+    this = then.year == datetime.fromtimestamp(now).astimezone().year
+    return then.strftime("%b %d %H:%M" if this else "%Y-%m-%d %H:%M")
+
+
 def elsewhere(run_id: str, away: str) -> str:
     """Say that a run's machine cannot be seen from this one, and what to do."""
     return (

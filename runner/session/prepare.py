@@ -11,7 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from runner import archive, buildfile
-from runner.core import BuildSpec, GpuRequest, JobRequest, Problem, Profile
+from runner.core import (
+    BuildSpec,
+    GpuRequest,
+    JobRequest,
+    Problem,
+    Profile,
+    Severity,
+    masking,
+)
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
 from runner.core.variables import Secrets, wrong_name, wrong_value
@@ -70,6 +78,8 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     spec = in_image(spec, found, options)
     project = (path.parent if path.is_file() else path).resolve()
     request, more = _request(project, spec, text, found, options)
+    skipped = {spec.commands[n].place for n in request.left_out}
+    problems = [one for one in problems if not one.place or one.place not in skipped]
     return Prepared(request, found, (*warnings, *problems, *more), text=text)
 
 
@@ -166,15 +176,11 @@ def _filled(parcel: Parcel, values: Mapping[str, str], text: str) -> str:
     masked = buildfile.masked(filled)
     variables = [name for name in parcel.env_given if name not in values]
     if missing := dict.fromkeys((*masked, *variables)):
-        places = [f"{', '.join(masked)} of {parcel.spec_file}"] if masked else []
-        places += [f"the variables {', '.join(variables)}"] if variables else []
-        raise UsageError(
-            Problem(
-                "records do not keep credentials and values of -e; give them again: "
-                + ", and ".join(places),
-                hint=" ".join(f"-e {name}=VALUE" for name in missing),
-            )
-        )
+        lacking = [f"{', '.join(masked)} of {parcel.spec_file}"] if masked else []
+        lacking += [f"the variables {', '.join(variables)}"] if variables else []
+        text = f"the record keeps no secrets, so it lacks {' and '.join(lacking)}"
+        options = " ".join(f"-e {name}=VALUE" for name in missing)
+        raise UsageError(Problem(text, hint=f"add {options} to the command"))
     return filled
 
 
@@ -190,6 +196,7 @@ def _request(
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
     policy, warnings = stored.policy(stored.POLICY_FILES)
+    warnings = [*warnings, *_unmasked(options.secrets)]
     profile = found.profile or spec.profile
     spec = replace(spec, limits=stored.fit(spec.limits, policy))
     if options.gpus is not None:
@@ -217,6 +224,20 @@ def _wrong(secrets: Secrets) -> Iterator[Problem]:
     for name, value in secrets.values.items():
         if why := wrong_name(name) or wrong_value(value):
             yield Problem(f"-e {name}: the variable cannot be set: {why}")
+
+
+def _unmasked(secrets: Secrets) -> list[Problem]:
+    """Warn of the variables whose values are too short to be masked."""
+    names = [n for n in secrets.names if masking.too_short(secrets.values[n])]
+    text = "the output shows the value, because it is too short to be masked"
+    hint = (
+        f"a secret needs {masking.SHORTEST_BYTES} characters, or"
+        f" {masking.SHORTEST_NUMBER} if it is a number"
+    )
+    return [
+        Problem(f"-e {name}: {text}", hint=hint, severity=Severity.WARNING)
+        for name in names
+    ]
 
 
 def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:

@@ -12,6 +12,7 @@ from runner.store import outputs
 from runner.store.settings import Settings
 
 NAMES = ("rai_build.yml", "rai-build.yml")
+MISNAMED = ("rai_build.yaml", "rai-build.yaml")
 MOST_BYTES = 1 << 20
 
 
@@ -24,11 +25,16 @@ def build_file(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        raise UsageError(f"{path} does not exist; -p names the project's folder")
+        hint = "name the project's folder, or its build file"
+        raise UsageError(Problem(f"{path} does not exist", hint=hint))
     for name in NAMES:
         if (path / name).is_file():
             return path / name
     full = path.resolve()
+    for name in MISNAMED:
+        if (path / name).is_file():
+            text = f"{full} has no {NAMES[0]}, but a {name}"
+            raise UsageError(Problem(text, hint=f"rename it to {NAMES[0]}"))
     for folder in full.parents:
         if any((folder / name).is_file() for name in NAMES):
             hint = f"{folder} has one: use -p {folder}"

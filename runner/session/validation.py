@@ -25,18 +25,22 @@ from runner.session.options import NONE_GIVEN, Options
 from runner.session.prepare import in_ci, in_image, settings
 from runner.session.project import read_spec
 
+WITHOUT_IMAGES = engines.TABLE.keys() - {KEEPING}
+
 
 class Validation(Struct, frozen=True):
     """The plan of a build file, and every problem found in it.
 
     ``spec``, ``image`` and ``steps`` are absent if there are errors; ``reason`` is then
-    the reason that a run would end with.
+    the reason that a run would end with. ``without_image`` is the engine asked for that
+    uses this machine's programs; ``image`` is then absent.
     """
 
     problems: tuple[Problem, ...]
     spec: BuildSpec | None = None
     image: ImagePlan | None = None
     steps: tuple[Step, ...] = ()
+    without_image: str = ""
     reason: Reason = Reason.DONE
 
     @property
@@ -61,10 +65,23 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
         spec = in_image(spec, found, options)
         problems += _of_another_architecture(spec, found.engine)
         problems += _without_dockerfile(spec, problems, options)
-        plan = images.plan(spec, None)
+        imageless = found.engine if found.engine in WITHOUT_IMAGES else ""
+        if imageless:
+            _check_by(imageless, spec, problems)
+        plan = None if imageless else images.plan(spec, None)
     except (SpecError, ImageError) as error:
         return Validation(error.problems, reason=error.reason)
-    return Validation(tuple(problems), spec, plan, steps(spec, gpu=True))
+    planned = steps(spec, gpu=True)
+    return Validation(tuple(problems), spec, plan, planned, without_image=imageless)
+
+
+def _check_by(engine: str, spec: BuildSpec, found: list[Problem]) -> None:
+    """Raise SpecError if an engine refuses commands of the build file.
+
+    That this machine lacks the engine is no problem of the file.
+    """
+    if refused := [p for p in engines.make(engine).check(spec) if p.place]:
+        raise SpecError([*found, *refused])
 
 
 def _of_another_architecture(spec: BuildSpec, wanted: str) -> list[Problem]:

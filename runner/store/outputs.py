@@ -61,11 +61,19 @@ def bring_back(
     """
     into = place(into)
     check(into, home.root, project, force=force)
-    if archive.taken(into):
-        done = _replaced(build, into, caps, home)
-    else:
+    if not archive.taken(into):
         done = archive.unpack(build, into, caps, root="build")
+        _record(home, into, build.parent.name)
+        return done
+    if (known := _known(home, into)) is None:
+        raise _changed(into)
+    done, old = _replaced(build, into, caps, known)
     _record(home, into, build.parent.name)
+    # A program that was in it may have gone on writing.
+    if not _unchanged(old, known):
+        text = f"{into} changed while it was replaced; what it held is in {old}"
+        raise UsageError(Problem(text, hint="keep what you need, and remove the rest"))
+    trees.remove(old.parent)
     return done
 
 
@@ -134,16 +142,20 @@ def _refusal(into: Path, home: Path, project: Path) -> str:
     return ""
 
 
-def _replaced(build: Path, into: Path, caps: Caps, home: Home) -> Unpacked:
-    """Unpack in place of a folder, which comes back if that fails."""
-    known = _known(home, into)
+def _replaced(
+    build: Path, into: Path, caps: Caps, known: UnpackedFolder
+) -> tuple[Unpacked, Path]:
+    """Unpack in place of a folder, which comes back if that fails.
+
+    Return where it is now, alone in a folder of its own.
+    """
     aside = archive.folder_beside(into)
     old = aside / into.name
     into.rename(old)
     try:
         # Nobody finds it by its name any more; it may have changed before.
-        if known is None or not _unchanged(old, known):
-            raise UsageError(f"{into} changed meanwhile, and was not replaced")
+        if not _unchanged(old, known):
+            raise _changed(into)
         done = archive.unpack(build, into, caps, root="build")
     except BaseException:
         if not os.path.lexists(into):
@@ -151,8 +163,11 @@ def _replaced(build: Path, into: Path, caps: Caps, home: Home) -> Unpacked:
         with suppress(OSError):
             aside.rmdir()
         raise
-    trees.remove(aside)
-    return done
+    return done, old
+
+
+def _changed(into: Path) -> UsageError:
+    return UsageError(f"{into} changed meanwhile, and was not replaced")
 
 
 def _record(home: Home, folder: Path, run: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner import files
 from runner.core import GIB, MIB, Problem
@@ -38,12 +39,14 @@ _DATA = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
 class Removal(Struct, frozen=True):
     """What to remove: runs, and folders of data files.
 
-    ``freed_bytes`` is what they take on disk.
+    ``freed_bytes`` is what they take on disk. ``tagged`` are runs that only their tags
+    keep.
     """
 
     runs: tuple[Entry, ...] = ()
     data: tuple[str, ...] = ()
     freed_bytes: int = 0
+    tagged: tuple[Entry, ...] = ()
 
 
 class Tally(Struct, frozen=True):
@@ -64,9 +67,10 @@ def plan(
             ended = measured(home, listed, ended)
         found = retention.expired(ended, keep, now, spare_latest=spare_latest)
         found = measured(home, listed, found)
+    tagged = retention.kept_by_tag(ended, keep, now)
     before = now - max(keep.age_s, DAY_S)
     data = [name for name in _data(home) if _changed(home.data / name) < before]
-    return _removal(home, found, data)
+    return replace(_removal(home, found, data), tagged=tuple(tagged))
 
 
 def projects(home: Home) -> set[str]:
@@ -88,7 +92,7 @@ def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
     remove(home, [run.id for run in gone])
     removal.discard(home.data, *what.data)
     removal.empty(home.data, wait=True)
-    return Removal(gone, what.data, what.freed_bytes - kept)
+    return Removal(gone, what.data, what.freed_bytes - kept, what.tagged)
 
 
 def over(paths: RunPaths) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from runner.store.entries import Entry
@@ -51,6 +52,13 @@ def expired(
         removed.append(run)
         left -= _size(run)
     return removed
+
+
+def kept_by_tag(runs: Sequence[Entry], keep: Retention, now: float) -> list[Entry]:
+    """Return the tagged runs that ``expired`` would return if they had no tags."""
+    untagged = expired([replace(run, tag="") for run in runs], keep, now)
+    gone = {run.id for run in untagged}
+    return [run for run in runs if run.tag and run.id in gone]
 
 
 def for_space(runs: Sequence[Entry], wanted_bytes: float, now: float) -> list[Entry]:

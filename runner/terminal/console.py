@@ -37,13 +37,22 @@ class Mode(StrEnum):
 class Console:
     """Shows the events of one run on a terminal or in a log."""
 
-    def __init__(self, mode: Mode = Mode.AUTO, *, to_stderr: bool = False) -> None:
-        """Show in a mode; ``to_stderr`` sends the program's stdout to stderr too."""
+    def __init__(
+        self,
+        mode: Mode = Mode.AUTO,
+        *,
+        to_stderr: bool = False,
+        unpacks: bool = False,
+    ) -> None:
+        """Show in a mode; ``to_stderr`` sends the program's stdout to stderr too.
+
+        ``unpacks`` tells that the caller says where the build folder went.
+        """
         if mode is Mode.AUTO:
             mode = Mode.TTY if look.of(sys.stderr).live else Mode.PLAIN
         self.mode = mode
         out = sys.stderr if to_stderr else sys.stdout
-        self._own = Sink(sys.stderr)
+        self._own, self._unpacks = Sink(sys.stderr), unpacks
         self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: self._own}
         self._live = LiveLine(self._own) if mode is Mode.TTY else None
         self._cursor = Cursor()
@@ -127,8 +136,10 @@ class Console:
             self._heard_s = self._told_s = self._now_s
 
     def _lines(self, event: ev.Event) -> messages.Lines:
+        if isinstance(event, ev.Collected) and self._unpacks:
+            return []
         if not isinstance(event, ev.Finished):
-            return messages.lines(event, self._running, self._count)
+            return messages.lines(event, self._running, self._count, self._name)
         if self.mode is not Mode.QUIET and self._record:
             self._summary(self._record)
         took_s = max(self._now_s - self._began_s, 0.0)

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from runner import report
-from runner.core import GpuState, GpuUse, ImageAction, Reason, Verdict
+from runner.core import GpuState, GpuUse, ImageAction, Reason, RunRecord, Verdict
 from runner.core import events as ev
 from runner.images import KEY_REPOSITORY
 from runner.store.paths import RunPaths
@@ -21,10 +21,13 @@ Lines = list[tuple[str, str]]
 """Lines, each with its colour."""
 
 
-def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
+def lines(
+    event: ev.Event, running: str = "", count: int = 0, name: str | None = None
+) -> Lines:
     """Return the lines for an event.
 
-    ``running`` is the latest command, ``count`` how many commands the run has.
+    ``running`` is the latest command, ``name`` its name, ``count`` how many commands
+    the run has.
     """
     match event:
         case ev.EngineChosen():
@@ -32,7 +35,10 @@ def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
         case ev.Warned(text):
             return [(f"Warning: {text}", "yellow")]
         case ev.DataMissing(name, directory, why):
-            hint = "set RAI_DATA_DIR to a folder that contains it"
+            hint = (
+                "download it from its `url` in the build file, and set RAI_DATA_DIR to"
+                " the folder that contains it"
+            )
             text = f"Warning: {directory}/{name} is missing: {why}; {hint}"
             return [(text, "yellow")]
         case ev.Packing():
@@ -63,7 +69,7 @@ def lines(event: ev.Event, running: str = "", count: int = 0) -> Lines:
         case ev.GpuGiven(use, over=False):
             return _gpus(use)
         case _:
-            return _command_lines(event, running, count)
+            return _command_lines(event, running, count, name)
 
 
 def _gpus(use: GpuUse) -> Lines:
@@ -98,7 +104,9 @@ def _engine(event: ev.EngineChosen) -> tuple[str, str]:
     return f"Using the {engine.name} engine: {how}{why}{enforced}", "cyan"
 
 
-def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
+def _command_lines(
+    event: ev.Event, running: str, count: int, name: str | None
+) -> Lines:
     match event:
         case ev.Starting(what):
             return [(f"Starting {what}.", "yellow")]
@@ -108,21 +116,22 @@ def _command_lines(event: ev.Event, running: str, count: int) -> Lines:
             return [(_failed(event, running), "red")]
         case ev.CommandFinished():
             took = report.seconds(event.wall_s)
-            return [(f"{numbered(event.index, count)} done in {took}.", "green")]
+            which = numbered(event.index, count, name)
+            return [(f"{which} done in {took}.", "green")]
         case ev.Checked(_, checks):
             wrong = [report.mismatch(check) for check in checks if not check.holds]
             return [(f"Wrong answer: {text}.", "red") for text in wrong]
         case ev.Collected(path):
-            kept = Path(path)
-            unpack = f"Unpack it: rai pull {RunPaths(kept.parent).id}"
-            return [(f"The build folder is in {kept.as_uri()}. {unpack}", "green")]
+            unpack = f"Unpack it: rai pull {RunPaths(Path(path).parent).id}"
+            return [(f"The build folder has been kept. {unpack}", "green")]
         case _:
             return []
 
 
-def numbered(index: int, count: int) -> str:
-    """Return which command it is, of how many if that is known."""
-    return f"Command {index + 1}" + (f" of {count}" if count > 1 else "")
+def numbered(index: int, count: int, name: str | None = None) -> str:
+    """Return which command it is, of how many if that is known, and its name."""
+    of = f" of {count}" if count > 1 else ""
+    return f"Command {index + 1}{of}" + (f" ({name})" if name else "")
 
 
 def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> Lines:
@@ -156,6 +165,15 @@ def _failed(event: ev.CommandFinished, running: str) -> str:
     return f"`{report.one_line(running)}` {how} after {after}{more}."
 
 
+def told(record: RunRecord) -> tuple[str, str]:
+    """Return the line that tells how a run ended, and its colour."""
+    if record.verdict is None:
+        return f"Run {record.id} cannot be read.", "red"
+    took_s = max(0.0, (record.ended_at or record.created_at) - record.created_at)
+    finished = ev.Finished(record.verdict)
+    return ending(record.id, finished, took_s, whole=False)[0]
+
+
 def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) -> Lines:
     """Return the last lines of a run; ``whole`` if nothing was shown before.
 
@@ -170,7 +188,7 @@ def ending(run_id: str, finished: ev.Finished, took_s: float, *, whole: bool) ->
         return [(f"{text} {again}", "green")]
     if verdict.reason is Reason.CANCELLED:
         return [(f"Run {run_id} cancelled: {message}. {again}", "red")]
-    text = f"Run {run_id} ended by {report.words(verdict.reason)}: {message}"
+    text = f"Run {run_id} ended: {report.words(verdict.reason)}: {message}"
     if verdict.reason.exit_code in COMMANDS_ENDED:
         again = f"See what it printed: rai logs {run_id}"
     return [(text, "red"), (f"{verdict.advice} {again}", "yellow")]

@@ -247,6 +247,7 @@ def test_prune_removes_by_age_or_size_what_has_ended_and_has_no_tag(home):
         planned = rai(home, "prune", "--dry-run")
         assert old.id in planned.stdout
         assert "1 run to remove" in planned.stdout
+        assert planned.stdout.endswith(f"Kept by a tag: {kept.id} (kept)\n")
         assert listed(home) == {old.id, big.id, new.id} | always
 
         facts = json.loads(rai(home, "prune", "--json").stdout)
@@ -414,7 +415,7 @@ def test_what_is_no_tag_in_a_folder_that_somebody_copied_is_none(home, content):
 
 
 @pytest.mark.programs
-def test_history_shows_the_date_in_full_the_size_and_the_tag(home):
+def test_history_shows_the_date_the_size_and_the_tag(home):
     run = ended(home, size=5 << 20)
     assert (
         rai(home, "tag", run.id, "best").stdout == f"Run {run.id} has the tag best.\n"
@@ -426,7 +427,7 @@ def test_history_shows_the_date_in_full_the_size_and_the_tag(home):
     assert (shown["tag"], shown["id"]) == ("best", run.id)
     assert shown["size_bytes"] >= 5 << 20
     assert head.split()[:3] == ["run", "tag", "date"]
-    day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(NOW))
+    day = time.strftime("%b %d %H:%M", time.localtime(NOW))
     assert f"{run.id}  best  {day}" in line
     assert " 5.0 MiB" in line
     assert rai(home, "show", "best").stdout.splitlines()[1].split() == ["tag", "best"]

@@ -109,7 +109,7 @@ def test_ctrl_c_ends_a_run_cleanly_and_says_what_was_kept(project):
 
     assert child.returncode == 130
     assert b"cancelled" in stderr
-    assert b"The build folder is in file://" in stderr
+    assert b"The build folder has been kept." in stderr
     (listed,) = json.loads(rai("history", "--json").stdout)
     assert listed["state"] == "cancelled"
 
@@ -421,7 +421,10 @@ def test_a_build_file_of_gigabytes_is_not_read_into_memory(project):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["histroy"], "Did you mean 'history'?"),
+        (["histroy"], "did you mean `rai history`?"),
+        (["sh"], "did you mean `rai shell` or `rai show`?"),
+        (["run", "--engin", "x"], "(Possible options: --engine)\n"),
+        (["run", "nowhere"], "nowhere does not exist; name the project's folder"),
         (["image", "biuld"], "Did you mean 'build'?"),
         (["run", "--ouptut", "x"], "Possible options: --output"),
         (["run", "a", "-p", "b"], "two projects are given: a and -p b"),

@@ -211,7 +211,7 @@ def test_a_run_that_ends_before_it_begins_ends_its_client_as_an_attached_one(fol
 
     assert (done.returncode, done.stdout) == (3, "")
     assert attached.returncode == 3
-    assert "ended by image not found" in done.stderr
+    assert "ended: image not found" in done.stderr
     own = [re.sub("[0-9a-f]{10}", "", each.stderr) for each in (done, attached)]
     assert own[0] == own[1]
     assert shown_latest()["exit_code"] == 3
@@ -338,7 +338,7 @@ def test_attach_shows_it_from_its_first_line_and_exits_with_its_status(folder, g
     assert (out, attached.returncode) == ("on\n", 1)
     assert "bad\n" in error
     assert "Using the bare engine" in error
-    assert f"Run {run.id} ended by" in error
+    assert f"Run {run.id} ended:" in error
     again = rai("attach", run.id)
     assert (again.stdout, again.returncode) == ("waiting\non\n", 1)
 

@@ -196,7 +196,7 @@ SUMMARY = [
     "✱ 1  ok      2.0 s  python one.py  op time 0.750000 s, correctness 0.8898",
     "✱ 2  failed  1.0 s  python two.py  exit status 3",
     "✱ Skipped 3: command 2 failed.",
-    "✱ Run 0a1b ended by command failed: why",
+    "✱ Run 0a1b ended: command failed: why",
     "✱ Read the output of each command that failed. See what it printed: rai logs 0a1b",
 ]
 

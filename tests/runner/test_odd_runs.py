@@ -174,11 +174,13 @@ def test_a_killed_run_is_lost_even_where_that_cannot_be_recorded(where, rai, rea
     assert places.standing(paths) is Standing.GONE
     read_only()
 
-    assert rai("ps")[1] == "No running jobs.\n"
+    assert rai("ps")[1] == "Nothing is running.\n"
     (listed,) = json.loads(rai("history", "--json")[1])
     assert (listed["state"], listed["verdict"]["reason"]) == ("lost", "runner_lost")
     assert "lost" in rai("show", paths.id)[1]
-    assert rai("wait", paths.id)[0] == 10
+    status, _, error = rai("wait", paths.id)
+    assert status == 10
+    assert f"Run {paths.id} ended: runner lost: the rai process died" in error
     status, _, error = rai("attach", paths.id)
     assert status == 10
     assert "the rai process died" in error

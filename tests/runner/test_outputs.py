@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,29 @@ def test_force_replaces_folders_of_a_depth_that_python_cannot_recurse(
     bring_back(kept, built(kept, "two", c="3"), into, project, force=True)
 
     assert listed(into) == ["deep", "deep/c"]
+
+
+def test_what_a_program_in_it_writes_meanwhile_is_kept(kept, project, first):
+    files = {f"f{number}": "" for number in range(1000)}
+    second = built(kept, "two", **files)
+    inside = os.open(first, os.O_RDONLY)
+
+    def write() -> None:
+        while not list(first.parent.glob(".out.rai-unpacking-*")):
+            time.sleep(0.0005)
+        os.close(os.open("late", os.O_CREAT | os.O_WRONLY, dir_fd=inside))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with pytest.raises(UsageError, match="what it held is in") as refused:
+        bring_back(kept, second, first, project, force=True)
+    writer.join()
+    os.close(inside)
+
+    (old,) = first.parent.glob(".out.*/out")
+    assert str(old) in str(refused.value)
+    assert listed(old) == ["deep", "deep/a", "deep/b", "late"]
+    assert len(listed(first)) == 1001
 
 
 def test_without_force_a_folder_that_is_taken_is_refused_with_the_way(

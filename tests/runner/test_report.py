@@ -220,6 +220,24 @@ def test_no_run_took_less_than_no_time():
     assert ("took", "0.000 s") in head.rows
 
 
+def test_the_history_names_projects_only_if_they_are_not_the_one_it_stands_in():
+    runs = [
+        report.Listed(RunRecord(f"{n}", at, "f", 60.0), "", 0)
+        for n, at in enumerate(("/a/p", "/b/p", "/b/q"))
+    ]
+
+    assert "project" not in report.history(runs[:1], 0.0, "/a/p").heads
+    assert report.history(runs[:1], 0.0, "/b").rows[0][-1] == "p"
+    shown = report.history(runs, 0.0, "/a/p")
+    assert [row[-1] for row in shown.rows] == ["/a/p", "/b/p", "q"]
+
+
+def test_a_list_has_the_year_of_a_date_only_if_it_is_not_this_one():
+    noon = 12 * 3600.0
+    assert report.day(noon, noon)[:4] == "Jan "
+    assert report.day(noon, noon + 400 * 86_400)[:11] == "1970-01-01 "
+
+
 def test_a_named_command_shows_its_name_and_its_command():
     commands = (Command("nvprof ./a.out\necho", "profile"), Command("./a.out"))
     spec = BuildSpec("rai_build.yml", image="x", commands=commands)

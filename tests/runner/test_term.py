@@ -15,6 +15,7 @@ from runner.core import (
     ImageAction,
     ImageUsed,
     Limits,
+    Machine,
     Profile,
     Reason,
     State,
@@ -57,7 +58,7 @@ Step 1/2 : FROM x
 \x1b[31mraw\x1b[2J
 ✱ `python -c "[bold]x[/]"` ended with exit status 3 after 2.5 s.
 ✱ Skipping make (command 1 failed)
-✱ The build folder is in file:///r/build.tar.zst. Unpack it: rai pull r
+✱ The build folder has been kept. Unpack it: rai pull r
 """  # noqa: E501 - the screen, whole
 
 
@@ -86,6 +87,8 @@ def test_a_log_shows_the_lines_of_the_original_and_the_raw_bytes(capfd):
     assert err == SEEN
 
 
+HERE = Machine("h", "Linux", "cpu", 1, 1, "3.12", "0")
+CREATED = ev.Created("r", "/p", "f.yml", None, HERE, commands=2)
 NO_GPU = "needs a GPU, and this run has none"
 
 
@@ -124,7 +127,7 @@ def test_of_a_run_that_ended_before_its_commands_the_reason_comes_first(capfd):
 
     assert first == f"✱ Skipping 15 commands: {message}"
     assert rest[:15] == [f"✱   ./{n}" for n in range(15)]
-    assert rest[15].endswith(f"ended by no GPU: {message}")
+    assert rest[15].endswith(f"ended: no GPU: {message}")
 
 
 def test_quiet_leaves_the_program_alone_to_speak_and_failures_to_be_told(capfd):
@@ -193,3 +196,21 @@ def test_a_time_span_reads_as_a_person_would_write_it(value, text):
 )
 def test_a_size_reads_with_a_binary_unit(value, text):
     assert text == report.size(value)
+
+
+def test_a_command_that_is_done_is_told_by_its_number_and_name(capfd):
+    started = ev.CommandStarted(0, "cc a.c", "compile")
+
+    said = shown(capfd, CREATED, started, ev.CommandFinished(0, 0, 1.5))
+
+    assert said == ["✱ Running cc a.c", "✱ Command 1 of 2 (compile) done in 1.5 s."]
+
+
+def test_of_a_cancelled_run_the_commands_without_a_turn_are_told_once(capfd):
+    end = ev.Finished(Verdict(True, False, None, Reason.CANCELLED, "stopped"))
+    skipped = [ev.CommandSkipped(n, f"./{n}", ev.STOPPED) for n in range(2)]
+
+    said = shown(capfd, CREATED, *skipped, end)
+
+    assert said[:3] == ["✱ Skipping 2 commands: the run was cancelled", *said[1:3]]
+    assert not any("Skipped" in line for line in said)

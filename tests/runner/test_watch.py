@@ -11,13 +11,22 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runner import archive, session
 from runner.archive import inotify, snapshot
-from runner.core import CommandRecord, Findings, Inference, Outcome, RunRecord
+from runner.core import (
+    CommandRecord,
+    Findings,
+    Inference,
+    Outcome,
+    Reason,
+    RunRecord,
+    Verdict,
+)
 from runner.core.cancel import Cancel
-from runner.report import versus
+from runner.report import Series, versus
 from runner.session import Watcher
 from runner.store.settings import Settings
 
@@ -205,10 +214,27 @@ def test_one_line_tells_what_became_faster_or_slower_right_or_wrong(
 
 def test_the_times_that_changed_most_come_first_and_the_others_are_counted():
     before = run(*(command(1.0, n=n) for n in range(1)), *map(named, range(1, 6)))
-    after = run(command(1.0), *(named(n, 1.0 + n / 10) for n in range(1, 6)))
+    after = run(command(1.0), *(named(n, 1.0 + n / 2) for n in range(1, 6)))
     found = versus(before, after)
     assert found.index("`c5`") < found.index("`c4`") < found.index("`c3`")
     assert found.endswith("and 2 other times.")
+
+
+def test_after_a_failure_the_run_before_it_is_what_times_are_compared_with():
+    series = Series()
+    assert series.add(ended(command(2.0))) == []
+    assert series.add(ended(command(0.1, ok=False), ran=False)) == [
+        "Since run abc: `bench` fails now."
+    ]
+    assert series.add(ended(command(1.0))) == [
+        "Since run abc: `bench` works now.",
+        "Since run abc: `bench` 1.0 s (was 2.0 s, 50 % faster).",
+    ]
+
+
+def ended(one: CommandRecord, *, ran: bool = True) -> RunRecord:
+    reason = Reason.DONE if ran else Reason.COMMAND_FAILED
+    return msgspec.structs.replace(run(one), verdict=Verdict(True, ran, None, reason))
 
 
 def named(n: int, wall_s: float = 1.0) -> CommandRecord:

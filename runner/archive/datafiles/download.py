@@ -151,7 +151,9 @@ def _failed(error: Exception, host: str) -> UnavailableError:
         return UnavailableError(f"{host} answers {error.code} {error.msg}", retry=again)
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, socket.gaierror):
-        return UnavailableError(f"the host {host} is not known here", unreachable=True)
+        return UnavailableError(
+            f"the name {host} cannot be resolved: {cause.strerror}", unreachable=True
+        )
     if isinstance(cause, TimeoutError):
         return UnavailableError(
             f"{host} is silent for {SILENCE_S:.0f} s", unreachable=True

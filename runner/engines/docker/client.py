@@ -123,6 +123,10 @@ class Pulse:
             self._client.ping()
             self.heard()
 
+    def close(self) -> None:
+        """Close the connection, if it is of this look's own."""
+        self._client.close()
+
 
 def pulse(probe: EngineProbe) -> Pulse:
     """Return a look at an engine by a connection of its own."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner import buildfile
-from runner.cli.init import STARTER
+from runner.cli.init import starter
 from runner.core import BuildSpec, Command, DataFile, DataMount, Place
 from runner.engines.bare import BareEngine
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
@@ -83,7 +83,7 @@ def test_a_command_that_names_a_folder_of_the_sandbox_is_told_its_variable(
 
 
 def test_the_file_that_init_writes_is_served():
-    spec, problems = buildfile.parse(STARTER, "rai_build.yml")
+    spec, problems = buildfile.parse(starter(built=False), "rai_build.yml")
     assert problems == []
     assert BareEngine().check(spec) == []
 

@@ -76,6 +76,26 @@ def left_behind(client: docker.APIClient, run_id: str) -> list[str]:
     return [c["Names"][0] for c in containers] + [v["Name"] for v in volumes]
 
 
+def connections() -> set[str]:
+    """Name the sockets that this process has open."""
+    found = set()
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.add(str(file.readlink()))
+    return {name for name in found if name.startswith("socket:")}
+
+
+def test_a_run_leaves_no_connection_open():
+    kept, before = [], connections()  # kept, as a cycle of references may be for long
+    for _ in range(2):
+        kept.append(Subject(DockerEngine(), IMAGE))
+        run(kept[-1], [direct("true")])
+    until = time.monotonic() + 30
+    while more := connections() - before:
+        assert time.monotonic() < until, more
+        time.sleep(0.1)
+
+
 # Confinement
 
 

@@ -11,7 +11,7 @@ from runner import machine
 from runner.core import Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import CommandSkipped, Event, Starting, Usage
+from runner.core.events import STOPPED, CommandSkipped, Event, Starting, Usage
 from runner.core.terminal import Terminal
 from runner.engines import leftovers
 from runner.engines.docker.client import Client, went_away
@@ -74,6 +74,7 @@ def run(
     finally:
         stage.clear(pool)
         pool.shutdown(wait=False, cancel_futures=True)
+        client.close()  # its idle connections; a process may make many runs
 
 
 def _reap(client: Client) -> None:
@@ -93,5 +94,5 @@ def _watch(
 
 def _nothing_ran(work: Workspace) -> Iterator[Event]:
     for step in work.steps:
-        why = step.skip or "the run was cancelled"
+        why = step.skip or STOPPED
         yield CommandSkipped(step.index, step.command.text, why, step.command.name)

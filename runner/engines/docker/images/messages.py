@@ -65,3 +65,4 @@ def messages(
     finally:
         reader.close()
         client.close()
+        look.close()
