@@ -5,7 +5,10 @@ They are RE2's: Python's own may take forever on a line that a project chooses.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 LONGEST = 1000
 """The most characters of an expression."""
@@ -25,6 +28,16 @@ def linear(text: str) -> Any | None:  # noqa: ANN401 - RE2 has no types
     options.log_errors = False
     try:
         return re2.compile(text, options)
+    except re2.error:
+        return None
+
+
+def made(make: Callable[[], T]) -> T | None:
+    """Return what another library makes with RE2; None if that is too large for RE2."""
+    import re2
+
+    try:
+        return make()
     except re2.error:
         return None
 

@@ -24,6 +24,9 @@ OWN, GIT = ".raiignore", ".gitignore"
 MOST_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+MOST_RULES = 5000
+"""Of a file that is too large for RE2, since each is then tried by itself."""
+
 MOST_STARS = 1
 """With more, Python's own expressions may take for ever on a name; RE2's do not."""
 
@@ -177,6 +180,8 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
     # Loaded here: a folder without rules need not wait for it.
     from pathspec import GitIgnoreSpec
 
+    from runner.patterns import made
+
     try:
         raw = files.read_below(project, label, MOST_BYTES)
     except OSError as error:
@@ -195,7 +200,15 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             rules.append((number, text))
         else:
             problems.append(_not_a_rule(label, number, text))
-    spec = GitIgnoreSpec.from_lines(lines, backend="re2")
+    spec = made(lambda: GitIgnoreSpec.from_lines(lines, backend="re2"))
+    if spec is None:
+        if len(lines) > MOST_RULES or any(
+            line.count("*") > MOST_STARS for line in lines
+        ):
+            hint = "write fewer, or fewer with several `*`"
+            problems.append(Problem(f"{label} has too many rules", hint=hint))
+            lines, rules, regexes = [], [], []
+        spec = GitIgnoreSpec.from_lines(lines, backend="simple")
     return RuleFile(label, base, spec, tuple(rules), tuple(regexes))
 
 

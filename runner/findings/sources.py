@@ -13,6 +13,8 @@ from runner.core import Findings, Source
 LONGEST_COMMAND = 200
 
 _RUNNING = re.compile(r"[✱*]{1,2}\s*Running\s+(?P<command>\S.*?)(?:\[0m)?")
+_SKIPPING = re.compile(r"✱ Skipping (?:(?P<count>[0-9]{1,6}) commands: )?.*")
+_ENDED = re.compile(r"✱ Run [0-9a-f]{10} (?:done in|ended:|cancelled:|interrupted).*")
 _VARIANT = re.compile(r"Variant:\s*(?P<variant>[^\s*]{1,100})")
 _BATCH = re.compile(r"(?:Test batch|Batch) size:\s*(?P<size>[0-9]{1,9})", re.I)
 _BANNER = re.compile(
@@ -26,7 +28,16 @@ _FIRST_LETTERS = frozenset("✱*VTtBb=N")
 Value = TypeVar("Value")
 
 WORDS = (
-    *("Running", "New Inference", "Variant:", "atch size:", "atch Size:", "NVPROF"),
+    *(
+        "✱ Run",
+        "Running",
+        "✱ Skipping",
+        "New Inference",
+        "Variant:",
+        "atch size:",
+        "atch Size:",
+        "NVPROF",
+    ),
     *("==PROF==", "COMPUTE-SANITIZER", "CUDA-MEMCHECK", "Memcheck, a"),
 )
 """Words of which each line that is read here has one."""
@@ -35,11 +46,13 @@ WORDS = (
 class SourceReader:
     """A reader that knows what the lines of a stream are of.
 
-    In a log of several commands a line `✱ Running ...` begins the next.
+    In a log of several commands a line `✱ Running ...` begins the next, and those that
+    were skipped count too. What follows the end of the run is of no command.
     """
 
     def __init__(self) -> None:
         self._command = Source()
+        self._number = 0
         self._under: dict[str, None] = {}
         self._variant = ""
         self._variants: list[str] = []
@@ -70,8 +83,8 @@ class SourceReader:
         """Read one line, cleaned and stripped."""
         if line[:1] not in _FIRST_LETTERS:
             return
-        if line[0] in _MARKS and (match := _RUNNING.fullmatch(line)) is not None:
-            self._begin(match["command"])
+        if line[0] in _MARKS:
+            self._marked(line)
         elif (match := _VARIANT.fullmatch(line)) is not None:
             self._variant = match["variant"]
             _note(self._variants, self._variant)
@@ -85,11 +98,23 @@ class SourceReader:
             self._command = replace(self._command, under=tuple(under))
             self._under |= under
 
+    def _marked(self, line: str) -> None:
+        """Read one of rai's own lines."""
+        if (match := _RUNNING.fullmatch(line)) is not None:
+            self._begin(match["command"])
+        elif (match := _SKIPPING.fullmatch(line)) is not None:
+            self._number += int(match["count"] or 1)
+        elif _ENDED.fullmatch(line) is not None:
+            self._become(Source())
+
     def _begin(self, line: str) -> None:
-        number = (self._command.number or 0) + 1
+        self._number += 1
         size, under = programs.batch_size(line), programs.tools(line)
-        self._command = Source(number, line[:LONGEST_COMMAND], "", size, under)
+        self._become(Source(self._number, line[:LONGEST_COMMAND], "", size, under))
         self._under |= dict.fromkeys(under)
+
+    def _become(self, command: Source) -> None:
+        self._command = command
         self._variant, self._variants, self._sizes = "", [], []
 
 

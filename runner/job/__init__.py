@@ -27,6 +27,7 @@ from runner.core.errors import EngineError, RaiError
 from runner.core.expectations import Check
 from runner.core.masking import Mask, OutputMask
 from runner.engines.base import Engine
+from runner.job import misplaced
 from runner.job.preparation import Preparation
 from runner.report import verdicts
 from runner.store import runs
@@ -114,9 +115,17 @@ class _Job:
             kept = "; what it wrote so far is kept" if self.collected else ""
             message = self.cancel.why + kept
             return Verdict(True, False, None, Reason.CANCELLED, message)
-        return verdicts.judge(
+        verdict = verdicts.judge(
             self.ended, self.request, self.found, self.gpu, self.checks
         )
+        if verdict.reason is not Reason.COMMAND_FAILED:
+            return verdict
+        commands = (
+            self.request.spec.commands[e.index] for e in self.ended if _failed(e)
+        )
+        line = next(c.text for c in commands if not c.continue_on_error)
+        found = misplaced.hint(line, self.paths.source, self.paths.build, self.caps)
+        return replace(verdict, hint=f"{found} {verdict.hint}".strip())
 
     def _run(self, engine: Engine, work: Workspace) -> Iterator[ev.Event]:
         """Yield the engine's events; scan the output; keep the build folder."""

@@ -334,3 +334,40 @@ def test_a_run_that_is_held_is_not_lost(project):
         assert places.sweep(home) == []
         assert places.active(paths)
     assert not places.active(paths)
+
+
+@pytest.mark.parametrize(
+    ("line", "hinted"),
+    [
+        ("./main.c", True),
+        ("cat x/../main.c | wc; false", True),
+        ("cat $RAI_SOURCE_DIR/main.c", False),
+        ("cd $RAI_SOURCE_DIR && cat main.c", False),
+        ("cat answer.txt", False),
+        ("cat ../main.c other.c", False),
+    ],
+)
+def test_a_failed_command_that_seeks_the_projects_files_here_is_told_where_they_are(
+    line, hinted, project
+):
+    (project / "answer.txt").touch()  # the build folder has one too
+    text = f"rai: {{version: 0.2}}\ncommands:\n  build:\n    - {line}\n"
+    engine = FakeEngine({line: FakeResult(exit_code=1)})
+
+    found, _, _ = carry_out(project, engine, text=text)
+
+    assert found.verdict is not None
+    assert ("Write `$RAI_SOURCE_DIR/main.c`" in found.verdict.advice) is hinted
+
+
+def test_without_the_named_image_another_engine_is_offered_and_not_taken(project):
+    text = "rai: {version: 0.2, image: 'gcc:12'}\ncommands: {build: [first]}\n"
+    other = FakeEngine(name="local")
+
+    first = FakeEngine(images=True, no_image=True)
+    found, _, _ = carry_out(project, first, other, text=text)
+
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.IMAGE_NOT_FOUND
+    assert "or `--engine local` to use this machine's programs" in found.verdict.message
+    assert other.ran == []

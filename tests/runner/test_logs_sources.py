@@ -219,3 +219,19 @@ def test_a_record_without_sources_is_read_and_names_its_commands():
     (one,) = read.findings.inferences
     assert one.source == Source(5, "bench")
     assert one.correctness == 0.8898
+
+
+def test_in_a_log_skipped_commands_count_and_what_follows_the_run_is_of_none():
+    log = f"""\
+✱ Running make
+{TIME}✱ Skipping 2 commands: left out by --only
+✱   a
+✱   b
+✱ Running ./a
+{TIME}✱ Skipping ./b (command 4 failed)
+✱ Run 0123456789 ended: command failed: `./a` exited 1
+{TIME}"""
+
+    found = find(log)
+
+    assert [one.source.number for one in found.time_usage] == [1, 4, None]

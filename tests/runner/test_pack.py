@@ -370,6 +370,20 @@ def test_a_rule_with_many_wildcards_is_searched_for_in_linear_time(tmp_path):
     assert sent(project) == [".gitignore", "a" * 200]
 
 
+def test_thousands_of_rules_are_read(tmp_path):
+    rules = "".join(f"*.x{number}\n" for number in range(3000))
+    project = tree(tmp_path / "p", "a.x2999", "b", gitignore=rules)
+    assert sent(project) == [".gitignore", "b"]
+
+
+def test_too_many_rules_are_refused_and_send_nothing(tmp_path):
+    rules = "".join(f"a*{number}*b*\n" for number in range(3000))
+    project = tree(tmp_path / "p", "a", gitignore=rules)
+    (problem,) = archive.survey(project).problems
+    assert ".gitignore has too many rules" in str(problem)
+    assert problem.severity is Severity.ERROR
+
+
 def test_over_a_ceiling_the_largest_are_named_with_a_rule_and_a_setting(tmp_path):
     project = tree(tmp_path / "p", "./", raiignore="*.log\n")
     for n in range(1, 8):
