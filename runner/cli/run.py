@@ -53,8 +53,8 @@ def run(
         typer.Option(
             "-e",
             metavar="NAME[=VALUE]",
-            help="A variable for the commands, without =VALUE from here; masked in the"
-            " output, and not recorded. Repeatable.",
+            help="A variable for the commands, without =VALUE from here; not recorded,"
+            " and masked in the output unless it is very short. Repeatable.",
         ),
     ] = None,
     only: Annotated[

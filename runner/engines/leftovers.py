@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
 
 
 def remove() -> None:
@@ -20,7 +22,15 @@ def remove() -> None:
 
             folders.reap()
     with suppress(OSError):
-        if any(GROUPS.glob("rai-*")) or any(GROUPS.glob("*/rai-*")):
+        if any(any(folder.glob("rai-*")) for folder in _groups()):
             from runner.engines.local import cgroup
 
             cgroup.reap()
+
+
+def _groups() -> Iterator[Path]:
+    """Yield where groups may have been made: at the top, and in this process's own."""
+    paths = {line.split(":", 2)[2] for line in OWN.read_text().splitlines()}
+    for path in {"/", *paths}:
+        for top in (GROUPS, *GROUPS.glob("*/")):
+            yield top / path.lstrip("/")

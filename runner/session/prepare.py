@@ -176,9 +176,8 @@ def _filled(parcel: Parcel, values: Mapping[str, str], text: str) -> str:
     masked = buildfile.masked(filled)
     variables = [name for name in parcel.env_given if name not in values]
     if missing := dict.fromkeys((*masked, *variables)):
-        lacking = [f"{', '.join(masked)} of {parcel.spec_file}"] if masked else []
-        lacking += [f"the variables {', '.join(variables)}"] if variables else []
-        text = f"the record keeps no secrets, so it lacks {' and '.join(lacking)}"
+        lacking = [f"{name} of {parcel.spec_file}" for name in masked] + variables
+        text = f"the record has no value of {', '.join(lacking)}, because it is secret"
         options = " ".join(f"-e {name}=VALUE" for name in missing)
         raise UsageError(Problem(text, hint=f"add {options} to the command"))
     return filled
