@@ -56,7 +56,7 @@ class Pattern:
         if len(text) > LONGEST:
             raise PatternError(f"it is longer than {LONGEST} characters")
         options = re2.Options()
-        options.never_nl = True  # no match goes over the end of a line
+        options.never_nl = True  # no match crosses the end of a line
         options.log_errors = False
         try:
             self._compiled = re2.compile(f"(?m){text}".encode(), options)

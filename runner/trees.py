@@ -276,7 +276,7 @@ def _opened(name: str, parent: int | None, needed: int) -> tuple[int, int | None
 
 
 def _permit(name: str, parent: int | None, rights: int) -> int:
-    """Give a file's owner some rights; return the mode that it had."""
+    """Add rights for a file's owner; return the mode that it had."""
     if sys.platform != "linux":
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         os.chmod(name, mode | rights, dir_fd=parent, follow_symlinks=False)

@@ -161,7 +161,7 @@ def day(at: float, now: float) -> str:
 
 
 def elsewhere(run_id: str, away: str) -> str:
-    """Say that a run's machine cannot be seen from this one, and what to do."""
+    """Report that a run's machine cannot be seen from this one, and what to do."""
     return (
         f"whether it still runs on {away} cannot be seen from here; if that machine is"
         f" gone for good, remove the run: rai rm --force {run_id}"
