@@ -31,6 +31,7 @@ def remove() -> None:
 def _groups() -> Iterator[Path]:
     """Yield where groups may have been made: at the top, and in this process's own."""
     paths = {line.split(":", 2)[2] for line in OWN.read_text().splitlines()}
+    tops = [GROUPS, *GROUPS.glob("*/")]
     for path in {"/", *paths}:
-        for top in (GROUPS, *GROUPS.glob("*/")):
+        for top in tops:
             yield top / path.lstrip("/")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -225,30 +224,24 @@ def _unchanged(folder: Path, known: UnpackedFolder) -> bool:
             known.entries,
             known.listing,
         )
-    except (OSError, _ChangedError):
+    except (OSError, trees.TooManyError, _ChangedError):
         return False
 
 
 def _listing(folder: Path, most: int | None = None) -> tuple[int, str]:
     """Return the number and a checksum of all entries below a folder.
 
-    Raise _ChangedError for more than ``most``, or for another file system in it.
+    Raise trees.TooManyError for more than ``most``, _ChangedError for another file
+    system in it.
     """
     device, digest, count = folder.stat().st_dev, hashlib.sha256(), 0
-    todo = [folder]
-    while todo:
-        above = todo.pop()
-        with os.scandir(above) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            count += 1
-            if status.st_dev != device or (most is not None and count > most):
-                raise _ChangedError
-            name = os.fsencode(os.path.relpath(entry.path, folder))
-            facts = (status.st_mode, status.st_ino, status.st_size)
-            times = (status.st_mtime_ns, status.st_ctime_ns)
-            digest.update(b"%d %b %a\n" % (len(name), name, (*facts, *times)))
-            if stat.S_ISDIR(status.st_mode):
-                todo.append(Path(entry.path))
+    for entry in trees.entries(folder, most=most):
+        count += 1
+        status = entry.info
+        if status.st_dev != device:
+            raise _ChangedError
+        name = os.fsencode("/".join([*entry.above, entry.name]))
+        facts = (status.st_mode, status.st_ino, status.st_size)
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        digest.update(b"%d %b %a\n" % (len(name), name, (*facts, *times)))
     return count, digest.hexdigest()
