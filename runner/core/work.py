@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -157,7 +158,8 @@ class Workspace(Struct, frozen=True):
     file gives to every command, ``secrets`` those of the command line. ``is_wrong`` is
     whether a command, whose CommandFinished was yielded, printed something else than
     the build file expects. ``open_build`` returns what the build folder holds at the
-    beginning, with names below ``build/``; None for an empty one.
+    beginning, with names below ``build/``; None for an empty one. ``data_kept_bytes``
+    is how much of data files an engine may keep for later runs, of all runs together.
     """
 
     run_id: str
@@ -173,6 +175,7 @@ class Workspace(Struct, frozen=True):
     is_wrong: Callable[[int], bool] = lambda _: False
     secrets: Secrets = Secrets()
     open_build: Callable[[], BinaryIO] | None = None
+    data_kept_bytes: float = math.inf
 
     def variables(self, step: Step) -> dict[str, str]:
         """Return what users add to the variables that an engine sets for a step.

@@ -30,7 +30,7 @@ from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
-from runner.engines.docker.exec.background import BackgroundReader
+from runner.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
