@@ -39,7 +39,7 @@ class RemovedFiles(Struct, frozen=True):
 
 def removed(processes: Iterable[int], devices: Collection[int]) -> RemovedFiles:
     """Look for the removed files of some devices that processes use."""
-    search = _Search(devices)
+    search = _DescriptorSearch(devices)
     for process in processes:
         threads: list[str] = []
         with suppress(OSError):  # it ended
@@ -53,7 +53,7 @@ def removed(processes: Iterable[int], devices: Collection[int]) -> RemovedFiles:
     return RemovedFiles(search.bytes, search.hidden)
 
 
-class _Search:
+class _DescriptorSearch:
     """A search that counts each file once."""
 
     def __init__(self, devices: Collection[int]) -> None:
