@@ -84,7 +84,7 @@ class Preparation:
         self.places = places
         self.cancel = cancel
         self.data_size = data_size
-        self.rules = datafiles.Rules(
+        self.rules = datafiles.DataRules(
             request.policy,
             partial(keptdata.make_room, places.cache, data_size),
             download,

@@ -66,7 +66,7 @@ class DataPlaces(Struct, frozen=True):
         yield self.kept(resource), None
 
 
-class Rules(Struct, frozen=True):
+class DataRules(Struct, frozen=True):
     """What downloads may do.
 
     ``keep`` is called with the bytes that are about to be added to those kept here; it
@@ -81,7 +81,7 @@ class Rules(Struct, frozen=True):
 
 
 def resolve(
-    spec: BuildSpec, places: DataPlaces, rules: Rules, held: ExitStack
+    spec: BuildSpec, places: DataPlaces, rules: DataRules, held: ExitStack
 ) -> Generator[Event, None, tuple[DataMount, ...]]:
     """Find or download each file; return the mounts, one a directory.
 
@@ -104,7 +104,7 @@ def resolve(
 
 class _Search:
     def __init__(
-        self, spec: BuildSpec, places: DataPlaces, rules: Rules, held: ExitStack
+        self, spec: BuildSpec, places: DataPlaces, rules: DataRules, held: ExitStack
     ) -> None:
         # Most runs have no data files.
         from runner.archive.datafiles.room import Room

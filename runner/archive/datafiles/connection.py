@@ -61,11 +61,10 @@ class Connections:
     ) -> socket.socket:
         """Return a connection to the first checked address that answers."""
         host, port = place
+        # All that is known of what a proxy resolves.
+        hosts.check(request.target, hosts.literal(request.target), self._policy)
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        if request.proxied:
-            # The proxy resolves the name; what is no name needs no server to tell.
-            hosts.check(request.target, hosts.literal(request.target), self._policy)
-        else:
+        if not request.proxied:
             every = [hosts.of(each[4]) for each in found]
             hosts.check(request.target, every, self._policy)
         failure: OSError = OSError(f"{host} has no address")
@@ -110,15 +109,15 @@ class _Checking(urllib.request.AbstractHTTPHandler):
     def do_open(self, http_class: Any, req: Any, **options: Any) -> Any:  # noqa: ANN401
         """Return the answer by a connection to a checked address."""
 
-        def made(host: str, **more: Any) -> http.client.HTTPConnection:  # noqa: ANN401
-            connection: Any = http_class(host, **more)
+        def made(host: str, **more: Any) -> Any:  # noqa: ANN401
+            connection = http_class(host, **more)
             # What the class calls to connect; TLS still checks the name of the host.
             connection._create_connection = lambda place, timeout, _: (
                 self._connections.connect(req, place, timeout)
             )
             return connection
 
-        return super().do_open(made, req, **options)  # type: ignore[arg-type]
+        return super().do_open(made, req, **options)
 
 
 class _Http(_Checking, urllib.request.HTTPHandler):

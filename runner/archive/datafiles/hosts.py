@@ -35,6 +35,7 @@ def web_address(url: str) -> WebAddress:
     """
     try:
         parts = urlsplit(url)
+        _ = parts.port  # which may be no number, or too large
     except ValueError as error:
         raise UnavailableError(f"its address is not valid: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.netloc:
