@@ -64,7 +64,7 @@ def build(
     store = imagestore.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
     project = folder_project(request.project, settings)
-    plan = images.plan(spec, store.image_facts(project, spec))
+    plan = images.plan(spec, store.image_facts(project, spec), request.policy)
     cancel = Cancel()
     with interrupt.cancel_on_signals(cancel, console):
         for event in store.prepare(plan, project, cancel):
