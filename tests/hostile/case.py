@@ -136,6 +136,9 @@ class Case(Struct, frozen=True, kw_only=True):
     limits: Mapping[str, object] = field(default_factory=dict)
     spec: str | None = None
     files: Mapping[str, str | bytes] = field(default_factory=dict)
+    programs: tuple[str, ...] = ()
+    """Programs of ``programs/``, which the project gets compiled."""
+
     make: Callable[[Site], None] | None = None
     around: Callable[[Site], AbstractContextManager[object]] | None = None
     during: Callable[[Site, Popen[bytes]], None] | None = None

@@ -25,12 +25,13 @@ pytestmark = [pytest.mark.hostile, pytest.mark.programs, needs_root]
 
 
 def _parameters() -> Iterator[object]:
-    for case in cases.every():
+    every = [(topic, case) for topic, all_ in cases.by_topic().items() for case in all_]
+    for topic, case in every:
         for column in COLUMNS:
             if case.applies(column.name):
                 marks = [getattr(pytest.mark, column.marker)]
                 marks += [pytest.mark.slow] if case.in_ci(column.name) else []
-                name = f"{case.name}-{column.name}".replace(" ", "_")
+                name = f"{topic}-{case.name}-{column.name}".replace(" ", "_")
                 yield pytest.param(case, column, marks=marks, id=name)
 
 
@@ -49,9 +50,9 @@ def site(column: Column) -> Iterator[Site]:
 
 @pytest.mark.parametrize(("case", "column"), list(_parameters()))
 def test_a_hostile_run_ends_as_it_should_and_leaves_nothing(
-    case: Case, column: Column, site: Site
+    case: Case, column: Column, site: Site, builds: Path
 ):
-    ended = drive.run(case, column, site)
+    ended = drive.run(case, column, site, builds)
     told = _told(ended)
     said = case.needs in ended.unenforced
     reason = case.reason(column.name)
