@@ -179,6 +179,16 @@ def mount(path: Path) -> Path:
     return path
 
 
+def ignores_case(folder: Path) -> bool:
+    """Whether two names that differ only by case are one, in an empty folder."""
+    probe = folder / "case"
+    probe.touch()
+    try:
+        return (folder / "CASE").exists()
+    finally:
+        probe.unlink()
+
+
 def aside(path: Path) -> Path:
     """Return the temporary name of a file that will be renamed to ``path``."""
     return path.with_name(f".{path.name}.part")
