@@ -17,20 +17,13 @@ _DROPPED = re.compile(  # begins with a set of bytes, which the search skips to
     rb"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings
     rb"|[ -/]*[0-OQ-WYZ`-~\\])?"  # two-byte escapes
     rb"|(?<=\xc2)[\x80-\x9f]"  # C1 controls in UTF-8
-    rb"|(?<=[" + _C0 + rb"]))"
+    rb"|(?<=[" + _C0 + rb"])[" + _C0 + rb"]*)"
 )
 _INCOMPLETE = rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})"
-_BROKEN = re.compile(
-    rb"[\xc2-\xf4](?:(?<=[\xe0-\xef])[\x80-\xbf]|(?<=[\xf0-\xf4])[\x80-\xbf]{1,2})?"
-    rb"(?=[" + _C0 + rb"\x1b]|\xc2[\x80-\x9f])"
-)
-"""A character of UTF-8 that a control cuts short. Where the control is dropped, bytes
-that follow must not complete it."""
 _C1 = re.compile(rb"\xc2[\x80-\x9f]")
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _OPEN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z")
 _CUT = re.compile(_INCOMPLETE + rb"\Z")
-_REPLACEMENT = "\ufffd".encode()
 _LONGEST_HELD = 4096
 _HARMLESS = b"\b\t\n\r" + bytes(range(0x20, 0x7F))
 _HIGH = bytes(range(0x80, 0x100))
@@ -48,8 +41,8 @@ _MARK_BYTES = re.compile(
 class TerminalFilter:
     """A filter that passes text, colours, carriage returns and backspaces only.
 
-    rai's mark, and what looks like it, is shown as its number. A sequence that is cut
-    between two pieces is held until its end arrives.
+    rai's mark, and what looks like it, is shown as its number, and what is not UTF-8 as
+    U+FFFD. A sequence that is cut between two pieces is held until its end arrives.
     """
 
     def __init__(self) -> None:
@@ -66,8 +59,10 @@ class TerminalFilter:
         end = _finished(data)
         if end < len(data):
             data, self._held = data[:end], data[end:]
+        # Before anything is dropped, so that what is left cannot make a character.
+        data = _characters(data)
         if odd.translate(None, _HIGH) or _C1.search(odd):
-            data = _DROPPED.sub(b"", _BROKEN.sub(_REPLACEMENT, data))
+            data = _DROPPED.sub(b"", data)
         if _MARK_BYTES.search(odd):
             data = _MARK_BYTES.sub(_numbered_bytes, data)
         return data
@@ -99,6 +94,15 @@ def _finished(data: bytes) -> int:
         end = escape
     cut = _CUT.search(data, max(end - 3, 0), end)
     return cut.start() if cut else end
+
+
+def _characters(data: bytes) -> bytes:
+    """Return UTF-8; a byte that is none may be a control to a terminal of 8 bits."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").encode()
+    return data
 
 
 def _numbered(match: re.Match[str]) -> str:
