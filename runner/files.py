@@ -101,9 +101,35 @@ def opened(path: Path, within: Path | None) -> BufferedReader:
 
 def read_below(folder: Path, name: str, most_bytes: int) -> bytes:
     """Return a file below a folder; raise OSError if it is over ``most_bytes``."""
-    with open_below(folder, name) as file:
-        large = os.fstat(file.fileno()).st_size > most_bytes
-        data = b"" if large else file.read(most_bytes + 1)
+    handle = descriptor(folder, name)
+    try:
+        return content(handle, most_bytes, name)
+    finally:
+        os.close(handle)
+
+
+def read(path: Path, most_bytes: int) -> bytes:
+    """Return a regular file of the user's own, following links.
+
+    Raise OSError if it is over ``most_bytes`` or no regular file; no pipe or device is
+    waited for.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return content(handle, most_bytes, str(path))
+    finally:
+        os.close(handle)
+
+
+def content(handle: int, most_bytes: int, name: str) -> bytes:
+    """Return what is in an open file; raise OSError as ``read`` does."""
+    facts = os.fstat(handle)
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", name)
+    data = b""
+    if not (large := facts.st_size > most_bytes):
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(most_bytes + 1)
     if large or len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes:,} bytes", name)
     return data

@@ -1,71 +1,129 @@
 """Count files that were removed and still take space, since a process uses them.
 
-What only a message between two sockets holds is not seen.
+A process may hold a file by an open descriptor, by a mapping, or in a message between
+two sockets that nobody has received. The kernel tells that there is such a message, but
+not which files it holds. Each thread may have descriptors of its own.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
 
 from runner.engines.usage import cost
 
 MOST_FILES = 200_000
-"""The most open files and mappings that are looked at; a look takes a second or so."""
+"""The most open files that are looked at; a look takes a second or so."""
+
+LINES = 4
+"""So many mappings take as long to look at as an open file."""
 
 REMOVED = "(deleted)"
+_IN_MESSAGES = re.compile(r"^scm_fds:\s*[1-9]", re.MULTILINE)
+
+Identity = tuple[int, int]
 
 
-def removed(processes: Iterable[int], devices: Collection[int]) -> int:
-    """Return the bytes of the removed files of some devices that processes use."""
-    seen: set[tuple[int, int]] = set()
-    total = looked = 0
+class RemovedFiles(Struct, frozen=True):
+    """What removed files take; ``hidden`` says that more may be there, unseen."""
+
+    bytes: int = 0
+    hidden: bool = False
+
+
+def removed(processes: Iterable[int], devices: Collection[int]) -> RemovedFiles:
+    """Look for the removed files of some devices that processes use."""
+    search = _DescriptorSearch(devices)
     for process in processes:
+        threads: list[str] = []
         with suppress(OSError):  # it ended
-            for info in _open(process):
-                looked += 1
-                if looked > MOST_FILES:
-                    return total
-                identity = (info.st_dev, info.st_ino)
-                if (
-                    info.st_nlink == 0
-                    and stat.S_ISREG(info.st_mode)
-                    and info.st_dev in devices
-                    and identity not in seen
-                ):
-                    seen.add(identity)
-                    total += cost(info, set())
+            threads = os.listdir(f"/proc/{process}/task")  # noqa: PTH208 - names
+        for thread in threads:
+            search.thread(Path(f"/proc/{process}/task/{thread}"))
+        # The first thread may have ended, and then tells nothing.
+        search.mappings(Path(f"/proc/{process}/task/{each}/maps") for each in threads)
+        if search.looked > MOST_FILES:
+            return RemovedFiles(search.bytes, hidden=True)
+    return RemovedFiles(search.bytes, search.hidden)
+
+
+class _DescriptorSearch:
+    """A search that counts each file once."""
+
+    def __init__(self, devices: Collection[int]) -> None:
+        self._devices = devices
+        self._seen: set[Identity] = set()
+        self.bytes = self.looked = 0
+        self.hidden = False
+
+    def thread(self, folder: Path) -> None:
+        """Count what the descriptors of a thread hold."""
+        if self.looked > MOST_FILES:
+            return
         with suppress(OSError):
-            for identity, size in _mapped(process):
-                looked += 1
-                if looked > MOST_FILES:
-                    return total
-                if identity[0] in devices and identity not in seen:
-                    seen.add(identity)
-                    total += size
-    return total
+            for number, info in _open(folder):
+                self.looked += 1
+                if self.looked > MOST_FILES:
+                    return
+                if stat.S_ISSOCK(info.st_mode):
+                    self.hidden = self.hidden or _holds_files(folder, number)
+                elif info.st_nlink == 0 and stat.S_ISREG(info.st_mode):
+                    self._add((info.st_dev, info.st_ino), cost(info, set()))
+
+    def mappings(self, files: Iterable[Path]) -> None:
+        """Count what the first of these lists that is not empty says."""
+        for file in files:
+            with suppress(OSError), file.open(errors="replace") as lines:
+                number = self._mappings(lines)
+                if number:
+                    return
+
+    def _mappings(self, lines: Iterable[str]) -> int:
+        """Count the files in the lines of a list; return how many lines it has."""
+        sizes: dict[Identity, int] = {}
+        number = 0
+        for number, line in enumerate(lines, 1):
+            if line.endswith(f"{REMOVED}\n"):
+                identity, size = _mapped(line)
+                sizes[identity] = max(sizes.get(identity, 0), size)
+            if number % LINES == 0:
+                self.looked += 1
+                if self.looked > MOST_FILES:
+                    break
+        for identity, size in sizes.items():
+            self._add(identity, size)
+        return number
+
+    def _add(self, identity: Identity, size: int) -> None:
+        if identity[0] in self._devices and identity not in self._seen:
+            self._seen.add(identity)
+            self.bytes += size
 
 
-def _open(process: int) -> Iterable[os.stat_result]:
-    with os.scandir(f"/proc/{process}/fd") as files:
+def _open(thread: Path) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(thread / "fd") as files:
         for file in files:
             with suppress(OSError):  # closed meanwhile
-                yield os.stat(file.path)  # noqa: PTH116 - there are many
+                yield file.name, os.stat(file.path)  # noqa: PTH116 - there are many
 
 
-def _mapped(process: int) -> Iterable[tuple[tuple[int, int], int]]:
-    """Yield device, number and least size of the removed files that are mapped."""
-    sizes: dict[tuple[int, int], int] = {}
-    with open(f"/proc/{process}/maps", errors="replace") as lines:  # noqa: PTH123
-        for line in lines:
-            if not line.endswith(f"{REMOVED}\n"):
-                continue
-            span, _, offset, device, inode = line.split()[:5]
-            start, end = (int(word, 16) for word in span.split("-"))
-            major, minor = (int(word, 16) for word in device.split(":"))
-            identity = (os.makedev(major, minor), int(inode))
-            size = end - start + int(offset, 16)
-            sizes[identity] = max(sizes.get(identity, 0), size)
-    yield from sizes.items()
+def _holds_files(thread: Path, number: str) -> bool:
+    """Whether messages wait at a socket that files were sent with; Linux 5.8 tells."""
+    with suppress(OSError):
+        return bool(_IN_MESSAGES.search((thread / "fdinfo" / number).read_text()))
+    return False
+
+
+def _mapped(line: str) -> tuple[Identity, int]:
+    """Return the device and number of a mapped file, and its least size."""
+    span, _, offset, device, inode = line.split()[:5]
+    start, end = (int(word, 16) for word in span.split("-"))
+    major, minor = (int(word, 16) for word in device.split(":"))
+    size = end - start + int(offset, 16)
+    return (os.makedev(major, minor), int(inode)), size

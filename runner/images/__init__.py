@@ -21,6 +21,7 @@ from runner.core import (
     Reason,
 )
 from runner.core.errors import ImageError, SpecError
+from runner.core.policy import NO_POLICY, Policy
 from runner.images import dockerfile, names, parts
 from runner.images.names import KEY_REPOSITORY, normalise, repository
 
@@ -37,7 +38,9 @@ __all__ = [
 ]
 
 
-def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
+def plan(
+    spec: BuildSpec, facts: ImageFacts | None, policy: Policy = NO_POLICY
+) -> ImagePlan:
     """Decide how the run gets its image; without facts, as far as the spec tells.
 
     Raise ImageError if there can be no image, SpecError if a name is not allowed.
@@ -45,18 +48,20 @@ def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     if wrong := problems(spec):
         raise SpecError(wrong)
     if spec.build_image is not None:
-        return _built(spec.build_image, spec, facts)
+        return _built(spec.build_image, spec, facts, policy)
     if spec.image is not None:
         found = _named(spec.image, facts)
         if instead := spec.substitute:
             return replace(found, asked=instead.asked, named_by=instead.by)
         return replace(found, asked=spec.image)
     if facts is None or facts.dockerfile is not None:
-        return _built(BuildImage(), spec, facts)
+        return _built(BuildImage(), spec, facts, policy)
     raise without_dockerfile(spec)
 
 
-def same(spec: BuildSpec, facts: ImageFacts, used: ImageUsed) -> ImagePlan:
+def same(
+    spec: BuildSpec, facts: ImageFacts, used: ImageUsed, policy: Policy = NO_POLICY
+) -> ImagePlan:
     """Plan to start from the very image that an earlier run used.
 
     One that the engine no longer has is pulled by its digest, or built again if rai had
@@ -81,7 +86,7 @@ def same(spec: BuildSpec, facts: ImageFacts, used: ImageUsed) -> ImagePlan:
         return replace(again, reference=name)
     if used.reference.startswith(f"{KEY_REPOSITORY}:"):
         build = replace(spec.build_image or BuildImage(), push=None)
-        return plan(replace(spec, build_image=build), facts)
+        return plan(replace(spec, build_image=build), facts, policy)
     reference = f"{repository(used.reference)}@{used.digest}"
     why = "the engine no longer has it"
     return replace(again, action=ImageAction.PULL, reference=reference, why=why)
@@ -165,7 +170,9 @@ def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
     return ImagePlan(ImageAction.PULL, reference, "the engine does not have it")
 
 
-def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
+def _built(
+    build: BuildImage, spec: BuildSpec, facts: ImageFacts | None, policy: Policy
+) -> ImagePlan:
     tags = (normalise(build.image_name),) if build.image_name else ()
     if facts is None:
         why = f"from {build.dockerfile}, unless nothing that goes into it has changed"
@@ -196,6 +203,7 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
         inputs,
         bases,
         facts.origin,
+        private=policy.private,
     )
 
 

@@ -168,12 +168,10 @@ class Preparation:
         facts = engine.image_facts(self.project, self.spec)
         if facts is None:
             return None
-        used = self.request.image
-        return (
-            images.same(self.spec, facts, used)
-            if used
-            else images.plan(self.spec, facts)
-        )
+        used, policy = self.request.image, self.request.policy
+        if used:
+            return images.same(self.spec, facts, used, policy)
+        return images.plan(self.spec, facts, policy)
 
     def _prepare(
         self, plan: ImagePlan | None
@@ -261,4 +259,5 @@ class Preparation:
             data=mounts,
             keep_going=self.request.keep_going,
             gpu=grant,
+            private=self.request.policy.private,
         )

@@ -145,16 +145,22 @@ class ProcessStop(Struct):
     kill_at: float | None = None
 
     def check(self) -> None:
-        """Terminate the command if it must end, and kill it after the grace period."""
+        """Terminate the command if it must end, and kill it after the grace period.
+
+        One that takes too much of the disk is killed at once, as it would take more.
+        """
         now = time.monotonic()
         if self.kill_at is None:
             self.reason = self._why(now)
-            if self.reason is not None:
-                self.kill_at = now + self.grace_s
-                self.terminate(self.child.pid)
-        elif now > self.kill_at + UNKILLABLE_S:
+            if self.reason is None:
+                return
+            self.kill_at = now + self.grace_s
+            self.terminate(self.child.pid)
+        if self.reason is Reason.DISK_LIMIT or (self.watch and self.watch()):
+            self.kill_at = min(self.kill_at, now)
+        if now > self.kill_at + UNKILLABLE_S:
             raise EngineError(f"process {self.child.pid} does not end when killed")
-        elif now > self.kill_at:
+        if now >= self.kill_at:
             signal_group(self.child.pid, signal.SIGKILL)
 
     def _why(self, now: float) -> Reason | None:

@@ -19,6 +19,7 @@ from runner.core import (
     Profile,
     Severity,
     masking,
+    policy,
 )
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
@@ -28,6 +29,7 @@ from runner.images import substitutes
 from runner.session import selection
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
+from runner.store import policy as policies
 from runner.store import settings as stored
 from runner.store.home import record_of
 from runner.store.paths import RunPaths
@@ -194,13 +196,13 @@ def _request(
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
-    policy, warnings = stored.policy(stored.POLICY_FILES)
-    warnings = [*warnings, *_unmasked(options.secrets)]
+    rules = policies.read()
+    warnings = _unmasked(options.secrets)
     profile = found.profile or spec.profile
-    spec = replace(spec, limits=stored.fit(spec.limits, policy))
+    spec = replace(spec, limits=policy.fit(spec.limits, rules))
     if options.gpus is not None:
         spec = replace(spec, gpu=_gpus(options.gpus, spec))
-    if over := stored.over(spec.limits, profile, policy):
+    if over := policy.over(spec.limits, profile, rules):
         raise NotAllowedError(*over)
     request = JobRequest(
         project=project,
@@ -214,6 +216,7 @@ def _request(
         secrets=options.secrets,
         only=options.only,
         left_out=left_out,
+        policy=rules,
     )
     return request, warnings
 

@@ -11,21 +11,21 @@ import os
 import re
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from runner.core import Profile, Workspace
-from runner.engines import openfiles
+from runner.engines.disk import DiskMeter, Pace
 from runner.engines.docker.client import FAILURES, Client, UnusableError, explained
 from runner.engines.docker.container.meter import PROCESSES, groups_of
-from runner.engines.usage import used
 
 FIRST_LOOK_S = 1.0
 INTERVAL_S = 3.0
-SHARE = 20
-"""Measuring takes at most 1/SHARE of the time."""
+GLANCE_S = 0.1
+"""How often the free space is looked at, which costs little."""
 
 FAILED_LOOKS = 2
 """Failures in a row that are reported: one may be due to the container's end."""
@@ -50,13 +50,13 @@ class Outside(Struct, frozen=True):
     processes: Path
     whole: bool
 
-    def used(self, most_bytes: int) -> int:
-        """Return the bytes taken; counting may end above ``most_bytes``."""
-        total = used(self.folders, most_bytes)
-        if total > most_bytes:
-            return total
-        listed = [int(word) for word in self.processes.read_text().split()]
-        return total + openfiles.removed(listed, self.devices)
+    def meter(self, limit_bytes: int) -> DiskMeter:
+        """Return a meter of what the container's commands write there."""
+
+        def listed() -> list[int]:
+            return [int(word) for word in self.processes.read_text().split()]
+
+        return DiskMeter(self.folders, limit_bytes, listed, self.devices)
 
 
 def outside(found: dict[str, Any], *, open_root: bool) -> Outside | None:
@@ -105,6 +105,8 @@ class ContainerDiskWatch:
         self._client, self._container = client, container
         self._limit = work.limits.disk_bytes
         self._open_root = work.profile is Profile.COMPATIBLE
+        self._outside: DiskMeter | None = None
+        self._whole = False
         self.problem = ""
         self._failed = 0
         self._full = threading.Event()
@@ -125,15 +127,32 @@ class ContainerDiskWatch:
         self._ended.set()
 
     def _watch(self) -> None:
-        pause = FIRST_LOOK_S
-        while not self._ended.wait(pause):
+        pace = Pace(FIRST_LOOK_S, INTERVAL_S)
+        with suppress(OSError, *FAILURES):  # tried again below
+            self._find(self._client.inspect_container(self._container))
+        while not self._ended.wait(GLANCE_S):
+            if not self._due(pace):
+                continue
             began = time.monotonic()
             self._look()
             if self.full:
                 return
-            pause = max(INTERVAL_S, SHARE * (time.monotonic() - began))
+            pace.measured(began)
             if self._failed == 1:  # again soon, so that a short run reports it too
-                pause = FIRST_LOOK_S
+                pace = Pace(FIRST_LOOK_S, INTERVAL_S)
+
+    def _due(self, pace: Pace) -> bool:
+        try:
+            return pace.due(self._outside)
+        except OSError:  # it cannot be looked into any more; a measurement says so
+            return pace.due(None)
+
+    def _find(self, found: dict[str, Any]) -> None:
+        """Look for the container's folders, unless they were found before."""
+        if self._outside is None:
+            look = outside(found, open_root=self._open_root)
+            self._outside = look.meter(self._limit) if look else None
+            self._whole = look is not None and look.whole
 
     def _look(self) -> None:
         try:
@@ -149,12 +168,12 @@ class ContainerDiskWatch:
 
     def _used(self) -> int:
         found = self._client.inspect_container(self._container)
-        look = outside(found, open_root=self._open_root)
-        layer = self._open_root and not (look and look.whole)
-        used = self._root_layer() if layer else 0
+        self._find(found)
+        used = self._root_layer() if self._open_root and not self._whole else 0
         if used > self._limit:
             return used
-        return used + (look.used(self._limit) if look else self._volumes(found))
+        meter = self._outside
+        return used + (meter.taken() if meter else self._volumes(found))
 
     def _volumes(self, found: dict[str, Any]) -> int:
         """Return the bytes of the run's volumes, as the engine measures them."""

@@ -127,7 +127,7 @@ class Steps:
                         self._cancel.request()
                     if reason := self._reason(now >= began + limit_s):
                         stop.because(reason)
-                    stop.enforce(now)
+                    stop.enforce(now, at_once=self._disk.full)
             finally:
                 shell.close()
             if shell.exit_code != KILLED:
@@ -154,7 +154,7 @@ class Steps:
             now = time.monotonic()
             if reason := self._reason(now >= deadline):
                 stop.because(reason)
-            stop.enforce(now)
+            stop.enforce(now, at_once=self._disk.full)
             if self._disk.problem and not self._warned:
                 self._warned = True
                 yield Warned(f"the disk limit is not enforced: {self._disk.problem}")
@@ -273,12 +273,12 @@ class _ContainerStop:
         """Ask the command to end; the first reason counts."""
         if self.reason is None:
             self.reason = reason
-            sent = self._terminate()
+            sent = reason is not Reason.DISK_LIMIT and self._terminate()
             self._kill_at = time.monotonic() + (self._grace_s if sent else 0.0)
 
-    def enforce(self, now: float) -> None:
-        """Kill the container, once, when the grace period is over."""
-        if self._kill_at is not None and now >= self._kill_at:
+    def enforce(self, now: float, *, at_once: bool) -> None:
+        """Kill the container, once, when the grace period is over or ``at_once``."""
+        if self._kill_at is not None and (at_once or now >= self._kill_at):
             self._kill_at = None
             self._before_kill()
             with contextlib.suppress(APIError):  # it has ended by itself
