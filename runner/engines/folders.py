@@ -69,6 +69,11 @@ class Folders(Struct, frozen=True):
         return self.root / "filter"
 
     @property
+    def resolver(self) -> Path:
+        """The file that names the run's name server."""
+        return self.root / "resolv.conf"
+
+    @property
     def lock(self) -> Path:
         """The lock file that the process holds which made the folders."""
         return self.root / "lock"
