@@ -23,7 +23,7 @@ MOST_ADDRESSES = 64
 _LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
 
 
-class Rules(Struct, frozen=True):
+class Reach(Struct, frozen=True):
     """Networks, as texts; the first list that has an address decides.
 
     ``servers`` are name servers, of which only questions may be asked.
@@ -36,10 +36,10 @@ class Rules(Struct, frozen=True):
 
 def rules(
     servers: Iterable[Address], opened: Iterable[Network], own: Iterable[Address]
-) -> Rules:
+) -> Reach:
     """Return the rules; ``own`` are this machine's addresses. Pure."""
     exposed = [each for each in own if not is_private(each)]
-    return Rules(
+    return Reach(
         servers=tuple(f"{each}/{each.max_prefixlen}" for each in servers),
         open=tuple(str(form) for each in opened for form in forms(each)),
         closed=(
@@ -49,12 +49,12 @@ def rules(
     )
 
 
-def rules_here(servers: Iterable[Address], targets: Sequence[PrivateTarget]) -> Rules:
+def rules_here(servers: Iterable[Address], targets: Sequence[PrivateTarget]) -> Reach:
     """Return the rules for this machine, with what its policy opens."""
     return rules(servers, _networks(targets), own_addresses())
 
 
-def command(wanted: Rules, namespace: str = "") -> list[str]:
+def command(wanted: Reach, namespace: str = "") -> list[str]:
     """Return the command line that sets the rules in a namespace, a file of /proc."""
     words = [sys.executable, "-I", "-S", str(NETFILTER), json.encode(wanted).decode()]
     return [*words, namespace] if namespace else words

@@ -147,7 +147,7 @@ class _SandboxRun:
         folders: Folders,
         group: cgroup.Group | None,
         gpus: Gpus,
-        joined: network.Network | None,
+        joined: network.NetworkNamespace | None,
     ) -> None:
         self._work, self._cancel, self._sandbox = work, cancel, found
         self._gpus, self._network = gpus, joined

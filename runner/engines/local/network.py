@@ -45,7 +45,7 @@ exec cat
 """Set the rules, wait until there is a way out, and stay until stdin ends."""
 
 
-class Network(Struct, frozen=True):
+class NetworkNamespace(Struct, frozen=True):
     """A network to run commands in; ``holder`` is the process that holds it."""
 
     holder: int
@@ -62,7 +62,7 @@ class Network(Struct, frozen=True):
         return ["nsenter", f"--net={spaces}/net", *owner, "--", *command]
 
 
-class Way(Struct, frozen=True):
+class Connector(Struct, frozen=True):
     """A program that connects a namespace, its package, and its options."""
 
     program: str
@@ -77,8 +77,8 @@ class Way(Struct, frozen=True):
         return [self.program, *self.options, *more, str(holder), *self.last]
 
 
-WAYS: tuple[Way, ...] = (
-    Way(
+WAYS: tuple[Connector, ...] = (
+    Connector(
         "pasta",
         "passt",
         (
@@ -90,7 +90,7 @@ WAYS: tuple[Way, ...] = (
         ),
         roots=("--runas", "0"),  # else it could not enter a namespace of root's
     ),
-    Way(
+    Connector(
         "slirp4netns",
         "slirp4netns",
         (
@@ -115,7 +115,7 @@ def resolver(folders: Folders) -> Bind | None:
 
 
 @contextmanager
-def connected(targets: Sequence[PrivateTarget] = ()) -> Iterator[Network]:
+def connected(targets: Sequence[PrivateTarget] = ()) -> Iterator[NetworkNamespace]:
     """Make a network, and remove it on exit; ``targets`` are what a policy opens.
 
     Raises:
@@ -133,7 +133,7 @@ def connected(targets: Sequence[PrivateTarget] = ()) -> Iterator[Network]:
                 beside(way.argv(holder.pid), _environment())
             )
             if holder.says(b"connected", START_S, connector):
-                yield Network(holder.pid, way.program)
+                yield NetworkNamespace(holder.pid, way.program)
                 return
         failures.append(
             f"{way.program}: {connector.complaint or 'it does not connect'}"
@@ -142,7 +142,7 @@ def connected(targets: Sequence[PrivateTarget] = ()) -> Iterator[Network]:
 
 
 @contextmanager
-def _held(rules: private.Rules) -> Iterator[Beside]:
+def _held(rules: private.Reach) -> Iterator[Beside]:
     """Hold a new network namespace with rules, and no way out yet."""
     space = ["unshare", "--user", "--map-root-user", "--net", "--"]
     script = ["/bin/sh", "-c", HOLD, "rai", *private.command(rules)]
