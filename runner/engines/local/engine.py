@@ -112,6 +112,8 @@ class LocalEngine(Imageless):
             if cgroup.available():
                 group = cgroup.Group(work.run_id, work.limits)
                 stack.callback(group.close)
+                names = "\n".join(map(str, group.folders))
+                folders.groups.write_text(names)
             joined = None
             if work.limits.network:
                 joined = stack.enter_context(network.connected(work.private))
