@@ -70,6 +70,11 @@ class Folders(Struct, frozen=True):
         return self.root / "filter"
 
     @property
+    def resolver(self) -> Path:
+        """The file that names the run's name server."""
+        return self.root / "resolv.conf"
+
+    @property
     def groups(self) -> Path:
         """Names the run's control groups, which may be made in any session."""
         return self.root / "groups"

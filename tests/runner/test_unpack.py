@@ -342,6 +342,25 @@ def test_a_build_folder_is_kept_as_it_came(tmp_path):
     assert nothing_but(tmp_path, "build.tar.zst")
 
 
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=20))
+def test_nothing_is_kept_as_setuid_however_the_stream_is_cut(sizes):
+    members = [member(f"build/{n}", b"x" * n) for n in (0, 600, 3)]
+    for (info, _), mode in zip(members, (0o4755, 0o2750, 0o1777), strict=True):
+        info.mode = mode
+    raw = tar_of(folder("build"), *members)
+    meter, at, kept = ArchiveMeter(archive.BUILD), 0, b""
+    while at < len(raw):
+        for size in sizes:
+            kept += meter.feed(raw[at : at + size])
+            at += size
+    with tarfile.open(fileobj=io.BytesIO(kept)) as tar:
+        found = [(info.name, info.mode, info.size) for info in tar]
+    assert found[1:] == [
+        *(("build/0", 0o755, 0), ("build/600", 0o750, 600), ("build/3", 0o777, 3))
+    ]
+    assert len(kept) == len(raw)
+
+
 def test_where_nothing_was_written_there_is_no_file(tmp_path):
     with archive.BuildWriter(tmp_path / "b") as writer:
         pass
