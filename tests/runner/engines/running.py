@@ -36,6 +36,7 @@ from runner.core.events import (
     Tick,
     Usage,
 )
+from runner.core.policy import PrivateTarget
 from runner.core.variables import NO_SECRETS, Secrets
 from runner.engines.base import Engine
 
@@ -155,6 +156,8 @@ def run(
     cancel_at: bytes | None = None,
     pause_s: float = 0.0,
     run_id: str = RUN_ID,
+    private: Sequence[PrivateTarget] = (),
+    strict_limits: str = "",
     **limits: object,
 ) -> Result:
     """Run commands (a string is a shell line) to the end, and gather what was said.
@@ -175,6 +178,8 @@ def run(
         data=tuple(data),
         keep_going=keep_going,
         gpu=gpu,
+        private=tuple(private),
+        strict_limits=strict_limits,
     )
     result, cancel, began = Result(), Cancel(), time.monotonic()
     for event in subject.engine.run(work, cancel):
