@@ -52,7 +52,7 @@ CASES = (
     _asks(
         "mounts",
         "Mounts, mounts anew, unmounts, changes the root.",
-        *("mount", "remount", "open-tree", "pivot-root"),
+        *("mount", "remount", "open-tree", "pivot-root", "chroot"),
     ),
     _asks(
         "devices",
@@ -61,7 +61,20 @@ CASES = (
     ),
     _asks("bpf and perf", "Loads eBPF, measures the kernel.", "bpf", "perf"),
     _asks("userfaultfd", "Handles page faults of the kernel.", "userfaultfd"),
-    _asks("io_uring", "Makes an io_uring.", "io-uring", columns=("local",)),
+    _asks(
+        "io_uring",
+        "Makes an io_uring.",
+        "io-uring",
+        columns=("local",),
+        elsewhere="Docker's filter",
+    ),
+    _asks(
+        "vsock",
+        "Opens a socket to the machine that this machine is a guest of.",
+        "vsock",
+        columns=("local",),
+        elsewhere="Docker's filter",
+    ),
     _asks("keyrings", "Keeps a key for the next run of this user.", "keys"),
     _asks(
         "machine settings",
@@ -122,6 +135,20 @@ CASES = (
         "su -c id nobody </dev/null || (mount -t tmpfs x /mnt) || newgrp daemon -c id",
         columns=("docker strict", "local"),
         elsewhere="root may",
+    ),
+    _refused(
+        "output of process 1",
+        "Writes to the stdin, stdout and stderr of process 1.",
+        "for n in 0 1 2; do echo x >/proc/1/fd/$n && break; false; done",
+        columns=("docker strict", "local root"),
+        elsewhere="its own user's",
+    ),
+    Case(
+        name="folder of control groups",
+        tries="Fills the folder above the control groups, of version 1.",
+        commands=("head -c 400000000 /dev/zero >/sys/fs/cgroup/x",),
+        limits={"memory": "64MiB"},
+        ends={"": Reason.COMMAND_FAILED, "docker compatible": Reason.MEMORY_LIMIT},
     ),
     _refused(
         "other processes",

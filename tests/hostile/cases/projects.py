@@ -331,7 +331,7 @@ CASES = (
         tries="Its ignore file has 8 GiB.",
         commands=RUNS,
         make=_replaced(".raiignore"),
-        ends={"": Reason.BAD_SPEC},
+        ends=Reason.NOT_ALLOWED,
     ),
     Case(
         name="option injection",
@@ -339,7 +339,7 @@ CASES = (
         spec=(
             "rai: {version: 0.2, image: '--privileged'}\ncommands: {build: ['true']}\n"
         ),
-        ends=Reason.BAD_SPEC,
+        ends={"": Reason.DONE, "docker": Reason.IMAGE_NOT_FOUND},
     ),
     Case(
         name="long command",
