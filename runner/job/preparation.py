@@ -158,7 +158,8 @@ class Preparation:
     def _use(self, engine: Engine, why: str) -> Iterator[ev.Event]:
         """Announce the engine, and find out whether it has the GPUs requested."""
         spec = self.request.spec
-        yield ev.EngineChosen(engine.facts(), self.request.profile, spec.limits, why)
+        facts = engine.facts().in_run(spec.limits)
+        yield ev.EngineChosen(facts, self.request.profile, spec.limits, why)
         self.gpus = yield from allocation.find(engine, spec)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
