@@ -426,6 +426,16 @@ def test_what_carries_no_label_of_ours_is_nobodys_to_remove():
     assert not owner.abandoned({owner.OWNER: "nonsense"}, machine.this_process(), 1e12)
 
 
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000, "-1", ""])
+def test_labels_of_others_with_odd_numbers_are_left_alone(number):
+    me = machine.this_process()
+    other = str(replace(me, host="other"))
+    deadline = {owner.OWNER: other, owner.DEADLINE: number}
+    assert not owner.abandoned(deadline, me, 1e12)
+    pid = {owner.OWNER: f"{me.host}/{me.boot}/{me.namespace}/{number}/1"}
+    assert not owner.abandoned(pid, me, 1e12)
+
+
 # Images
 
 
