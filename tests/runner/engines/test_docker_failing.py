@@ -68,8 +68,11 @@ def one_run(
                 run(engine, ["cat /data/data.bin"], data=[mount], run_id=run_id)
         made = list(calls.calls)
     found = left(client, run_id, mount)
-    for name in (data_volume(mount), data_volume(mount) + FULL):
-        with suppress(docker.errors.NotFound):
+    for name in found:
+        with suppress(docker.errors.APIError):
+            client.remove_container(name, force=True)
+    for name in (*found, data_volume(mount), data_volume(mount) + FULL):
+        with suppress(docker.errors.APIError):
             client.remove_volume(name)
     return made, found
 
