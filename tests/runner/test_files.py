@@ -87,4 +87,4 @@ def test_no_link_is_written_through(folder):
     files.touch(folder / "nowhere")
 
     assert outside.read_bytes() == b"outside"
-    assert sorted(os.listdir(folder.parent)) == ["file", "folder"]
+    assert {each.name for each in folder.parent.iterdir()} == {"file", "folder"}
