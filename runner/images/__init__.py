@@ -20,9 +20,9 @@ from runner.core import (
     Problem,
     Reason,
 )
-from runner.core.errors import ImageError, SpecError
+from runner.core.errors import ImageError, NotAllowedError, SpecError
 from runner.core.policy import NO_POLICY, Policy
-from runner.images import dockerfile, names, parts
+from runner.images import allowed, dockerfile, names, parts
 from runner.images.names import KEY_REPOSITORY, normalise, repository
 
 __all__ = [
@@ -43,10 +43,12 @@ def plan(
 ) -> ImagePlan:
     """Decide how the run gets its image; without facts, as far as the spec tells.
 
-    Raise ImageError if there can be no image, SpecError if a name is not allowed.
+    Raise ImageError if there can be no image, SpecError if a name is reserved, and
+    NotAllowedError if the policy does not allow an image that it uses.
     """
     if wrong := problems(spec):
         raise SpecError(wrong)
+    _check(spec, facts, policy)
     if spec.build_image is not None:
         return _built(spec.build_image, spec, facts, policy)
     if spec.image is not None:
@@ -65,8 +67,23 @@ def same(
     """Plan to start from the very image that an earlier run used.
 
     One that the engine no longer has is pulled by its digest, or built again if rai had
-    built it.
+    built it. The policy holds for it as for any other.
+
+    Raises:
+        NotAllowedError: it does not allow an image that is used.
     """
+    found = _same(spec, facts, used, policy)
+    if found.build is None:
+        if used.reference.startswith(f"{KEY_REPOSITORY}:") and not spec.names_image:
+            _check(spec, facts, policy)
+        elif refused := allowed.other(found.reference, policy):
+            raise NotAllowedError(*refused)
+    return found
+
+
+def _same(
+    spec: BuildSpec, facts: ImageFacts, used: ImageUsed, policy: Policy
+) -> ImagePlan:
     here = {
         name: image_id
         for name, image_id in facts.present.items()
@@ -155,6 +172,13 @@ def problems(spec: BuildSpec) -> list[Problem]:
             hint = "expected lower-case letters and digits, e.g. `someone/project:1`"
             wrong.append(Problem(message, build.place, hint))
     return wrong
+
+
+def _check(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> None:
+    """Raise NotAllowedError for images that the policy does not allow."""
+    text, platform = (facts.dockerfile, facts.platform) if facts else (None, "")
+    if refused := allowed.problems(spec, policy, text, platform):
+        raise NotAllowedError(*refused)
 
 
 def _named(image: str, facts: ImageFacts | None) -> ImagePlan:

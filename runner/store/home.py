@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from runner import files
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, RaiError, UsageError
 from runner.store import index, removal, runs, tags
@@ -21,7 +22,8 @@ LATEST = "latest"
 def make(root: Path) -> Home:
     """Make the home folder if it is absent; raise ConfigError if that fails."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        # What runs print, and what they are of, is nobody else's business.
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         why = f"cannot create {root}: {error.strerror}"
         hint = "set RAI_HOME to a folder that you can write to"
@@ -90,6 +92,8 @@ def find_in(listed: Index, home: Home, text: str) -> RunPaths:
         raise UsageError("the run's id is empty; `rai history` lists the runs")
     if text == LATEST:
         found = [name for name in [listed.latest()] if name]
+    elif not files.is_text(text):
+        found = []
     else:
         # No tag reads as the beginning of an id.
         found = listed.tagged(text) or listed.find(text)

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from runner import machine
 from runner.archive import FolderProject
+from runner.background import BackgroundReader
 from runner.core import BuildSpec, DataFile, Profile, Reason, Stream, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
@@ -30,7 +31,6 @@ from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
-from runner.engines.docker.exec.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
