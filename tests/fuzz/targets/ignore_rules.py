@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from functools import cache
@@ -61,6 +62,7 @@ _LOOSE_STARS = re.compile(rb"[^/\n!]\*\*|\*\*[^/\n\r ]")
 """To git what these match depends on whether letters stand before them: it says that
 they are as one star, and in `a**/b` they match folders."""
 
+_GIT = shutil.which("git")
 _ENVIRON = {
     "PATH": os.environ.get("PATH", ""),
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -87,7 +89,7 @@ def one(data: bytes) -> None:
         left = {item.name for item in found.left_out}
         assert not sent & left
         odd = any(map(_LOOSE_STARS.search, files.values()))
-        if not own and not found.problems and not odd:
+        if _GIT and not own and not found.problems and not odd:
             _as_git(folder, sent)
     finally:
         for path in files:
@@ -121,5 +123,6 @@ def _folder() -> Path:
             path = top / os.fsdecode(folder) / os.fsdecode(name)
             if not path.exists():
                 path.touch()
-    subprocess.run(("git", "init", "-q"), cwd=top, env=_ENVIRON, check=True)
+    if _GIT:
+        subprocess.run((_GIT, "init", "-q"), cwd=top, env=_ENVIRON, check=True)
     return top
