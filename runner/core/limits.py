@@ -29,6 +29,7 @@ class Limits(Struct, frozen=True):
     build_time_s: float = 1200.0
     open_files: int = 4096
     file_bytes: int = 2 * GIB
+    data_bytes: int = 10 * GIB
 
 
 class Limit(Struct, frozen=True):
@@ -75,5 +76,6 @@ LIMITS = (
     ),
     Limit("disk", SIZE, "of `/build`", Reason.DISK_LIMIT),
     Limit("shm", SIZE, "of `/dev/shm`"),
+    Limit("data", SIZE, "of all `dataresources`"),
     Limit("network", SWITCH, "overrides `resources.network`"),
 )

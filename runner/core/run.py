@@ -14,6 +14,7 @@ from runner.core.expectations import Check
 from runner.core.figures import Findings, ProfileFile, Source, combined
 from runner.core.gpu import GpuUse
 from runner.core.limits import Limits
+from runner.core.policy import NO_POLICY, Policy
 from runner.core.variables import Secrets
 from runner.core.work import EngineFacts, ImageAction
 
@@ -167,7 +168,8 @@ class JobRequest(Struct, frozen=True):
     ids of runs that end before this one begins. ``replays`` is the id of the earlier
     run that this one repeats, ``image`` the image that it used. ``secrets`` are the
     variables of the command line. ``only`` are the words of ``--only``, ``left_out``
-    the commands that these leave out.
+    the commands that these leave out. ``policy`` is the site's as it is now, however
+    old the request is.
     """
 
     project: Path
@@ -184,3 +186,4 @@ class JobRequest(Struct, frozen=True):
     secrets: Secrets = Secrets()
     only: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
+    policy: Policy = NO_POLICY

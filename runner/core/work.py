@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ from runner.core.build_spec import BuildImage, Command, Profile
 from runner.core.gpu import GpuGrant
 from runner.core.image import BuiltImage, ImageParts, Origin
 from runner.core.limits import Limits
+from runner.core.policy import PrivateTarget
 from runner.core.variables import Secrets
 
 
@@ -118,7 +120,8 @@ class ImagePlan(Struct, frozen=True):
 
     ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
     absent if the engine was not asked. ``asked`` is the image that the build file
-    names; ``named_by`` says what names another, "" if nothing does.
+    names; ``named_by`` says what names another, "" if nothing does. ``private`` are the
+    addresses that a build may reach although they are not public.
     """
 
     action: ImageAction
@@ -133,6 +136,7 @@ class ImagePlan(Struct, frozen=True):
     origin: Origin | None = None
     asked: str = ""
     named_by: str = ""
+    private: tuple[PrivateTarget, ...] = ()
 
 
 class EngineFacts(Struct, frozen=True):
@@ -157,7 +161,9 @@ class Workspace(Struct, frozen=True):
     file gives to every command, ``secrets`` those of the command line. ``is_wrong`` is
     whether a command, whose CommandFinished was yielded, printed something else than
     the build file expects. ``open_build`` returns what the build folder holds at the
-    beginning, with names below ``build/``; None for an empty one.
+    beginning, with names below ``build/``; None for an empty one. ``private`` are the
+    addresses that the run may reach although they are not public. ``data_kept_bytes``
+    is how much of data files an engine may keep for later runs, of all runs together.
     """
 
     run_id: str
@@ -173,6 +179,8 @@ class Workspace(Struct, frozen=True):
     is_wrong: Callable[[int], bool] = lambda _: False
     secrets: Secrets = Secrets()
     open_build: Callable[[], BinaryIO] | None = None
+    private: tuple[PrivateTarget, ...] = ()
+    data_kept_bytes: float = math.inf
 
     def variables(self, step: Step) -> dict[str, str]:
         """Return what users add to the variables that an engine sets for a step.

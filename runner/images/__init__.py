@@ -20,8 +20,9 @@ from runner.core import (
     Problem,
     Reason,
 )
-from runner.core.errors import ImageError, SpecError
-from runner.images import dockerfile, names, parts
+from runner.core.errors import ImageError, NotAllowedError, SpecError
+from runner.core.policy import NO_POLICY, Policy
+from runner.images import allowed, dockerfile, names, parts
 from runner.images.names import KEY_REPOSITORY, normalise, repository
 
 __all__ = [
@@ -37,31 +38,52 @@ __all__ = [
 ]
 
 
-def plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
+def plan(
+    spec: BuildSpec, facts: ImageFacts | None, policy: Policy = NO_POLICY
+) -> ImagePlan:
     """Decide how the run gets its image; without facts, as far as the spec tells.
 
-    Raise ImageError if there can be no image, SpecError if a name is not allowed.
+    Raise ImageError if there can be no image, SpecError if a name is reserved, and
+    NotAllowedError if the policy does not allow an image that it uses.
     """
     if wrong := problems(spec):
         raise SpecError(wrong)
+    _check(spec, facts, policy)
     if spec.build_image is not None:
-        return _built(spec.build_image, spec, facts)
+        return _built(spec.build_image, spec, facts, policy)
     if spec.image is not None:
         found = _named(spec.image, facts)
         if instead := spec.substitute:
             return replace(found, asked=instead.asked, named_by=instead.by)
         return replace(found, asked=spec.image)
     if facts is None or facts.dockerfile is not None:
-        return _built(BuildImage(), spec, facts)
+        return _built(BuildImage(), spec, facts, policy)
     raise without_dockerfile(spec)
 
 
-def same(spec: BuildSpec, facts: ImageFacts, used: ImageUsed) -> ImagePlan:
+def same(
+    spec: BuildSpec, facts: ImageFacts, used: ImageUsed, policy: Policy = NO_POLICY
+) -> ImagePlan:
     """Plan to start from the very image that an earlier run used.
 
     One that the engine no longer has is pulled by its digest, or built again if rai had
-    built it.
+    built it. The policy holds for it as for any other.
+
+    Raises:
+        NotAllowedError: it does not allow an image that is used.
     """
+    found = _same(spec, facts, used, policy)
+    if found.build is None:
+        if used.reference.startswith(f"{KEY_REPOSITORY}:") and not spec.names_image:
+            _check(spec, facts, policy)
+        elif refused := allowed.other(found.reference, policy):
+            raise NotAllowedError(*refused)
+    return found
+
+
+def _same(
+    spec: BuildSpec, facts: ImageFacts, used: ImageUsed, policy: Policy
+) -> ImagePlan:
     here = {
         name: image_id
         for name, image_id in facts.present.items()
@@ -81,7 +103,7 @@ def same(spec: BuildSpec, facts: ImageFacts, used: ImageUsed) -> ImagePlan:
         return replace(again, reference=name)
     if used.reference.startswith(f"{KEY_REPOSITORY}:"):
         build = replace(spec.build_image or BuildImage(), push=None)
-        return plan(replace(spec, build_image=build), facts)
+        return plan(replace(spec, build_image=build), facts, policy)
     reference = f"{repository(used.reference)}@{used.digest}"
     why = "the engine no longer has it"
     return replace(again, action=ImageAction.PULL, reference=reference, why=why)
@@ -152,6 +174,13 @@ def problems(spec: BuildSpec) -> list[Problem]:
     return wrong
 
 
+def _check(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> None:
+    """Raise NotAllowedError for images that the policy does not allow."""
+    text, platform = (facts.dockerfile, facts.platform) if facts else (None, "")
+    if refused := allowed.problems(spec, policy, text, platform):
+        raise NotAllowedError(*refused)
+
+
 def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
     if not names.valid(image):
         hint = "expected e.g. `someone/project:1`, in lower case"
@@ -165,7 +194,9 @@ def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
     return ImagePlan(ImageAction.PULL, reference, "the engine does not have it")
 
 
-def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
+def _built(
+    build: BuildImage, spec: BuildSpec, facts: ImageFacts | None, policy: Policy
+) -> ImagePlan:
     tags = (normalise(build.image_name),) if build.image_name else ()
     if facts is None:
         why = f"from {build.dockerfile}, unless nothing that goes into it has changed"
@@ -196,6 +227,7 @@ def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> Imag
         inputs,
         bases,
         facts.origin,
+        private=policy.private,
     )
 
 

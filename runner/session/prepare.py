@@ -19,6 +19,7 @@ from runner.core import (
     Profile,
     Severity,
     masking,
+    policy,
 )
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
@@ -28,6 +29,8 @@ from runner.images import substitutes
 from runner.session import selection
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
+from runner.session.rules import refused as refusals
+from runner.store import policy as policies
 from runner.store import settings as stored
 from runner.store.home import record_of
 from runner.store.paths import RunPaths
@@ -101,12 +104,12 @@ def reopen(
     """
     found, warnings = settings(options)
     parcel = archive.read_parcel(folder.parcel)
-    given = {**options.secrets.values, **values}
-    text = _filled(parcel, given, text)
-    secrets = Secrets({name: given[name] for name in parcel.env_given})
+    known = {**options.secrets.values, **values}
+    text = _filled(parcel, known, text)
+    secrets = Secrets({name: known[name] for name in parcel.env_given})
     spec, problems = buildfile.parse(text, parcel.spec_file)
     spec = substitutes.applied(spec, parcel.substitute)
-    sealed = replace(
+    given = replace(
         options,
         gpus=parcel.gpus,
         keep_going=parcel.keep_going,
@@ -119,7 +122,7 @@ def reopen(
         gpu_wait=parcel.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
     )
     project = Path(parcel.project)
-    request, more = _request(project, spec, text, found, sealed)
+    request, more = _request(project, spec, text, found, given, sealed=True)
     return Prepared(request, found, (*warnings, *problems, *more), folder)
 
 
@@ -189,19 +192,26 @@ def _request(
     text: str,
     found: Settings,
     options: Options,
+    *,
+    sealed: bool = False,
 ) -> tuple[JobRequest, Sequence[Problem]]:
-    """Apply the options and the site's policy to a spec; return its warnings too."""
+    """Apply the options and the site's policy to a spec; return its warnings too.
+
+    The files of a ``sealed`` project are not in its folder.
+    """
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
-    policy, warnings = stored.policy(stored.POLICY_FILES)
-    warnings = [*warnings, *_unmasked(options.secrets)]
+    rules = policies.read()
+    warnings = _unmasked(options.secrets)
     profile = found.profile or spec.profile
-    spec = replace(spec, limits=stored.fit(spec.limits, policy))
+    spec = replace(spec, limits=policy.fit(spec.limits, rules))
     if options.gpus is not None:
         spec = replace(spec, gpu=_gpus(options.gpus, spec))
-    if over := stored.over(spec.limits, profile, policy):
-        raise NotAllowedError(*over)
+    if refused := refusals(
+        spec, profile, rules, found.engine, None if sealed else project
+    ):
+        raise NotAllowedError(*refused)
     request = JobRequest(
         project=project,
         spec=spec,
@@ -214,6 +224,7 @@ def _request(
         secrets=options.secrets,
         only=options.only,
         left_out=left_out,
+        policy=rules,
     )
     return request, warnings
 

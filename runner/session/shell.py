@@ -14,13 +14,13 @@ from runner.archive import Unpacked
 from runner.core import Command
 from runner.core import events as ev
 from runner.core.cancel import Cancel
+from runner.core.policy import Policy
 from runner.core.terminal import Terminal
 from runner.engines.folders import temporary
 from runner.job.preparation import Preparation
 from runner.session.prepare import Prepared
 from runner.session.run import ready, sources
 from runner.store import outputs
-from runner.store import settings as stored
 from runner.store.paths import RunPaths
 
 TIME_S = 8 * 3600.0
@@ -65,7 +65,7 @@ class Shell:
         self._output, self._force = output, force
         words = tuple(command) or ("/bin/sh", "-c", START_SHELL)
         request = prepared.request
-        limits = replace(request.spec.limits, time_s=_time_s())
+        limits = replace(request.spec.limits, time_s=_time_s(request.policy))
         spec = replace(
             request.spec, limits=limits, commands=(Command(shlex.join(words)),)
         )
@@ -98,9 +98,15 @@ class Shell:
             paths.root.mkdir()
             project, data = sources(given, home, paths)
             stack.enter_context(closing(project))
-            download = given.settings.download
             preparation = Preparation(
-                request, project, choice.engines, paths, data, cancel, download=download
+                request,
+                project,
+                choice.engines,
+                paths,
+                data,
+                cancel,
+                download=given.settings.download,
+                data_size=given.settings.data_size,
             )
             prepared = yield from preparation.events(stack)
             if prepared is None:
@@ -141,7 +147,6 @@ class Shell:
                         return
 
 
-def _time_s() -> float:
-    policy, _ = stored.policy(stored.POLICY_FILES)
+def _time_s(policy: Policy) -> float:
     ceiling = policy.ceilings.get("time_s")
     return min(TIME_S, ceiling.most) if ceiling else TIME_S

@@ -1,6 +1,6 @@
 """Settings: flags, then environment, then the user's file, then the machine's.
 
-A site's policy, which no setting overrides, has a file of its own.
+A site's policy, which no setting overrides, is read by ``store.policy``.
 """
 
 from __future__ import annotations
@@ -11,31 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import platformdirs
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct
 
-from runner.core import (
-    GIB,
-    LIMITS,
-    MIB,
-    Limit,
-    Limits,
-    Place,
-    Problem,
-    Profile,
-    Severity,
-    quantities,
-)
+from runner import files
+from runner.core import GIB, Problem, Profile, Severity, quantities
 from runner.core.caps import BUILD_FILES, UPLOAD, Caps
 from runner.core.errors import ConfigError
-from runner.core.quantities import COUNT, SIZE, SWITCH, TIME, Kind
+from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
+from runner.store import config_file
 
 if TYPE_CHECKING:
     from runner.images.substitutes import Rule
-    from runner.yamlfile import Fields, Grammar
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
-POLICY_FILES = (Path("/etc/rai/policy.yml"),)
 
 DAY_S = 86_400.0
 
@@ -49,8 +37,8 @@ PROGRESS = ("auto", "tty", "plain", "quiet")
 class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
 
-    ``keep_for`` and ``keep_size`` are infinite where they are turned off. ``images``
-    are the rules of all files, the strongest first.
+    ``keep_for``, ``keep_size`` and ``data_size`` are infinite where they are turned
+    off. ``images`` are the rules of all files, the strongest first.
     """
 
     home: Path
@@ -62,6 +50,7 @@ class Settings(Struct, frozen=True):
     gpu_wait: float = 600.0
     keep_for: float = 30 * DAY_S
     keep_size: float = 20 * GIB
+    data_size: float = 20 * GIB
     project_size: int = UPLOAD.total_bytes
     project_file_size: int = UPLOAD.file_bytes
     project_files: int = UPLOAD.members
@@ -74,23 +63,6 @@ class Settings(Struct, frozen=True):
         return Caps(self.project_size, self.project_files, self.project_file_size)
 
 
-class Ceiling(Struct, frozen=True):
-    """The most that a site allows of one thing, and the line that says so."""
-
-    most: float
-    place: Place
-
-
-class Policy(Struct, frozen=True):
-    """A site's ceilings, by the name of the field of Limits.
-
-    ``strict`` is the line that allows no other profile, None where all are.
-    """
-
-    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
-    strict: Place | None = None
-
-
 def settings_files() -> tuple[Path, ...]:
     """Name the settings files of this machine and user, weakest first."""
     folder = platformdirs.user_config_dir("rai", appauthor=False)
@@ -99,7 +71,7 @@ def settings_files() -> tuple[Path, ...]:
 
 def load(
     environ: Mapping[str, str],
-    files: Sequence[Path],
+    paths: Sequence[Path],
     flags: Mapping[str, str | None],
 ) -> tuple[Settings, list[Problem]]:
     """Read all settings; the list holds warnings.
@@ -109,7 +81,7 @@ def load(
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []
-    for file in files:
+    for file in paths:
         found = _from_file(file, problems)
         rules = (*found.get(IMAGES, ()), *values.get(IMAGES, ()))
         values |= {**found, IMAGES: rules}
@@ -136,56 +108,6 @@ def _word(value: object) -> str:
     if value == math.inf:
         return "none"
     return f"{value}s" if isinstance(value, float) else str(value)
-
-
-def policy(files: Sequence[Path]) -> tuple[Policy, list[Problem]]:
-    """Read the ceilings; a file that is absent sets none, the lowest value counts."""
-    ceilings: dict[str, Ceiling] = {}
-    strict: Place | None = None
-    problems: list[Problem] = []
-    for file in files:
-        fields = _fields(file, _POLICY_KEYS, problems)
-        if fields is None:
-            continue
-        limits = fields.section("limits")
-        for limit in LIMITS:
-            most = limits.limit(limit, None)
-            known = ceilings.get(limit.field)
-            if most is not None and (known is None or most < known.most):
-                ceilings[limit.field] = Ceiling(most, limits.place(limit.key))
-        profile = fields.read("profile", None, _PROFILE, "strict")
-        if profile is Profile.STRICT:
-            strict = strict or fields.place("profile")
-        problems += fields.problems.in_file_order()
-    return Policy(ceilings, strict), _only_warnings(problems)
-
-
-def fit(limits: Limits, policy: Policy) -> Limits:
-    """Lower to the ceilings what stands at its default: nobody asked for that."""
-    usual = Limits()
-    changes: dict[str, Any] = {
-        name: ceiling.most
-        for name, ceiling in policy.ceilings.items()
-        if getattr(limits, name) == getattr(usual, name) > ceiling.most
-    }
-    return replace(limits, **changes)
-
-
-def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
-    """Return what exceeds a ceiling, with the line of the policy that sets it."""
-    problems = []
-    for limit in LIMITS:
-        ceiling, asked = policy.ceilings.get(limit.field), limit.of(limits)
-        if ceiling and asked > ceiling.most:
-            have, most = _shown(limit, asked), _shown(limit, ceiling.most)
-            key = f"resources.limits.{limit.key}"
-            text = f"{key} is {have}, and at most {most} is allowed by {ceiling.place}"
-            problems.append(Problem(text))
-    if policy.strict and profile is not Profile.STRICT:
-        text = f"the {profile} profile is not allowed by {policy.strict}"
-        hint = "have the image built from a Dockerfile of the project"
-        problems.append(Problem(text, hint=hint))
-    return problems
 
 
 class Setting(Struct, frozen=True):
@@ -255,6 +177,7 @@ SETTINGS = (
     Setting("gpu_wait", "how long to wait for GPUs in use", _WAIT, "10m", "--wait"),
     Setting("keep_for", "how long ended runs are kept", _AGE, "30d", "--older"),
     Setting("keep_size", "how much ended runs may take", _SPACE, "20GiB", "--size"),
+    Setting("data_size", "how much data files may take", _SPACE, "20GiB"),
     Setting("project_size", "how much a project may send", _BYTES, "1GiB"),
     Setting("project_file_size", "how large each of its files may be", _BYTES, "1GiB"),
     Setting(
@@ -263,14 +186,17 @@ SETTINGS = (
     Setting("build_files", "how many a build folder may bring back", _NUMBER, "200000"),
 )
 
-_POLICY_KEYS = {
-    "": ("limits", "profile"),
-    "limits": tuple(limit.key for limit in LIMITS),
-}
-
 
 def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
-    fields = _fields(file, {"": (*(s.key for s in SETTINGS), IMAGES)}, problems)
+    try:
+        raw = files.read(file, config_file.MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        problems.append(Problem(f"{file} cannot be read: {error.strerror}"))
+        return {}
+    grammar = {"": (*(s.key for s in SETTINGS), IMAGES)}
+    fields = config_file.fields(raw, str(file), grammar, problems)
     if fields is None:
         return {}
     values: dict[str, Any] = {}
@@ -299,37 +225,7 @@ def _from_word(
     return value.absolute() if isinstance(value, Path) else value
 
 
-def _fields(file: Path, grammar: Grammar, problems: list[Problem]) -> Fields | None:
-    """Read a file as a mapping; None where it is absent, empty or unreadable."""
-    try:
-        raw = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        problems.append(Problem(f"{file} cannot be read: {error.strerror}"))
-        return None
-    # The YAML parser takes longer to import than most commands take to run.
-    from runner.yamlfile import Fields, Problems, compose, decode
-
-    found = Problems()
-    text = decode(raw, str(file), found)
-    node = compose(text, str(file), found) if text is not None else None
-    fields = Fields.of(node, grammar, found)
-    if fields is None:
-        problems += found.in_file_order()
-    return fields
-
-
 def _only_warnings(problems: list[Problem]) -> list[Problem]:
     if any(problem.severity is Severity.ERROR for problem in problems):
         raise ConfigError(*problems)
     return problems
-
-
-def _shown(limit: Limit, value: float) -> str:
-    """Write a value so that it compares with another: all in one unit."""
-    if limit.kind.unit == TIME.unit:
-        return f"{value:,.10g} s"
-    if limit.kind.unit == SIZE.unit:
-        return f"{value / MIB:,.10g} MiB"
-    return limit.kind.write(value)

@@ -1,13 +1,14 @@
-"""Settings and their order, and a site's ceilings."""
+"""Settings and their order."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from runner import engines
-from runner.core import GIB, Limits, Profile, Severity
+from runner.core import GIB, Profile, Severity
 from runner.core.errors import ConfigError
 from runner.store import settings
 
@@ -139,6 +140,20 @@ def test_a_settings_file_that_cannot_be_read_is_an_error(tmp_path):
         settings.load({}, [tmp_path], {})
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_settings_file_that_is_no_regular_file_is_not_waited_for(tmp_path, make):
+    make(tmp_path / "config.yml")
+    with pytest.raises(ConfigError, match="it is not a regular file"):
+        settings.load({}, [tmp_path / "config.yml"], {})
+
+
+def test_a_settings_file_that_is_too_large_is_not_read(tmp_path):
+    file = written(tmp_path, "")
+    os.truncate(file, 8 * GIB)
+    with pytest.raises(ConfigError, match="it is larger than 1,048,576 bytes"):
+        settings.load({}, [file], {})
+
+
 def test_every_engine_can_be_asked_for_in_the_settings():
     for name in settings.ENGINES[1:]:
         assert engines.make(name).name == name
@@ -148,58 +163,6 @@ def test_the_users_file_lies_in_the_users_configuration_folder(home):
     machine, user = settings.settings_files()
     assert machine == Path("/etc/rai/config.yml")
     assert user == home / "config" / "rai" / "config.yml"
-
-
-def test_without_a_policy_everything_is_allowed(tmp_path):
-    rules, _ = settings.policy([tmp_path / "policy.yml"])
-    asked = Limits(time_s=1e9, memory_bytes=1 << 50, network=True)
-    assert settings.over(asked, Profile.COMPATIBLE, rules) == []
-    assert settings.fit(asked, rules) == asked
-
-
-def test_going_over_a_ceiling_names_the_ceiling_and_the_line_that_sets_it(tmp_path):
-    file = written(
-        tmp_path,
-        "limits:\n  time: 30m\n  memory: 4GiB\n  network: false\nprofile: strict\n",
-        "policy.yml",
-    )
-    rules, _ = settings.policy([file])
-    asked = Limits(time_s=7200, memory_bytes=6 * GIB, network=True)
-    assert [str(p) for p in settings.over(asked, Profile.COMPATIBLE, rules)] == [
-        "resources.limits.time is 7,200 s, and at most 1,800 s is allowed by "
-        f"{file}:2:9",
-        "resources.limits.memory is 6,144 MiB, and at most 4,096 MiB is allowed by "
-        f"{file}:3:11",
-        f"resources.limits.network is on, and at most off is allowed by {file}:4:12",
-        f"the compatible profile is not allowed by {file}:5:10; "
-        "have the image built from a Dockerfile of the project",
-    ]
-
-
-def test_a_default_over_a_ceiling_is_lowered_because_nobody_asked_for_it(tmp_path):
-    file = written(tmp_path, "limits: {memory: 4GiB, pids: 1000}\n")
-    rules, _ = settings.policy([file])
-    fitted = settings.fit(Limits(), rules)
-    assert fitted == Limits(memory_bytes=4 * GIB)
-    assert settings.over(fitted, Profile.STRICT, rules) == []
-    asked = Limits(memory_bytes=6 * GIB)
-    assert settings.fit(asked, rules) == asked
-
-
-def test_of_several_policies_the_lowest_ceiling_counts(tmp_path):
-    one = written(tmp_path / "a", "limits: {pids: 100, time: 1h}\n")
-    two = written(tmp_path / "b", "limits: {pids: 50, time: 2h}\nprofile: compatible\n")
-    rules, _ = settings.policy([one, two])
-    assert rules.ceilings["pids"].most == 50
-    assert rules.ceilings["pids"].place.file == str(two)
-    assert rules.ceilings["time_s"].most == 3600
-    assert rules.strict is None
-
-
-def test_a_policy_with_a_mistake_is_refused_rather_than_passed_over(tmp_path):
-    file = written(tmp_path, "limits: {memory: lots}\n")
-    with pytest.raises(ConfigError, match="memory"):
-        settings.policy([file])
 
 
 def test_a_wrong_variable_is_reported_as_the_variable_beside_its_option():

@@ -7,9 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import buildfile, report
-from runner.core import LIMITS, Command, Limits, Profile, Reason, quantities
+from runner.core import (
+    LIMITS,
+    Command,
+    Limits,
+    Profile,
+    Reason,
+    policy,
+    quantities,
+)
+from runner.core.errors import ConfigError
 from runner.core.quantities import SWITCH
-from runner.store import settings
+from tests.runner import policies
 
 rows = pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.key)
 
@@ -47,22 +56,18 @@ def test_a_build_file_sets_every_limit_and_a_policy_caps_it(limit, tmp_path):
     asked = "on" if limit.kind is SWITCH else limit.kind.write(3 * limit.of(Limits()))
     text = f"rai: {{image: x}}\nresources: {{limits: {{{limit.key}: {asked}}}}}\n"
     spec, problems = buildfile.parse(text + "commands: {build: [make]}\n", "f.yml")
-    policy = tmp_path / "policy.yml"
-    policy.write_text(f"limits: {{{limit.key}: {limit.written()}}}\n")
-    rules, warnings = settings.policy([policy])
+    rules = policies.read(tmp_path, f"limits: {{{limit.key}: {limit.written()}}}\n")
 
-    assert not problems and not warnings
+    assert not problems
     assert limit.written(spec.limits) == asked
-    (over,) = settings.over(spec.limits, Profile.STRICT, rules)
+    (over,) = policy.over(spec.limits, Profile.STRICT, rules)
     assert over.message.startswith(f"resources.limits.{limit.key} is ")
-    assert f"{policy}:1:" in over.message
+    assert f"{tmp_path}/policy.yml:1:" in over.message
 
 
 def test_a_wrong_limit_is_answered_with_its_default_and_its_least(tmp_path):
-    policy = tmp_path / "policy.yml"
-    policy.write_text("limits: {memory: 1M, pids: 0}\n")
-    with pytest.raises(settings.ConfigError) as caught:
-        settings.policy([policy])
+    with pytest.raises(ConfigError) as caught:
+        policies.read(tmp_path, "limits: {memory: 1M, pids: 0}\n")
     assert [problem.hint for problem in caught.value.problems] == [
         "expected a size of at least 6MiB, e.g. `memory: 8GiB`",
         "expected a whole number from 8, e.g. `pids: 512`",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from runner.background import BackgroundReader
 from runner.core.cancel import Cancel
 from runner.engines.docker.client import (
     Client,
@@ -16,7 +17,6 @@ from runner.engines.docker.client import (
     pulse,
 )
 from runner.engines.docker.endpoint import EngineProbe
-from runner.engines.docker.exec.background import BackgroundReader
 
 POLL_S = 0.1
 

@@ -1,0 +1,109 @@
+"""A site's policy: what no build file, option or setting may exceed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from runner.core.build_spec import Profile
+from runner.core.limits import LIMITS, Limit, Limits
+from runner.core.problem import Place, Problem
+from runner.core.quantities import SIZE, TIME
+from runner.core.units import MIB
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
+
+
+class Ceiling(Struct, frozen=True):
+    """The most that a site allows of one thing, and the line that says so."""
+
+    most: float
+    place: Place
+
+
+class AllowList(Struct, frozen=True):
+    """The patterns of the only names that a site allows, and where they are listed."""
+
+    patterns: tuple[str, ...]
+    place: Place
+
+    def has_host(self, name: str) -> bool:
+        """Whether a pattern fits the name of a host; `*` fits dots too."""
+        host = name.lower().removesuffix(".")
+        return any(fnmatchcase(host, pattern.lower()) for pattern in self.patterns)
+
+
+class PrivateTarget(Struct, frozen=True):
+    """A host or network that is not public, and may be reached nevertheless.
+
+    ``name`` is what the policy says; ``network`` is None for the name of a host.
+    """
+
+    name: str
+    place: Place
+    network: IPv4Network | IPv6Network | None = None
+
+
+class Policy(Struct, frozen=True):
+    """What a site allows; by default everything.
+
+    ``ceilings`` are by the name of the field of Limits. ``strict`` is the line that
+    allows no other profile, ``strict_limits`` the one that allows no run some limit of
+    which cannot be enforced. ``images`` are the only images, ``data_hosts`` the only
+    hosts that data files come from; None allows all. ``private`` are the addresses that
+    runs, image builds and downloads may reach although they are not public. ``file``
+    is the file that says all this, "" if there is none.
+    """
+
+    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    strict: Place | None = None
+    strict_limits: Place | None = None
+    images: AllowList | None = None
+    data_hosts: AllowList | None = None
+    private: tuple[PrivateTarget, ...] = ()
+    file: str = ""
+
+
+NO_POLICY = Policy()
+
+
+def fit(limits: Limits, policy: Policy) -> Limits:
+    """Lower to the ceilings what stands at its default: nobody asked for that."""
+    usual = Limits()
+    changes: dict[str, Any] = {
+        name: ceiling.most
+        for name, ceiling in policy.ceilings.items()
+        if getattr(limits, name) == getattr(usual, name) > ceiling.most
+    }
+    return replace(limits, **changes)
+
+
+def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
+    """Return what exceeds a ceiling, with the line of the policy that sets it."""
+    problems = []
+    for limit in LIMITS:
+        ceiling, asked = policy.ceilings.get(limit.field), limit.of(limits)
+        if ceiling and asked > ceiling.most:
+            have, most = _shown(limit, asked), _shown(limit, ceiling.most)
+            key = f"resources.limits.{limit.key}"
+            text = f"{key} is {have}, and at most {most} is allowed by {ceiling.place}"
+            problems.append(Problem(text))
+    if policy.strict and profile is not Profile.STRICT:
+        text = f"the {profile} profile is not allowed by {policy.strict}"
+        hint = "have the image built from a Dockerfile of the project"
+        problems.append(Problem(text, hint=hint))
+    return problems
+
+
+def _shown(limit: Limit, value: float) -> str:
+    """Write a value so that it compares with another: all in one unit."""
+    if limit.kind.unit == TIME.unit:
+        return f"{value:,.10g} s"
+    if limit.kind.unit == SIZE.unit:
+        return f"{value / MIB:,.10g} MiB"
+    return limit.kind.write(value)

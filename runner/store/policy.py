@@ -1,0 +1,161 @@
+"""Read a site's policy. What of it is wrong stops a run: it never counts as absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import files
+from runner.core import LIMITS, Place, Problem, Profile
+from runner.core.errors import ConfigError
+from runner.core.policy import (
+    NO_POLICY,
+    AllowList,
+    Ceiling,
+    Policy,
+    PrivateTarget,
+)
+from runner.core.quantities import SWITCH, Kind
+from runner.store import config_file, policy_names
+
+if TYPE_CHECKING:
+    from runner.yamlfile import Fields
+
+FILE = Path("/etc/rai/policy.yml")
+"""Only this file counts: no option, variable or setting names another."""
+
+ROOT = 0
+
+_KEYS = {
+    "": ("profile", "limits", "strict_limits", "images", "data", "private"),
+    "limits": tuple(limit.key for limit in LIMITS),
+}
+_PROFILE = Kind(" or ".join(Profile), {str(word): word for word in Profile}.get)
+
+
+def read(file: Path = FILE, owner: int = ROOT) -> Policy:
+    """Return the policy of this machine; one without a file allows everything.
+
+    ``owner`` is the only user who may write the file and its folder.
+
+    Raises:
+        ConfigError: the file is wrong, cannot be read, or others may write it; carries
+            every problem found.
+    """
+    try:
+        raw = _trusted(file, owner)
+    except FileNotFoundError:
+        return NO_POLICY
+    except OSError as error:
+        text = f"the site's policy {file} cannot be read: {error.strerror}"
+        hint = "nothing runs without it: have it repaired by who keeps this machine"
+        raise ConfigError(Problem(text, hint=hint)) from error
+    problems: list[Problem] = []
+    fields = config_file.fields(raw, str(file), _KEYS, problems)
+    found = _policy(fields, str(file)) if fields else Policy(file=str(file))
+    if fields:
+        problems += fields.problems.in_file_order()
+    if problems:
+        # An unknown key too: a ceiling that is misspelt would be none.
+        raise ConfigError(*(Problem(p.message, p.place, p.hint) for p in problems))
+    return found
+
+
+def _trusted(file: Path, owner: int) -> bytes:
+    """Return the file's bytes; raise OSError if others may change what it says."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    folder = _opened(file.parent, flags | os.O_DIRECTORY)
+    try:
+        _check(os.fstat(folder), f"its folder {file.parent}", owner)
+        handle = _opened(Path(file.name), flags, folder)
+        try:
+            _check(os.fstat(handle), "it", owner)
+            return files.content(handle, config_file.MOST_BYTES, str(file))
+        finally:
+            os.close(handle)
+    finally:
+        os.close(folder)
+
+
+def _opened(path: Path, flags: int, folder: int | None = None) -> int:
+    try:
+        return os.open(path, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise
+        mode = os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode
+        what = "is a link" if stat.S_ISLNK(mode) else "is no folder"
+        raise OSError(error.errno, f"{path} {what}") from error
+
+
+def _check(facts: os.stat_result, what: str, owner: int) -> None:
+    if facts.st_uid != owner:
+        raise OSError(
+            errno.EPERM, f"{what} belongs to user {facts.st_uid}, not {owner}"
+        )
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        others = "others" if facts.st_mode & stat.S_IWOTH else "its group"
+        raise OSError(errno.EPERM, f"{what} may be written by {others}")
+
+
+def _policy(fields: Fields, file: str) -> Policy:
+    limits = fields.section("limits")
+    ceilings = {
+        limit.field: Ceiling(most, limits.place(limit.key))
+        for limit in LIMITS
+        if (most := limits.limit(limit, None)) is not None
+    }
+    profile = fields.read("profile", None, _PROFILE, "strict")
+    enforced = fields.read("strict_limits", None, SWITCH, "true")
+    private = _list(fields, "private", policy_names.PRIVATE, policy_names.private_wrong)
+    return Policy(
+        ceilings=ceilings,
+        strict=fields.place("profile") if profile is Profile.STRICT else None,
+        strict_limits=fields.place("strict_limits") if enforced else None,
+        images=_allowed(
+            fields, "images", policy_names.IMAGES, policy_names.image_wrong
+        ),
+        data_hosts=_allowed(
+            fields, "data", policy_names.HOSTS, policy_names.host_wrong
+        ),
+        private=tuple(
+            PrivateTarget(name, place, policy_names.network(name))
+            for name, place in private or ()
+        ),
+        file=file,
+    )
+
+
+def _allowed(
+    fields: Fields, key: str, example: str, wrong: Callable[[str], str]
+) -> AllowList | None:
+    names = _list(fields, key, example, wrong)
+    if names is None:
+        return None
+    return AllowList(tuple(name for name, _ in names), fields.place(key))
+
+
+def _list(
+    fields: Fields, key: str, example: str, wrong: Callable[[str], str]
+) -> list[tuple[str, Place]] | None:
+    """Read a list of names, with their places; None if there is no list."""
+    from runner.yamlfile import Scalar, kind
+
+    if not fields.has(key):
+        return None
+    names = []
+    for path, node in fields.items(key, example):
+        name = node.text.strip() if isinstance(node, Scalar) else ""
+        why = wrong(name) if name else "is not a name"
+        if why:
+            hint = f"expected e.g. `{key}: {example}`"
+            fields.problems.error(
+                f"{path} is {kind(node)}, which {why}", node.place, hint
+            )
+        else:
+            names.append((name, node.place))
+    return names
