@@ -203,7 +203,7 @@ def _request(
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
     rules = policies.read()
-    warnings = _unmasked(options.secrets)
+    warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
     profile = found.profile or spec.profile
     spec = replace(spec, limits=policy.fit(spec.limits, rules))
     if options.gpus is not None:
@@ -248,6 +248,19 @@ def _unmasked(secrets: Secrets) -> list[Problem]:
         Problem(f"-e {name}: {text}", hint=hint, severity=Severity.WARNING)
         for name in names
     ]
+
+
+def _written(secrets: Secrets, text: str) -> Iterator[Problem]:
+    """Warn of the values that stand in the build file, which a run keeps as it is."""
+    for name in secrets.names:
+        value = secrets.values[name]
+        if value and value in text and not masking.too_short(value):
+            yield Problem(
+                f"-e {name}: the value is kept with the run, as it stands in the build"
+                " file too",
+                hint=f"write ${name} there",
+                severity=Severity.WARNING,
+            )
 
 
 def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:
