@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-ALLOWANCE = 1_000_000_000
+ALLOWANCE = 500_000_000
 """The work that the output of a command may take, whatever its size."""
 
 LAST_ALLOWANCE = 2_000_000_000
@@ -35,7 +35,7 @@ class Portion:
     ``growth`` is added for each byte of the output.
     """
 
-    def __init__(self, units: int = ALLOWANCE, growth: int = 3) -> None:
+    def __init__(self, units: int = ALLOWANCE, growth: int = 2) -> None:
         self._left, self._growth = units, growth
 
     def grow(self, size: int) -> None:
