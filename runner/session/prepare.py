@@ -23,6 +23,7 @@ from runner.core import (
 )
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
+from runner.core.policy import Policy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import substitutes
@@ -225,8 +226,16 @@ def _request(
         only=options.only,
         left_out=left_out,
         policy=rules,
+        strict_limits=_strict_limits(found, rules),
     )
     return request, warnings
+
+
+def _strict_limits(found: Settings, rules: Policy) -> str:
+    """Return what asks that every limit is enforced; "" if nothing does."""
+    if rules.strict_limits:
+        return f"strict_limits in {rules.strict_limits}"
+    return "--strict-limits" if found.strict_limits else ""
 
 
 def _wrong(secrets: Secrets) -> Iterator[Problem]:
