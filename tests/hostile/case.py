@@ -109,14 +109,14 @@ class Ended(Struct, frozen=True):
             return opened.read(1 << 20)
 
 
-Ends = Reason | Mapping[str, Reason]
+Ends = Reason | tuple[Reason, ...] | Mapping[str, Reason]
 
 
 class Case(Struct, frozen=True, kw_only=True):
     """One thing that is tried, in all columns.
 
-    ``ends`` is the reason of the end, or a mapping from words of columns ("docker",
-    "local user", "" for all others) to reasons. ``needs`` is a limit's name as
+    ``ends`` is the reason of the end, or some of which one must be it, or a mapping
+    from words of columns ("docker", "local user", "" for all others) to reasons. ``needs`` is a limit's name as
     engines' facts have it: where it is not enforced the run may end in any way, and
     must bound itself. ``columns`` names by words the columns that the case is for;
     the table shows ``elsewhere`` in others. ``ci`` names those of CI's subset: "" is
@@ -179,12 +179,14 @@ class Case(Struct, frozen=True, kw_only=True):
             limit_s = float(str(self.limits.get("time", TIME_S)).removesuffix("s"))
         return limit_s + SLACK_S
 
-    def reason(self, column: str) -> Reason:
-        """Return how it must end in a column."""
+    def reasons(self, column: str) -> tuple[Reason, ...]:
+        """Return how it may end in a column."""
         if isinstance(self.ends, Reason):
+            return (self.ends,)
+        if isinstance(self.ends, tuple):
             return self.ends
         fitting = [words for words in self.ends if fits(column, words)]
-        return self.ends[max(fitting, key=lambda words: len(words.split()))]
+        return (self.ends[max(fitting, key=lambda words: len(words.split()))],)
 
     def applies(self, column: str) -> bool:
         """Whether it is for a column."""

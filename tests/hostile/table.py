@@ -88,9 +88,11 @@ def possible(case: Case, column: str) -> set[str]:
     """Return the cells that a case may have in a column."""
     if not case.applies(column):
         return {case.elsewhere}
-    reason = case.reason(column)
-    ends = reason.value.replace("_", " ") if reason.exit_code else HELD
-    return {ends, SAID} if case.needs else {ends}
+    ends = {
+        reason.value.replace("_", " ") if reason.exit_code else HELD
+        for reason in case.reasons(column)
+    }
+    return {*ends, SAID} if case.needs else ends
 
 
 def _line(cells: list[str]) -> str:

@@ -257,7 +257,7 @@ CASES = (
         tries="Its folders lie 1,500 deep.",
         commands=RUNS,
         make=_deep,
-        ends={"": Reason.DONE},
+        ends=Reason.USAGE,
     ),
     Case(
         name="many files",

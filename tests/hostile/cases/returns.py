@@ -62,14 +62,15 @@ CASES = (
         "many files back",
         "Leaves 6,000 files where 5,000 may come back.",
         "perl -e 'for (1..6000) { open F, \">\", $_; close F }'",
+        limits={"time": 30},
         environment={"RAI_BUILD_FILES": "5000"},
         ends=Reason.DISK_LIMIT,
         check=None,
     ),
     _back(
         "sparse file back",
-        "Leaves a sparse file of 1 GiB.",
-        "truncate -s 1G x",
+        "Leaves a sparse file of 200 MiB.",
+        "truncate -s 200M x",
         limits={"time": 30},
     ),
     _back(
