@@ -116,11 +116,11 @@ class Case(Struct, frozen=True, kw_only=True):
     """One thing that is tried, in all columns.
 
     ``ends`` is the reason of the end, or some of which one must be it, or a mapping
-    from words of columns ("docker", "local user", "" for all others) to reasons. ``needs`` is a limit's name as
-    engines' facts have it: where it is not enforced the run may end in any way, and
-    must bound itself. ``columns`` names by words the columns that the case is for;
-    the table shows ``elsewhere`` in others. ``ci`` names those of CI's subset: "" is
-    all, None is none.
+    from words of columns ("docker", "local user", "" for all others) to reasons.
+    ``needs`` is a limit's name as engines' facts have it: where it is not enforced the
+    run may end in any way, and must bound itself. ``columns`` names by words the
+    columns that the case is for; the table shows ``elsewhere`` in others. ``ci`` names
+    those of CI's subset: "" is all, none are named by default.
 
     In ``commands``, ``spec``, ``files`` and ``flags`` @MARK@ and others are replaced:
     see ``Site.filled``. ``policy`` is the text of /etc/rai/policy.yml. ``around`` is
