@@ -120,7 +120,8 @@ class ImagePlan(Struct, frozen=True):
     ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
     absent if the engine was not asked. ``asked`` is the image that the build file
     names; ``named_by`` says what names another, "" if nothing does. ``private`` are the
-    addresses that a build may reach although they are not public.
+    addresses that a build may reach although they are not public. ``limits`` are those
+    of the run.
     """
 
     action: ImageAction
@@ -129,18 +130,19 @@ class ImagePlan(Struct, frozen=True):
     build: BuildImage | None = None
     key: str = ""
     tags: tuple[str, ...] = ()
-    build_time_s: float = 1200.0
     parts: ImageParts | None = None
     bases: tuple[str, ...] = ()
     origin: Origin | None = None
     asked: str = ""
     named_by: str = ""
     private: tuple[PrivateTarget, ...] = ()
+    limits: Limits = Limits()
 
 
 class EngineFacts(Struct, frozen=True):
     """The name of an engine, and the limits that it cannot enforce for this user.
 
+    ``unenforced_in_builds`` are those that it cannot enforce for an image build.
     ``architecture`` is its machine's, "" for this one.
     """
 
@@ -150,6 +152,7 @@ class EngineFacts(Struct, frozen=True):
     confines: bool = True
     unenforced: tuple[str, ...] = ()
     architecture: str = ""
+    unenforced_in_builds: tuple[str, ...] = ()
 
 
 class Workspace(Struct, frozen=True):

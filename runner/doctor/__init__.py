@@ -52,9 +52,13 @@ def _engine(engine: Engine) -> Finding:
         return Finding(subject, Health.MISSING, text, advice)
     facts = engine.facts()
     how = f"{facts.version} {facts.how}".strip()
-    if facts.unenforced:
-        text = f"{how}; not enforced: {', '.join(facts.unenforced)}"
-        return Finding(subject, Health.NOTE, text)
+    missing = {
+        "not enforced": facts.unenforced,
+        "in image builds not enforced": facts.unenforced_in_builds,
+    }
+    if any(missing.values()):
+        told = [f"{words}: {', '.join(m)}" for words, m in missing.items() if m]
+        return Finding(subject, Health.NOTE, "; ".join((how, *told)))
     return Finding(subject, Health.OK, how)
 
 

@@ -22,7 +22,7 @@ from runner.core import (
 )
 from runner.core.errors import ImageError, SpecError
 from runner.core.policy import NO_POLICY, Policy
-from runner.images import dockerfile, names, parts
+from runner.images import dockerfile, fetches, names, parts
 from runner.images.names import KEY_REPOSITORY, normalise, repository
 
 __all__ = [
@@ -47,6 +47,10 @@ def plan(
     """
     if wrong := problems(spec):
         raise SpecError(wrong)
+    return replace(_plan(spec, facts, policy), limits=spec.limits)
+
+
+def _plan(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> ImagePlan:
     if spec.build_image is not None:
         return _built(spec.build_image, spec, facts, policy)
     if spec.image is not None:
@@ -78,6 +82,7 @@ def same(
         "the earlier run used it",
         asked=used.asked,
         named_by=used.named_by,
+        limits=spec.limits,
     )
     if here:
         if facts.present.get(used.reference) in here.values():
@@ -182,6 +187,7 @@ def _built(
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
     if facts.dockerfile is None:
         raise without_dockerfile(spec)
+    fetches.check_variables(facts.dockerfile, build)
     bases = _bases(build, facts.dockerfile, facts.platform)
     inputs = parts.of(build, facts, bases)
     reference = parts.reference(inputs)
@@ -199,7 +205,6 @@ def _built(
         build,
         parts.key(inputs),
         tags,
-        spec.limits.build_time_s,
         inputs,
         bases,
         facts.origin,

@@ -26,6 +26,14 @@ class Stage(Struct, frozen=True):
     name: str
 
 
+class Instruction(Struct, frozen=True):
+    """One instruction: its word in capitals, its arguments, and its last line."""
+
+    word: str
+    rest: str
+    line: int
+
+
 def stages(
     text: str, args: Mapping[str, str] | None = None, platform: str = ""
 ) -> tuple[Stage, ...]:
@@ -33,10 +41,10 @@ def stages(
     given = dict(args or {})
     values = {**_of_platform(platform)}
     found: list[Stage] = []
-    for word, rest in _instructions(text):
-        if word == "ARG" and not found:
-            values |= _declared(rest, given, values)
-        elif word == "FROM" and (match := _FROM.fullmatch(rest)):
+    for each in instructions(text):
+        if each.word == "ARG" and not found:
+            values |= _declared(each.rest, given, values)
+        elif each.word == "FROM" and (match := _FROM.fullmatch(each.rest)):
             image = _expand(match["image"], values)
             found.append(Stage(image, (match["name"] or "").lower()))
     return tuple(found)
@@ -53,22 +61,30 @@ def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each instruction's keyword and its arguments, continued lines joined."""
-    lines = iter(text.removeprefix("\ufeff").splitlines())
-    escape = _escape(text)
-    joined = ""
-    for line in lines:
+def instructions(
+    text: str, escape: str = "", *, here_documents: bool = True
+) -> Iterator[Instruction]:
+    """Yield each instruction, continued lines joined.
+
+    ``escape`` is what continues a line, "" for what the text says.
+    """
+    # Not splitlines(), which also splits at characters that are none to Docker.
+    lines = iter(enumerate(text.removeprefix("\ufeff").split("\n"), 1))
+    escape = escape or _escape(text)
+    joined: list[str] = []
+    for number, line in lines:
+        line = line.removesuffix("\r")
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        if line.rstrip().endswith(escape):
-            joined += line.rstrip()[:-1] + " "
+        if line.rstrip(" \t").endswith(escape):
+            joined.append(line.rstrip(" \t")[:-1] + " ")
             continue
-        word, *rest = (joined + line).strip().split(maxsplit=1)
-        joined = ""
-        yield word.upper(), "".join(rest)
-        if word.upper() in ("RUN", "COPY", "ADD"):
-            for _, end in _HERE.findall("".join(rest)):
+        word, *others = "".join((*joined, line)).strip().split(maxsplit=1) or [""]
+        joined = []
+        rest = "".join(others)
+        yield Instruction(word.upper(), rest, number)
+        if here_documents and word.upper() in ("RUN", "COPY", "ADD"):
+            for _, end in _HERE.findall(rest):
                 _skip_past(lines, end)
 
 
@@ -82,20 +98,24 @@ def _escape(text: str) -> str:
     return "\\"
 
 
-def _skip_past(lines: Iterator[str], end: str) -> None:
-    for line in lines:
-        if line.lstrip("\t") == end:
+def _skip_past(lines: Iterator[tuple[int, str]], end: str) -> None:
+    for _, line in lines:
+        if line.removesuffix("\r").lstrip("\t") == end:
             return
+
+
+def words(rest: str) -> list[str]:
+    """Split the arguments of an instruction as a shell does."""
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()
 
 
 def _declared(
     rest: str, given: Mapping[str, str], values: Mapping[str, str]
 ) -> dict[str, str]:
-    try:
-        words = shlex.split(rest)
-    except ValueError:
-        words = rest.split()
-    pairs = (word.partition("=") for word in words)
+    pairs = (word.partition("=") for word in words(rest))
     return {
         name: given.get(
             name, _expand(default, values) if equals else values.get(name, "")
