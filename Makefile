@@ -10,9 +10,9 @@ GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 
 # workers than cores pay.
 TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 WORKERS ?= 4
-USUAL  := not slow and not gpu and not mxnet and not train
+USUAL  := not slow and not hostile and not gpu and not mxnet and not train
 
-.PHONY: help run test slow test-all fast mxnet check format kernels gpu bench results table clean
+.PHONY: help run test slow hostile test-all fast mxnet check format kernels gpu soak bench results table clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -22,6 +22,10 @@ test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that 
 
 slow: $(VENV)/.ready-dev ## what `make test` leaves out: GPU images, every kernel, checks that take long
 	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)
+
+hostile: $(VENV)/.ready-dev ## every hostile run, on each engine, as root and as an ordinary user; needs root
+	@mkdir -p build && rm -f build/hostile.jsonl
+	@RAI_HOSTILE_RESULTS=$(CURDIR)/build/hostile.jsonl $(TESTS) -n $(WORKERS) -m hostile $(ARGS)
 
 test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
 	@$(TESTS) -n $(WORKERS) $(ARGS)
@@ -51,6 +55,12 @@ gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 100
 	  echo "$$name.py $$size"; $(BIN)/python project/$$name.py $$size || exit; done; done
 	@$(BIN)/python project/bench.py
 	@$(BIN)/python project/results.py
+
+soak: $(VENV)/.ready-dev ## fuzz each target for SECONDS, or one (TARGET=logs); 600 s
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
+	  $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[fuzz]' || \
+	  echo "Atheris cannot be installed here: Hypothesis makes up the inputs." >&2
+	@$(BIN)/python -m tests.fuzz $(TARGET) --seconds $(or $(SECONDS),600)
 
 results: $(VENV)/.ready-dev ## write RESULTS.md, the figures of docs/kernels.md and the plot from measurements/
 	@$(BIN)/python project/results.py

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -26,6 +26,7 @@ DISK_FAULTS = (*FULL, errno.EFBIG, errno.EIO, errno.EROFS)
 _FOLLOWS_NOTHING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK opening a named pipe would wait for a writer.
 _COMPONENT = _FOLLOWS_NOTHING | os.O_NONBLOCK
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
 _IS_LINK = (errno.ELOOP, errno.EMLINK)
 
 
@@ -179,17 +180,37 @@ def mount(path: Path) -> Path:
     return path
 
 
+def ignores_case(folder: Path) -> bool:
+    """Whether two names that differ only by case are one, in an empty folder."""
+    probe = folder / "case"
+    probe.touch()
+    try:
+        return (folder / "CASE").exists()
+    finally:
+        probe.unlink()
+
+
+def touch(path: Path) -> None:
+    """Make an empty file, unless there is something; no link is followed."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+
+
 def aside(path: Path) -> Path:
     """Return the temporary name of a file that will be renamed to ``path``."""
     return path.with_name(f".{path.name}.part")
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, then rename it, so no reader sees half."""
+    """Write a file under a temporary name, then rename it, so no reader sees half.
+
+    A link that somebody put there is not followed.
+    """
     part = aside(path)
     with naming(path):
         try:
-            part.write_bytes(data)
+            with os.fdopen(os.open(part, _NEW), "wb") as file:
+                file.write(data)
             part.rename(path)
         except OSError:
             part.unlink(missing_ok=True)

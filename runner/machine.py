@@ -13,6 +13,7 @@ from msgspec import Struct
 from runner import __version__
 from runner.core import Machine
 
+_PID = re.compile("[0-9]{1,9}")
 _TAG = re.compile(r"-([0-9]*)\.([0-9]{1,9})\.([0-9]+)(?=-|$)")
 
 
@@ -38,7 +39,7 @@ class ProcessIdentity(Struct, frozen=True):
     def parse(cls, text: str) -> ProcessIdentity | None:
         """Parse what ``str`` returned; return None for anything else."""
         match text.split("/"):
-            case [host, boot, namespace, pid, started] if pid.isdigit():
+            case [host, boot, namespace, pid, started] if _PID.fullmatch(pid):
                 return cls(host, boot, namespace, int(pid), started)
         return None
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 30.0
+KEPT = ("RAI_SHARED_DATA", "RAI_TEST_REQUIRE", "RAI_HOSTILE_RESULTS")
+"""Variables that are for tests."""
+
 REQUIRED = frozenset(filter(None, os.environ.get("RAI_TEST_REQUIRE", "").split(",")))
 
 
@@ -231,7 +234,7 @@ def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Provide each test with its own home, away from the user's settings and runs."""
     home = next(homes)
     for name in [n for n in os.environ if n.startswith("RAI_")]:
-        if name not in ("RAI_SHARED_DATA", "RAI_TEST_REQUIRE"):
+        if name not in KEPT:
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAI_HOME", str(home / "rai"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

@@ -17,6 +17,8 @@ from runner.core.errors import EngineError, RaiError
 class BuildWriter:
     """Keep a raw tar stream (root ``build/``) as a .tar.zst; use as a context manager.
 
+    Nothing is kept as setuid or setgid.
+
     The file exists after a clean exit if something was written; after an exception it
     does not. ``write`` raises RaiError (disk_limit) over the ceilings and EngineError
     if the stream is not a tar archive; the exit does if the stream was cut short.
@@ -50,7 +52,7 @@ class BuildWriter:
     def write(self, chunk: bytes) -> None:
         """Add the next piece of the stream."""
         try:
-            self._meter.feed(chunk)
+            chunk = self._meter.feed(chunk)
         except OverCapsError as error:
             hint = (
                 "write less to /build, remove what you do not need back, or raise"

@@ -1,4 +1,8 @@
-"""Count what a tar stream holds as it passes, and stop it over a ceiling."""
+"""Count what a tar stream holds as it passes, and stop it over a ceiling.
+
+It passes without the rights of other users (setuid, setgid), which a program may have
+given to its files, and which another reader of the archive might bring back.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ METADATA_BYTES = 1 << 20
 
 _EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 _METADATA = (*_EXTENDED, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_SPECIAL_RIGHTS = 0o7000
+_MODE, _SUM = slice(100, 108), slice(148, 156)
+
 # Records that override the size in a member's header.
 _RESIZES = re.compile(rb"(?:^|\n)\d+ (?:size|GNU\.sparse[^=]*)=")
 
@@ -36,14 +43,28 @@ class ArchiveMeter:
         self._head = bytearray()
         self._data_left = 0
         self._extended: bytearray | None = None
+        self._plain: list[tuple[int, bytes]] = []  # headers that end there in a piece
 
     @property
     def whole(self) -> bool:
         """Whether the stream may end here."""
         return self._ended or not (self._head or self._data_left)
 
-    def feed(self, chunk: bytes) -> None:
-        """Read the next piece."""
+    def feed(self, chunk: bytes) -> bytes:
+        """Read the next piece; return what passes, but for a header that is cut."""
+        begun = bytes(self._head)
+        self._plain.clear()
+        self._count(chunk)
+        passing = begun + chunk if begun else chunk
+        if self._plain:
+            changed = bytearray(passing)
+            for end, head in self._plain:
+                at = end + len(begun)
+                changed[at - BLOCK : at] = head
+            passing = bytes(changed)
+        return passing[: len(passing) - len(self._head)] if self._head else passing
+
+    def _count(self, chunk: bytes) -> None:
         self.raw_bytes += len(chunk)
         if self.raw_bytes > self._caps.total_bytes:
             raise OverCapsError(f"holds more than {self._caps.total_bytes:,} bytes")
@@ -67,12 +88,13 @@ class ArchiveMeter:
         self._head += piece
         if len(self._head) == BLOCK:
             self._ended = not any(self._head)
-            if not self._ended:
-                self._member(bytes(self._head))
+            if not self._ended and (plain := self._member(bytes(self._head))):
+                self._plain.append((at + len(piece), plain))
             self._head.clear()
         return len(piece)
 
-    def _member(self, head: bytes) -> None:
+    def _member(self, head: bytes) -> bytes | None:
+        """Count a member; return its header if that has to be another one."""
         try:
             info = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
         except tarfile.TarError as error:
@@ -81,7 +103,7 @@ class ArchiveMeter:
             raise DamagedError(f"has a member of unclear size, {info.name!r}")
         if info.type in _METADATA:
             self._metadata(info)
-            return
+            return None
         self.members += 1
         if self.members > self._caps.members:
             raise OverCapsError(f"holds more than {self._caps.members:,} members")
@@ -90,9 +112,20 @@ class ArchiveMeter:
             if info.size > self._caps.file_bytes:
                 raise OverCapsError(f"has too large a file, {info.name!r}")
             self._data_left = info.size + -info.size % BLOCK
+        return _without_special_rights(head, info.mode)
 
     def _metadata(self, info: tarfile.TarInfo) -> None:
         if info.size > METADATA_BYTES:
             raise OverCapsError("has a name without end")
         self._data_left = info.size + -info.size % BLOCK
         self._extended = bytearray() if info.type in _EXTENDED else None
+
+
+def _without_special_rights(head: bytes, mode: int) -> bytes | None:
+    if not mode & _SPECIAL_RIGHTS:
+        return None
+    plain = bytearray(head)
+    plain[_MODE] = b"%07o\0" % (mode & ~_SPECIAL_RIGHTS & 0o7777777)
+    plain[_SUM] = b" " * 8
+    plain[_SUM] = b"%06o\0 " % sum(plain)
+    return bytes(plain)

@@ -56,8 +56,8 @@ def unpack(archive: Path, into: Path, caps: Caps = BUILD, root: str = "") -> Unp
 
     Devices, pipes and links out of the folder are left out. Raise NotAllowedError, and
     make no folder, for anything else that is hostile: absolute names, ``..``, names
-    that differ only by case, more than the ceilings. Raise UsageError if ``into`` is
-    taken.
+    more than the ceilings, and names that differ only by case where the file system
+    holds one of them only. Raise UsageError if ``into`` is taken.
     """
     if taken(into):
         raise UsageError(f"{into} already exists; use a new folder, or an empty one")
@@ -137,7 +137,7 @@ class _Unpacking:
 
     def __init__(self, folder: str, root: str) -> None:
         self.folder, self.root = folder, root
-        self.tree = Tree()
+        self.tree = Tree(any_case=disk.ignores_case(Path(folder)))
         self.links: dict[str, str] = {}
         self.left_out: list[str] = []
         self.too_deep = False

@@ -29,10 +29,11 @@ def inside(name: str, root: str) -> str:
 
 
 class Tree:
-    """The names taken so far, without regard to case."""
+    """The names taken so far; ``any_case`` if case does not tell two apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, any_case: bool) -> None:
         self._taken: dict[str, tuple[str, MemberKind]] = {}
+        self._key = str.casefold if any_case else str
 
     def claim(self, name: str, place: MemberKind) -> None:
         """Take a name and its folders; raise HostileNameError if it is not free."""
@@ -41,7 +42,7 @@ class Tree:
         while "/" in above:
             above = above.rpartition("/")[0]
             new.append(above)
-            if above.casefold() in self._taken:
+            if self._key(above) in self._taken:
                 break
         for folder in reversed(new):
             self._take(folder, MemberKind.FOLDER, name)
@@ -49,11 +50,11 @@ class Tree:
 
     def at(self, name: str) -> MemberKind | None:
         """Return what the name is, None if it is not taken."""
-        taken, place = self._taken.get(name.casefold(), ("", None))
+        taken, place = self._taken.get(self._key(name), ("", None))
         return place if taken == name else None
 
     def _take(self, name: str, place: MemberKind, whole: str) -> None:
-        key = name.casefold()
+        key = self._key(name)
         if key not in self._taken:
             self._taken[key] = (name, place)
             return

@@ -10,6 +10,9 @@ from runner.core.quantities import Kind
 from runner.yamlfile import Fields
 
 ROOT = "/data"
+MOST_FILES = 256
+LONGEST_NAME = 255
+"""The most bytes of a name that file systems allow."""
 
 _URL = r"https?://[^/\s?#]+/[^\s?#]*?([^/\s?#]+)(?:[?#]\S*)?"
 _ESCAPED = "%([0-9A-Fa-f]{2})"
@@ -22,6 +25,11 @@ def read(resources: Fields) -> tuple[DataResource, ...]:
     """Parse the list of data files."""
     found: list[DataResource] = []
     for path, node in resources.items("dataresources", "[{mount: ..., source: ...}]"):
+        if len(found) == MOST_FILES:
+            hint = "put them into an archive, and unpack that in a command"
+            text = f"there are more than {MOST_FILES} data files"
+            resources.problems.error(text, node.place, hint)
+            break
         fields = resources.item(node, path)
         resource = _resource(fields) if fields else None
         if fields and resource:
@@ -38,7 +46,7 @@ def file_name(url: str) -> str | None:
     raw = re.sub(_ESCAPED, lambda m: chr(int(m[1], 16)), match[1])
     name = raw.encode("latin-1", "replace").decode("utf-8", "replace")
     bad = name in (".", "..") or "/" in name or not name.isprintable()
-    return None if bad else name
+    return None if bad or len(name.encode()) > LONGEST_NAME else name
 
 
 def _resource(fields: Fields) -> DataResource | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.store.paths import RunPaths
@@ -40,7 +40,7 @@ def cancel(
         common.print_json([record.plain(record_of(paths)) for paths in found])
     else:
         for paths in found:
-            print(_said(paths, asked=paths in going_on))
+            say(_said(paths, asked=paths in going_on))
     if not all(over):
         raise typer.Exit(10)
 
@@ -52,7 +52,7 @@ def _over(paths: RunPaths) -> bool:
     if places.wait(paths, ENDS_WITHIN_S):
         return True
     text = f"run {paths.id} has not ended after {ENDS_WITHIN_S:g} s"
-    print(f"Error: {text}; see what it does: rai attach {paths.id}", file=sys.stderr)
+    say(f"Error: {text}; see what it does: rai attach {paths.id}", to_stderr=True)
     return False
 
 

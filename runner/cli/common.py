@@ -158,5 +158,10 @@ def warn_elsewhere(*runs: RunPaths) -> None:
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
     """Print a value as JSON on stdout."""
     import json
+    import sys
 
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    from runner.core.screen import json_safe
+    from runner.terminal.streams import write_line
+
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    write_line(json_safe(text), sys.stdout)

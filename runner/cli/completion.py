@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from runner.cli.suggestions import FILES, FOLDERS, SHELLS, WORD
+from runner.terminal.streams import write_line
 
 # Bash cuts words at `:` and `=`, which stand in the names of images and in options.
 BASH = f"""\
@@ -76,4 +78,4 @@ def completion(
     if shell not in SCRIPTS:
         hint = f"there is one for {', '.join(SHELLS[:-1])} and {SHELLS[-1]}"
         raise UsageError(Problem(f"no completion for the shell {shell!r}", hint=hint))
-    print(SCRIPTS[shell], end="")
+    write_line(SCRIPTS[shell].removesuffix("\n"), sys.stdout)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,5 +63,5 @@ def _fixed(found: Sequence[Finding], settings: Settings, *, yes: bool) -> bool:
 
     plan = fixing.image(settings)
     facts = needs(found, settings.home, Path(), plan, os.environ)
-    print()
+    say()
     return fixing.carry_out(remedies(facts), yes=yes)

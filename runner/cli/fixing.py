@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from runner.terminal.streams import say
+
 if TYPE_CHECKING:
     from runner.core import ImagePlan
     from runner.doctor.remedies import Remedy
@@ -43,14 +45,14 @@ def carry_out(remedies: Sequence[Remedy], *, yes: bool) -> bool:
     only by root, and never without having asked.
     """
     if not remedies:
-        print("Nothing to fix.")
+        say("Nothing to fix.")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     is_root = os.geteuid() == 0
     went = True
     for remedy in remedies:
         allowed = is_root and asks and not yes if remedy.root else yes or asks
         sudo = "sudo " if remedy.root and not is_root else ""
-        print(f"To {remedy.what}:\n    {sudo}{remedy.line}", flush=True)
+        say(f"To {remedy.what}:\n    {sudo}{remedy.line}", now=True)
         if allowed and (yes or typer.confirm("Do it?", err=True)):
             went = _run(remedy) and went
     return went
@@ -58,14 +60,13 @@ def carry_out(remedies: Sequence[Remedy], *, yes: bool) -> bool:
 
 def _run(remedy: Remedy) -> bool:
     from runner import process
-    from runner.core.screen import printable, unmarked
 
     done = process.run(["/bin/sh", "-c", remedy.line], timeout_s=MOST_S)
     if done.exit_code == 0:
-        print("Done.")
+        say("Done.")
         return True
     said = (done.stderr or done.stdout).decode(errors="replace").splitlines()
     for line in said[-LAST_LINES:]:  # of an image's build, which may be anybody's
-        print(f"    {unmarked(printable(line))}", file=sys.stderr)
-    print(f"It failed, with exit status {done.exit_code}.", file=sys.stderr)
+        say(f"    {line}", to_stderr=True)
+    say(f"It failed, with exit status {done.exit_code}.", to_stderr=True)
     return False

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 STARTER = """\
 rai:
@@ -59,4 +60,4 @@ def init(
     if as_json:
         common.print_json({"file": str(file)})
     else:
-        print(f"Wrote {file}. Next: rai run -p {folder}")
+        say(f"Wrote {file}. Next: rai run -p {folder}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.report import Listed
@@ -33,7 +34,7 @@ def show(*, active: bool, limit: int | None, as_json: bool) -> None:
     if as_json:
         common.print_json([_plain(one, away[one.record.id]) for one in found])
     elif not found:
-        print("Nothing is running." if active else "No runs yet: rai run -p DIR")
+        say("Nothing is running." if active else "No runs yet: rai run -p DIR")
     elif active:
         blocks([report.table([one.record for one in found], time.time(), away)])
     else:

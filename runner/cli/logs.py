@@ -138,6 +138,7 @@ def _print(shown: _Text | _Events, paths: RunPaths, *, follow: bool) -> None:
     from runner import places
     from runner.core import Stream
     from runner.terminal.sinks import Sink
+    from runner.terminal.streams import unwritten
 
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:
@@ -149,8 +150,7 @@ def _print(shown: _Text | _Events, paths: RunPaths, *, follow: bool) -> None:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                text = f"cannot write to {stream}: {error.strerror}"
-                raise OSError(error.errno, text) from error
+                raise unwritten(error, sinks[stream].stream) from error
         if over:
             return
         time.sleep(POLL_S)

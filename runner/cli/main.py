@@ -54,17 +54,23 @@ Each is a module with a function, or a group of commands, of the same name.
 """
 
 
+_WARNED: set[str] = set()
+
+
 class Commands(TyperGroup):
-    """The commands, with our own corrections of options that do not exist."""
+    """The commands, with our own words about a wrong command line."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer hides the type
         """Run the command that is named."""
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if getattr(error, "possibilities", None):
-                corrections.correct(error)
-            raise
+            if not hasattr(error, "format_message"):  # typer's, about the words given
+                raise
+            command = f"rai {ctx.invoked_subcommand or ''}".rstrip()
+            under: Any = self.commands.get(ctx.invoked_subcommand or "")
+            names = getattr(under, "commands", ())
+            raise UsageError(corrections.problem(error, command, names)) from error
 
 
 def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -104,6 +110,7 @@ def root(
 def main() -> NoReturn:
     """Run the command line of this process."""
     streams.open_closed()
+    streams.pass_names()
     warnings.showwarning = _show_warning
     if sys.argv[1:2] == [suggestions.WORD]:
         suggestions.show(sys.argv[2:], COMMANDS, command)
@@ -173,7 +180,7 @@ def _explained(error: OSError) -> Problem:
     try:
         sys.stdout.flush()
     except OSError as unwritten:
-        return Problem(f"cannot write to stdout: {unwritten.strerror}")
+        error = streams.unwritten(unwritten, sys.stdout)
     return files.problem(error)
 
 
@@ -198,8 +205,10 @@ def _refuse_contradictions(group: object, given: list[str]) -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: ANN401
-    """Print a warning as others of rai; Python prints each text only once."""
-    _warn([str(message)])
+    """Print a warning as others of rai, and each text only once."""
+    if (text := str(message)) not in _WARNED:
+        _WARNED.add(text)
+        _warn([text])
 
 
 def _warn(texts: Sequence[str]) -> None:
@@ -216,4 +225,4 @@ def _report(error: RaiError, debug: bool) -> None:
             traceback.print_exc()
         problems(error.problems)
         if error.reason is not Reason.USAGE:  # a usage error says itself what to do
-            print(error.reason.advice, file=sys.stderr)
+            streams.say(error.reason.advice, to_stderr=True)

@@ -10,6 +10,7 @@ import typer
 
 import runner
 from runner.cli import common
+from runner.terminal.streams import say
 
 
 def parse(
@@ -40,4 +41,4 @@ def parse(
     elif shown := report.figures(found):
         blocks(shown)
     else:
-        print("No figures found.")
+        say("No figures found.")

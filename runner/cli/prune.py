@@ -10,6 +10,7 @@ import typer
 from msgspec import Struct
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,10 +72,10 @@ def prune(
         return
     if dry_run:
         _show(what, unused)
-    print(_summary(what, unused, dry_run))
+    say(_summary(what, unused, dry_run))
     if dry_run and what.tagged:
         names = ", ".join(f"{run.id} ({run.tag})" for run in what.tagged)
-        print(f"Kept by a tag: {names}")
+        say(f"Kept by a tag: {names}")
 
 
 def _unused(

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common, running
+from runner.terminal.streams import say, write_line
 
 
 def pull(
@@ -42,11 +43,9 @@ def pull(
         common.print_json({"folder": str(into), **record.plain(done)})
         return
     if sys.stdout.isatty():
-        from runner.core.screen import printable
-
         text = f"Unpacked the build folder of run {paths.id} to {into}."
-        print(printable(text), file=sys.stderr)
+        say(text, to_stderr=True)
     else:
-        print(into)
+        write_line(str(into), sys.stdout)  # for a program, which needs it as it is
     for name in done.left_out:
-        print(f"left out: {name}")
+        say(f"left out: {name}")

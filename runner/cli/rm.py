@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.core import Problem
@@ -44,7 +45,7 @@ def rm(
         common.print_json({"runs": list(sizes), "freed_bytes": sum(sizes.values())})
         return
     for name, taken in sizes.items():
-        print(f"Removed run {name} ({size(taken)}).")
+        say(f"Removed run {name} ({size(taken)}).")
 
 
 def _refusal(paths: RunPaths, force: bool) -> Problem | None:

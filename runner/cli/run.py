@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common, running, variables
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -165,4 +166,4 @@ def _detach(
     if as_json:
         common.print_json({"id": run_id})
     else:
-        print(run_id)
+        say(run_id)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 
 def tag(
@@ -43,10 +44,10 @@ def tag(
         common.print_json({**facts, "moved_from": losers})
         return
     for loser in losers:
-        print(f"Run {loser} no longer has the tag {new}.")
+        say(f"Run {loser} no longer has the tag {new}.")
     if before and before != new:
-        print(f"Run {paths.id} no longer has the tag {before}.")
+        say(f"Run {paths.id} no longer has the tag {before}.")
     if new:
-        print(f"Run {paths.id} has the tag {new}.")
+        say(f"Run {paths.id} has the tag {new}.")
     elif not before:
-        print(f"Run {paths.id} has no tag.")
+        say(f"Run {paths.id} has no tag.")

@@ -6,6 +6,7 @@ import platform
 
 from runner import __version__
 from runner.cli.common import JsonFlag, print_json
+from runner.terminal.streams import say
 
 
 def version(as_json: JsonFlag = False) -> None:
@@ -14,4 +15,4 @@ def version(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json(versions)
     else:
-        print(f"rai {versions['rai']} (Python {versions['python']})")
+        say(f"rai {versions['rai']} (Python {versions['python']})")

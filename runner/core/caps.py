@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from runner.core.limits import Limits
-from runner.core.units import MIB
+from runner.core.units import GIB, MIB
 
 
 class Caps(Struct, frozen=True):
@@ -21,6 +21,9 @@ UPLOAD = Caps(total_bytes=500 * MIB, members=20_000, file_bytes=100 * MIB)
 
 BUILD_FILES = 100_000
 """How many files and folders a build folder may have, unless the settings do."""
+
+SPARE_BYTES = GIB
+"""What data files leave free on a disk."""
 
 
 def build_caps(limits: Limits, members: int = BUILD_FILES) -> Caps:

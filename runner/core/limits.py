@@ -31,6 +31,7 @@ class Limits(Struct, frozen=True):
     build_disk_bytes: int = 32 * GIB
     open_files: int = 4096
     file_bytes: int = 2 * GIB
+    data_bytes: int = 10 * GIB
 
 
 class Limit(Struct, frozen=True):
@@ -82,6 +83,7 @@ LIMITS = (
     ),
     Limit("disk", SIZE, "of `/build`", Reason.DISK_LIMIT),
     Limit("shm", SIZE, "of `/dev/shm`"),
+    Limit("data", SIZE, "of all `dataresources`"),
     Limit("network", SWITCH, "overrides `resources.network`"),
     Limit("build_time", TIME, "of building, pulling or pushing the image"),
     Limit("build_pids", _PIDS, "processes and threads of an image build"),

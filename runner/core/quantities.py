@@ -32,6 +32,9 @@ _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgt])i?)?b?")
 _SHIFT = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 _WHOLE = re.compile(r"[+-]?\d[\d_]*(?:\.0*)?")
+_LONGEST = 100
+"""The most characters of one: Python's numbers are not made for many digits."""
+
 _MOST = 10**15
 """The largest time or size that is accepted."""
 
@@ -54,13 +57,19 @@ def boolean(text: str) -> bool | None:
 def duration_s(text: str) -> float | None:
     """Parse a time as seconds: ``90``, ``10m``, ``1h30m``, ``1.5 hours``, ``10:00``."""
     text = text.strip().lower()
-    if not text.isascii():
+    if not text.isascii() or len(text) > _LONGEST:
         return None
     if clock := _CLOCK.fullmatch(text):
         hours, minutes, seconds = (int(part or 0) for part in clock.groups())
         return _sane(hours * 3600.0 + minutes * 60.0 + seconds)
-    parts = _PART.findall(text)
-    if not parts or not re.fullmatch(rf"(?:{_PART.pattern})+", text):
+    parts, at = [], 0
+    while at < len(text):
+        part = _PART.match(text, at)
+        if part is None:
+            return None
+        parts.append(part.groups())
+        at = part.end()
+    if not parts:
         return None
     if len(parts) > 1 and any(not unit for _, unit in parts):
         return None
@@ -71,8 +80,10 @@ def duration_s(text: str) -> float | None:
 
 def size_bytes(text: str) -> int | None:
     """Parse a size as bytes: ``4096``, ``512M``, ``8GiB``; K, M, G and T are binary."""
+    if len(text) > _LONGEST or not text.isascii():
+        return None
     match = _SIZE.fullmatch(text.strip().lower())
-    if match is None or not text.isascii():
+    if match is None:
         return None
     size = _sane(float(match[1]) * (1 << _SHIFT[match[2] or ""]))
     return None if size is None else int(size)

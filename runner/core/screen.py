@@ -9,28 +9,21 @@ MARK = "✱"
 
 COLOUR = rb"\x1b\[[0-9;:]*m"
 """A sequence of a terminal that sets colours, or ends them."""
-_C0 = rb"\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f"  # all but BS, TAB, LF, CR, ESC
+_SILENT = bytes({*range(0x20), 0x7F} - {*b"\a\b\t\n\r\x1b"})
+"""Controls that are dropped wherever they are. A bell may end a sequence."""
 _DROPPED = re.compile(  # begins with a set of bytes, which the search skips to
-    rb"[" + _C0 + rb"\x1b\xc2]"
+    rb"[\x07\x1b\xc2]"
     rb"(?:(?<=\x1b)(?!\[[0-9;:]*m)(?:"  # a colour stays
     rb"\[[0-?]*[ -/]*[@-~]"  # CSI: cursor, modes
     rb"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings
     rb"|[ -/]*[0-OQ-WYZ`-~\\])?"  # two-byte escapes
     rb"|(?<=\xc2)[\x80-\x9f]"  # C1 controls in UTF-8
-    rb"|(?<=[" + _C0 + rb"]))"
+    rb"|(?<=\x07)\x07*)"
 )
 _INCOMPLETE = rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})"
-_BROKEN = re.compile(
-    rb"[\xc2-\xf4](?:(?<=[\xe0-\xef])[\x80-\xbf]|(?<=[\xf0-\xf4])[\x80-\xbf]{1,2})?"
-    rb"(?=[" + _C0 + rb"\x1b]|\xc2[\x80-\x9f])"
-)
-"""A character of UTF-8 that a control cuts short. Where the control is dropped, bytes
-that follow must not complete it."""
 _C1 = re.compile(rb"\xc2[\x80-\x9f]")
-_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _OPEN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z")
 _CUT = re.compile(_INCOMPLETE + rb"\Z")
-_REPLACEMENT = "\ufffd".encode()
 _LONGEST_HELD = 4096
 _HARMLESS = b"\b\t\n\r" + bytes(range(0x20, 0x7F))
 _HIGH = bytes(range(0x80, 0x100))
@@ -43,6 +36,16 @@ _MARK_BYTES = re.compile(
     rb"|\x9d[\x82\x83\x89-\x8b])"
     rb"|\xef(?:\xb9\xa1|\xbc\x8a)|\xd9\xad|\xea\x99\xb3|\xf0\x9f\x9e[\xaf-\xbf]"
 )
+
+
+_UNSEEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb"
+    r"\U000e0000-\U000e0fff"
+)
+"""Controls, and what Unicode has to steer text without being seen; lone surrogates."""
+_ODD = re.compile(f"[{_UNSEEN}{_MARKS}]")
+_UNSEEN_IN_JSON = re.compile(f"[{_UNSEEN}]")
 
 
 class TerminalFilter:
@@ -63,19 +66,31 @@ class TerminalFilter:
         odd = data.translate(None, _HARMLESS)
         if not odd:
             return data
+        data = data.translate(None, _SILENT)
         end = _finished(data)
         if end < len(data):
             data, self._held = data[:end], data[end:]
+        data = _whole(data)
         if odd.translate(None, _HIGH) or _C1.search(odd):
-            data = _DROPPED.sub(b"", _BROKEN.sub(_REPLACEMENT, data))
+            data = _DROPPED.sub(b"", data)
         if _MARK_BYTES.search(odd):
             data = _MARK_BYTES.sub(_numbered_bytes, data)
         return data
 
 
 def printable(text: str) -> str:
-    """Return an untrusted text without control characters."""
-    return _STEERING.sub("", text)
+    """Return a text that quotes what is not rai's own, with its odd characters escaped.
+
+    These are controls, rai's mark, what reverses or hides text (directions of writing,
+    characters without a width), and bytes of a file's name that are not UTF-8. Lines
+    and tabs stay.
+    """
+    return _ODD.sub(_numbered, text.replace("\r\n", "\n"))
+
+
+def json_safe(text: str) -> str:
+    """Return JSON with the same characters, but the mark, as JSON's own escapes."""
+    return _UNSEEN_IN_JSON.sub(_json_escaped, text)
 
 
 def unmarked(text: str) -> str:
@@ -101,8 +116,29 @@ def _finished(data: bytes) -> int:
     return cut.start() if cut else end
 
 
+def _whole(data: bytes) -> bytes:
+    """Return text of UTF-8, in which other bytes are replaced.
+
+    Alone they are controls for some terminals. A piece of a character must not be
+    completed by bytes that follow a control which is dropped.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").encode()
+    return data
+
+
 def _numbered(match: re.Match[str]) -> str:
-    return match.group().encode("ascii", "backslashreplace").decode()
+    char = match.group()
+    if "\udc80" <= char <= "\udcff":  # a byte of a name, as os.fsdecode keeps it
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return ascii(char)[1:-1]
+
+
+def _json_escaped(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _numbered_bytes(match: re.Match[bytes]) -> bytes:

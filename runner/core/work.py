@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -164,7 +165,8 @@ class Workspace(Struct, frozen=True):
     whether a command, whose CommandFinished was yielded, printed something else than
     the build file expects. ``open_build`` returns what the build folder holds at the
     beginning, with names below ``build/``; None for an empty one. ``private`` are the
-    addresses that the run may reach although they are not public.
+    addresses that the run may reach although they are not public. ``data_kept_bytes``
+    is how much of data files an engine may keep for later runs, of all runs together.
     """
 
     run_id: str
@@ -181,6 +183,7 @@ class Workspace(Struct, frozen=True):
     secrets: Secrets = Secrets()
     open_build: Callable[[], BinaryIO] | None = None
     private: tuple[PrivateTarget, ...] = ()
+    data_kept_bytes: float = math.inf
 
     def variables(self, step: Step) -> dict[str, str]:
         """Return what users add to the variables that an engine sets for a step.

@@ -28,6 +28,7 @@ def examine(
     every = [engines.make(name) for name in engines.TABLE]
     found = [_engine(engine) for engine in every]
     serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
+    found += _network(serving)
     found += _gpus(serving)
     found += [_disk(home), _data(data_dir), _time(), _python()]
     return found + login.findings()
@@ -60,6 +61,21 @@ def _engine(engine: Engine) -> Finding:
         told = [f"{words}: {', '.join(m)}" for words, m in missing.items() if m]
         return Finding(subject, Health.NOTE, "; ".join((how, *told)))
     return Finding(subject, Health.OK, how)
+
+
+def _network(serving: Sequence[Engine]) -> list[Finding]:
+    """Return whether a sandbox can have a network, where the local engine works."""
+    if "local" not in [engine.name for engine in serving]:
+        return []
+    from runner.engines.local import network  # for Linux only
+
+    subject = "local network"
+    if not (problems := network.missing()):
+        text = "`network: true` works; private addresses are closed"
+        return [Finding(subject, Health.OK, text)]
+    advice = "; ".join(problem.hint for problem in problems if problem.hint)
+    text = "; ".join(problem.message for problem in problems)
+    return [Finding(subject, Health.NOTE, text, advice)]
 
 
 def _gpus(serving: Sequence[Engine]) -> list[Finding]:

@@ -51,13 +51,14 @@ def chosen(found: Mapping[str, str], why: str) -> Choice:
 def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
     """Return the engine that is wanted, or with "auto" the first that works here.
 
-    "auto" falls back to the bare engine, but not in CI.
+    "auto" falls back to the bare engine, but not in CI, nor where a sandbox works and
+    only its network does not: the bare engine has this machine's.
 
     Raises:
         EngineError: none works (no_engine), or the one that is wanted refuses commands
             of the build file (bad_spec); the problems say why for each.
     """
-    names = ["docker", "local", *([] if ci else ["bare"])]
+    names = ["docker", "local", *([] if ci or _confines(spec) else ["bare"])]
     refused: list[Problem] = []
     for name in names if wanted == "auto" else [wanted]:
         engine = make(name)
@@ -70,6 +71,11 @@ def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
     of_file = wanted != "auto" and all(p.place for p in refused)
     reason = Reason.BAD_SPEC if of_file else Reason.NO_ENGINE
     raise EngineError(*refused, reason=reason)
+
+
+def _confines(spec: BuildSpec) -> bool:
+    """Whether the local engine works here, but for the network that a run wants."""
+    return spec.limits.network and not make("local").check(BuildSpec(spec.file))
 
 
 def _why(wanted: str, refused: list[Problem]) -> str:

@@ -20,6 +20,31 @@ SOON_SHARE = 3
 """or 1/SOON_SHARE while the free space shrinks so fast that a limit may be met."""
 
 
+class FreeSpace:
+    """The free space of some folders' file systems, which costs little to look at."""
+
+    def __init__(self, folders: Collection[Path], limit_bytes: int) -> None:
+        self._folders, self._limit = folders, limit_bytes
+        self._at_first = self._free()
+        self._then, self._room = self._at_first, limit_bytes
+
+    def lost(self) -> int:
+        """Return by how much it has shrunk since this was made."""
+        return self._at_first - self._free()
+
+    def measured(self, total_bytes: int) -> None:
+        """Note that so much of the limit is taken now."""
+        self._then, self._room = self._free(), self._limit - total_bytes
+
+    def may_be_over(self) -> bool:
+        """Whether it has shrunk by what the last measurement left of the limit."""
+        return self._then - self._free() > self._room
+
+    def _free(self) -> int:
+        infos = {(i := os.statvfs(f)).f_fsid: i for f in self._folders}.values()
+        return sum(info.f_bavail * info.f_frsize for info in infos)
+
+
 class DiskMeter:
     """A meter of what some folders take together, and of removed files in use.
 
@@ -38,29 +63,18 @@ class DiskMeter:
         self._folders, self._limit = folders, limit_bytes
         self._processes = processes
         self._devices = devices or {folder.stat().st_dev for folder in folders}
-        self._free_at_first = self._free()
-        self._room, self._free_then = limit_bytes, self._free_at_first
+        self.space = FreeSpace(folders, limit_bytes)
 
     def taken(self) -> int:
         """Measure and return the bytes taken; counting may end above the limit."""
-        self._free_then = self._free()
         total = used(self._folders, self._limit)
         if total <= self._limit:
             removed = openfiles.removed(self._processes(), self._devices)
             total += removed.bytes
             if removed.hidden:
-                total = max(total, self._free_at_first - self._free_then)
-        self._room = self._limit - total
+                total = max(total, self.space.lost())
+        self.space.measured(total)
         return total
-
-    def may_be_over(self) -> bool:
-        """Whether the free space has shrunk by what the last measurement left."""
-        return self._free_then - self._free() > self._room
-
-    def _free(self) -> int:
-        """Return the free bytes of the folders' file systems."""
-        infos = {(i := os.statvfs(f)).f_fsid: i for f in self._folders}.values()
-        return sum(info.f_bavail * info.f_frsize for info in infos)
 
 
 class Pace:
@@ -72,13 +86,13 @@ class Pace:
         self._last = time.monotonic()
         self._next = self._last + first_s
 
-    def due(self, meter: DiskMeter | None) -> bool:
-        """Whether it is time to measure, or early with what ``meter`` sees."""
+    def due(self, space: FreeSpace | None) -> bool:
+        """Whether it is time to measure, or ``space`` says that it should be sooner."""
         now = time.monotonic()
         if now >= self._next:
             return True
         soon = self._last + max(SOON_S, SOON_SHARE * self._took_s)
-        return meter is not None and now >= soon and meter.may_be_over()
+        return space is not None and now >= soon and space.may_be_over()
 
     def measured(self, began: float) -> None:
         """Note that a measurement began at a time of the monotonic clock and ended."""
@@ -105,7 +119,7 @@ class FolderDiskWatch:
 
     def __call__(self) -> Reason | None:
         """Measure, unless the last measurement is recent; return DISK_LIMIT or None."""
-        return self.look() if self._pace.due(self._meter) else None
+        return self.look() if self._pace.due(self._meter.space) else None
 
     def look(self) -> Reason | None:
         """Measure now; return DISK_LIMIT or None."""

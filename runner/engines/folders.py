@@ -11,9 +11,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runner import machine, process, trees
+from runner import files, machine, process, trees
 
 PREFIX = "rai-"
+MOST_GROUPS_BYTES = 1 << 16
 MARK = "RAI_MARK"
 """The variable that names a process' folder, where no sandbox holds the process."""
 
@@ -69,6 +70,16 @@ class Folders(Struct, frozen=True):
         return self.root / "filter"
 
     @property
+    def resolver(self) -> Path:
+        """The file that names the run's name server."""
+        return self.root / "resolv.conf"
+
+    @property
+    def groups(self) -> Path:
+        """Names the run's control groups, which may be made in any session."""
+        return self.root / "groups"
+
+    @property
     def lock(self) -> Path:
         """The lock file that the process holds which made the folders."""
         return self.root / "lock"
@@ -113,9 +124,19 @@ def reap() -> list[str]:
         with suppress(OSError):  # another user's, or removed meanwhile
             if machine.tagged(root.name) and _abandoned(root):
                 process.kill_marked(MARK, root.name)
+                _remove_groups(Folders(root))
                 trees.remove(root)
                 reaped.append(root.name)
     return reaped
+
+
+def _remove_groups(left: Folders) -> None:
+    from runner.engines.local import cgroup
+
+    with suppress(OSError, ValueError):
+        listed = files.read_below(left.root, left.groups.name, MOST_GROUPS_BYTES)
+        for line in listed.decode().splitlines():
+            cgroup.remove_left(Path(line))
 
 
 def _abandoned(root: Path) -> bool:

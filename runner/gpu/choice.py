@@ -28,6 +28,7 @@ Before, it can use one slice, and no whole GPU beside it (MIG User Guide, "CUDA 
 Enumeration"). This has not been tried on a GPU in MIG mode.
 """
 
+_COUNT = re.compile("[0-9]{1,9}")
 _SHARED = re.compile(r"\bMIG \d+c\.")
 """The name of a slice that may share its GPU instance with others: 1c.3g.20gb."""
 
@@ -37,7 +38,7 @@ EXPECTED = "e.g. `--gpus 1` or `--gpus GPU-1b2c3d4e`; `rai doctor` lists the UUI
 def parse(text: str) -> GpuRequest | None:
     """Parse ``--gpus N|UUID,...``; None for "0". Raise UsageError if it is wrong."""
     words = [word.strip() for word in text.split(",")]
-    if len(words) == 1 and words[0].isdecimal():
+    if len(words) == 1 and _COUNT.fullmatch(words[0]):
         count = int(words[0])
         return GpuRequest(count=count) if count else None
     problems = [Problem(why, hint=EXPECTED) for w in words if (why := _wrong(w, text))]

@@ -20,9 +20,9 @@ from runner.core import (
     Problem,
     Reason,
 )
-from runner.core.errors import ImageError, SpecError
+from runner.core.errors import ImageError, NotAllowedError, SpecError
 from runner.core.policy import NO_POLICY, Policy
-from runner.images import dockerfile, fetches, names, parts
+from runner.images import allowed, dockerfile, fetches, names, parts
 from runner.images.names import KEY_REPOSITORY, normalise, repository
 
 __all__ = [
@@ -43,10 +43,14 @@ def plan(
 ) -> ImagePlan:
     """Decide how the run gets its image; without facts, as far as the spec tells.
 
-    Raise ImageError if there can be no image, SpecError if a name is not allowed.
+    Raise ImageError if there can be no image, SpecError if a name is reserved, and
+    NotAllowedError if the policy does not allow an image that it uses.
     """
     if wrong := problems(spec):
         raise SpecError(wrong)
+    if facts is not None and facts.dockerfile is not None:
+        fetches.check_variables(facts.dockerfile, spec.build_image or BuildImage())
+    _check(spec, facts, policy)
     return replace(_plan(spec, facts, policy), limits=spec.limits)
 
 
@@ -69,8 +73,23 @@ def same(
     """Plan to start from the very image that an earlier run used.
 
     One that the engine no longer has is pulled by its digest, or built again if rai had
-    built it.
+    built it. The policy holds for it as for any other.
+
+    Raises:
+        NotAllowedError: it does not allow an image that is used.
     """
+    found = _same(spec, facts, used, policy)
+    if found.build is None:
+        if used.reference.startswith(f"{KEY_REPOSITORY}:") and not spec.names_image:
+            _check(spec, facts, policy)
+        elif refused := allowed.other(found.reference, policy):
+            raise NotAllowedError(*refused)
+    return found
+
+
+def _same(
+    spec: BuildSpec, facts: ImageFacts, used: ImageUsed, policy: Policy
+) -> ImagePlan:
     here = {
         name: image_id
         for name, image_id in facts.present.items()
@@ -162,6 +181,13 @@ def problems(spec: BuildSpec) -> list[Problem]:
     return wrong
 
 
+def _check(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> None:
+    """Raise NotAllowedError for images that the policy does not allow."""
+    text, platform = (facts.dockerfile, facts.platform) if facts else (None, "")
+    if refused := allowed.problems(spec, policy, text, platform):
+        raise NotAllowedError(*refused)
+
+
 def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
     if not names.valid(image):
         hint = "expected e.g. `someone/project:1`, in lower case"
@@ -187,7 +213,6 @@ def _built(
         return ImagePlan(ImageAction.BUILD, reference, why, build, tags=tags)
     if facts.dockerfile is None:
         raise without_dockerfile(spec)
-    fetches.check_variables(facts.dockerfile, build)
     bases = _bases(build, facts.dockerfile, facts.platform)
     inputs = parts.of(build, facts, bases)
     reference = parts.reference(inputs)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-_ESCAPE = re.compile(r"\s*#\s*escape\s*=\s*(\S)", re.IGNORECASE)
-_DIRECTIVE = re.compile(r"\s*#\s*\w+\s*=")
-_HERE = re.compile(r"<<-?\s*([\"']?)(\w+)\1")
+_DIRECTIVE = re.compile(r"#\s*([A-Za-z][A-Za-z0-9]*)\s*=\s*(.+?)\s*")
+_HERE = re.compile(r"(?<!\S)\d*<<(-?)([\"']?)(\w+)\2(?!\S)")
 _VARIABLE = re.compile(
     r"\$\{(?P<braced>\w+)(?::?(?P<sign>[-+])(?P<word>[^}]*))?\}|\$(?P<bare>\w+)"
 )
@@ -24,10 +23,11 @@ class Stage(Struct, frozen=True):
 
     image: str
     name: str
+    line: int = 0
 
 
 class Instruction(Struct, frozen=True):
-    """One instruction: its word in capitals, its arguments, and its last line."""
+    """One instruction: its keyword, its arguments, and the line where it begins."""
 
     word: str
     rest: str
@@ -38,16 +38,23 @@ def stages(
     text: str, args: Mapping[str, str] | None = None, platform: str = ""
 ) -> tuple[Stage, ...]:
     """Parse the FROM lines, with the arguments declared before the first of them."""
-    given = dict(args or {})
-    values = {**_of_platform(platform)}
-    found: list[Stage] = []
-    for each in instructions(text):
-        if each.word == "ARG" and not found:
-            values |= _declared(each.rest, given, values)
-        elif each.word == "FROM" and (match := _FROM.fullmatch(each.rest)):
+    found = instructions(text, escape(text))
+    return stages_of(found, args or {}, of_platform(platform))
+
+
+def stages_of(
+    found: Iterable[Instruction], args: Mapping[str, str], values: Mapping[str, str]
+) -> tuple[Stage, ...]:
+    """Return the stages; ``values`` are those of the arguments that nobody declares."""
+    values = {name: args.get(name, value) for name, value in values.items()}
+    stages: list[Stage] = []
+    for one in found:
+        if one.word == "ARG" and not stages:
+            values |= _declared(one.rest, args, values)
+        elif one.word == "FROM" and (match := _FROM.fullmatch(one.rest)):
             image = _expand(match["image"], values)
-            found.append(Stage(image, (match["name"] or "").lower()))
-    return tuple(found)
+            stages.append(Stage(image, (match["name"] or "").lower(), one.line))
+    return tuple(stages)
 
 
 def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
@@ -62,60 +69,63 @@ def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
 
 
 def instructions(
-    text: str, escape: str = "", *, here_documents: bool = True
+    text: str, escape: str, *, here_documents: bool = True
 ) -> Iterator[Instruction]:
-    """Yield each instruction, continued lines joined.
+    """Yield each instruction, its continued lines joined.
 
-    ``escape`` is what continues a line, "" for what the text says.
+    ``escape`` continues a line; "" joins none. Without ``here_documents`` the lines of
+    these are instructions, as they are for builders that do not know them.
     """
-    # Not splitlines(), which also splits at characters that are none to Docker.
-    lines = iter(enumerate(text.removeprefix("\ufeff").split("\n"), 1))
-    escape = escape or _escape(text)
-    joined: list[str] = []
+    lines = iter(enumerate(text_lines(text), 1))
+    sign = re.escape(escape)
+    continued = re.compile(rf"(?:^|[^{sign}]){sign}[ \t]*$") if sign else None
+    joined, first = "", 0
     for number, line in lines:
-        line = line.removesuffix("\r")
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        if line.rstrip(" \t").endswith(escape):
-            joined.append(line.rstrip(" \t")[:-1] + " ")
+        first = first or number
+        if continued and continued.search(line):
+            joined += line.rstrip()[:-1] + " "
             continue
-        word, *others = "".join((*joined, line)).strip().split(maxsplit=1) or [""]
-        joined = []
-        rest = "".join(others)
-        yield Instruction(word.upper(), rest, number)
-        if here_documents and word.upper() in ("RUN", "COPY", "ADD"):
-            for _, end in _HERE.findall(rest):
-                _skip_past(lines, end)
+        word, *rest = (joined + line).strip().split(maxsplit=1)
+        found = Instruction(word.upper(), "".join(rest), first)
+        joined, first = "", 0
+        yield found
+        if here_documents and found.word in ("RUN", "COPY", "ADD"):
+            for dash, _, end in _HERE.findall(found.rest):
+                _skip_past(lines, end, tabs=bool(dash))
 
 
-def _escape(text: str) -> str:
+def text_lines(text: str) -> list[str]:
+    """Split a text as builders do: only at line feeds."""
+    return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
+
+
+def escape(text: str) -> str:
     """Return the character that continues a line; a directive may set it."""
-    for line in text.splitlines():
-        if found := _ESCAPE.match(line):
-            return found[1]
-        if not _DIRECTIVE.match(line):
+    for line in text_lines(text):
+        found = _DIRECTIVE.fullmatch(line.strip())
+        if not found:
             break
+        if found[1].lower() == "escape":
+            return found[2][0]
     return "\\"
 
 
-def _skip_past(lines: Iterator[tuple[int, str]], end: str) -> None:
+def _skip_past(lines: Iterator[tuple[int, str]], end: str, *, tabs: bool) -> None:
     for _, line in lines:
-        if line.removesuffix("\r").lstrip("\t") == end:
+        if (line.lstrip("\t") if tabs else line) == end:
             return
-
-
-def words(rest: str) -> list[str]:
-    """Split the arguments of an instruction as a shell does."""
-    try:
-        return shlex.split(rest)
-    except ValueError:
-        return rest.split()
 
 
 def _declared(
     rest: str, given: Mapping[str, str], values: Mapping[str, str]
 ) -> dict[str, str]:
-    pairs = (word.partition("=") for word in words(rest))
+    try:
+        words = shlex.split(rest)
+    except ValueError:
+        words = rest.split()
+    pairs = (word.partition("=") for word in words)
     return {
         name: given.get(
             name, _expand(default, values) if equals else values.get(name, "")
@@ -134,7 +144,13 @@ def _expand(text: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text.strip("\"'"))
 
 
-def _of_platform(platform: str) -> dict[str, str]:
+def variables(text: str) -> set[str]:
+    """Return the names of the variables in a text."""
+    return {found["braced"] or found["bare"] for found in _VARIABLE.finditer(text)}
+
+
+def of_platform(platform: str) -> dict[str, str]:
+    """Return the arguments that a builder sets by itself."""
     system, _, rest = platform.partition("/")
     architecture, _, variant = rest.partition("/")
     parts = {"PLATFORM": platform, "OS": system, "ARCH": architecture}

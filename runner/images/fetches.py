@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import chain
 
 from runner.core import BuildImage, Place, Problem, Reason
 from runner.core.errors import ImageError
-from runner.images.dockerfile import Instruction, instructions, words
+from runner.images.dockerfile import escape, instructions
+from runner.images.pulls import readings
 
 MOST_EXPANDED = 1 << 16
 """The most characters of a variable's value: one may be twice another, and so on."""
@@ -25,7 +28,6 @@ _HINT = (
     "fetch it in a RUN step, e.g. by curl, or put it into the project; begin a path"
     " that has a variable with `./`"
 )
-_ADD = re.compile(r"\s*(?:ONBUILD\s+)?ADD\s+(.*)", re.IGNORECASE | re.DOTALL)
 _USED = re.compile(r"\$\{?(\w+)")
 _DOCKERS = re.compile(r"(docker\.io/)?docker/dockerfile(-upstream)?([:@].*)?")
 _SYNTAX = re.compile(r"\s*(?:#|//)\s*syntax\s*=\s*(\S+)", re.IGNORECASE)
@@ -48,7 +50,7 @@ def check_variables(text: str, asked: BuildImage) -> None:
     """Raise ImageError if a variable becomes too long, e.g. by doubling itself."""
     given = dict(asked.args)
     lengths: dict[str, int] = {}
-    for each in instructions(text):
+    for each in instructions(text, escape(text)):
         if each.word not in ("ARG", "ENV"):
             continue
         name, equals, _ = each.rest.partition("=")
@@ -56,7 +58,9 @@ def check_variables(text: str, asked: BuildImage) -> None:
             name, _, value = each.rest.partition(" ")
             pairs = [(name, value)]
         else:
-            pairs = [(n, v) for n, _, v in (w.partition("=") for w in words(each.rest))]
+            pairs = [
+                (n, v) for n, _, v in (w.partition("=") for w in _words(each.rest))
+            ]
         for name, value in pairs:
             value = given.get(name, value) if each.word == "ARG" else value
             used = sum(lengths.get(other, 0) for other in _USED.findall(value))
@@ -68,20 +72,17 @@ def check_variables(text: str, asked: BuildImage) -> None:
 
 
 def _remote(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what an ADD may fetch, with its line, however a builder reads the text.
+    """Yield what an ADD may fetch, with its line, however a builder reads the text."""
+    for one in chain.from_iterable(readings(text)):
+        if one.word == "ADD":
+            yield from ((one.line, s) for s in _sources(one.rest) if _may_be_remote(s))
 
-    Builders differ in which lines continue, and in whether here-documents hide any.
-    """
-    lines = text.split("\n")
-    found = [Instruction("", line, number) for number, line in enumerate(lines, 1)]
-    for escape in ("\\", "`"):
-        for here in (True, False):
-            found += instructions(text, escape, here_documents=here)
-    for each in found:
-        match = _ADD.match(f"{each.word} {each.rest}")
-        for source in _sources(match[1]) if match else ():
-            if _may_be_remote(source):
-                yield each.line, source
+
+def _words(rest: str) -> list[str]:
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()
 
 
 def _sources(rest: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 KEY_REPOSITORY = "rai-build"
 """The repository of rai's own tags, which are keys of the images' inputs."""
@@ -42,6 +43,19 @@ def without_hub(name: str) -> str:
         if name.startswith(host):
             name = name.removeprefix(host).removeprefix("library/")
     return name
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a pattern fits a name: one without a tag, or with `*`, fits every tag.
+
+    A wildcard of the tag fits no host with a port: `debian:*` is not `debian:5000/x`.
+    """
+    pattern, full = without_hub(pattern), normalise(name)
+    wanted, given = repository(pattern), repository(full)
+    tag = pattern.removeprefix(wanted)
+    if not fnmatchcase(given, wanted):
+        return False
+    return tag in ("", ":*") or fnmatchcase(full.removeprefix(given), tag)
 
 
 def repository(reference: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from runner.core import BuildSpec, ImagePlan, Place, Problem, Substitute
 from runner.core.errors import ImageError, UsageError
-from runner.images.names import normalise, repository, valid, without_hub
+from runner.images.names import fits, repository, valid
 
 OPTION = "--image"
 EXAMPLE = "someone/project:1"
@@ -25,9 +24,7 @@ class Rule(Struct, frozen=True):
 
     def fits(self, name: str) -> bool:
         """Whether the pattern fits a name; one without a tag fits every tag."""
-        pattern = without_hub(self.pattern)
-        full = normalise(name)
-        return any(fnmatchcase(text, pattern) for text in (full, repository(full)))
+        return fits(self.pattern, name)
 
 
 def decide(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 
@@ -43,18 +44,27 @@ def run(
     cancel: Cancel,
     *,
     download: bool = True,
+    data_size: float = math.inf,
     build_files: int = BUILD_FILES,
 ) -> Generator[ev.Event, None, None]:
     """Run the job on the first engine; record every event, then yield it.
 
     ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
+    ``data_size`` is how much of data files is kept for later runs, in bytes.
     If an engine cannot get the base image of a build, the next engine runs the job. The
     last event is Finished. Only a bug in rai raises an exception, after Finished.
     """
     files.write(paths.spec, request.spec_text.encode())
     with closing(project), runs.Recorder(paths) as recorder:
         preparation = Preparation(
-            request, project, engines, paths, places, cancel, download=download
+            request,
+            project,
+            engines,
+            paths,
+            places,
+            cancel,
+            download=download,
+            data_size=data_size,
         )
         job = _Job(preparation, build_files)
 

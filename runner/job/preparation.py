@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import ExitStack
+from functools import partial
 from typing import TypeVar
 
 from runner import archive, images, machine, places
@@ -31,6 +32,7 @@ from runner.core.run import GitState
 from runner.engines.base import Engine
 from runner.gpu import allocation
 from runner.images import substitutes
+from runner.store import keptdata
 from runner.store.paths import RunPaths
 
 T = TypeVar("T")
@@ -73,6 +75,7 @@ class Preparation:
         cancel: Cancel,
         *,
         download: bool,
+        data_size: float,
     ) -> None:
         self.request = request
         self.project = project
@@ -80,7 +83,12 @@ class Preparation:
         self.paths = paths
         self.places = places
         self.cancel = cancel
-        self.download = download
+        self.data_size = data_size
+        self.rules = datafiles.DataRules(
+            request.policy,
+            partial(keptdata.make_room, places.cache, data_size),
+            download,
+        )
         self.spec = request.spec
         self.steps = steps(self.spec, True, request.left_out)
         self.gpus: GpuSituation | None = None
@@ -92,7 +100,7 @@ class Preparation:
         """Yield what happens; return the engine and its work.
 
         Return None if there is nothing to run, or the job was cancelled. ``held``
-        releases the GPUs.
+        releases the GPUs and the data files.
         """
         request, shown = self.request, written.text(self.request.project)
         git = self.project.git()
@@ -116,7 +124,7 @@ class Preparation:
         plan = self._plan(self.engines[0])
         packed = yield from self._unless_cancelled(self._pack(git))
         mounts = yield from self._unless_cancelled(
-            datafiles.resolve(request.spec.data, self.places, download=self.download)
+            datafiles.resolve(request.spec, self.places, self.rules, held)
         )
         if packed is None or mounts is None:
             return None
@@ -260,4 +268,5 @@ class Preparation:
             keep_going=self.request.keep_going,
             gpu=grant,
             private=self.request.policy.private,
+            data_kept_bytes=self.data_size,
         )

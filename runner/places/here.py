@@ -43,7 +43,7 @@ class Here:
 
         A signal would end a program that runs rai by its Python interface.
         """
-        paths.cancel.touch()
+        files.touch(paths.cancel)
 
 
 class LocalWorker:

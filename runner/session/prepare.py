@@ -29,6 +29,7 @@ from runner.images import substitutes
 from runner.session import selection
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
+from runner.session.rules import refused as refusals
 from runner.store import policy as policies
 from runner.store import settings as stored
 from runner.store.home import record_of
@@ -103,12 +104,12 @@ def reopen(
     """
     found, warnings = settings(options)
     parcel = archive.read_parcel(folder.parcel)
-    given = {**options.secrets.values, **values}
-    text = _filled(parcel, given, text)
-    secrets = Secrets({name: given[name] for name in parcel.env_given})
+    known = {**options.secrets.values, **values}
+    text = _filled(parcel, known, text)
+    secrets = Secrets({name: known[name] for name in parcel.env_given})
     spec, problems = buildfile.parse(text, parcel.spec_file)
     spec = substitutes.applied(spec, parcel.substitute)
-    sealed = replace(
+    given = replace(
         options,
         gpus=parcel.gpus,
         keep_going=parcel.keep_going,
@@ -121,7 +122,7 @@ def reopen(
         gpu_wait=parcel.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
     )
     project = Path(parcel.project)
-    request, more = _request(project, spec, text, found, sealed)
+    request, more = _request(project, spec, text, found, given, sealed=True)
     return Prepared(request, found, (*warnings, *problems, *more), folder)
 
 
@@ -191,8 +192,13 @@ def _request(
     text: str,
     found: Settings,
     options: Options,
+    *,
+    sealed: bool = False,
 ) -> tuple[JobRequest, Sequence[Problem]]:
-    """Apply the options and the site's policy to a spec; return its warnings too."""
+    """Apply the options and the site's policy to a spec; return its warnings too.
+
+    The files of a ``sealed`` project are not in its folder.
+    """
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
@@ -202,8 +208,10 @@ def _request(
     spec = replace(spec, limits=policy.fit(spec.limits, rules))
     if options.gpus is not None:
         spec = replace(spec, gpu=_gpus(options.gpus, spec))
-    if over := policy.over(spec.limits, profile, rules):
-        raise NotAllowedError(*over)
+    if refused := refusals(
+        spec, profile, rules, found.engine, None if sealed else project
+    ):
+        raise NotAllowedError(*refused)
     request = JobRequest(
         project=project,
         spec=spec,

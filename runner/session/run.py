@@ -190,6 +190,7 @@ class Run:
             data,
             cancel,
             download=settings.download,
+            data_size=settings.data_size,
             build_files=settings.build_files,
         )
 

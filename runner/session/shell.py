@@ -98,9 +98,15 @@ class Shell:
             paths.root.mkdir()
             project, data = sources(given, home, paths)
             stack.enter_context(closing(project))
-            download = given.settings.download
             preparation = Preparation(
-                request, project, choice.engines, paths, data, cancel, download=download
+                request,
+                project,
+                choice.engines,
+                paths,
+                data,
+                cancel,
+                download=given.settings.download,
+                data_size=given.settings.data_size,
             )
             prepared = yield from preparation.events(stack)
             if prepared is None:

@@ -16,16 +16,18 @@ from runner.core import (
     Reason,
     Severity,
     Step,
+    policy,
 )
-from runner.core.errors import EngineError, ImageError, SpecError
+from runner.core.errors import EngineError, ImageError, NotAllowedError, SpecError
 from runner.engines.imagestore import KEEPING
 from runner.images import architecture
 from runner.job.preparation import steps
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.prepare import in_ci, in_image, settings
 from runner.session.project import read_spec
-
-WITHOUT_IMAGES = engines.TABLE.keys() - {KEEPING}
+from runner.session.rules import WITHOUT_IMAGES
+from runner.session.rules import refused as refusals
+from runner.store import policy as policies
 
 
 class Validation(Struct, frozen=True):
@@ -57,19 +59,25 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
 
     Raises:
         UsageError: there is no build file, or the image's name is not valid.
-        ConfigError: the settings are wrong.
+        ConfigError: the settings or the site's policy are wrong.
     """
+    folder = path.parent if path.is_file() else path
     try:
         spec, problems, _ = read_spec(path)
         found, _ = settings(options)
         spec = in_image(spec, found, options)
         problems += _of_another_architecture(spec, found.engine)
         problems += _without_dockerfile(spec, problems, options)
+        rules = policies.read()
+        profile = found.profile or spec.profile
+        spec = replace(spec, limits=policy.fit(spec.limits, rules))
+        if refused := refusals(spec, profile, rules, found.engine, folder):
+            raise NotAllowedError(*problems, *refused)
         imageless = found.engine if found.engine in WITHOUT_IMAGES else ""
         if imageless:
             _check_by(imageless, spec, problems)
         plan = None if imageless else images.plan(spec, None)
-    except (SpecError, ImageError) as error:
+    except (SpecError, ImageError, NotAllowedError) as error:
         return Validation(error.problems, reason=error.reason)
     planned = steps(spec, gpu=True)
     return Validation(tuple(problems), spec, plan, planned, without_image=imageless)

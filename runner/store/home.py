@@ -21,7 +21,8 @@ LATEST = "latest"
 def make(root: Path) -> Home:
     """Make the home folder if it is absent; raise ConfigError if that fails."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        # What runs print, and what they are of, is nobody else's business.
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         why = f"cannot create {root}: {error.strerror}"
         hint = "set RAI_HOME to a folder that you can write to"

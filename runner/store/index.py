@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from runner import files
 from runner.core import Problem, RunRecord, State
 from runner.core.errors import RaiError
 from runner.store.entries import COLUMNS, Entry, from_row, to_row
@@ -282,6 +283,7 @@ def open_index(path: Path) -> Index:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        files.touch(path)  # for its user alone
         index = Index(path)
     except (OSError, sqlite3.Error) as error:
         raise _failed(path, error) from error

@@ -96,9 +96,16 @@ def check(into: Path, home: Path, project: Path, *, force: bool) -> None:
 
 
 def inside(home: Path, project: Path) -> dict[str, str]:
-    """Return the folders in a project that rai made, by name, and why they stay."""
-    root, found = project.resolve(), {}
-    if home.is_relative_to(root) and home != root:
+    """Return the folders in a project that rai made, by name, and why they stay.
+
+    Raises:
+        UsageError: rai's home is the project's folder itself.
+    """
+    root, home, found = project.resolve(), home.resolve(), dict[str, str]()
+    if home == root:
+        text = f"the project's folder {root} is rai's own home folder too"
+        raise UsageError(Problem(text, hint="set RAI_HOME to another folder"))
+    if home.is_relative_to(root):
         found[str(home.relative_to(root))] = "built in: rai's own home folder"
     for one in _records(Home(home)):
         path = Path(one.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 from runner import files
 from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
-from runner.store import claim, removal, retention, runs, tags
+from runner.store import claim, keptdata, removal, retention, runs, tags
 from runner.store.claim import Standing
 from runner.store.entries import Entry
 from runner.store.home import make, measured, open_index
@@ -31,9 +30,6 @@ FLOOR_BYTES = 200 * MIB
 """Under this much free space no run starts."""
 
 MOST_TALLY_BYTES = 4096
-
-_DATA = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
-"""The names of rai's own folders of data files."""
 
 
 class Removal(Struct, frozen=True):
@@ -69,7 +65,7 @@ def plan(
         found = measured(home, listed, found)
     tagged = retention.kept_by_tag(ended, keep, now)
     before = now - max(keep.age_s, DAY_S)
-    data = [name for name in _data(home) if _changed(home.data / name) < before]
+    data = keptdata.unneeded(home.data, keep.data_bytes, before)
     return replace(_removal(home, found, data), tagged=tuple(tagged))
 
 
@@ -90,9 +86,9 @@ def carry_out(home: Home, what: Removal, spare: str = "") -> Removal:
     gone = tuple(run for run in what.runs if run.id not in stays)
     kept = sum(run.size_bytes or 0 for run in what.runs if run.id in stays)
     remove(home, [run.id for run in gone])
-    removal.discard(home.data, *what.data)
-    removal.empty(home.data, wait=True)
-    return Removal(gone, what.data, what.freed_bytes - kept, what.tagged)
+    data = keptdata.remove(home.data, what.data)
+    kept += sum(removal.size_bytes(home.data / n) for n in what.data if n not in data)
+    return Removal(gone, data, what.freed_bytes - kept, what.tagged)
 
 
 def over(paths: RunPaths) -> bool:
@@ -214,17 +210,3 @@ def _removal(home: Home, found: Iterable[Entry], data: Sequence[str]) -> Removal
     freed = sum(entry.size_bytes or 0 for entry in ended)
     freed += sum(removal.size_bytes(home.data / name) for name in data)
     return Removal(ended, tuple(data), freed)
-
-
-def _data(home: Home) -> list[str]:
-    with suppress(OSError):
-        return sorted(p.name for p in home.data.iterdir() if _DATA.fullmatch(p.name))
-    return []
-
-
-def _changed(path: Path) -> float:
-    """Return when a folder changed; a link, or what is gone, never did."""
-    with suppress(OSError):
-        if path.is_dir() and not path.is_symlink():
-            return path.stat().st_mtime
-    return math.inf

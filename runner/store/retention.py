@@ -16,15 +16,19 @@ DAY_S = 86_400.0
 
 
 class Retention(Struct, frozen=True):
-    """How long ended runs are kept, and how much they may take together."""
+    """How long ended runs are kept, and how much they may take together.
+
+    ``data_bytes`` is how much data files may take, which are kept as long as runs.
+    """
 
     age_s: float = math.inf
     size_bytes: float = math.inf
+    data_bytes: float = math.inf
 
     @property
     def endless(self) -> bool:
         """Whether nothing is ever removed."""
-        return math.isinf(self.age_s) and math.isinf(self.size_bytes)
+        return all(map(math.isinf, (self.age_s, self.size_bytes, self.data_bytes)))
 
 
 def expired(

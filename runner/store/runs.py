@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from typing import BinaryIO, Self
 from msgspec.structs import replace
 
 from runner import files
-from runner.core import Reason, RunRecord, Stream, Verdict, events, record
+from runner.core import Problem, Reason, RunRecord, Stream, Verdict, events, record
+from runner.core.errors import ConfigError
 from runner.store import latest
 from runner.store.paths import Home, RunPaths
 
@@ -23,14 +25,28 @@ That is seconds on file systems that keep no fractions of a second.
 """
 
 
+REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""How a folder refuses a new file, of a user or of all."""
+
 ID = "[0-9a-f]{10}"
 """The names of runs' folders."""
 
 
 def create(home: Home) -> RunPaths:
-    """Make the folder of a new run, under a fresh id."""
+    """Make the folder of a new run, under a fresh id.
+
+    Raises:
+        ConfigError: this user may not write to the home folder.
+    """
     paths = home.run(os.urandom(5).hex())
-    paths.root.mkdir(parents=True, mode=0o700)
+    try:
+        paths.root.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+        why = f"cannot write to {home.root}: {error.strerror}"
+        hint = "set RAI_HOME to a folder that you can write to"
+        raise ConfigError(Problem(why, hint=hint)) from error
     return paths
 
 

@@ -37,8 +37,8 @@ PROGRESS = ("auto", "tty", "plain", "quiet")
 class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
 
-    ``keep_for`` and ``keep_size`` are infinite where they are turned off. ``images``
-    are the rules of all files, the strongest first.
+    ``keep_for``, ``keep_size`` and ``data_size`` are infinite where they are turned
+    off. ``images`` are the rules of all files, the strongest first.
     """
 
     home: Path
@@ -50,6 +50,7 @@ class Settings(Struct, frozen=True):
     gpu_wait: float = 600.0
     keep_for: float = 30 * DAY_S
     keep_size: float = 20 * GIB
+    data_size: float = 20 * GIB
     project_size: int = UPLOAD.total_bytes
     project_file_size: int = UPLOAD.file_bytes
     project_files: int = UPLOAD.members
@@ -176,6 +177,7 @@ SETTINGS = (
     Setting("gpu_wait", "how long to wait for GPUs in use", _WAIT, "10m", "--wait"),
     Setting("keep_for", "how long ended runs are kept", _AGE, "30d", "--older"),
     Setting("keep_size", "how much ended runs may take", _SPACE, "20GiB", "--size"),
+    Setting("data_size", "how much data files may take", _SPACE, "20GiB"),
     Setting("project_size", "how much a project may send", _BYTES, "1GiB"),
     Setting("project_file_size", "how large each of its files may be", _BYTES, "1GiB"),
     Setting(

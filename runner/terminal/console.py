@@ -12,7 +12,7 @@ from enum import StrEnum
 from runner import report
 from runner.core import RunRecord, Stream, record
 from runner.core import events as ev
-from runner.core.screen import MARK, printable, uncoloured, unmarked
+from runner.core.screen import MARK, printable, uncoloured
 from runner.terminal import layout, look, messages
 from runner.terminal.live import LiveLine, bar
 from runner.terminal.marked import marked, own
@@ -195,5 +195,5 @@ class Console:
             self._used = (event.elapsed_s, event.cpu_s)
         if event.memory_bytes is not None:
             parts.append(report.size(event.memory_bytes))
-        text = printable(unmarked(self._name or report.main_part(self._running)))
+        text = printable(self._name or report.main_part(self._running))
         return f"{MARK} " + " · ".join((*parts, text))

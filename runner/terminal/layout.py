@@ -48,10 +48,11 @@ def rows(table: report.Table, width: int | None) -> list[Line]:
 
 
 def _pairs(block: report.Pairs, width: int | None) -> list[Line]:
-    indent = max((cells(name) for name, _ in block.rows), default=0) + GAP
+    rows = [(printable(name), value) for name, value in block.rows]
+    indent = max((cells(name) for name, _ in rows), default=0) + GAP
     below = width is not None and width - indent < LEAST_VALUE
     found: list[Line] = []
-    for name, value in block.rows:
+    for name, value in rows:
         painting = tone(name, value)
         taken = GAP if below else indent
         texts = _wrapped(value, None if width is None else width - taken)
@@ -140,7 +141,7 @@ class _Grid:
 
 def _wrapped(text: str, width: int | None) -> list[str]:
     text = printable(text)
-    return [text] if width is None else wrapped(text, max(width, 1))
+    return text.split("\n") if width is None else wrapped(text, max(width, 1))
 
 
 def _longest_word(text: str) -> int:

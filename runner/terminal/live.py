@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from runner.core import events as ev
+from runner.core.screen import printable
 from runner.report import size
 from runner.terminal import look
 from runner.terminal.text import Tone, cut, painted
@@ -50,10 +51,10 @@ class LiveLine:
 
 def bar(event: ev.Progress) -> str:
     """Return the progress of a step as a bar."""
-    done = size(event.done)
+    done, task = size(event.done), printable(event.task)
     if not event.total:
-        return f"{event.task} · {done}"
+        return f"{task} · {done}"
     share = min(event.done / event.total, 1.0)
     full = round(share * BAR)
     drawn = "━" * full + "─" * (BAR - full)
-    return f"{event.task} {drawn} {share:.0%} · {done} of {size(event.total)}"
+    return f"{task} {drawn} {share:.0%} · {done} of {size(event.total)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core.screen import MARK, printable, unmarked
+from runner.core.screen import MARK, printable
 from runner.terminal.look import Look
 from runner.terminal.text import RESET, Tone, painted, wrapped
 
@@ -19,7 +19,7 @@ def own(text: str, colour: str, look: Look) -> str:
     Nothing in the text, which may be a program's or a project's, can look like the
     beginning of such a line.
     """
-    text = unmarked(printable(text))
+    text = printable(text)
     if look.width is None:
         found = text.split("\n")
     else:

@@ -20,7 +20,9 @@ def problems(found: Iterable[Problem]) -> None:
     able = look.of(sys.stderr)
     for problem in found:
         text = printable(str(problem))
-        lines = wrapped(text, able.width, fold=False) if able.width else [text]
+        lines = text.split("\n")
+        if able.width:
+            lines = wrapped(text, able.width, fold=False)
         if able.colour:
             error = problem.severity is Severity.ERROR
             tone = Tone.BAD if error else Tone.CARE

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from runner import report
 from runner.terminal import look
 from runner.terminal.layout import lines, written
+from runner.terminal.streams import write_line
 
 
 def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
@@ -16,6 +17,6 @@ def blocks(shown: Iterable[report.Block], *, to_stderr: bool = False) -> None:
     able = look.of(out)
     for number, block in enumerate(shown):
         if number:
-            print(file=out)
+            write_line("", out)
         for line in lines(block, able.width):
-            print(written(line, colour=able.colour), file=out)
+            write_line(written(line, colour=able.colour), out)

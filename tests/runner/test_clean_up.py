@@ -10,18 +10,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from runner import files, places
 from runner.archive import datafiles
-from runner.core import GIB, DataResource, Reason, Verdict, events, record
+from runner.archive.datafiles import kept
+from runner.core import GIB, BuildSpec, DataResource, Reason, Verdict, events, record
 from runner.core.errors import ConfigError, UsageError
+from runner.core.policy import NO_POLICY
 from runner.machine import describe
 from runner.store import home as homes
-from runner.store import index, prune, removal, runs, tags
+from runner.store import index, keptdata, prune, removal, runs, tags
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.store.retention import DAY_S, Retention
@@ -362,13 +364,56 @@ def test_downloaded_data_that_no_run_used_goes_and_nothing_beside_it(home, tmp_p
     (home.data / link).symlink_to(outside)
     found = DataResource("/data", "train.bin", "http://x.invalid/", used)
     places = datafiles.DataPlaces(None, tmp_path, home.data)
-    list(datafiles.resolve((found,), places, download=False))
+    rules = datafiles.DataRules(NO_POLICY, lambda _: None, download=False)
+    with ExitStack() as held:
+        spec = BuildSpec("rai_build.yml", data=(found,))
+        list(datafiles.resolve(spec, places, rules, held))
 
     prune.carry_out(home, prune.plan(home, MONTH, NOW))
 
     assert not (home.data / unused).exists()
     left = {p.name for p in home.data.iterdir()}
     assert left == {used, "mine", link, removal.TRASH}
+
+
+def downloaded(home: Home, name: str, size: int, days: float) -> Path:
+    """Keep a data file that was used some days ago."""
+    folder = home.data / (name * 32)
+    folder.mkdir(parents=True)
+    (folder / "train.bin").write_bytes(bytes(size))
+    os.utime(folder, (NOW, NOW - days * DAY_S))
+    return folder
+
+
+def test_the_oldest_data_files_go_until_the_rest_fits(home):
+    old, new = downloaded(home, "a", 1 << 20, 2), downloaded(home, "b", 1 << 20, 1)
+
+    keep = Retention(data_bytes=1.5 * (1 << 20))
+    what = prune.plan(home, keep, NOW)
+    assert what.data == (old.name,)
+    prune.carry_out(home, what)
+
+    assert not old.exists() and new.exists()
+
+
+def test_data_files_that_a_run_uses_stay_and_make_no_room(home):
+    used, free = downloaded(home, "a", 1 << 20, 2), downloaded(home, "b", 1 << 20, 1)
+    with kept.using(used):
+        keptdata.make_room(home.data, 2 << 20, 1000)
+        assert used.exists() and not free.exists()
+        with pytest.raises(ConfigError, match=r"more than 2MiB, the setting data_size"):
+            keptdata.make_room(home.data, 2 << 20, 2 << 20)
+    keptdata.make_room(home.data, 2 << 20, 2 << 20)
+    assert not used.exists()
+
+
+def test_a_folder_of_data_that_another_process_removes_is_made_again(home):
+    folder = downloaded(home, "a", 1, 1)
+    with kept.removing(folder) as may:
+        assert may
+        removal.discard(home.data, folder.name)
+        with kept.using(folder, make=True), kept.removing(folder) as again:
+            assert folder.is_dir() and not again
 
 
 def test_a_tag_names_one_run_wherever_a_run_is_named(home):

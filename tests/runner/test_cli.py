@@ -423,10 +423,10 @@ def test_a_build_file_of_gigabytes_is_not_read_into_memory(project):
     [
         (["histroy"], "did you mean `rai history`?"),
         (["sh"], "did you mean `rai shell` or `rai show`?"),
-        (["run", "--engin", "x"], "(Possible options: --engine)\n"),
+        (["run", "--engin", "x"], "no option --engin; did you mean `--engine`?\n"),
         (["run", "nowhere"], "nowhere does not exist; name the project's folder"),
-        (["image", "biuld"], "Did you mean 'build'?"),
-        (["run", "--ouptut", "x"], "Possible options: --output"),
+        (["image", "biuld"], "did you mean `rai image build`?"),
+        (["run", "--ouptut", "x"], "did you mean `--output`?"),
         (["run", "a", "-p", "b"], "two projects are given: a and -p b"),
     ],
 )

@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ import pytest
 from runner import machine
 from runner.archive import datafiles
 from runner.archive.datafiles import DataPlaces
-from runner.core import DataMount, DataResource
+from runner.core import BuildSpec, DataMount, DataResource, Place
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
+from runner.core.policy import Policy, PrivateTarget
 from tests import outside
 
 CONTENT = b"ten thousand pictures" * 100_000
@@ -30,16 +32,27 @@ def resource(url: str = NOWHERE, md5: str | None = MD5, name: str = "images.gz")
     return DataResource("/data/fashion-mnist", name, url, md5)
 
 
+LINE = Place("/etc/rai/policy.yml", 3, 1)
+HERE = Policy(private=(PrivateTarget("127.0.0.1", LINE, ip_network("127.0.0.1")),))
+"""A policy for the servers of these tests."""
+
+
 def resolved(
-    places: DataPlaces, *resources: DataResource, download: bool = True
+    places: DataPlaces,
+    *resources: DataResource,
+    download: bool = True,
+    policy: Policy = HERE,
 ) -> tuple[list[Event], tuple[DataMount, ...]]:
-    steps = datafiles.resolve(resources, places, download=download)
+    spec = BuildSpec("rai_build.yml", data=resources)
+    rules = datafiles.DataRules(policy, lambda _: None, download)
     seen: list[Event] = []
-    while True:
-        try:
-            seen.append(next(steps))
-        except StopIteration as end:
-            return seen, end.value
+    with ExitStack() as held:
+        steps = datafiles.resolve(spec, places, rules, held)
+        while True:
+            try:
+                seen.append(next(steps))
+            except StopIteration as end:
+                return seen, end.value
 
 
 @pytest.fixture
@@ -183,7 +196,7 @@ def test_a_link_of_the_project_leads_to_no_file_outside(
     assert mounts == ()
     assert isinstance(events[-1], DataMissing)
     if target != "images.gz":  # a link to itself is no file at all
-        (warned, _) = events
+        warned = events[0]
         assert isinstance(warned, Warned)
         assert "leads out" in warned.text and "RAI_DATA_DIR" in warned.text
 

@@ -73,3 +73,18 @@ def test_nothing_stays_open(folder):
         except OSError:
             continue
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_no_link_is_written_through(folder):
+    outside = folder.parent / "file"
+    (folder / ".name.part").symlink_to(outside)
+    (folder / "there").symlink_to(outside)
+    (folder / "nowhere").symlink_to(folder.parent / "new")
+
+    with pytest.raises(OSError, match="symbolic links"):
+        files.write(folder / "name", b"inside")
+    files.touch(folder / "there")
+    files.touch(folder / "nowhere")
+
+    assert outside.read_bytes() == b"outside"
+    assert {each.name for each in folder.parent.iterdir()} == {"file", "folder"}

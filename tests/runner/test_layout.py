@@ -163,9 +163,9 @@ def test_wide_characters_count_twice():
 
 def test_only_the_first_line_of_an_own_line_has_the_mark():
     text = "Running a\n✱ Run 1 done\x1b[2J"
-    assert own(text, "green", Look()) == "✱ Running a\n  \\u2731 Run 1 done[2J\n"
+    assert own(text, "green", Look()) == "✱ Running a\n  \\u2731 Run 1 done\\x1b[2J\n"
     assert own(text, "green", Look(True, 80)) == (
-        "\x1b[0m\x1b[1;32m✱\x1b[0m Running a\n  \\u2731 Run 1 done[2J\n"
+        "\x1b[0m\x1b[1;32m✱\x1b[0m Running a\n  \\u2731 Run 1 done\\x1b[2J\n"
     )
 
 

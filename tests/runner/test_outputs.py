@@ -275,6 +275,17 @@ def test_rais_home_in_the_project_is_known(project):
     }
 
 
+def test_rais_home_is_known_by_a_link_to_it_too(project, tmp_path):
+    (project / ".rai").mkdir()
+    (tmp_path / "link").symlink_to(project / ".rai")
+    assert list(outputs.inside(tmp_path / "link", project)) == [".rai"]
+
+
+def test_a_project_that_is_rais_home_is_refused(project):
+    with pytest.raises(UsageError, match="set RAI_HOME to another folder"):
+        outputs.inside(project, project)
+
+
 def test_records_do_not_grow_without_end(kept, project, tmp_path, monkeypatch):
     monkeypatch.setattr(outputs, "MOST_RECORDS", 3)
     build = built(kept, "one", a="1")

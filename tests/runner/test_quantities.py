@@ -43,6 +43,13 @@ def test_what_is_no_time_is_none(text):
 
 
 @pytest.mark.parametrize(
+    "text", ["1" * 40 + "!", "1" * 95 + "!", "1" * 400 + ":00", "1" * 5000 + ":00"]
+)
+def test_many_digits_are_refused_at_once(text):
+    assert quantities.duration_s(text) is quantities.size_bytes(text) is None
+
+
+@pytest.mark.parametrize(
     ("text", "size"),
     [
         ("4096", 4096),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.screen import TerminalFilter, unmarked
+from runner.core.screen import TerminalFilter, json_safe, printable, unmarked
 
 
 @pytest.mark.parametrize(
@@ -22,7 +25,9 @@ from runner.core.screen import TerminalFilter, unmarked
         (b"a\x1bcb", b"ab"),
         (b"bell\x07", b"bell"),
         ("caf\u00e9 \u009b31m".encode(), "caf\u00e9 31m".encode()),
-        (b"\xff\xfe raw", b"\xff\xfe raw"),
+        (b"\xff\xfe raw", "\ufffd\ufffd raw".encode()),
+        (b"a\x9b2Jb\x90c", "a\ufffd2Jb\ufffdc".encode()),
+        (b"a\xc2\x00\x9b2J", b"a2J"),
     ],
 )
 def test_colours_and_carriage_returns_pass_and_other_controls_do_not(written, shown):
@@ -74,7 +79,37 @@ def test_a_mark_in_pieces_is_not_joined_where_a_control_between_them_is_dropped(
 def test_a_mark_in_two_pieces_is_known_and_what_lies_between_two_streams_is_whole():
     out, err = TerminalFilter(), TerminalFilter()
     shown = out.feed(b"a\xe2\x9c") + err.feed(b"\xb1 ") + out.feed(b"\xb1 b")
-    assert shown == rb"a" + b"\xb1 " + rb"\u2731 b"
+    assert shown == "a\ufffd \\u2731 b".encode()
+
+
+@given(st.binary(max_size=200))
+def test_what_is_shown_is_utf8_without_controls_in_their_short_form(data):
+    shown = TerminalFilter().feed(data).decode()
+    assert not any("\x7f" <= char <= "\x9f" for char in shown)
+
+
+@pytest.mark.parametrize(
+    ("quoted", "shown"),
+    [
+        ("a\x1b[31mb\x07\r", r"a\x1b[31mb\x07\r"),
+        ("a\x9b2J", r"a\x9b2J"),
+        ("txt.\u202egpj.exe", r"txt.\u202egpj.exe"),
+        ("ro\u200bot\ufeff", r"ro\u200bot\ufeff"),
+        ("\U000e0041", r"\U000e0041"),
+        (os.fsdecode(b"caf\xe9"), r"caf\xe9"),
+        ("✱ Run done", r"\u2731 Run done"),
+        ("two\r\nlines\tand café 界", "two\nlines\tand café 界"),
+    ],
+)
+def test_what_rai_quotes_is_shown_with_its_odd_characters_escaped(quoted, shown):
+    assert printable(quoted) == shown
+
+
+@given(st.text(st.characters(), max_size=60))
+def test_json_without_its_odd_characters_says_the_same(text):
+    safe = json_safe(json.dumps([text], ensure_ascii=False))
+    assert json.loads(safe) == [text]
+    assert not set(safe) & {"\x7f", "\x9b", "\u202e", "\u200b", "\udc9b"}
 
 
 def test_other_signs_pass():

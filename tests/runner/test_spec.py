@@ -422,6 +422,23 @@ def test_two_data_files_cannot_be_in_one_place(first, second):
     assert any("in the place of" in problem for problem in problems)
 
 
+def test_too_many_data_files_are_refused_in_time():
+    items = (
+        f"{{mount: /data, source: {{url: http://h/{n}, md5: {n:032}}}}}"
+        for n in range(1000)
+    )
+    (problem,) = wrong(resources(f"dataresources: [{', '.join(items)}]"))
+    assert "more than 256 data files" in problem
+
+
+def test_a_name_that_no_file_system_takes_is_refused():
+    url = f"http://h/{'n' * 256}"
+    item = f"{{mount: /data, source: {{url: {url}}}}}"
+    assert any(
+        "address of a file" in p for p in wrong(resources(f"dataresources: [{item}]"))
+    )
+
+
 def test_a_data_file_that_cannot_be_checked_or_extracted_is_a_warning():
     text = data("/data", more=", extract: true").replace(f", md5: {'0' * 32}", "")
     _, warnings = read(text)

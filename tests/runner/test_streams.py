@@ -65,13 +65,22 @@ def test_output_that_cannot_be_written_is_told_and_ends_with_ten(command, folder
 
 
 @pytest.mark.parametrize("command", READING)
-@pytest.mark.parametrize("streams", ["<&- >&- 2>&-", "2>/dev/full"])
+def test_output_for_a_closed_stdout_is_told_and_ends_with_ten(command, folder):
+    done = sh(f"{command} >&-", folder)
+
+    assert done.returncode == 10
+    assert done.stderr == "cannot write to stdout: it is closed\n"
+
+
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("streams", ["<&- 2>&-", "2>/dev/full"])
 def test_streams_that_are_closed_or_full_of_messages_do_not_matter(
     streams, command, folder
 ):
     done = sh(f"{command} {streams}", folder)
 
     assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
 
 
 @pytest.mark.parametrize("command", READING)

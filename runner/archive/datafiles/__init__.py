@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Generator, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from runner import files
+from runner.archive.datafiles import kept
 from runner.archive.datafiles.failed import UnavailableError
-from runner.core import DataFile, DataMount, DataResource
+from runner.core import MIB, BuildSpec, DataFile, DataMount, DataResource
 from runner.core.events import DataMissing, DataReady, Event, Progress, Warned
+from runner.core.policy import Policy
 
 if TYPE_CHECKING:
-    from runner.archive.datafiles.download import Downloads
+    from runner.archive.datafiles.download import Downloads, Times
+
+BLOCK_BYTES = 4 * MIB
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL)
+"""The errors of a place where there is nothing, or no file."""
 
 
 class DataPlaces(Struct, frozen=True):
@@ -60,17 +66,36 @@ class DataPlaces(Struct, frozen=True):
         yield self.kept(resource), None
 
 
+class DataRules(Struct, frozen=True):
+    """What downloads may do.
+
+    ``keep`` is called with the bytes that are about to be added to those kept here; it
+    may remove others, and raises RaiError if they are too many. ``times`` are those of
+    downloads, None for the usual ones.
+    """
+
+    policy: Policy
+    keep: Callable[[int], None]
+    download: bool = True
+    times: Times | None = None
+
+
 def resolve(
-    resources: tuple[DataResource, ...], places: DataPlaces, *, download: bool = True
+    spec: BuildSpec, places: DataPlaces, rules: DataRules, held: ExitStack
 ) -> Generator[Event, None, tuple[DataMount, ...]]:
     """Find or download each file; return the mounts, one a directory.
 
     Yield DataReady or DataMissing for each resource, Warned, and Progress while it
-    downloads. A file that is not available is an event, not an exception.
+    reads and downloads. A file that is not available is an event, not an exception.
+    Nobody removes the kept files of the run before ``held`` is closed.
+
+    Raises:
+        NotAllowedError: they exceed the limit of data files, or a host is not allowed.
+        ConfigError: the disk has no room for them.
     """
-    search = _Search(places, download)
+    search = _Search(spec, places, rules, held)
     mounts: dict[str, list[DataFile]] = {}
-    for resource in resources:
+    for resource in spec.data:
         file = yield from search.one(resource)
         if file is not None:
             mounts.setdefault(resource.directory, []).append(file)
@@ -78,16 +103,21 @@ def resolve(
 
 
 class _Search:
-    def __init__(self, places: DataPlaces, download: bool) -> None:
-        self.places = places
-        self.download = download
+    def __init__(
+        self, spec: BuildSpec, places: DataPlaces, rules: DataRules, held: ExitStack
+    ) -> None:
+        # Most runs have no data files.
+        from runner.archive.datafiles.room import Room
+
+        self.places, self.rules, self.held = places, rules, held
+        self.room = Room(spec.limits, places.cache, rules.keep)
 
     @cached_property
     def downloads(self) -> Downloads:
         # The HTTP client is slow to import, and most files are found here.
-        from runner.archive.datafiles.download import Downloads
+        from runner.archive.datafiles.download import Downloads, Times
 
-        return Downloads()
+        return Downloads(self.rules.policy, self.room, self.rules.times or Times())
 
     def one(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
         name, folder = resource.file_name, resource.directory
@@ -108,40 +138,61 @@ class _Search:
 
     def _here(self, resource: DataResource) -> Generator[Event, None, DataFile | None]:
         for path, within in self.places.candidates(resource):
-            if not path.is_file():
-                continue
+            is_kept = path == self.places.kept(resource)
             try:
-                file = _measured(path.absolute(), within)
+                if within is None and not path.is_file():
+                    continue  # not asked of a project: its links may lead anywhere
+                if is_kept:
+                    self.held.enter_context(kept.using(path.parent))
+                file = yield from self._measured(path.absolute(), within)
             except OSError as error:
-                yield Warned(_cannot_read(path, error))
+                if error.errno not in _NO_FILE:
+                    yield Warned(_cannot_read(path, error))
                 continue
-            self._used(path, resource)
+            if is_kept:
+                with suppress(OSError):
+                    os.utime(path.parent)  # unused ones are removed in time
+            if resource.md5 and file.md5 != resource.md5.lower():
+                yield Warned(f"ignoring {path}: its md5 is not {resource.md5}")
+                continue
             if not resource.md5:
                 yield Warned(f"using {path} for {resource.url} unchecked: no md5 given")
-                return file
-            if file.md5 == resource.md5.lower():
-                return file
-            yield Warned(f"ignoring {path}: its md5 is not {resource.md5}")
+            self.room.take(file.size_bytes)
+            return file
         return None
 
-    def _used(self, path: Path, resource: DataResource) -> None:
-        """Note that a run uses a downloaded file; unused ones are removed in time."""
-        if path == self.places.kept(resource):
-            with suppress(OSError):
-                os.utime(path.parent)
-
     def _fetched(self, resource: DataResource) -> Generator[Progress, None, DataFile]:
-        if not self.download:
+        if not self.rules.download:
             raise UnavailableError("downloads are switched off")
         path = self.places.kept(resource)
-        yield from self.downloads.fetch(resource.url, path, resource.md5)
-        return _measured(path.absolute())
+        try:
+            self.held.enter_context(kept.using(path.parent, make=True))
+        except OSError as error:
+            text = f"{path.parent} cannot be written to: {error.strerror}"
+            raise UnavailableError(text) from error
+        try:
+            yield from self.downloads.fetch(resource, path)
+        finally:
+            with suppress(OSError):  # it has what was downloaded before
+                path.parent.rmdir()
+        file = yield from self._measured(path.absolute())
+        self.room.take(file.size_bytes)
+        return file
 
-
-def _measured(path: Path, within: Path | None = None) -> DataFile:
-    with files.opened(path, within) as file:
-        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
-        return DataFile(path.name, path, md5.hexdigest(), file.tell(), within)
+    def _measured(
+        self, path: Path, within: Path | None = None
+    ) -> Generator[Progress, None, DataFile]:
+        """Return a file with its checksum; raise an exception before a large one."""
+        with files.opened(path, within) as file:
+            size = os.fstat(file.fileno()).st_size
+            self.room.need(size)
+            md5, done = hashlib.md5(usedforsecurity=False), 0
+            while data := file.read(min(BLOCK_BYTES, size - done)):
+                md5.update(data)
+                done += len(data)
+                if size > BLOCK_BYTES:
+                    yield Progress(f"check {path.name}", done, size)
+            return DataFile(path.name, path, md5.hexdigest(), done, within)
 
 
 def _cannot_read(path: Path, error: OSError) -> str:

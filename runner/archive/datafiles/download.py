@@ -1,4 +1,4 @@
-"""Download files: check them, limit them, and give up quickly."""
+"""Download files: check them, limit them, and give up in time."""
 
 from __future__ import annotations
 
@@ -10,76 +10,107 @@ import ssl
 import tempfile
 import time
 import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urljoin
+
+from msgspec import Struct
 
 from runner import machine
+from runner.archive.datafiles.connection import SILENCE_S, Connections
 from runner.archive.datafiles.failed import UnavailableError
-from runner.core import GIB, MIB
+from runner.archive.datafiles.hosts import WebAddress, web_address
+from runner.archive.datafiles.room import Room
+from runner.background import BackgroundReader
+from runner.core import MIB, DataResource, Problem
+from runner.core.errors import NotAllowedError
 from runner.core.events import Progress
+from runner.core.policy import Policy
 
-SILENCE_S = 10.0
-"""How long a server may take to connect, and between two chunks."""
+START_S = 30.0
+"""The most from the first question for a name until the content begins."""
 
-TOTAL_S = 900.0
-MOST_BYTES = 2 * GIB
+TOTAL_S = 1800.0
+"""The most that all downloads of a run may take."""
+
+MOST_REDIRECTS = 10
+POLL_S = 0.1
+ROOM_STEP = 64 * MIB
+"""The room that is made at a time for a file whose size is not known."""
+
+LEAST_BYTES = 10_240
+"""What a server sends at least within ``silence_s``."""
+
 _CHUNK = MIB // 4
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class Times(Struct, frozen=True):
+    """How long downloads may take, in seconds."""
+
+    start_s: float = START_S
+    silence_s: float = SILENCE_S
+    total_s: float = TOTAL_S
+
+
+class _Piece(Struct, frozen=True):
+    """Some bytes of a file, and how many it has in all, if the server says so."""
+
+    data: bytes
+    total: int | None
 
 
 class Downloads:
     """The downloads of one run; a server that could not be reached is not retried."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy, room: Room, times: Times) -> None:
+        self._policy, self._room, self._times = policy, room, times
         self._down: dict[str, UnavailableError] = {}
-        self._opener = urllib.request.OpenerDirector()
-        # The default opener would follow a redirect to other kinds of addresses.
-        for handler in (
-            urllib.request.ProxyHandler,
-            urllib.request.UnknownHandler,
-            urllib.request.HTTPHandler,
-            urllib.request.HTTPSHandler,
-            urllib.request.HTTPDefaultErrorHandler,
-            urllib.request.HTTPRedirectHandler,
-            urllib.request.HTTPErrorProcessor,
-        ):
-            self._opener.add_handler(handler())
+        self._until = time.monotonic() + times.total_s
 
     def fetch(
-        self, url: str, into: Path, md5: str | None
+        self, resource: DataResource, into: Path
     ) -> Generator[Progress, None, None]:
-        """Download a file to ``into``; raise UnavailableError if that fails."""
-        host = _host(url)
-        if host in self._down:
-            raise self._down[host]
+        """Download a file to ``into``; raise UnavailableError if that fails.
+
+        Raises:
+            NotAllowedError: the site's policy lists other hosts only.
+        """
+        address = web_address(resource.url)
+        if problem := _not_listed(address, self._policy):
+            raise NotAllowedError(Problem(problem, resource.place))
+        if address.host in self._down:
+            raise self._down[address.host]
         try:
-            yield from self._once(url, host, into, md5)
+            yield from self._once(address, into, resource.md5)
         except UnavailableError as error:
             if error.unreachable:
-                self._down[host] = error
+                self._down[address.host] = error
             if not error.retry:
                 raise
-            yield from self._once(url, host, into, md5)
+            yield from self._once(address, into, resource.md5)
 
     def _once(
-        self, url: str, host: str, into: Path, md5: str | None
+        self, address: WebAddress, into: Path, md5: str | None
     ) -> Generator[Progress, None, None]:
-        request = urllib.request.Request(url, headers={"User-Agent": "rai"})
         try:
-            into.parent.mkdir(parents=True, exist_ok=True)
             part = _fresh(into)
         except OSError as error:
             raise UnavailableError(
                 f"{into.parent} cannot be written to: {error}"
             ) from error
+        connections = Connections(self._policy)
+        source = partial(_pieces, connections, address, self._policy, md5)
+        reader = BackgroundReader(source, connections.hang_up)
+        host = address.host
         try:
-            with (
-                part.open("wb") as out,
-                self._opener.open(request, timeout=SILENCE_S) as response,
-            ):
-                got = yield from _copied(response, out, f"download {into.name}", host)
+            with part.open("wb") as out:
+                task = f"download {into.name}"
+                got = yield from self._copied(reader, out, task, host)
             if md5 and got != md5.lower():
                 raise UnavailableError(
                     f"the file that {host} sent does not have the md5 {md5}", retry=True
@@ -88,18 +119,105 @@ class Downloads:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _failed(error, host) from error
         finally:
+            reader.close()
+            connections.hang_up()
             part.unlink(missing_ok=True)
 
+    def _copied(
+        self, reader: BackgroundReader[_Piece], out: BinaryIO, task: str, host: str
+    ) -> Generator[Progress, None, str]:
+        """Copy what is read to a file; return its md5.
 
-def _host(url: str) -> str:
-    try:
-        parts = urllib.parse.urlsplit(url)
-        host = parts.hostname
-    except ValueError as error:
-        raise UnavailableError(f"its address is not valid: {error}") from error
-    if parts.scheme not in ("http", "https") or not host:
-        raise UnavailableError("its address is not an http or https address")
-    return host
+        Time is taken here, whatever the server sends: it may trickle.
+        """
+        md5 = hashlib.md5(usedforsecurity=False)
+        total: int | None = None
+        done = counted = room = 0
+        answered, times, since = False, self._times, time.monotonic()
+        while True:
+            piece = reader.take(POLL_S)
+            if reader.done:
+                break
+            now = time.monotonic()
+            if now > self._until:
+                most = f"{times.total_s:g} s"
+                raise UnavailableError(f"the run's downloads take longer than {most}")
+            if piece is not None and not answered:
+                answered, since, total = True, now, piece.total
+                self._room.need(total or 0)
+                self._room.make(total or ROOM_STEP)
+                room = total or ROOM_STEP
+            if piece is not None:
+                done += len(piece.data)
+                self._room.need(done)
+                if done > room:
+                    self._room.make(ROOM_STEP)
+                    room += ROOM_STEP
+                md5.update(piece.data)
+                out.write(piece.data)
+            if done - counted >= LEAST_BYTES:
+                counted, since = done, now
+            if now - since > (times.silence_s if answered else times.start_s):
+                raise _slow(host, times, answered)
+            yield Progress(task, done, total)  # and a chance to cancel
+        if total is not None and done != total:
+            raise UnavailableError(f"{host} closed the connection early", retry=True)
+        yield Progress(task, done, total)
+        return md5.hexdigest()
+
+
+def _pieces(
+    connections: Connections, address: WebAddress, policy: Policy, md5: str | None
+) -> Iterator[_Piece]:
+    """Yield the content of a file, first an empty piece with its size."""
+    response = _answer(connections, address, policy, md5)
+    with response:
+        total = response.length
+        yield _Piece(b"", total)
+        # With a slow server read() would return only when all of it is there.
+        while data := response.read1(_CHUNK):
+            yield _Piece(data, total)
+
+
+def _answer(
+    connections: Connections, address: WebAddress, policy: Policy, md5: str | None
+) -> http.client.HTTPResponse:
+    """Follow redirects to an answer with content; each one is checked like the first.
+
+    One that leaves TLS is followed only where the checksum vouches for the content.
+    """
+    for _ in range(MOST_REDIRECTS + 1):
+        response = connections.get(address)
+        if response.status == HTTPStatus.OK:
+            return response
+        location = response.headers.get("Location")
+        response.close()  # unread: it may have no end
+        if response.status not in _REDIRECTS or not location:
+            raise _refused(address.host, response.status)
+        after = web_address(urljoin(address.url, location.strip()))
+        if problem := _not_listed(after, policy):
+            raise UnavailableError(f"{address.host} redirects, but {problem}")
+        if address.secure and not after.secure and not md5:
+            raise UnavailableError(
+                f"{address.host} redirects from https to http, and no md5 is given"
+            )
+        address = after
+    raise UnavailableError(f"{address.host} redirects without end")
+
+
+def _not_listed(address: WebAddress, policy: Policy) -> str:
+    allowed = policy.data_hosts
+    if allowed is None or allowed.has_host(address.host):
+        return ""
+    return f"data files from {address.host} are not allowed by {allowed.place}"
+
+
+def _refused(host: str, status: int) -> UnavailableError:
+    words = str(status)
+    with suppress(ValueError):  # the server's own words may be anything
+        words = f"{status} {HTTPStatus(status).phrase}"
+    again = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return UnavailableError(f"{host} answers {words}", retry=again)
 
 
 def _fresh(into: Path) -> Path:
@@ -107,6 +225,7 @@ def _fresh(into: Path) -> Path:
 
     Those of processes that were killed are removed.
     """
+    into.parent.mkdir(parents=True, exist_ok=True)
     for part in into.parent.parent.glob("*/.new-*.part"):
         if machine.has_ended(part.name.removesuffix(".part")):
             part.unlink(missing_ok=True)
@@ -116,48 +235,23 @@ def _fresh(into: Path) -> Path:
     return Path(name)
 
 
-def _copied(
-    response: http.client.HTTPResponse, out: BinaryIO, task: str, host: str
-) -> Generator[Progress, None, str]:
-    """Copy the response to a file; return its md5."""
-    total = response.length
-    md5 = hashlib.md5(usedforsecurity=False)
-    deadline = time.monotonic() + TOTAL_S
-    done = shown = 0
-    yield Progress(task, 0, total)
-    # With a slow server read() would return only after the deadline.
-    while done != total and (chunk := response.read1(_CHUNK)):
-        done += len(chunk)
-        if max(done, total or 0) > MOST_BYTES:
-            raise UnavailableError(f"{host} sends more than {MOST_BYTES // MIB} MiB")
-        if time.monotonic() > deadline:
-            raise UnavailableError(f"{host} takes longer than {TOTAL_S:.0f} s")
-        md5.update(chunk)
-        out.write(chunk)
-        if done - shown >= MIB:
-            shown = done
-            yield Progress(task, done, total)
-    if total is not None and done != total:
-        raise UnavailableError(f"{host} closed the connection early", retry=True)
-    yield Progress(task, done, total)
-    return md5.hexdigest()
+def _slow(host: str, times: Times, answered: bool) -> UnavailableError:
+    text = f"{host} does not answer within {times.start_s:g} s"
+    if answered:
+        text = f"{host} sends under {LEAST_BYTES:,} bytes in {times.silence_s:g} s"
+    return UnavailableError(text, unreachable=True)
 
 
 def _failed(error: Exception, host: str) -> UnavailableError:
     """Return the short error for an exception of the network."""
-    if isinstance(error, urllib.error.HTTPError):
-        error.close()
-        again = error.code >= 500
-        return UnavailableError(f"{host} answers {error.code} {error.msg}", retry=again)
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, socket.gaierror):
         return UnavailableError(
             f"the name {host} cannot be resolved: {cause.strerror}", unreachable=True
         )
     if isinstance(cause, TimeoutError):
-        return UnavailableError(
-            f"{host} is silent for {SILENCE_S:.0f} s", unreachable=True
-        )
+        text = f"{host} is silent for {SILENCE_S:g} s"
+        return UnavailableError(text, unreachable=True)
     if isinstance(cause, ssl.SSLError):
         return UnavailableError(
             f"{host} is not trusted: {cause.reason}", unreachable=True
@@ -165,4 +259,5 @@ def _failed(error: Exception, host: str) -> UnavailableError:
     if isinstance(cause, ConnectionRefusedError):
         return UnavailableError(f"{host} refuses the connection", unreachable=True)
     broke = isinstance(cause, (ConnectionError, http.client.HTTPException))
-    return UnavailableError(f"the download from {host} failed: {cause}", retry=broke)
+    said = "".join(c if c.isprintable() else "?" for c in str(cause)[:200])
+    return UnavailableError(f"the download from {host} failed: {said}", retry=broke)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from runner.cli import common
 from runner.core import BuildImage, BuildSpec, ImageAction, Reason
 from runner.core.errors import UsageError
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.engines.imagestore import ImageStore
@@ -74,7 +75,7 @@ def build(
     large = size(store.image_bytes(plan.reference))
     text = f"Image {plan.reference} ({large}) {DONE[plan.action]}: {plan.why}."
     console.line(text, "green")
-    print(plan.reference)
+    say(plan.reference)
 
 
 def _wanted(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ def ls(
         common.print_json(_plain(built, project))
         return
     if not built:
-        print("No images built on this engine yet: rai image build -p DIR")
+        say("No images built on this engine yet: rai image build -p DIR")
     blocks(_shown(built, project, store.origin(Path()).machine))
 
 

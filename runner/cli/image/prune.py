@@ -10,6 +10,7 @@ import typer
 
 from runner.cli import common
 from runner.core.errors import UsageError
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ def prune(
         return
     question = f"Remove {_images(len(found.removals))}?"
     if not yes and not typer.confirm(question, err=True):
-        print("Nothing was removed.")
+        say("Nothing was removed.")
         return
     _remove(store, found.removals)
 
@@ -89,7 +90,7 @@ def _show(found: Prune, machine: str) -> None:
 
     _show_kept(found.kept)
     if not found.removals:
-        print("Nothing to remove.")
+        say("Nothing to remove.")
         return
 
     def names(image: BuiltImage) -> str:
@@ -97,7 +98,7 @@ def _show(found: Prune, machine: str) -> None:
 
     blocks([words.table(found.removals, machine, "names", names)])
     least = size(inventory.least_freed_bytes(found.removals))
-    print(f"{_images(len(found.removals))} to remove; at least {least} to free")
+    say(f"{_images(len(found.removals))} to remove; at least {least} to free")
 
 
 def _remove(store: ImageStore, images: Sequence[BuiltImage]) -> None:
@@ -107,14 +108,14 @@ def _remove(store: ImageStore, images: Sequence[BuiltImage]) -> None:
     _show_kept(done.kept)
     freed = "" if done.freed_bytes is None else f", {size(done.freed_bytes)} freed"
     removed = len(images) - len(done.kept)
-    print(f"{_images(removed)} removed{freed}")
+    say(f"{_images(removed)} removed{freed}")
 
 
 def _show_kept(kept: Sequence[Kept]) -> None:
     from runner.images import inventory
 
     for one in kept:
-        print(f"Keeping {inventory.reference(one.image)}: {one.why}")
+        say(f"Keeping {inventory.reference(one.image)}: {one.why}")
 
 
 def _images(number: int) -> str:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from runner.background import BackgroundReader
 from runner.engines.docker.client import Client, Pulse, UnusableError, hang_up
-from runner.engines.docker.exec.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 
 READ_BYTES = 1 << 18

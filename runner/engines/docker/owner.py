@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -12,6 +13,7 @@ RUN = "rai.run"
 OWNER = "rai.owner"
 DEADLINE = "rai.deadline"
 STRANGERS_GRACE_S = 3600.0
+_SECONDS = re.compile("[0-9]{1,18}")
 
 
 def labels(run_id: str, time_s: float) -> dict[str, str]:
@@ -33,4 +35,6 @@ def abandoned(found: Mapping[str, str], me: ProcessIdentity, now: float) -> bool
     if owner.is_within_reach_of(me):
         return not machine.is_alive(owner)
     deadline = found.get(DEADLINE, "")
-    return deadline.isdigit() and now > int(deadline) + STRANGERS_GRACE_S
+    return (
+        bool(_SECONDS.fullmatch(deadline)) and now > int(deadline) + STRANGERS_GRACE_S
+    )

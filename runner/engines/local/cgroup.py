@@ -102,6 +102,11 @@ class Group:
         return [str(file) for file in dict.fromkeys(folders)]
 
     @property
+    def folders(self) -> list[Path]:
+        """The folders of the group, one for each hierarchy."""
+        return list(dict.fromkeys(self._folders.values()))
+
+    @property
     def counts(self) -> Counts:
         """How many times the group hit a limit; read from the kernel."""
         first = self._versions["memory"] == 1
@@ -151,7 +156,7 @@ class Group:
         """Kill the processes left in the group, and remove it."""
         # The engine makes a group in it for all controllers of the first version.
         others = ROOT.glob(f"*/{self.name}")
-        for folder in dict.fromkeys((*self._folders.values(), *others)):
+        for folder in dict.fromkeys((*self.folders, *others)):
             _remove(folder)
 
     def _make(self, controller: str, tries: list[Parent], name: str) -> None:
@@ -219,11 +224,15 @@ def reap() -> None:
     tries = [p.folder for each in _parents_here().values() for p in each]
     for parent in dict.fromkeys((*tries, ROOT, *ROOT.glob("*/"))):
         for folder in parent.glob(f"{PREFIX}*"):
-            with contextlib.suppress(OSError):  # its own process removed it meanwhile
-                if folder.stat().st_uid == os.getuid() and machine.has_ended(
-                    folder.name
-                ):
-                    _remove(folder)
+            remove_left(folder)
+
+
+def remove_left(folder: Path) -> None:
+    """Kill and remove a group of this user if its process has ended."""
+    with contextlib.suppress(OSError):  # its own process removed it meanwhile
+        ours = folder.name.startswith(PREFIX) and folder.stat().st_uid == os.getuid()
+        if ours and machine.has_ended(folder.name):
+            _remove(folder)
 
 
 def _remove(folder: Path) -> None:

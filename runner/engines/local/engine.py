@@ -36,7 +36,7 @@ from runner.engines.disk import FolderDiskWatch
 from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, temporary
 from runner.engines.imageless import Imageless, fill
-from runner.engines.local import cgroup, sandbox
+from runner.engines.local import cgroup, network, sandbox
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
 from runner.engines.local.start_marker import StartMarker
@@ -66,10 +66,10 @@ class LocalEngine(Imageless):
         self._found: sandbox.Search | None = None
 
     def check(self, spec: BuildSpec) -> list[Problem]:
-        """Return a problem if no sandbox works here."""
+        """Return a problem if no sandbox works here, or none with a network."""
         search = self._search()
         if search.sandbox is not None:
-            return []
+            return [*network.missing()] if spec.limits.network else []
         return [
             Problem(
                 f"no sandbox works on this machine ({'; '.join(search.failures)})",
@@ -112,7 +112,14 @@ class LocalEngine(Imageless):
             if cgroup.available():
                 group = cgroup.Group(work.run_id, work.limits)
                 stack.callback(group.close)
-            run = _SandboxRun(work, cancel, found, folders, group, self._gpus_of(work))
+                names = "\n".join(map(str, group.folders))
+                folders.groups.write_text(names)
+            joined = None
+            if work.limits.network:
+                joined = stack.enter_context(network.connected(work.private))
+            run = _SandboxRun(
+                work, cancel, found, folders, group, self._gpus_of(work), joined
+            )
             run.prepare()
             yield run
 
@@ -142,9 +149,10 @@ class _SandboxRun:
         folders: Folders,
         group: cgroup.Group | None,
         gpus: Gpus,
+        joined: network.NetworkNamespace | None,
     ) -> None:
         self._work, self._cancel, self._sandbox = work, cancel, found
-        self._gpus = gpus
+        self._gpus, self._network = gpus, joined
         self.folders, self._group = folders, group
         self._largest_bytes: int | None = None
         self._environment = self._names()
@@ -263,7 +271,10 @@ class _SandboxRun:
         """Return the command line that runs a command in the sandbox."""
         command = launch.with_environment(self._environment, command)
         groups = self._group.joins if self._group else []
-        return launch.in_groups(groups, self._sandbox.argv(self._layout, command))
+        command = self._sandbox.argv(self._layout, command)
+        if self._network:
+            command = self._network.argv(command)
+        return launch.in_groups(groups, command)
 
     def _limit_met(
         self, exit_code: int, before: cgroup.Counts, after: cgroup.Counts
@@ -309,6 +320,7 @@ class _SandboxRun:
             overlay=self._sandbox.time == "overlay",
             gpus=self._gpus,
             filter=write_guards(self.folders),
+            resolver=network.resolver(self.folders) if self._network else None,
         )
 
     def _mountable(self, mount: DataMount) -> DataMount:

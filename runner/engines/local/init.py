@@ -7,7 +7,7 @@ command's exit code, or 128 + n after signal n; the kernel then kills everything
 its process namespace.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH120, PTH211
+# ruff: noqa: PTH102, PTH103, PTH106, PTH110, PTH112, PTH120, PTH211
 # (pathlib would double the time that this program takes to start)
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def bind(source: str, target: str, attributes: int) -> None:
         os.makedirs(target, exist_ok=True)
     else:
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        if not os.path.exists(target):
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     mount(source, target, "", MS_BIND | MS_REC)
     # struct mount_attr: attributes to set, to clear, propagation, user namespace
     wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)

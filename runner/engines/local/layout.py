@@ -78,20 +78,25 @@ def layout(
     overlay: bool = False,
     gpus: Gpus = NO_GPUS,
     filter: Path | None = None,
+    resolver: Bind | None = None,
 ) -> Layout:
-    """Return the sandbox of a run: the host's files, the run's, data and GPUs."""
+    """Return the sandbox of a run: the host's files, the run's, data and GPUs.
+
+    ``resolver`` is what names the run's name server, in place of the host's.
+    """
     own = (
         Bind(str(folders.scratch), "/tmp", writable=True),
         Bind(str(folders.source), "/src", writable=profile is Profile.COMPATIBLE),
         Bind(str(folders.build), "/build", writable=True),
         Bind(str(folders.tools), TOOLS),
     )
-    seen = [*host.folders, *([host.resolver] if host.resolver else [])]
+    seen = [*host.folders, *([host.resolver] if host.resolver and not resolver else [])]
     return Layout(
         folders=EMPTY,
         binds=(
             *own,
             *(Bind(str(path), str(path)) for path in seen),
+            *([resolver] if resolver else []),
             *(
                 Bind(str(file.path), f"{mount.directory}/{file.name}")
                 for mount in data

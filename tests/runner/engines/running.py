@@ -36,6 +36,7 @@ from runner.core.events import (
     Tick,
     Usage,
 )
+from runner.core.policy import PrivateTarget
 from runner.core.variables import NO_SECRETS, Secrets
 from runner.engines.base import Engine
 
@@ -155,6 +156,7 @@ def run(
     cancel_at: bytes | None = None,
     pause_s: float = 0.0,
     run_id: str = RUN_ID,
+    private: Sequence[PrivateTarget] = (),
     **limits: object,
 ) -> Result:
     """Run commands (a string is a shell line) to the end, and gather what was said.
@@ -175,6 +177,7 @@ def run(
         data=tuple(data),
         keep_going=keep_going,
         gpu=gpu,
+        private=tuple(private),
     )
     result, cancel, began = Result(), Cancel(), time.monotonic()
     for event in subject.engine.run(work, cancel):

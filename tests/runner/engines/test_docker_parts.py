@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from runner import machine
 from runner.archive import FolderProject
+from runner.background import BackgroundReader
 from runner.core import BuildSpec, DataFile, Profile, Reason, Stream, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
@@ -30,7 +31,6 @@ from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
-from runner.engines.docker.exec.background import BackgroundReader
 from runner.engines.docker.exec.frames import Demultiplexer
 from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
@@ -425,6 +425,16 @@ def test_what_others_own_is_left_alone_until_an_hour_past_its_deadline():
 def test_what_carries_no_label_of_ours_is_nobodys_to_remove():
     assert not owner.abandoned({"other": "x"}, machine.this_process(), 1e12)
     assert not owner.abandoned({owner.OWNER: "nonsense"}, machine.this_process(), 1e12)
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000, "-1", ""])
+def test_labels_of_others_with_odd_numbers_are_left_alone(number):
+    me = machine.this_process()
+    other = str(replace(me, host="other"))
+    deadline = {owner.OWNER: other, owner.DEADLINE: number}
+    assert not owner.abandoned(deadline, me, 1e12)
+    pid = {owner.OWNER: f"{me.host}/{me.boot}/{me.namespace}/{number}/1"}
+    assert not owner.abandoned(pid, me, 1e12)
 
 
 # Images

@@ -107,6 +107,27 @@ def test_a_process_that_left_a_killed_bare_run_is_ended_by_the_next_run(
 
 
 @pytest.mark.skipif(not cgroup.available(), reason="this user may make no groups")
+def test_a_group_that_a_killed_run_made_elsewhere_is_found_by_the_runs_folder(
+    scratch: Path,
+):
+    mine = cgroup.Group("mine", Limits())
+    nearest = mine.folders[0].parent
+    mine.close()
+    session = nearest / f"session-{os.getpid()}"
+    left = scratch / f"rai-x-{tag_of_the_dead()}-abc"
+    group = session / left.name
+    group.mkdir(parents=True)
+    left.mkdir()
+    (left / "groups").write_text(f"{group}\n/etc\n{session}\n")
+    try:
+        folders.reap()
+        assert not group.exists()
+        assert session.exists()
+    finally:
+        session.rmdir()
+
+
+@pytest.mark.skipif(not cgroup.available(), reason="this user may make no groups")
 def test_the_group_of_a_killed_process_is_removed_and_that_of_a_living_one_stays():
     script = """
 import os, time

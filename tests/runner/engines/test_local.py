@@ -160,15 +160,12 @@ def test_files_core_dumps_and_open_files_have_limits(subject: Subject):
     assert result.members["build/x"].size == 1 << 20
 
 
-@pytest.mark.parametrize(("network", "code"), [(True, 0), (False, 1)])
-def test_the_network_is_the_hosts_where_it_is_asked_for(
-    subject: Subject, network: bool, code: int
-):
+def test_without_a_network_the_hosts_own_is_not_reached(subject: Subject):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         line = f"bash -c 'echo > /dev/tcp/127.0.0.1/{port}'"
-        result = run(subject, [line, "test -s /etc/resolv.conf"], network=network)
-    assert result.codes[0] == code
+        result = run(subject, [line])
+    assert result.codes[0] == 1
 
 
 @needs_root

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from runner.core import Profile, Workspace
-from runner.engines.disk import DiskMeter, Pace
+from runner.engines.disk import DiskMeter, FreeSpace, Pace
 from runner.engines.docker.client import FAILURES, Client, UnusableError, explained
 from runner.engines.docker.container.meter import PROCESSES, groups_of
 
@@ -106,6 +106,7 @@ class ContainerDiskWatch:
         self._limit = work.limits.disk_bytes
         self._open_root = work.profile is Profile.COMPATIBLE
         self._outside: DiskMeter | None = None
+        self._space: FreeSpace | None = None
         self._whole = False
         self.problem = ""
         self._failed = 0
@@ -128,8 +129,11 @@ class ContainerDiskWatch:
 
     def _watch(self) -> None:
         pace = Pace(FIRST_LOOK_S, INTERVAL_S)
-        with suppress(OSError, *FAILURES):  # tried again below
+        with suppress(OSError, *FAILURES):  # without it, measure at the usual times
             self._find(self._client.inspect_container(self._container))
+            if self._space is None:
+                folder = Path(self._client.info()["DockerRootDir"])
+                self._space = FreeSpace((folder,), self._limit)
         while not self._ended.wait(GLANCE_S):
             if not self._due(pace):
                 continue
@@ -143,7 +147,7 @@ class ContainerDiskWatch:
 
     def _due(self, pace: Pace) -> bool:
         try:
-            return pace.due(self._outside)
+            return pace.due(self._space)
         except OSError:  # it cannot be looked into any more; a measurement says so
             return pace.due(None)
 
@@ -151,8 +155,9 @@ class ContainerDiskWatch:
         """Look for the container's folders, unless they were found before."""
         if self._outside is None:
             look = outside(found, open_root=self._open_root)
-            self._outside = look.meter(self._limit) if look else None
-            self._whole = look is not None and look.whole
+            if look:
+                self._outside, self._whole = look.meter(self._limit), look.whole
+                self._space = self._outside.space
 
     def _look(self) -> None:
         try:
@@ -172,8 +177,12 @@ class ContainerDiskWatch:
         used = self._root_layer() if self._open_root and not self._whole else 0
         if used > self._limit:
             return used
-        meter = self._outside
-        return used + (meter.taken() if meter else self._volumes(found))
+        if self._outside:
+            return used + self._outside.taken()
+        used += self._volumes(found)
+        if self._space:
+            self._space.measured(used)
+        return used
 
     def _volumes(self, found: dict[str, Any]) -> int:
         """Return the bytes of the run's volumes, as the engine measures them."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from runner.background import BackgroundReader
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.engines.docker.client import (
@@ -20,7 +21,6 @@ from runner.engines.docker.client import (
     pulse,
 )
 from runner.engines.docker.endpoint import EngineProbe
-from runner.engines.docker.exec.background import BackgroundReader
 
 POLL_S = 0.1
 PIECE_BYTES = 1 << 16

@@ -1,0 +1,1 @@
+"""Fuzzing: what reads hostile bytes, and what must hold whatever they are."""

@@ -1,0 +1,162 @@
+"""What takes more of the disk than a run may, and hides it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+from runner.core import Reason
+from tests.hostile.case import Case, Ended, Site
+
+LIMIT = {"disk": "20MB", "time": 30}
+UNSEEN = "disk of removed and empty files"
+BIG = "head -c 60000000 /dev/zero >"
+MOST_PAST = 1_000_000_000
+"""How far past the limit a fast writer may come; it writes as much in a second."""
+
+SEND = """
+socketpair(my $near, my $far, 1, 1, 0);
+for my $n (0..59) {
+    open(my $file, ">", "x$n"); unlink("x$n");
+    syswrite($file, "x" x 1_000_000);
+    my $byte = "x";
+    my $piece = pack("P Q", $byte, 1);
+    my $rights = pack("Q l l l x4", 20, 1, 1, fileno($file));
+    my $message = pack("Q L x4 P Q P Q l x4", 0, 0, $piece, 1, $rights, 24, 0);
+    syscall(46, fileno($near), $message, 0) == 1 or die "not sent: $!";
+}
+close $near;
+sleep 60;
+"""
+"""Send removed files over a socket pair, by sendmsg with SCM_RIGHTS on x86-64."""
+
+
+_LOST: dict[str, int] = {}
+
+
+def _free(folder: Path) -> int:
+    info = os.statvfs(folder)
+    return info.f_bavail * info.f_frsize
+
+
+@contextmanager
+def _least_free(site: Site) -> Iterator[None]:
+    """Note how much the disk lost at most while a run lasted."""
+    ended, before = Event(), _free(site.root)
+    lost = [0]
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            lost.append(before - _free(site.root))
+
+    thread = Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        _LOST[site.mark] = max(lost)
+
+
+def _not_far_past(ended: Ended) -> None:
+    lost = _LOST[ended.site.mark]
+    assert lost < MOST_PAST, f"the disk lost {lost:,} bytes"
+
+
+CASES = (
+    Case(
+        name="fast writer",
+        tries="Fills /build as fast as it can, and ignores SIGTERM.",
+        commands=(
+            "trap '' TERM; n=0; while :; do"
+            " head -c 200000000 /dev/zero > f$n; n=$((n+1)); done",
+        ),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+        around=_least_free,
+        check=_not_far_past,
+        ci=("root",),
+    ),
+    Case(
+        name="removed open file",
+        tries="Writes to a file that has no name any more.",
+        commands=(f"exec 3>kept; rm kept; {BIG}&3; sleep 60",),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+        needs=UNSEEN,
+        ci=("docker strict root", "local unshare user"),
+    ),
+    Case(
+        name="files in messages",
+        tries="Removes files that only messages between sockets hold.",
+        files={"send.pl": SEND},
+        commands=("perl /src/send.pl",),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+        needs=UNSEEN,
+        ci=("local bubblewrap", "docker compatible root"),
+    ),
+    Case(
+        name="folder of mode 0",
+        tries="Fills a folder that nobody may read.",
+        commands=(f"mkdir shut; {BIG} shut/big; chmod 0 shut; sleep 60",),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+    ),
+    Case(
+        name="empty files",
+        tries="Makes files without end that are empty.",
+        commands=("mkdir many; cd many; seq 20000 | xargs touch; sleep 60",),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+        needs=UNSEEN,
+    ),
+    Case(
+        name="stops everything",
+        tries="Stops all processes that it can reach, so that nobody measures.",
+        commands=(f"{BIG} big; while :; do kill -STOP -1; done 2>/dev/null",),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+    ),
+    Case(
+        name="own du",
+        tries="Replaces du, as far as the image lets it.",
+        commands=(
+            "{ printf '#!/bin/sh\\necho 4 /build\\n' > /usr/bin/du; } 2>/dev/null;"
+            f" {BIG} big; sleep 60",
+        ),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+        columns=("docker",),
+    ),
+    Case(
+        name="sparse file",
+        tries="Makes a file of 1 GB that has a hole for content.",
+        commands=("truncate -s 1G f; sleep 60",),
+        limits=LIMIT,
+        ends=Reason.DISK_LIMIT,
+    ),
+    Case(
+        name="filled /tmp",
+        tries="Fills /tmp instead of /build.",
+        commands=(
+            "n=0; while head -c 300000000 /dev/zero > /tmp/f$n; do n=$((n+1)); done;"
+            " exit 3",
+        ),
+        limits={**LIMIT, "memory": "256MiB"},
+        ends={"": Reason.DISK_LIMIT, "docker strict": Reason.COMMAND_FAILED},
+        around=_least_free,
+        check=_not_far_past,
+    ),
+    Case(
+        name="root file system",
+        tries="Fills /opt, where the image lets it.",
+        commands=(f"{BIG} /opt/big && sleep 60",),
+        limits=LIMIT,
+        ends={"": Reason.COMMAND_FAILED, "docker compatible": Reason.DISK_LIMIT},
+    ),
+)

@@ -1,0 +1,33 @@
+"""rai's home folder: whose it is, and what rai says where it cannot be used."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from runner.core.errors import ConfigError
+from runner.store import home, runs
+from runner.store.paths import Home
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_rai_keeps_is_for_its_user_alone(tmp_path):
+    made = home.make(tmp_path / "rai")
+    home.open_index(made).close()
+
+    assert mode(made.root) == 0o700
+    assert mode(made.index) == 0o600
+    assert mode(runs.create(made).root) == 0o700
+
+
+def test_a_home_that_refuses_to_be_written_to_is_told_with_what_to_do():
+    kernels = Home(Path("/sys/kernel"))  # refused to root too
+    with pytest.raises(ConfigError) as caught:
+        runs.create(kernels)
+    assert "cannot write to /sys/kernel: " in str(caught.value)
+    assert "set RAI_HOME to a folder that you can write to" in str(caught.value)
