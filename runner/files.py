@@ -180,6 +180,15 @@ def mount(path: Path) -> Path:
     return path
 
 
+def is_text(name: str) -> bool:
+    """Whether a name, as os.fsdecode gives it, is UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def ignores_case(folder: Path) -> bool:
     """Whether two names that differ only by case are one, in an empty folder."""
     probe = folder / "case"

@@ -51,6 +51,14 @@ ProjectPath = Annotated[
     Path | None,
     typer.Option("--path", "-p", metavar="DIR", help="The same, as an option."),
 ]
+StrictLimits = Annotated[
+    bool,
+    typer.Option(
+        "--strict-limits",
+        help="Refuse the run if the engine cannot enforce one of its limits here."
+        " [env var: RAI_STRICT_LIMITS]",
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]

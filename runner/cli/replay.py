@@ -26,6 +26,7 @@ def replay(
     force: running.Force = False,
     as_json: running.JsonFlag = False,
     wait: common.Wait = None,
+    strict_limits: common.StrictLimits = False,
 ) -> None:
     """Run an earlier run again, and show what differed.
 
@@ -39,7 +40,9 @@ def replay(
     from runner.terminal.console import Console, Mode
     from runner.terminal.tables import blocks
 
-    options = session.Options(engine=engine, progress=progress, gpu_wait=wait)
+    options = session.Options(
+        engine=engine, progress=progress, gpu_wait=wait, strict_limits=strict_limits
+    )
     paths = common.find_run(run)
     before = record_of(paths)
     prepared = session.replay(paths, options, variables.given(values or ()))

@@ -39,6 +39,7 @@ def run(
         ),
     ] = None,
     wait: common.Wait = None,
+    strict_limits: common.StrictLimits = False,
     detach: Annotated[
         bool,
         typer.Option(
@@ -108,6 +109,7 @@ def run(
         secrets=Secrets(variables.given(env or ())),
         only=tuple(only or ()),
         image=image,
+        strict_limits=strict_limits,
     )
     if watch:
         from runner.cli import watching

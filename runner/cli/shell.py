@@ -60,6 +60,7 @@ def shell(
     output: running.Output = None,
     force: running.Force = False,
     progress: common.Progress = None,
+    strict_limits: common.StrictLimits = False,
 ) -> None:
     """Open a shell where a run's commands ran.
 
@@ -91,6 +92,7 @@ def shell(
         wait,
         image=image,
         secrets=Secrets(variables.given(env or ())),
+        strict_limits=strict_limits,
     )
     prepared, command = _prepared(words or [], path, options)
     where, settings = prepared.request.project, prepared.settings

@@ -169,7 +169,8 @@ class JobRequest(Struct, frozen=True):
     run that this one repeats, ``image`` the image that it used. ``secrets`` are the
     variables of the command line. ``only`` are the words of ``--only``, ``left_out``
     the commands that these leave out. ``policy`` is the site's as it is now, however
-    old the request is.
+    old the request is. ``strict_limits`` says what refuses a run if one of its limits
+    cannot be enforced, "" if nothing does.
     """
 
     project: Path
@@ -187,3 +188,4 @@ class JobRequest(Struct, frozen=True):
     only: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
     policy: Policy = NO_POLICY
+    strict_limits: str = ""

@@ -167,6 +167,8 @@ class Workspace(Struct, frozen=True):
     beginning, with names below ``build/``; None for an empty one. ``private`` are the
     addresses that the run may reach although they are not public. ``data_kept_bytes``
     is how much of data files an engine may keep for later runs, of all runs together.
+    ``strict_limits`` says what ends the run if a limit is not enforced any more, "" if
+    nothing does.
     """
 
     run_id: str
@@ -184,6 +186,7 @@ class Workspace(Struct, frozen=True):
     open_build: Callable[[], BinaryIO] | None = None
     private: tuple[PrivateTarget, ...] = ()
     data_kept_bytes: float = math.inf
+    strict_limits: str = ""
 
     def variables(self, step: Step) -> dict[str, str]:
         """Return what users add to the variables that an engine sets for a step.

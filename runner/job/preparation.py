@@ -29,6 +29,7 @@ from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.run import GitState
+from runner.engines import strict
 from runner.engines.base import Engine
 from runner.gpu import allocation
 from runner.images import substitutes
@@ -158,7 +159,9 @@ class Preparation:
     def _use(self, engine: Engine, why: str) -> Iterator[ev.Event]:
         """Announce the engine, and find out whether it has the GPUs requested."""
         spec = self.request.spec
-        yield ev.EngineChosen(engine.facts(), self.request.profile, spec.limits, why)
+        facts = engine.facts()
+        yield ev.EngineChosen(facts, self.request.profile, spec.limits, why)
+        strict.check(facts, self.request.strict_limits)
         self.gpus = yield from allocation.find(engine, spec)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
@@ -268,5 +271,6 @@ class Preparation:
             keep_going=self.request.keep_going,
             gpu=grant,
             private=self.request.policy.private,
+            strict_limits=self.request.strict_limits,
             data_kept_bytes=self.data_size,
         )

@@ -29,6 +29,7 @@ class Options(Struct, frozen=True):
     image: str | None = None
     secrets: Secrets = Secrets()
     only: tuple[str, ...] = ()
+    strict_limits: bool = False
 
     @property
     def settings(self) -> dict[str, str | None]:
@@ -39,6 +40,7 @@ class Options(Struct, frozen=True):
             "progress": self.progress,
             "gpu_wait": self.gpu_wait,
             "home": str(self.home) if self.home else None,
+            "strict_limits": "true" if self.strict_limits else None,
         }
 
 

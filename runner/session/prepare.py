@@ -23,6 +23,7 @@ from runner.core import (
 )
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
+from runner.core.policy import Policy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import substitutes
@@ -203,7 +204,7 @@ def _request(
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
     rules = policies.read()
-    warnings = _unmasked(options.secrets)
+    warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
     profile = found.profile or spec.profile
     spec = replace(spec, limits=policy.fit(spec.limits, rules))
     if options.gpus is not None:
@@ -225,8 +226,16 @@ def _request(
         only=options.only,
         left_out=left_out,
         policy=rules,
+        strict_limits=_strict_limits(found, rules),
     )
     return request, warnings
+
+
+def _strict_limits(found: Settings, rules: Policy) -> str:
+    """Return what asks that every limit is enforced; "" if nothing does."""
+    if rules.strict_limits:
+        return f"strict_limits in {rules.strict_limits}"
+    return "--strict-limits" if found.strict_limits else ""
 
 
 def _wrong(secrets: Secrets) -> Iterator[Problem]:
@@ -248,6 +257,19 @@ def _unmasked(secrets: Secrets) -> list[Problem]:
         Problem(f"-e {name}: {text}", hint=hint, severity=Severity.WARNING)
         for name in names
     ]
+
+
+def _written(secrets: Secrets, text: str) -> Iterator[Problem]:
+    """Warn of the values that stand in the build file, which a run keeps as it is."""
+    for name in secrets.names:
+        value = secrets.values[name]
+        if value and value in text and not masking.too_short(value):
+            yield Problem(
+                f"-e {name}: the value is kept with the run, as it stands in the build"
+                " file too",
+                hint=f"write ${name} there",
+                severity=Severity.WARNING,
+            )
 
 
 def _gpus(text: str, spec: BuildSpec) -> GpuRequest | None:

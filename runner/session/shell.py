@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from runner import archive
 from runner.archive import Unpacked
-from runner.core import Command
+from runner.core import BuildSpec, Command
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.policy import Policy
@@ -66,9 +66,8 @@ class Shell:
         words = tuple(command) or ("/bin/sh", "-c", START_SHELL)
         request = prepared.request
         limits = replace(request.spec.limits, time_s=_time_s(request.policy))
-        spec = replace(
-            request.spec, limits=limits, commands=(Command(shlex.join(words)),)
-        )
+        command_of_all = Command(shlex.join(words), env=_variables(request.spec))
+        spec = replace(request.spec, limits=limits, commands=(command_of_all,))
         self._request = replace(request, spec=spec, only=(), left_out=frozenset())
         self.limits = limits
         self._caps = archive.build_caps(limits, prepared.settings.build_files)
@@ -145,6 +144,17 @@ class Shell:
                     self.ended = event
                     if self._output is None:
                         return
+
+
+def _variables(spec: BuildSpec) -> tuple[tuple[str, str], ...]:
+    """Return the variables that the file gives a single value, to whatever command."""
+    own = [pair for command in spec.commands for pair in command.env]
+    values: dict[str, set[str]] = {}
+    for name, value in (*spec.env, *own):
+        values.setdefault(name, set()).add(value)
+    return tuple(
+        (name, found.pop()) for name, found in values.items() if len(found) == 1
+    )
 
 
 def _time_s(policy: Policy) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from runner import files
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, RaiError, UsageError
 from runner.store import index, removal, runs, tags
@@ -91,6 +92,8 @@ def find_in(listed: Index, home: Home, text: str) -> RunPaths:
         raise UsageError("the run's id is empty; `rai history` lists the runs")
     if text == LATEST:
         found = [name for name in [listed.latest()] if name]
+    elif not files.is_text(text):
+        found = []
     else:
         # No tag reads as the beginning of an id.
         found = listed.tagged(text) or listed.find(text)

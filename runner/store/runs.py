@@ -217,9 +217,12 @@ def names(home: Home) -> set[str]:
     """Return the names of the runs' folders, and of what else is beside them."""
     try:
         # A scan of the types of 100,000 entries would take twice as long.
-        return {name for name in os.listdir(home.runs) if name[0] != "."}  # noqa: PTH208
+        found = {name for name in os.listdir(home.runs) if name[0] != "."}  # noqa: PTH208
     except FileNotFoundError:
         return set()
+    if files.is_text("/".join(found)):
+        return found
+    return {name for name in found if files.is_text(name)}  # rai makes no others
 
 
 def changed_ns(home: Home) -> int:

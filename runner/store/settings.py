@@ -55,6 +55,7 @@ class Settings(Struct, frozen=True):
     project_file_size: int = UPLOAD.file_bytes
     project_files: int = UPLOAD.members
     build_files: int = BUILD_FILES
+    strict_limits: bool = False
     images: tuple[Rule, ...] = ()
 
     @property
@@ -184,6 +185,13 @@ SETTINGS = (
         "project_files", "how many files and folders it may send", _NUMBER, "50000"
     ),
     Setting("build_files", "how many a build folder may bring back", _NUMBER, "200000"),
+    Setting(
+        "strict_limits",
+        "whether a run is refused if a limit cannot be enforced",
+        SWITCH,
+        "true",
+        "--strict-limits",
+    ),
 )
 
 

@@ -139,13 +139,13 @@ def numbered(index: int, count: int, name: str | None = None) -> str:
 def skipped(events: Sequence[ev.CommandSkipped], end: Verdict | None = None) -> Lines:
     """Return the lines for commands skipped in a row: one that says why, then a list.
 
-    Of a run that found no GPU for them, its ``end`` says why.
+    Of a run that found no GPU for them, its ``end`` says more.
     """
     shown: Lines = []
     for why, group in groupby(events, lambda event: event.why):
         names = [report.titled(event.name, event.text) for event in group]
         if end and why == ev.NOT_REACHED and end.reason is Reason.NO_GPU:
-            why = end.message.partition("\n")[0]
+            why = report.words(end.reason)
         if len(names) == 1:
             shown.append((f"Skipping {names[0]} ({why})", "yellow"))
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from runner.core.errors import ConfigError
+from runner.core.errors import ConfigError, UsageError
 from runner.store import home, runs
 from runner.store.paths import Home
 
@@ -31,3 +32,13 @@ def test_a_home_that_refuses_to_be_written_to_is_told_with_what_to_do():
         runs.create(kernels)
     assert "cannot write to /sys/kernel: " in str(caught.value)
     assert "set RAI_HOME to a folder that you can write to" in str(caught.value)
+
+
+def test_a_name_that_is_not_text_names_no_run_and_is_none(tmp_path):
+    made = home.make(tmp_path)
+    name = os.fsdecode(b"\xff\x1b")
+    made.run(name).root.mkdir(parents=True)
+
+    home.open_index(made).close()
+    with pytest.raises(UsageError, match="no run"):
+        home.find(made, name)

@@ -67,6 +67,19 @@ def test_a_value_too_short_to_be_masked_is_warned_of(project):
     assert "5" not in prepared.warnings[0].message
 
 
+def test_a_secret_that_stands_in_the_build_file_too_is_warned_of(project):
+    values = {"TOKEN": "sesame-open", "OTHER": "another-one", "N": "5"}
+
+    prepared = session.prepare(
+        write(project, "./get sesame-open 5"), session.Options(secrets=Secrets(values))
+    )
+
+    told = [str(p) for p in prepared.warnings if "build file" in p.message]
+    assert len(told) == 1
+    assert told[0].startswith("warning: -e TOKEN: the value is kept with the run")
+    assert "sesame" not in told[0]
+
+
 def test_an_error_of_an_image_names_an_engine_that_needs_none():
     error = ImageError(
         Problem("cannot be pulled", hint="check"), reason=Reason.IMAGE_NOT_FOUND

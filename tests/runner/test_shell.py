@@ -188,6 +188,22 @@ def test_a_shell_of_a_project_is_as_its_next_run_would_be(project, windows, home
     assert list((home / "rai" / "runs").glob("[0-9a-f]*")) == []
 
 
+def test_a_shell_has_the_variables_of_commands_that_have_one_value(project, windows):
+    (project / "rai_build.yml").write_text(
+        "rai: {image: gcc}\n"
+        "env: {BATCH: 100}\n"
+        "commands:\n"
+        "  build:\n"
+        "    - {run: ls, env: {BATCH: 10000, ONE: a b, TWO: c}}\n"
+        "    - {run: pwd, env: {TWO: d}}\n"
+    )
+    windows.append(window := Window("shell", "-p", project, "--", "env"))
+    assert window.end() == 0, window.seen
+    assert b"\r\nBATCH=100\r\n" in window.seen
+    assert b"\r\nONE=a b\r\n" in window.seen
+    assert b"\r\nTWO=" not in window.seen
+
+
 def test_without_a_terminal_it_says_what_to_do_and_ends_with_two(run):
     done = rai("shell", run.id)
     assert (done.returncode, done.stdout) == (2, "")

@@ -157,6 +157,7 @@ def run(
     pause_s: float = 0.0,
     run_id: str = RUN_ID,
     private: Sequence[PrivateTarget] = (),
+    strict_limits: str = "",
     **limits: object,
 ) -> Result:
     """Run commands (a string is a shell line) to the end, and gather what was said.
@@ -178,6 +179,7 @@ def run(
         keep_going=keep_going,
         gpu=gpu,
         private=tuple(private),
+        strict_limits=strict_limits,
     )
     result, cancel, began = Result(), Cancel(), time.monotonic()
     for event in subject.engine.run(work, cancel):

@@ -10,6 +10,7 @@ import docker
 import pytest
 
 from runner.core import Profile, Reason
+from runner.core.errors import NotAllowedError
 from runner.core.events import Warned
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.attach import ask
@@ -148,6 +149,24 @@ def test_a_user_is_told_what_the_disk_limit_does_not_count(
     assert (name in DockerEngine().facts().unenforced) is not disk.measured_by_root()
     monkeypatch.setattr("runner.engines.docker.facts.measured_by_root", lambda: False)
     assert name in DockerEngine().facts().unenforced
+
+
+def test_a_measure_that_fails_is_told_and_ends_a_run_under_strict_limits(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def gone(_: object) -> int:
+        raise OSError("the folder is gone")
+
+    monkeypatch.setattr(disk.ContainerDiskWatch, "_used", gone)
+    told = run(Subject(DockerEngine(), IMAGE), [direct("sleep", "3")])
+    (warned,) = [e for e in told.events if isinstance(e, Warned)]
+    assert warned.text == "the disk limit is not enforced: the folder is gone"
+    with pytest.raises(NotAllowedError, match="disk limit is not enforced any more"):
+        run(
+            Subject(DockerEngine(), IMAGE),
+            [direct("sleep", "30")],
+            strict_limits="--strict-limits",
+        )
 
 
 def test_nothing_is_said_of_the_disk_limit_where_it_is_enforced():

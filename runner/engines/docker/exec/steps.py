@@ -15,6 +15,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import CommandFinished, Event, Output, Tick, Warned
 from runner.core.terminal import HANG_UP_S, Terminal
+from runner.engines import strict
 from runner.engines.docker.client import (
     FAILURES,
     APIError,
@@ -59,6 +60,7 @@ class Steps:
         self._disk = ContainerDiskWatch(client, container, work)
         self._room = dict.fromkeys(Stream, work.limits.output_bytes)
         self._warned = False
+        self._strict_limits = work.strict_limits
         self.counters = Counters()
         self._count()
 
@@ -128,13 +130,15 @@ class Steps:
                     if reason := self._reason(now >= began + limit_s):
                         stop.because(reason)
                     stop.enforce(now, at_once=self._disk.full)
+                    if self._disk.problem and self._strict_limits:
+                        self._unenforced()
             finally:
                 shell.close()
             if shell.exit_code != KILLED:
                 self._count()
                 before = self.counters  # the command itself met no limit
             if self._disk.problem:
-                yield Warned(f"the disk limit is not enforced: {self._disk.problem}")
+                yield self._unenforced()
             return self._finished(step, shell, stop, before, began)
 
     def _follow(
@@ -156,11 +160,17 @@ class Steps:
                 stop.because(reason)
             stop.enforce(now, at_once=self._disk.full)
             if self._disk.problem and not self._warned:
-                self._warned = True
-                yield Warned(f"the disk limit is not enforced: {self._disk.problem}")
+                yield self._unenforced()
             if now - ticked >= TICK_S:
                 ticked = now
                 yield Tick(step.index, now - began, *self._used(before))
+
+    def _unenforced(self) -> Warned:
+        """Return a warning of the disk limit; raise if the run must not go on."""
+        self._warned, why = True, self._disk.problem
+        if self._strict_limits:
+            raise strict.lost("the disk limit", why, self._strict_limits)
+        return Warned(f"the disk limit is not enforced: {why}")
 
     def _used(self, before: float | None) -> tuple[float | None, int | None]:
         """Return a command's CPU time, and the container's memory, if that is quick."""

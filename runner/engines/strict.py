@@ -1,0 +1,56 @@
+"""Strict limits: no run without the limits that an engine cannot enforce here."""
+
+from __future__ import annotations
+
+from runner.core import EngineFacts, Problem
+from runner.core.errors import NotAllowedError
+
+_GROUPS = (
+    "be root, or have control groups delegated to this user:"
+    " `systemd-run --user --scope -p Delegate=yes rai ...`"
+)
+_CONFINED = "use `--engine docker` or `--engine local`"
+_REMEDIES = {
+    ("local", "memory"): _GROUPS,
+    ("local", "pids"): _GROUPS,
+    ("local", "system calls"): "run rai on x86-64 or arm64",
+    ("docker", "swap"): "have its kernel started with `swapaccount=1`",
+    ("docker", "system calls"): "have its Docker Engine configured with seccomp",
+}
+
+
+def check(engine: EngineFacts, by: str) -> None:
+    """Refuse an engine that cannot enforce some limit; ``by`` says what asks for it.
+
+    Raises:
+        NotAllowedError: names each such limit, and what to do.
+    """
+    if not by or not engine.unenforced:
+        return
+    names: dict[str, list[str]] = {}
+    for name in engine.unenforced:
+        names.setdefault(_remedy(engine, name), []).append(name)
+    raise NotAllowedError(
+        *(
+            Problem(f"{_cannot(engine, found)}, which {by} asks for", hint=remedy)
+            for remedy, found in names.items()
+        )
+    )
+
+
+def lost(what: str, why: str, by: str) -> NotAllowedError:
+    """Return the error for a limit that is not enforced any more during a run."""
+    return NotAllowedError(
+        f"{what} is not enforced any more, which {by} asks for: {why}"
+    )
+
+
+def _cannot(engine: EngineFacts, names: list[str]) -> str:
+    return f"the {engine.name} engine cannot enforce {', '.join(names)} here"
+
+
+def _remedy(engine: EngineFacts, name: str) -> str:
+    if not engine.confines:
+        return _CONFINED
+    usual = "run rai as root on the engine's machine"
+    return _REMEDIES.get((engine.name, name), usual)

@@ -1,0 +1,93 @@
+"""Strict limits: a run that some limit would not hold is refused before it begins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runner import session
+from runner.core import EngineFacts, Reason
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import NotAllowedError
+from runner.engines import strict
+from runner.session import Options
+from tests.runner import policies
+
+BUILD_FILE = "rai: {version: 0.2}\ncommands: {build: ['echo done']}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rai_build.yml").write_text(BUILD_FILE)
+    return folder
+
+
+def run(project: Path, options: Options) -> list[ev.Event]:
+    return list(session.start(session.prepare(project, options)).events(Cancel()))
+
+
+def end(events: list[ev.Event]) -> ev.Finished:
+    last = events[-1]
+    assert isinstance(last, ev.Finished)
+    return last
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_a_run_is_refused_before_it_is_packed(project, monkeypatch, by):
+    if by == "variable":
+        monkeypatch.setenv("RAI_STRICT_LIMITS", "true")
+    events = run(project, Options(engine="bare", strict_limits=by == "option"))
+
+    verdict = end(events).verdict
+    assert verdict.reason is Reason.NOT_ALLOWED
+    assert "the bare engine cannot enforce memory, pids, network" in verdict.message
+    assert not any(isinstance(e, ev.Packing) for e in events)
+    (chosen,) = [e for e in events if isinstance(e, ev.EngineChosen)]
+    assert "memory" in chosen.engine.unenforced
+
+
+def test_without_strict_limits_the_same_run_is_carried_out(project):
+    assert end(run(project, Options(engine="bare"))).verdict.reason is Reason.DONE
+
+
+def test_each_limit_is_named_with_what_to_do_about_it():
+    facts = EngineFacts("local", unenforced=("memory", "system calls", "pids"))
+    with pytest.raises(NotAllowedError) as caught:
+        strict.check(facts, "--strict-limits")
+    groups, calls = caught.value.problems
+    assert groups.message == (
+        "the local engine cannot enforce memory, pids here, which --strict-limits"
+        " asks for"
+    )
+    assert "Delegate=yes" in groups.hint
+    assert "system calls" in calls.message and calls.hint
+
+
+def test_an_engine_that_enforces_all_is_not_refused():
+    strict.check(EngineFacts("docker"), "--strict-limits")
+    strict.check(EngineFacts("bare", unenforced=("memory",)), "")
+
+
+needs_namespaces = pytest.mark.skipif(
+    os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root"
+)
+
+
+@needs_namespaces
+@pytest.mark.programs
+def test_no_variable_or_setting_overrides_a_policys_strict_limits(project, tmp_path):
+    text = "strict_limits: true\nlimits: {time: 1h}\n"
+    done = policies.under(
+        tmp_path / "site",
+        text,
+        ["run", "-p", str(project), "--engine", "bare"],
+        {"RAI_STRICT_LIMITS": "false", "XDG_CONFIG_HOME": str(tmp_path)},
+    )
+    assert done.returncode == Reason.NOT_ALLOWED.exit_code
+    assert "strict_limits in /etc/rai/policy.yml:1:16 asks for" in done.stderr
