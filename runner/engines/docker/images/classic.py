@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 
 from runner.archive import Project
 from runner.core import Reason
@@ -43,7 +43,7 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
             with watch:
                 yield from _output(run, project, log, parts, watch)
         except OutOfTimeError:
-            parts.remove()
+            parts.remove(run.plan.reference)
             raise failure.over(Reason.TIME_LIMIT, limits, log) from None
         except FAILURES as error:
             log.why = explained(error)
@@ -51,18 +51,17 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
         except ImageError as error:
             # A step that failed by itself leaves those before it for the next build.
             if error.reason not in (Reason.BUILD_FAILED, Reason.IMAGE_NOT_FOUND):
-                parts.remove()
+                parts.remove(run.plan.reference)
             raise
         if run.cancel.requested:
-            parts.remove()
+            parts.remove(run.plan.reference)
             return
         watch.look()
         met = Reason.DISK_LIMIT if watch.full else None
         if parts.killed_for_memory():  # though the step went on
             met = Reason.MEMORY_LIMIT
         if met:
-            _forget(client, run.plan.reference)
-            parts.remove()
+            parts.remove(run.plan.reference)
             raise failure.over(met, limits, log)
         for name in all_tags(run.plan)[1:]:
             client.tag(run.plan.reference, name)
@@ -110,8 +109,3 @@ def _ended(run: BuildRun, log: ClassicLog, parts: BuildParts) -> ImageError:
     if log.exit_code and parts.killed_for_memory():
         met = Reason.MEMORY_LIMIT
     return failure.over(met, run.plan.limits, log) if met else failure.failed(log)
-
-
-def _forget(client: Client, reference: str) -> None:
-    with suppress(*FAILURES):
-        client.remove_image(reference, noprune=True)

@@ -100,20 +100,37 @@ class BuildParts:
             if each["Id"][:12] in named and each["Created"] >= int(self._started)
         ]
 
-    def remove(self) -> None:
-        """Remove the containers and the images without a name that the build left.
+    def remove(self, reference: str) -> None:
+        """Remove what the build left: containers, and images but those with a name.
 
         The engine itself removes a container once nobody waits for the build any more.
+        It may have ended the build meanwhile, and have named it by the reference.
         """
         until = time.monotonic() + ENDING_S
         with contextlib.suppress(*FAILURES):
             while self.running() and time.monotonic() < until:
                 time.sleep(0.1)
         self.layers_bytes()
+        with contextlib.suppress(*FAILURES):
+            if _time(image(self._client, reference)["Created"]) >= self._started:
+                self._client.remove_image(reference, noprune=True)
+        with contextlib.suppress(*FAILURES):
+            self._find_above()
         for name in reversed(self._own):
             with contextlib.suppress(*FAILURES):
                 if not image(self._client, name).get("RepoTags"):
                     self._client.remove_image(name, noprune=True)
+
+    def _find_above(self) -> None:
+        """Add the images made from the build's own that no message has named."""
+        above = {
+            each["ParentId"]: each["Id"]
+            for each in self._client.images(all=True)
+            if each["ParentId"] and each["Created"] >= int(self._started)
+        }
+        for name in list(self._own):
+            while (name := above.get(name, "")) and name not in self._own:
+                self._own[name] = 0
 
 
 class BuildDiskWatch:
