@@ -53,13 +53,17 @@ def _engine(engine: Engine) -> Finding:
         return Finding(subject, Health.MISSING, text, advice)
     facts = engine.facts()
     how = f"{facts.version} {facts.how}".strip()
-    missing = {
-        "not enforced": facts.unenforced,
-        "in image builds not enforced": facts.unenforced_in_builds,
-    }
-    if any(missing.values()):
-        told = [f"{words}: {', '.join(m)}" for words, m in missing.items() if m]
-        return Finding(subject, Health.NOTE, "; ".join((how, *told)))
+    lacking = [
+        f"; {what}: {', '.join(names)}"
+        for what, names in (
+            ("not enforced", facts.unenforced),
+            ("not enforced in image builds", facts.unenforced_in_builds),
+            ("not closed to a run with a network", facts.unenforced_with_network),
+        )
+        if names
+    ]
+    if lacking:
+        return Finding(subject, Health.NOTE, how + "".join(lacking))
     return Finding(subject, Health.OK, how)
 
 
