@@ -19,6 +19,7 @@ NAMES = (
     "local_engine",
     "docker_engine",
     "stream",
+    "hostile_output",
     "screen",
     "pack",
     "convolution",

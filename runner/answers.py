@@ -7,9 +7,14 @@ from enum import Enum
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner import report
 from runner.core import Command, Findings, Stream
 from runner.core.events import Output
 from runner.core.expectations import Check, Expectation, Expected
+from runner.core.figures import MOST_BYTES
 
 if TYPE_CHECKING:
     from runner.findings.scanner import Scanner
@@ -40,15 +45,19 @@ class CommandOutput:
         if self._search is not None:
             self._search.feed(event.stream, event.data)
 
-    def findings(self) -> Findings:
-        """Return the figures and faults in the output, with the command's name."""
+    def findings(self, most_bytes: int = MOST_BYTES) -> Findings:
+        """End the output; return its figures and faults, with the command's name.
+
+        In the record they take at most ``most_bytes``, or little more.
+        """
         if not self._scanners:
             return Findings()
-        from runner.findings import attributed, combined
+        from runner.findings import attributed, combined, fitting
 
         found = combined(scanner.findings() for scanner in self._scanners.values())
         line = self._command.text
-        return attributed(found, self._number, self._command.name or line, line)
+        named = attributed(found, self._number, self._command.name or line, line)
+        return fitting(named, most_bytes)
 
     def checks(self) -> tuple[Check, ...]:
         """Compare the whole output with what the build file expects."""
@@ -56,16 +65,19 @@ class CommandOutput:
             return ()
         if not self._scanners:
             self._start()
+        seen = Seen(self._shares(), unsearched=self._unsearched())
         if self._search is not None:
             self._search.finish()
-        shares = self._shares()
-        texts = self._search.found if self._search else {}
-        return tuple(check(one, shares, texts) for one in self._command.expect)
+            texts, unread = self._search.found, self._search.unsearched
+            seen = replace(seen, texts=texts, unread=unread)
+        return tuple(check(one, seen) for one in self._command.expect)
 
     def _start(self) -> None:
+        from runner.findings.portion import Portion
         from runner.findings.scanner import Scanner
 
-        self._scanners = {stream: Scanner() for stream in Stream}
+        portion = Portion()
+        self._scanners = {stream: Scanner(portion) for stream in Stream}
         texts = [
             o
             for e in self._command.expect
@@ -76,6 +88,9 @@ class CommandOutput:
             from runner.findings.searches import TextSearch
 
             self._search = TextSearch(texts)
+
+    def _unsearched(self) -> int:
+        return sum(each.findings().unsearched for each in self._scanners.values())
 
     def _shares(self) -> dict[str, Share]:
         from runner.findings.shares import joined
@@ -93,15 +108,25 @@ class _Answer(Enum):
     MISSING = "missing"
 
 
-def check(
-    expectation: Expectation, shares: dict[str, Share], texts: dict[Expected, str]
-) -> Check:
+class Seen(Struct, frozen=True):
+    """What was seen of a command's output, and how much of it was not looked at.
+
+    ``unsearched`` bytes were not searched for figures, ``unread`` ones not for texts.
+    """
+
+    shares: dict[str, Share]
+    texts: dict[Expected, str] = {}
+    unsearched: int = 0
+    unread: int = 0
+
+
+def check(expectation: Expectation, seen: Seen) -> Check:
     """Compare what a command printed with one expectation.
 
     Of several alternatives one must hold, and no other must be printed with another
-    value.
+    value. Where that may be in output that was not searched, it does not hold.
     """
-    answers = [_answer(one, shares, texts) for one in expectation.alternatives]
+    answers = [_answer(one, seen) for one in expectation.alternatives]
     for wanted in (_Answer.WRONG, _Answer.RIGHT, _Answer.MISSING):
         for answer, found in answers:
             if answer is wanted:
@@ -110,22 +135,29 @@ def check(
     raise AssertionError("an expectation has an alternative")
 
 
-def _answer(
-    one: Expected, shares: dict[str, Share], texts: dict[Expected, str]
-) -> tuple[_Answer, str]:
+def _answer(one: Expected, seen: Seen) -> tuple[_Answer, str]:
     if one.what == "output":
-        found = texts.get(one)
-        return (_Answer.MISSING, "") if found is None else (_Answer.RIGHT, found)
-    share = shares[one.what]
+        found = seen.texts.get(one)
+        if found is not None:
+            return _Answer.RIGHT, found
+        return _Answer.MISSING, _unsearched(seen.unread) if seen.unread else ""
+    share = seen.shares[one.what]
     if share.unreadable:
         return _Answer.WRONG, share.unreadable
     if share.least is None or share.most is None:
-        return _Answer.MISSING, ""
+        return _Answer.MISSING, _unsearched(seen.unsearched) if seen.unsearched else ""
     for value in (share.least, share.most):
         if not _holds(value, one):
             return _Answer.WRONG, f"{one.what} {value!r}"
     ends = dict.fromkeys((repr(share.least), repr(share.most)))
-    return _Answer.RIGHT, f"{one.what} {' to '.join(ends)}"
+    found = f"{one.what} {' to '.join(ends)}"
+    if seen.unsearched:
+        return _Answer.WRONG, f"{found}, but {_unsearched(seen.unsearched)}"
+    return _Answer.RIGHT, found
+
+
+def _unsearched(size: int) -> str:
+    return f"{report.size(size)} of the output were not searched"
 
 
 def _holds(value: float, one: Expected) -> bool:

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 DEPTH = 16
+MOST_LAST_BYTES = 32 << 20
 WAIT_S = 0.2
 ASK_S = 0.5
 
@@ -20,7 +21,8 @@ class BackgroundReader(Generic[T]):
 
     ``hang_up`` makes the source end, and may be called while the source is read.
     While the queue is full, ``is_last`` is called now and then: once it returns true,
-    the rest, which is little and would be lost, is read without waiting.
+    the rest, which is little and would be lost, is read without waiting. If it is not
+    little, as somebody else goes on writing, it waits again.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class BackgroundReader(Generic[T]):
     ) -> None:
         self.done = False
         self._is_last = is_last
+        self._last_bytes: int | None = None
         self._ask_at = time.monotonic() + ASK_S
         self._queue: queue.Queue[tuple[T] | None] = queue.Queue(DEPTH)
         self._hang_up = hang_up
@@ -81,12 +84,21 @@ class BackgroundReader(Generic[T]):
                 self._queue.put(item, timeout=WAIT_S)
             except queue.Full:
                 continue
+            self._count(item)
             return True
         return False
 
     def _ask_whether_last(self) -> None:
         now = time.monotonic()
-        if now >= self._ask_at:
+        if now >= self._ask_at and self._last_bytes is None:
             self._ask_at = now + ASK_S
             if self._is_last():
                 self._queue.maxsize = 0  # unbounded
+                self._last_bytes = 0
+
+    def _count(self, item: tuple[T] | None) -> None:
+        """Bound the queue again if the rest is too much."""
+        if self._last_bytes is not None and item and isinstance(item[0], bytes):
+            self._last_bytes += len(item[0])
+            if self._last_bytes > MOST_LAST_BYTES:
+                self._queue.maxsize = DEPTH

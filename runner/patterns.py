@@ -19,6 +19,9 @@ LARGEST = 1000
 The largest takes some 50 ms for 64 KiB of the worst text.
 """
 
+_MEMORY = 16 << 20
+"""What RE2 may use for an expression of rai's own, which are large."""
+
 
 def linear(text: str) -> Any | None:  # noqa: ANN401 - RE2 has no types
     """Compile an expression that another library made; None if RE2 does not take it."""
@@ -67,6 +70,10 @@ class Pattern:
         if self._compiled.programsize > LARGEST:
             raise PatternError("it is too complex")
 
+    def work(self, size: int) -> int:
+        """Return about how many nanoseconds the search of so many bytes takes."""
+        return size * max(int(self._compiled.programsize), 64) // 64
+
     def line(self, text: bytes) -> bytes | None:
         """Return the first line of a UTF-8 text that has a match; None without one."""
         match = self._compiled.search(text)
@@ -76,3 +83,23 @@ class Pattern:
         first = text.rfind(b"\n", 0, start) + 1
         last = text.find(b"\n", end)
         return text[first : last if last >= 0 else len(text)]
+
+
+class Finder:
+    """A search of bytes for an expression of rai's own, from a place on.
+
+    ``^`` and ``$`` match at the ends of each line.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        import re2
+
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.max_mem = _MEMORY
+        self._compiled = re2.compile(b"(?m)" + text, options)
+
+    def find(self, data: bytes, start: int = 0) -> int:
+        """Return where the next match begins; -1 without one."""
+        match = self._compiled.search(data, start)
+        return -1 if match is None else int(match.start())

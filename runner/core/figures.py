@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
-from msgspec import Struct
+from msgspec import Struct, json
+from msgspec.structs import replace
 
 from runner.core.gpu_fault import GpuFault, GpuFaultKind
 
@@ -93,7 +96,9 @@ class Findings(Struct, frozen=True):
 
     ``gpu_faults`` holds the first fault of each kind, ``memory_errors`` the number of
     errors that each run of a memory checker counted, ``under`` the profilers and memory
-    checkers that the output names, or the command's line.
+    checkers that the output names, or the command's line. ``unsearched`` bytes of the
+    output were not searched, as that would have taken too long; ``left_out`` figures
+    were found and are not here, as there were too many.
     """
 
     inferences: tuple[Inference, ...] = ()
@@ -102,6 +107,8 @@ class Findings(Struct, frozen=True):
     gpu_faults: tuple[GpuFault, ...] = ()
     memory_errors: tuple[int, ...] = ()
     under: tuple[str, ...] = ()
+    unsearched: int = 0
+    left_out: int = 0
 
     @property
     def gpu_fault(self) -> GpuFault | None:
@@ -111,6 +118,32 @@ class Findings(Struct, frozen=True):
         """
         lost = (f for f in self.gpu_faults if f.kind is GpuFaultKind.DEVICE_LOST)
         return next(lost, next(iter(self.gpu_faults), None))
+
+
+MOST_BYTES = 4 << 20
+"""The most that the figures of one command may take in the record."""
+
+
+def size_bytes(found: Findings) -> int:
+    """Return about what findings take in the record."""
+    return len(json.encode(found))
+
+
+def fitting(found: Findings, most_bytes: int) -> Findings:
+    """Return the first findings that fit into so many bytes, and count the others.
+
+    Faults and memory errors are few and stay.
+    """
+    left, lost = most_bytes, 0
+    kept: dict[str, tuple[Struct, ...]] = {}
+    for name in ("inferences", "time_usage", "profiles"):
+        items: tuple[Struct, ...] = getattr(found, name)
+        sizes = [len(json.encode(one)) for one in items]
+        count = bisect_right([*accumulate(sizes)], left)
+        left -= sum(sizes[:count])
+        lost += len(items) - count
+        kept[name] = items[:count]
+    return replace(found, **kept, left_out=found.left_out + lost) if lost else found
 
 
 def combined(parts: Iterable[Findings]) -> Findings:
@@ -123,4 +156,6 @@ def combined(parts: Iterable[Findings]) -> Findings:
         tuple(one for part in every for one in part.gpu_faults),
         tuple(one for part in every for one in part.memory_errors),
         tuple(dict.fromkeys(one for part in every for one in part.under)),
+        sum(part.unsearched for part in every),
+        sum(part.left_out for part in every),
     )

@@ -13,9 +13,10 @@ forms. Prose, source code and tables written by hand are ignored.
 
 from __future__ import annotations
 
-from runner.core.figures import combined
+from runner.core.figures import combined, fitting
 from runner.findings.inference import op_time_sum
 from runner.findings.lines import LINE_LIMIT, lines
+from runner.findings.portion import MOST_WORK, Portion
 from runner.findings.scanner import Scanner, find
 from runner.findings.sources import attributed
 from runner.findings.timing import elapsed
@@ -23,11 +24,14 @@ from runner.findings.units import seconds
 
 __all__ = [
     "LINE_LIMIT",
+    "MOST_WORK",
+    "Portion",
     "Scanner",
     "attributed",
     "combined",
     "elapsed",
     "find",
+    "fitting",
     "lines",
     "op_time_sum",
     "seconds",

@@ -10,10 +10,8 @@ program continues are not faults.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from runner.core import GpuFault, GpuFaultKind
-from runner.findings.prefilter import Prefilter, rare
 
 LONGEST_LINE = 240
 """The number of characters of a fault's line that are kept."""
@@ -108,32 +106,8 @@ _NO_FAULT = re.compile(
     r"|.*(?:Warning: |\bWARNING\b|failed call to cuInit|Killed process)"
     r"|.*(?:\([0-9]+\)|:[0-9]+:[0-9]+): (?:error|warning|note)\b"
 )
-_UNBRANDED = (
-    *("an illegal memory access was enc", "an illegal instruction was enc"),
-    *("unspecified launch failure", "the launch timed out and was term"),
-    *("resources requested for launch", "-side assert triggered"),
-    *("no kernel image is available", "device kernel image is invalid"),
-    *("uncorrectable ECC", "uncorrectable NVLink", "to initialize NVML"),
-    *(
-        "unsupported display driver",
-        "PTX was compiled",
-        "libcuda.so.1: cannot open shared",
-    ),
-    *("cudaError", "_STATUS_", "ut of memory"),
-)
-"""A line that reports a fault and has none of the brands contains one of these."""
-
-_BRANDED = Prefilter(_BRANDS)
-_BESIDE = Prefilter(
-    (*_COMMON, "CUDA_ERROR_", *(s for s in _SENTENCES if any(b in s for b in _BRANDS)))
-)
-_ALONE = Prefilter(_UNBRANDED)
-
-
-def possible(block: bytes, remains: bytes) -> bool:
-    """Whether a block may report a fault; ``remains`` is ``rare(block)``."""
-    branded = _BRANDED.matches(block, remains) and _BESIDE.matches(block, remains)
-    return branded or _ALONE.matches(block, remains)
+WORDS = (*_SENTENCES, *_COMMON, "CUDA_ERROR_", "cudaError", "_STATUS_", "ut of memory")
+"""A line that reports a fault contains one of these."""
 
 
 class GpuFaultReader:
@@ -147,12 +121,10 @@ class GpuFaultReader:
         """The faults, in the order of the output."""
         return list(self._found.values())
 
-    def read(self, lines: Sequence[str]) -> None:
-        """Read clean lines; skip them together if none can report a fault."""
-        text = "\n".join(lines).encode("utf-8", "replace")
-        if possible(text, rare(text)):
-            for found in filter(None, map(fault, lines)):
-                self._found.setdefault(found.kind, found)
+    def read(self, line: str) -> None:
+        """Read one line, cleaned and stripped."""
+        if (found := fault(line)) is not None:
+            self._found.setdefault(found.kind, found)
 
 
 def fault(line: str) -> GpuFault | None:

@@ -25,6 +25,12 @@ MOST_INFERENCES = 1000
 MOST_TIMES = 1000
 """The most op times, and layer times, of one inference, kept in the same way."""
 
+MOST_TIMES_IN_ALL = 50_000
+"""The most of all inferences that are kept."""
+
+MOST_COMPARED = 100
+"""How many inferences above a report may repeat."""
+
 _REAL = rf"{UNSIGNED}(?:[eE][+-]?[0-9]{{1,3}})?"
 _OP_TIME = re.compile(rf"Op Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
 _LAYER_TIME = re.compile(rf"Layer Time:\s*(?P<value>{_REAL})(?P<ms>\s*ms)?")
@@ -66,6 +72,8 @@ class InferenceReader:
 
     def __init__(self, sources: SourceReader) -> None:
         self.found: list[Inference] = []
+        self.left_out = 0
+        self._times = 0
         self._sources = sources
         self.shares = ShareReader()
         self._op_times: list[float] = []
@@ -103,10 +111,10 @@ class InferenceReader:
     def _plain(self, line: str) -> None:
         if (value := op_time(line)) is not None:
             self._late = False
-            keep(self._op_times, value, MOST_TIMES)
+            self.left_out += keep(self._op_times, value, MOST_TIMES)
         elif (value := _duration(_LAYER_TIME.fullmatch(line))) is not None:
             self._late = False
-            keep(self._layer_times, value, MOST_TIMES)
+            self.left_out += keep(self._layer_times, value, MOST_TIMES)
         elif (timing := _late_time(line)) is not None:
             layer, value, whole = timing
             self._add_late(layer, value, whole=whole)
@@ -140,7 +148,7 @@ class InferenceReader:
         op_times, layer_times = times.op_times_s, times.layer_times_s
         return any(
             op_times in ((), one.op_times_s) and layer_times in ((), one.layer_times_s)
-            for one in self.found
+            for one in self.found[-MOST_COMPARED:]
         )
 
     def _add(self, inference: Inference) -> None:
@@ -148,7 +156,12 @@ class InferenceReader:
         source, printed = self._sources.now(), inference.source.batch_size
         if printed is not None:
             source = replace(source, batch_size=printed)
-        keep(self.found, replace(inference, source=source), MOST_INFERENCES)
+        times = len(inference.op_times_s) + len(inference.layer_times_s)
+        full = self._times + times > MOST_TIMES_IN_ALL
+        limit = max(len(self.found), 1) if full else MOST_INFERENCES
+        left_out = keep(self.found, replace(inference, source=source), limit)
+        self.left_out += left_out
+        self._times += 0 if left_out else times
 
     def _add_late(self, layer: int, value: float, *, whole: bool) -> None:
         """Add a row of Mini-DNN's table of timings, which follows its accuracy.

@@ -24,8 +24,9 @@ class MemoryCheckReader:
 
     def __init__(self) -> None:
         self.found: list[int] = []
+        self.left_out = 0
 
     def read(self, line: str) -> None:
         """Read one line, cleaned and stripped."""
         if line[:2] == "==" and (match := _SUMMARY.fullmatch(line)) is not None:
-            keep(self.found, int(match["errors"]), MOST_CHECKS)
+            self.left_out += keep(self.found, int(match["errors"]), MOST_CHECKS)

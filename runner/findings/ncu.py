@@ -7,6 +7,7 @@ follow each other and are summed by kernel until another process begins.
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import deque
 
@@ -25,7 +26,7 @@ DURATIONS = frozenset(
 _MOST_LINES = 16
 """The most lines that a name may be broken into."""
 
-_PROCESS = re.compile(r"==PROF== Connected to process|\[[0-9]{1,9}\] \S.*@\S+$")
+_PROCESS = re.compile(r"==PROF== Connected to process|\[[0-9]{1,9}\] \S.*@[^\s@]+$")
 _BETWEEN = re.compile(r"==(?:PROF|WARNING|ERROR)==|-{5}|`{3}|Section:|\[[0-9]{1,9}\] ")
 _TITLE = re.compile(
     r"(?P<launch>.*), Context [0-9]{1,9}, Stream [0-9]{1,9}"
@@ -64,15 +65,20 @@ class Launches:
         self._times: dict[str, tuple[int, float, float, float]] = {}
 
     def add(self, name: str, took_s: float) -> None:
-        """Count one launch; of too many kernels drop the one with the least time."""
+        """Count one launch; of too many kernels drop those with the least time."""
         name = name[:LONGEST_NAME]
         self._total_s += took_s
-        if name not in self._times and len(self._times) >= MOST_ROWS:
-            del self._times[min(self._times, key=lambda each: self._times[each][1])]
+        if name not in self._times and len(self._times) >= 2 * MOST_ROWS:
+            self._times = dict(self._longest())
         none = (0, 0.0, took_s, took_s)
         count, total, least, most = self._times.get(name, none)
         spread = min(least, took_s), max(most, took_s)
         self._times[name] = count + 1, total + took_s, *spread
+
+    def _longest(self) -> list[tuple[str, tuple[int, float, float, float]]]:
+        """Return the kernels that took longest, the longest first."""
+        times = self._times.items()
+        return heapq.nlargest(MOST_ROWS, times, key=lambda each: each[1][1])
 
     def table(self) -> ProfileTable | None:
         """Return a row for each kernel, the longest first; None without a launch."""
@@ -86,9 +92,8 @@ class Launches:
                 min_s=least,
                 max_s=most,
             )
-            for name, (count, total, least, most) in self._times.items()
+            for name, (count, total, least, most) in self._longest()
         ]
-        rows.sort(key=lambda row: -row.total_s)
         return ProfileTable(TOOL, KERNELS, tuple(rows)) if rows else None
 
 

@@ -12,7 +12,14 @@ from runner.findings.tables import TableReader
 from runner.findings.units import keep
 
 MOST_TABLES = 100
-"""The most that are kept; after that the newest replaces the last."""
+MOST_SIZE = 2 << 20
+"""The most that are kept, and about their size as text.
+
+After that the newest replaces the last.
+"""
+
+_ROW_SIZE = 160
+"""A row's numbers."""
 
 
 class ProfileReader:
@@ -20,6 +27,8 @@ class ProfileReader:
 
     def __init__(self, sources: SourceReader) -> None:
         self.found: list[ProfileTable] = []
+        self.left_out = 0
+        self._size = 0
         self._sources = sources
         self._tables = TableReader(self._add)
         self._launches = LaunchReader(self._add)
@@ -49,4 +58,8 @@ class ProfileReader:
 
     def _add(self, table: ProfileTable) -> None:
         table = replace(table, source=self._sources.whole())
-        keep(self.found, table, MOST_TABLES)
+        size = sum(_ROW_SIZE + len(row.name) for row in table.rows)
+        limit = MOST_TABLES if self._size + size <= MOST_SIZE else len(self.found)
+        left_out = keep(self.found, table, max(limit, 1))
+        self.left_out += left_out
+        self._size += 0 if left_out else size

@@ -18,7 +18,8 @@ _ENDED = re.compile(r"✱ Run [0-9a-f]{10} (?:done in|ended:|cancelled:|interrup
 _VARIANT = re.compile(r"Variant:\s*(?P<variant>[^\s*]{1,100})")
 _BATCH = re.compile(r"(?:Test batch|Batch) size:\s*(?P<size>[0-9]{1,9})", re.I)
 _BANNER = re.compile(
-    r"=+[0-9]*=+ (?:(?P<nvprof>NVPROF is profiling)|(?P<valgrind>Memcheck, a memory)"
+    r"={1,16}[0-9]{0,9}={1,16} (?:(?P<nvprof>NVPROF is profiling)"
+    r"|(?P<valgrind>Memcheck, a memory)"
     r"|(?P<compute_sanitizer>COMPUTE-SANITIZER)|(?P<cuda_memcheck>CUDA-MEMCHECK))"
     r"|==PROF== (?P<ncu>Connected to process|Profiling)"
 )
@@ -26,21 +27,6 @@ _MARKS = frozenset("✱*")
 _FIRST_LETTERS = frozenset("✱*VTtBb=N")
 
 Value = TypeVar("Value")
-
-WORDS = (
-    *(
-        "✱ Run",
-        "Running",
-        "✱ Skipping",
-        "New Inference",
-        "Variant:",
-        "atch size:",
-        "atch Size:",
-        "NVPROF",
-    ),
-    *("==PROF==", "COMPUTE-SANITIZER", "CUDA-MEMCHECK", "Memcheck, a"),
-)
-"""Words of which each line that is read here has one."""
 
 
 class SourceReader:

@@ -60,6 +60,7 @@ class TimingReader:
 
     def __init__(self, sources: SourceReader) -> None:
         self.found: list[TimeUsage] = []
+        self.left_out = 0
         self._sources = sources
         self._words: list[tuple[bool, float]] = []
 
@@ -80,6 +81,10 @@ class TimingReader:
         else:
             self._words.clear()
 
+    def close(self) -> None:
+        """Drop an incomplete group of lines."""
+        self._words.clear()
+
     def _word(self, match: re.Match[str]) -> None:
         """Read one of the three lines; they are valid only in order and in one form."""
         place, bash = _ORDER.index(match["word"]), match["plain"] is None
@@ -95,7 +100,7 @@ class TimingReader:
 
     def _add(self, usage: TimeUsage) -> None:
         usage = replace(usage, source=self._sources.whole())
-        keep(self.found, usage, MOST_USAGES)
+        self.left_out += keep(self.found, usage, MOST_USAGES)
 
 
 def _shell_seconds(match: re.Match[str]) -> float:

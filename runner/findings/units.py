@@ -29,12 +29,14 @@ def seconds(text: str) -> float:
     return scaled(*match.groups())
 
 
-def keep(items: list[Item], item: Item, limit: int) -> None:
+def keep(items: list[Item], item: Item, limit: int) -> int:
     """Append an item; at the limit let it replace the last one.
 
-    So a flood of figures costs no memory, and the newest is always kept.
+    So a flood of figures costs no memory, and the newest is always kept. Return how
+    many were left out for it: 1 at the limit, else 0.
     """
     if len(items) < limit:
         items.append(item)
-    else:
-        items[-1] = item
+        return 0
+    items[-1] = item
+    return 1

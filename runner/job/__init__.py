@@ -26,6 +26,7 @@ from runner.core.cancel import Cancel
 from runner.core.caps import BUILD_FILES
 from runner.core.errors import EngineError, RaiError
 from runner.core.expectations import Check
+from runner.core.figures import MOST_BYTES, size_bytes
 from runner.core.masking import Mask, OutputMask
 from runner.engines.base import Engine
 from runner.job import misplaced
@@ -33,6 +34,9 @@ from runner.job.preparation import Preparation
 from runner.report import verdicts
 from runner.store import runs
 from runner.store.paths import RunPaths
+
+MOST_OF_RUN_BYTES = 16 << 20
+"""The most that the figures of all commands may take in the record."""
 
 
 def run(
@@ -100,6 +104,7 @@ class _Job:
         self.caps = archive.build_caps(self.request.spec.limits, build_files)
         self.ended: list[ev.CommandFinished] = []
         self.found: dict[int, Findings] = {}
+        self.room_bytes = MOST_OF_RUN_BYTES
         self.checks: dict[int, tuple[Check, ...]] = {}
         self.gpu: GpuUse | None = None
         self.reached: set[int] = set()
@@ -183,7 +188,9 @@ class _Job:
         """Yield what a command printed, and whether it is what was expected."""
         index = event.index
         self.ended.append(event)
-        self.found[index] = output.findings()
+        most = min(MOST_BYTES, self.room_bytes // 2)
+        self.found[index] = output.findings(most)
+        self.room_bytes -= size_bytes(self.found[index])
         yield ev.Found(index, self.found[index])
         # A command that a limit or a cancel ended did not come to its answer.
         if event.reason is None and (checks := output.checks()):

@@ -24,6 +24,7 @@ from runner.core import Reason, Stream
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.events import Output, Tick
+from runner.core.pace import SMALL_BYTES, OutputPace
 from runner.process import memory
 from runner.process.child import (
     Argv,
@@ -48,8 +49,6 @@ PIPE_BYTES = 1 << 20
 POLL_S = 0.1
 TICK_S = 1.0
 DRAIN_S = 0.25
-GATHER_S = 0.002
-SMALL_BYTES = 1 << 15
 
 
 Room = dict[Stream, int]
@@ -228,7 +227,7 @@ def _follow(
     child: _PipedChild, stop: ProcessStop
 ) -> Generator[Output | Tick, None, None]:
     """Yield output until the command has ended and its pipes are empty."""
-    ticked = child.started
+    ticked, pace = child.started, OutputPace()
     while not child.has_ended():
         stop.check()
         wait = min(POLL_S, max(stop.deadline - time.monotonic(), 0.0) or POLL_S)
@@ -236,13 +235,14 @@ def _follow(
         for output in child.read(wait):
             amount += len(output.data)
             yield output
+            pace.count(1)
         now = time.monotonic()
         if now - ticked >= TICK_S:
             ticked = now
             usage = used(child.pid)
             yield Tick(child.index, now - child.started, *usage)
         if 0 < amount < SMALL_BYTES:  # so that many short lines make fewer events
-            child.pause(GATHER_S)
+            child.pause(pace.gather_s)
     yield from _drain(child)
 
 

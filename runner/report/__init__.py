@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.differences import Difference, changes, differences
-from runner.report.figures import figures
+from runner.report.figures import figures, incomplete
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
@@ -54,6 +54,7 @@ __all__ = [
     "figures",
     "fitted",
     "history",
+    "incomplete",
     "main_part",
     "mismatch",
     "named_by",

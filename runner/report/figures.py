@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.core import Findings, Inference, Source, TimeUsage
-from runner.report.blocks import Block, Table
+from runner.report.blocks import Block, Pairs, Table
 from runner.report.profiles import profile
 from runner.report.words import outcome, size
 
@@ -29,7 +29,19 @@ def printed(found: Findings) -> list[Block]:
     if found.memory_errors:
         counts = tuple((str(errors),) for errors in found.memory_errors)
         blocks.append(Table("Memory checks", ("errors",), counts, frozenset({0})))
+    if missing := incomplete(found):
+        blocks.append(Pairs((("incomplete", missing),)))
     return blocks
+
+
+def incomplete(found: Findings) -> str:
+    """Return what is not among the figures of an output; "" if they all are."""
+    parts = []
+    if found.unsearched:
+        parts.append(f"{size(found.unsearched)} of the output were not searched")
+    if found.left_out:
+        parts.append(f"{found.left_out} figures are left out, as there are too many")
+    return "; ".join(parts)
 
 
 def faults(found: Findings) -> list[Block]:

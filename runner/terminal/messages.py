@@ -61,6 +61,8 @@ def lines(
             if image.reference.startswith(f"{KEY_REPOSITORY}:"):
                 return [(CACHED, "yellow"), using]
             return [using]
+        case ev.Found(_, findings) if missing := report.incomplete(findings):
+            return [(f"Warning: the figures are incomplete: {missing}", "yellow")]
         case ev.Waiting(why):
             return [(f"Waiting: {why}.", "yellow")]
         case ev.GpuBusy(why, wait_s):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 
 import pytest
@@ -191,3 +192,27 @@ def test_searching_takes_little_memory():
 
     assert peak < 4 << 20
     assert [check.holds for check in output.checks()] == [False, False]
+
+
+FLOOD = b"Correctness: 0.8898 Model: m\n" * 200_000
+
+
+@pytest.mark.lengthy
+def test_an_answer_does_not_hold_where_a_wrong_one_may_be_in_what_was_not_searched():
+    (check,) = checks("{correctness: 0.8898}", *[FLOOD] * 3)
+
+    assert not check.holds
+    assert re.fullmatch(
+        r"correctness 0.8898, but [0-9.]+ MiB of the output were not searched",
+        check.found,
+    )
+
+
+@pytest.mark.lengthy
+def test_a_text_may_be_in_what_was_not_searched_and_is_found_at_the_end():
+    noise = [b"x\b" * (1 << 17)] * 24
+    missing, there = "{output: absent}", "{output: PASS}"
+
+    (check,) = checks(missing, *noise)
+    assert check.found.endswith("of the output were not searched")
+    assert holds(there, *noise, b"\nPASS\n")

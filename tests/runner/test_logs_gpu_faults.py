@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from runner.core import Findings, GpuFault, GpuFaultKind, Reason
 from runner.findings import combined, find, gpu_faults
 from runner.findings.gpu_faults import LONGEST_LINE, fault
-from runner.findings.prefilter import Prefilter, rare
 
 KIND = GpuFaultKind
 
@@ -235,15 +232,3 @@ def test_colours_and_the_time_of_a_verbose_run_are_no_part_of_the_line():
 )
 def test_whose_trouble_it_is_may_depend_on_whether_a_gpu_was_given(kind, given, reason):
     assert GpuFault(kind, "").reason(given=given) is reason
-
-
-WORDS = ("user", "ime:", "CUDA", "of memory", "EvalM", "(%)", "e", "real 1")
-
-
-@given(st.lists(st.sampled_from([*WORDS, *"eaxusrCUD \n", "mem", "CU", "1"])))
-def test_traces_find_a_word_exactly_where_it_stands(pieces):
-    block = "".join(pieces).encode()
-    for word in WORDS:
-        within = Prefilter([word]).matches(block, rare(block))
-
-        assert within == (word.encode() in block)

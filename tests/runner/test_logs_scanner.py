@@ -3,12 +3,13 @@
 import tracemalloc
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.core import Findings, GpuFaultKind, Inference, TimeUsage
-from runner.findings import Scanner, combined, find
+from runner.findings import Portion, Scanner, combined, find, fitting
 from tests.runner.sourceless import bare
 
 OUTPUT = b"""\
@@ -116,13 +117,11 @@ def test_torn_and_shuffled_output_never_fails_and_never_makes_up_a_figure(pieces
         assert inference.correctness in (None, 0.7653)
 
 
-def test_what_was_found_so_far_can_be_asked_at_any_time():
+def test_what_was_found_can_be_asked_again():
     scanner = Scanner()
     scanner.feed(b"Op Time: 0.500000\nOp Time: 0.25")
-    assert scanner.findings().inferences == (Inference((0.5, 0.25)),)
 
-    scanner.feed(b"0000\nCorrectness: 0.5 Model: ece408\n")
-    assert scanner.findings().inferences == (Inference((0.5, 0.25), 0.5, "ece408"),)
+    assert scanner.findings().inferences == (Inference((0.5, 0.25)),)
     assert scanner.findings() == scanner.findings()
 
 
@@ -148,3 +147,53 @@ def test_streams_and_commands_are_put_together_in_their_order():
         inferences=(Inference((1.0,)), Inference((1.0,))),
         time_usage=(TimeUsage(10.01, 4.43, 4.95),),
     )
+
+
+def test_where_figures_are_too_many_the_first_and_the_last_are_read_and_it_says_so():
+    scanner = Scanner(Portion(units=10_000_000, growth=0))
+    for n in range(400_000):
+        scanner.feed(b"New Inference\nOp Time: 0.%06d\n" % n)
+    scanner.feed(b"Correctness: 0.5 Model: ece408\n")
+    found = scanner.findings()
+
+    assert found.inferences[0].op_times_s == (0.0,)
+    assert found.inferences[-1].correctness == 0.5
+    assert 9_000_000 < found.unsearched < 12_000_000
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"\x1b[1K", b"x\b", b"\x1b", b"\r", b"\x00", b"x\r\x1b[K", b"\x1b]0;", b"=" * 99],
+)
+def test_a_figure_after_bytes_that_only_look_like_work_is_found(noise):
+    scanner = Scanner(Portion(units=1_000_000, growth=3))
+    for _ in range(64):
+        scanner.feed(noise * (65536 // len(noise)) + b"\n")
+    scanner.feed(b"Correctness: 0.5 Model: ece408\n")
+
+    assert [one.correctness for one in scanner.findings().inferences] == [0.5]
+
+
+def test_lines_that_nearly_hold_a_figure_cost_nothing():
+    scanner = Scanner(Portion(units=100_000, growth=3))
+    for _ in range(100):
+        scanner.feed(b"Op Time: x\nreal time\n2 users elapsed\nLoading...\n" * 1000)
+
+    assert scanner.findings() == Findings()
+
+
+def test_figures_of_one_command_take_bounded_space():
+    row = "1.00%  1.0us  1  1.0us  1.0us  1.0us  " + "k" * 1000 + "\n"
+    table = "==1== Profiling result:\nTime(%) Time Calls Avg Min Max Name\n" + 400 * row
+    found = find(20 * table)
+
+    assert 0 < len(found.profiles) < 10
+    assert found.left_out == 20 - len(found.profiles)
+    assert len(msgspec.json.encode(fitting(found, 1_000_000))) < 1_000_000
+
+
+def test_an_inference_that_does_not_fit_into_the_record_is_counted():
+    found = find("Correctness: 0.5\n" * 10)
+
+    assert fitting(found, 1 << 20) == found
+    assert fitting(found, 0).left_out == 10

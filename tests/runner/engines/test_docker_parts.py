@@ -22,7 +22,12 @@ from msgspec.structs import replace
 
 from runner import machine
 from runner.archive import FolderProject
-from runner.background import BackgroundReader
+from runner.background import (
+    ASK_S,
+    DEPTH,
+    MOST_LAST_BYTES,
+    BackgroundReader,
+)
 from runner.core import BuildSpec, DataFile, Profile, Reason, Stream, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
@@ -216,6 +221,30 @@ def test_a_feed_that_is_closed_hangs_up_and_keeps_no_thread():
     assert reader.take(1) == b"x"
     reader.close()
     assert hung.is_set()
+
+
+def test_a_feed_whose_rest_does_not_end_is_bounded():
+    read = 0
+    stopped = threading.Event()
+
+    def source():
+        nonlocal read
+        while not stopped.is_set():
+            read += 1
+            yield bytes(1 << 20)
+
+    reader: BackgroundReader[bytes] = BackgroundReader(source, stopped.set, always)
+    before = -1
+    while read != before or read < 2 * DEPTH:
+        before = read
+        stopped.wait(2 * ASK_S)
+    reader.close()
+
+    assert read <= DEPTH + MOST_LAST_BYTES // (1 << 20) + 2
+
+
+def always() -> bool:
+    return True
 
 
 # Archives

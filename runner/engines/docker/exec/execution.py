@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from runner.core import Invocation, Stream
 from runner.core.errors import EngineError
-from runner.engines.docker.attach import attach
+from runner.core.pace import SMALL_BYTES, OutputPace, Piece
+from runner.engines.docker.attach import READ_BYTES, attach
 from runner.engines.docker.client import APIError, Client
 from runner.engines.docker.exec.frames import Demultiplexer
 
@@ -56,7 +57,7 @@ class Execution:
         self._client, self._container, self._user = client, container, user
         self.ended = False
         self.exit_code: int | None = None
-        self._frames = Demultiplexer()
+        self._frames, self._pace = Demultiplexer(), OutputPace()
         self._heard_any = False
         self._refusal = b""
         self.left_at: float | None = None
@@ -74,13 +75,23 @@ class Execution:
         now = time.monotonic()
         self._wait(now - began, heard=bool(block))
         if block:
-            for stream, data in self._frames.feed(block):
+            for stream, data in self._pace.gathered(self._gathered(block)):
                 yield from self._pass_on(stream, data)
         if self._reader.done or now >= self._look_at:
             self._look_at = now + LOOK_S
             self._look(now)
         if self.ended and self._refusal:
             yield self._last_message()
+
+    def _gathered(self, block: bytes) -> list[Piece]:
+        """Return what a block brought, and what came with it."""
+        size, pieces = len(block), self._frames.feed(block)
+        if size < SMALL_BYTES:
+            time.sleep(self._pace.gather_s)
+        while size < READ_BYTES and (more := self._reader.take(0)):
+            size += len(more)
+            pieces += self._frames.feed(more)
+        return pieces
 
     def close(self) -> None:
         """Close the stream; later output of processes that hold it open is lost."""
