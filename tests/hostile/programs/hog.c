@@ -44,7 +44,8 @@ static int divided(void) {
   for (int n = 0; n < GROUPS; n++)
     if (fork() == 0) {
       prctl(PR_SET_PDEATHSIG, 9);
-      memset(malloc(MOST / GROUPS * MIB), 1, MOST / GROUPS * MIB);
+      volatile char *all = malloc(MOST / GROUPS * MIB);
+      for (int n = 0; n < MOST / GROUPS * MIB; n += 4096) all[n] = 1;
       sleep(20);
       _exit(0);
     }
