@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner import files
+from runner.archive import brackets
 from runner.archive.secrets import secret
 from runner.core import Place, Problem, Severity
 
@@ -105,7 +106,7 @@ class RuleFile(Struct, frozen=True):
 
     def _below(self, name: str) -> str:
         below = name[len(self.base) :]
-        plain = below.isascii() and "\n" not in below and "\r" not in below
+        plain = below.isascii() and below.isprintable()
         return below if plain else by_bytes(os.fsencode(below))
 
     def reaches(self, folder: str) -> bool:
@@ -190,7 +191,8 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
     rules: list[tuple[int, str]] = []
     lines: list[str] = []
     regexes = []
-    for number, line in enumerate(raw.removeprefix(BYTE_ORDER_MARK).splitlines(), 1):
+    for number, line in enumerate(raw.removeprefix(BYTE_ORDER_MARK).split(b"\n"), 1):
+        line = line.removesuffix(b"\r")
         if not line.strip() or line.startswith(b"#"):
             continue
         text = line.strip().decode("utf-8", "surrogateescape")
@@ -200,7 +202,9 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             rules.append((number, text))
         else:
             problems.append(_not_a_rule(label, number, text))
-    spec = made(lambda: GitIgnoreSpec.from_lines(lines, backend="re2"))
+    spec = made(
+        lambda: GitIgnoreSpec.from_lines(lines, brackets.pattern, backend="re2")
+    )
     if spec is None:
         if len(lines) > MOST_RULES or any(
             line.count("*") > MOST_STARS for line in lines
@@ -208,7 +212,7 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             hint = "write fewer, or fewer with several `*`"
             problems.append(Problem(f"{label} has too many rules", hint=hint))
             lines, rules, regexes = [], [], []
-        spec = GitIgnoreSpec.from_lines(lines, backend="simple")
+        spec = GitIgnoreSpec.from_lines(lines, brackets.pattern, backend="simple")
     return RuleFile(label, base, spec, tuple(rules), tuple(regexes))
 
 
@@ -216,12 +220,13 @@ def by_bytes(text: bytes) -> str:
     """Return a pattern, or a name, with a character for each byte.
 
     Git compares bytes, names need not be UTF-8, and RE2 takes no lone surrogates. A
-    byte that is not ASCII, or ends a line, becomes one that means nothing.
+    byte that is not ASCII, or a control, becomes one that means nothing: of the blanks
+    at the end of a rule git takes only spaces off.
     """
     return text.decode("latin-1").translate(_MEANINGLESS)
 
 
-_MEANINGLESS = {byte: 0xE000 + byte for byte in (*b"\n\r", *range(0x80, 0x100))}
+_MEANINGLESS = {byte: 0xE000 + byte for byte in (*range(0x20), *range(0x80, 0x100))}
 
 
 def _is_about(
@@ -261,15 +266,13 @@ def _meets(pattern: str, folder: str) -> bool:
 
 def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     """Return the expression of a rule; None if it is none."""
-    from pathspec import GitIgnoreSpec
-
     from runner.patterns import linear
 
-    if "[:" in line:  # a class such as [:alpha:], which pathspec misreads
+    if brackets.misread(line):
         return None
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            (pattern,) = GitIgnoreSpec.from_lines([line], backend="simple").patterns
+            pattern = brackets.pattern(line)
     except (ValueError, re.error):
         return None
     if pattern.include is None or pattern.regex is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_S = 3600.0
 LAST_LINES = 12
+MOST_SHOWN_BYTES = 1 << 14
 
 
 def image(settings: Settings) -> ImagePlan | None:
@@ -59,14 +61,38 @@ def carry_out(remedies: Sequence[Remedy], *, yes: bool) -> bool:
 
 
 def _run(remedy: Remedy) -> bool:
-    from runner import process
-
-    done = process.run(["/bin/sh", "-c", remedy.line], timeout_s=MOST_S)
-    if done.exit_code == 0:
+    exit_code, stdout, stderr = _carried_out(remedy.line)
+    if exit_code == 0:
         say("Done.")
         return True
-    said = (done.stderr or done.stdout).decode(errors="replace").splitlines()
+    said = (stderr or stdout).decode(errors="replace").splitlines()
     for line in said[-LAST_LINES:]:  # of an image's build, which may be anybody's
         say(f"    {line}", to_stderr=True)
-    say(f"It failed, with exit status {done.exit_code}.", to_stderr=True)
+    say(f"It failed, with exit status {exit_code}.", to_stderr=True)
     return False
+
+
+def _carried_out(line: str) -> tuple[int, bytes, bytes]:
+    """Run a line; return its exit status and the ends of what it printed."""
+    from runner import process
+    from runner.core import Stream
+    from runner.core.cancel import Cancel
+    from runner.core.events import Output
+
+    ends = dict.fromkeys(Stream, b"")
+    events = process.stream(
+        ["/bin/sh", "-c", line],
+        timeout_s=MOST_S,
+        cancel=Cancel(),
+        room=process.room(sys.maxsize),
+    )
+    with closing(events):
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                ended: process.Ended = end.value
+                return ended.exit_code, ends[Stream.STDOUT], ends[Stream.STDERR]
+            if isinstance(event, Output):
+                end_of = ends[event.stream] + event.data
+                ends[event.stream] = end_of[-MOST_SHOWN_BYTES:]

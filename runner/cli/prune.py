@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.engines.imagestore import DataVolume, ImageStore
     from runner.report import Block
     from runner.store.prune import Removal
+    from runner.store.retention import Retention
 
 
 class Unused(Struct, frozen=True):
@@ -48,9 +49,10 @@ def prune(
 
     With --older, runs that ended longer ago are removed; with --size, the oldest until
     the rest takes no more. Without either the settings decide. Tagged runs stay.
-    By age, downloaded data files that no run used are removed too, and on the Docker
-    Engine rai's volumes of data files that no run uses and its builds of images that
-    later ones replaced, of the projects that have runs here.
+    By age, and by the setting data_size, downloaded data files that no run used are
+    removed too, and on the Docker Engine rai's volumes of data files that no run uses;
+    by age its builds of images that later ones replaced, of the projects that have runs
+    here.
     """
     from runner.store import prune as store
     from runner.store.retention import Retention
@@ -60,10 +62,11 @@ def prune(
     keep = Retention(
         settings.keep_for if older or both else math.inf,
         settings.keep_size if size or both else math.inf,
+        settings.data_size if both else math.inf,
     )
     now, home = time.time(), common.home()
     what = store.plan(home, keep, now)
-    engine, unused = _unused(settings.engine, store.projects(home), now - keep.age_s)
+    engine, unused = _unused(settings.engine, store.projects(home), now, keep)
     if not dry_run:
         what = store.carry_out(home, what)
         unused = _removed(engine, unused)
@@ -79,13 +82,14 @@ def prune(
 
 
 def _unused(
-    wanted: str, projects: Iterable[str], before: float
+    wanted: str, projects: Iterable[str], now: float, keep: Retention
 ) -> tuple[ImageStore | None, Unused]:
     """Return the engine and what nothing uses on it; nothing if it does not answer.
 
     Images are those of this home's projects: others may share the engine.
     """
-    if math.isinf(before):
+    before = now - keep.age_s
+    if math.isinf(before) and math.isinf(keep.data_bytes):
         return None, Unused()
     from pathlib import Path
 
@@ -93,16 +97,20 @@ def _unused(
     from runner.core.errors import EngineError
     from runner.engines import imagestore
     from runner.images import inventory
+    from runner.store import retention
+    from runner.store.retention import KeptFile
 
     try:
         engine = imagestore.store(wanted, BuildSpec(""))
         origins = {engine.origin(Path(project)) for project in projects}
         old = inventory.replaced(engine.built_images(), origins, before)
         images = inventory.prune(old, everything=False).removals
-        volumes = [v for v in engine.data_volumes() if not v.used]
+        volumes = engine.data_volumes()
     except EngineError:
         return None, Unused()
-    return engine, Unused(images, tuple(v for v in volumes if v.created_at < before))
+    kept = [KeptFile(v.name, v.created_at, v.size_bytes, v.used) for v in volumes]
+    names = retention.unneeded(kept, keep.data_bytes, before)
+    return engine, Unused(images, tuple(v for v in volumes if v.name in names))
 
 
 def _removed(engine: ImageStore | None, unused: Unused) -> Unused:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from runner.core.build_spec import BuildImage, Command, Profile
 from runner.core.gpu import GpuGrant
@@ -142,7 +143,8 @@ class ImagePlan(Struct, frozen=True):
 class EngineFacts(Struct, frozen=True):
     """The name of an engine, and the limits that it cannot enforce for this user.
 
-    ``architecture`` is its machine's, "" for this one.
+    ``architecture`` is its machine's, "" for this one. ``unenforced_with_network`` are
+    those of runs with a network alone.
     """
 
     name: str
@@ -151,6 +153,14 @@ class EngineFacts(Struct, frozen=True):
     confines: bool = True
     unenforced: tuple[str, ...] = ()
     architecture: str = ""
+    unenforced_with_network: tuple[str, ...] = ()
+
+    def in_run(self, limits: Limits) -> EngineFacts:
+        """Return the facts for a run with these limits."""
+        more = self.unenforced_with_network if limits.network else ()
+        return replace(
+            self, unenforced=(*self.unenforced, *more), unenforced_with_network=()
+        )
 
 
 class Workspace(Struct, frozen=True):

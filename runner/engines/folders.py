@@ -93,15 +93,17 @@ def temporary(name: str) -> Iterator[Folders]:
     """
     prefix = f"{PREFIX}{name}-{machine.this_process().tag}-"
     folders = Folders(Path(tempfile.mkdtemp(prefix=prefix)))
-    lock = _locked(folders)
+    lock = -1
     try:
+        lock = _locked(folders)
         for folder in (folders.source, folders.build, folders.home, folders.mount):
             folder.mkdir(parents=True)
         folders.scratch.chmod(0o1777)
         yield folders
     finally:
         trees.remove(folders.root)
-        os.close(lock)
+        if lock >= 0:
+            os.close(lock)
 
 
 def _locked(folders: Folders) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,14 +21,21 @@ LATEST = "latest"
 
 
 def make(root: Path) -> Home:
-    """Make the home folder if it is absent; raise ConfigError if that fails."""
+    """Make the home folder if it is absent.
+
+    Raises:
+        ConfigError: that fails, or this user may not look into it.
+    """
+    hint = "set RAI_HOME to a folder that you can write to"
     try:
         # What runs print, and what they are of, is nobody else's business.
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         why = f"cannot create {root}: {error.strerror}"
-        hint = "set RAI_HOME to a folder that you can write to"
         raise ConfigError(Problem(why, hint=hint)) from error
+    if not os.access(root, os.R_OK | os.X_OK):
+        why = f"{root} belongs to another user, or cannot be read"
+        raise ConfigError(Problem(why, hint=hint))
     return Home(root)
 
 

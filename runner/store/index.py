@@ -357,4 +357,5 @@ def _failed(path: Path, error: Exception) -> RaiError:
             _remove(path)
         text = f"the index of runs, {path}, was damaged: {error}"
         return RaiError(Problem(text, hint="run the command again, which remakes it"))
-    return RaiError(f"cannot use the index of runs, {path}: {error}")
+    why = error.strerror if isinstance(error, OSError) else error
+    return RaiError(f"cannot use the index of runs, {path}: {why}")

@@ -12,7 +12,8 @@ from runner.archive.datafiles import kept
 from runner.core import Problem
 from runner.core.errors import ConfigError
 from runner.core.quantities import size_text
-from runner.store import removal
+from runner.store import removal, retention
+from runner.store.retention import KeptFile
 
 _NAME = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
 """The names of rai's own folders of data files."""
@@ -20,14 +21,7 @@ _NAME = re.compile(r"(?:[0-9a-f]{32}|url-[0-9a-f]{32})")
 
 def unneeded(folder: Path, most_bytes: float, before: float) -> tuple[str, ...]:
     """Return what was last used before a time, then the oldest until the rest fits."""
-    old = _oldest_first(folder)
-    left = sum(size for _, _, size in old) if not math.isinf(most_bytes) else 0
-    found = []
-    for used_at, name, size in old:
-        if used_at < before or left > most_bytes:
-            found.append(name)
-            left -= size
-    return tuple(found)
+    return tuple(retention.unneeded(_oldest_first(folder), most_bytes, before))
 
 
 def remove(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
@@ -51,12 +45,12 @@ def make_room(folder: Path, most_bytes: float, wanted: int) -> None:
     if math.isinf(most_bytes):
         return
     old = _oldest_first(folder)
-    left = sum(size for _, _, size in old) + wanted
-    for _, name, size in old:
+    left = sum(file.size_bytes for file in old) + wanted
+    for file in old:
         if left <= most_bytes:
             return
-        if remove(folder, [name]):
-            left -= size
+        if remove(folder, [file.name]):
+            left -= file.size_bytes
     if left > most_bytes:
         text = (
             f"the data files that active runs use would take more than"
@@ -65,13 +59,14 @@ def make_room(folder: Path, most_bytes: float, wanted: int) -> None:
         raise ConfigError(Problem(text, hint="raise it, or wait for the other runs"))
 
 
-def _oldest_first(folder: Path) -> list[tuple[float, str, int]]:
-    """Return when each was used, its name and its size; no links."""
+def _oldest_first(folder: Path) -> list[KeptFile]:
+    """Return what is kept; no links."""
     found = []
     with suppress(OSError):
         for path in folder.iterdir():
             with suppress(OSError):
                 if _NAME.fullmatch(path.name) and not path.is_symlink():
                     used_at = path.stat().st_mtime
-                    found.append((used_at, path.name, removal.size_bytes(path)))
-    return sorted(found)
+                    size = removal.size_bytes(path)
+                    found.append(KeptFile(path.name, used_at, size))
+    return sorted(found, key=lambda file: file.used_at)

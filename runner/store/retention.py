@@ -58,6 +58,25 @@ def expired(
     return removed
 
 
+class KeptFile(Struct, frozen=True):
+    """Something that is kept for later runs; nothing removes it while it is in use."""
+
+    name: str
+    used_at: float
+    size_bytes: int
+    in_use: bool = False
+
+
+def unneeded(files: Sequence[KeptFile], most_bytes: float, before: float) -> list[str]:
+    """Return what was last used before a time, then the oldest until the rest fits."""
+    left, found = sum(file.size_bytes for file in files), []
+    for file in sorted(files, key=lambda file: (file.used_at, file.name)):
+        if not file.in_use and (file.used_at < before or left > most_bytes):
+            found.append(file.name)
+            left -= file.size_bytes
+    return found
+
+
 def kept_by_tag(runs: Sequence[Entry], keep: Retention, now: float) -> list[Entry]:
     """Return the tagged runs that ``expired`` would return if they had no tags."""
     untagged = expired([replace(run, tag="") for run in runs], keep, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,20 @@ def test_what_fails_cannot_steer_the_terminal_or_speak_for_rai(capsys):
     assert not fixing.carry_out([failing], yes=True)
 
     assert not {"\033", "\007", "✱"} & set(capsys.readouterr().err)
+
+
+def test_of_much_that_a_remedy_prints_only_the_end_is_kept(capsys):
+    noisy = "seq -f '%.0f of a long build' 2000000 >&2; false"
+    tracemalloc.start()
+    try:
+        assert not fixing.carry_out([Remedy("build the image", noisy)], yes=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2:] == [
+        "    2000000 of a long build",
+        "It failed, with exit status 1.",
+    ]
+    assert peak < 8 << 20

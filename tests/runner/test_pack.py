@@ -235,6 +235,14 @@ def test_without_rules_everything_else_goes(tmp_path):
         ("# src\n\n\\#x\n", []),
         ("src/\n!src/b.c\n", ["src/b.o", "src/deep/"]),
         ("!a.o\n*.o\n", ["a.o", "src/b.o"]),
+        ("src[!a]b.?\n", []),
+        ("src[+-9]b.?\nsrc[^]]b.?\n", []),
+        ("[!]r-t]rc/[+-b].[^o]\n", []),
+        ("[]r-t]rc/[+-b].[^o]\n", ["src/b.c"]),
+        ("a.o\t\n", []),
+        ("a.o  \r\n", ["a.o"]),
+        ("a.o \t\n", []),
+        ("a.o\r\nb.o", ["a.o", "src/b.o"]),
     ],
 )
 def test_raiignore_is_written_like_a_gitignore(rules, stays, tmp_path):
@@ -355,7 +363,7 @@ def test_rules_and_names_are_compared_byte_by_byte(tmp_path):
     assert reasons["où"] == ".gitignore:2: où"
 
 
-@pytest.mark.parametrize("line", ["[z-a]", "[[:alpha:]]*.o", "a\\"])
+@pytest.mark.parametrize("line", ["[z-a]", "[[:alpha:]]*.o", "a\\", "a[\\]]", "!/"])
 def test_a_line_that_cannot_be_searched_for_is_a_warning(line, tmp_path, recwarn):
     project = tree(tmp_path / "p", "a", "b", gitignore=f"{line}\nb\n")
     assert sent(project) == [".gitignore", "a"]

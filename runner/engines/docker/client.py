@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import docker
@@ -22,6 +22,9 @@ SSH_HINT = "forward its socket by `ssh -N -L`, as docs/docker.md shows, which is
 
 SILENT_S = 60.0
 """How long an engine may be silent before it is asked whether it still answers."""
+
+REMOVE_AGAIN_S = (0.1, 0.5)
+"""The pauses before something is removed again."""
 
 Client = docker.APIClient
 
@@ -67,6 +70,27 @@ def failing(doing: str, reason: Reason = Reason.INTERNAL) -> Iterator[None]:
         text = f"the Docker Engine failed to {doing}: {explained(error)}"
         hint = SSH_HINT if "paramiko" in text else ""
         raise EngineError(Problem(text, hint=hint), reason=reason) from error
+
+
+def removed(remove: Callable[[str], object], name: str) -> bool:
+    """Remove something by its name; return whether it is gone.
+
+    An engine that fails is asked again, since a call may fail that only follows others.
+    """
+    for pause in (*REMOVE_AGAIN_S, None):
+        try:
+            remove(name)
+        except NotFound:
+            return True
+        except requests.Timeout:
+            return False
+        except FAILURES:
+            if pause is None:
+                return False
+            time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 def went_away(error: EngineError) -> bool:

@@ -16,6 +16,9 @@ Info = dict[str, Any]
 UNSEEN = "disk of removed and empty files"
 """What the disk limit does not count where the engine alone measures."""
 
+PRIVATE = "private addresses"
+"""What containers with a network reach where nobody can close it to them."""
+
 LOCAL = ("unix", "npipe")
 """The schemes of sockets on this machine."""
 
@@ -35,6 +38,7 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
         info.get("ServerVersion") or "",
         how,
         unenforced=_unenforced(info, endpoint),
+        unenforced_with_network=() if can_close(info, endpoint) else (PRIVATE,),
         architecture=architecture.normal(info.get("Architecture") or ""),
     )
 
@@ -69,6 +73,15 @@ def is_here(info: Info, endpoint: Endpoint) -> bool:
     machine = (platform.node(), platform.release())
     reported = (info.get("Name"), info.get("KernelVersion"))
     return endpoint.scheme in LOCAL and reported == machine
+
+
+def can_close(info: Info, endpoint: Endpoint) -> bool:
+    """Whether this user can close private addresses to the engine's containers.
+
+    Podman connects no container to a network that was started without one.
+    """
+    podman = "BuildahVersion" in info
+    return measured_by_root() and is_here(info, endpoint) and not podman
 
 
 def _unenforced(info: Info, endpoint: Endpoint) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import signal
 import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 
 from msgspec import json
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from runner import commandline, process
 from runner.archive import source
+from runner.archive.datafiles.room import check_disk
 from runner.core import (
     BuildSpec,
     DataFile,
@@ -335,8 +337,10 @@ class _SandboxRun:
                 continue
             copy = self.folders.data / mount.key / file.name
             copy.parent.mkdir(parents=True, exist_ok=True)
+            check_disk(copy.parent, file.size_bytes)
+            blocks = datafile.content(file)
             with copy.open("wb") as out:
-                out.writelines(datafile.content(file))
+                out.writelines(takewhile(lambda _: not self._cancel.requested, blocks))
             copy.chmod(READABLE_BY_ALL | stat.S_IRUSR)
             files[number] = replace(file, path=copy, within=None)
         return replace(mount, files=tuple(files))

@@ -14,6 +14,7 @@ import docker
 import pytest
 
 from runner.engines.docker import owner
+from runner.engines.docker.container import datavolumes
 from tests.runner.engines.daemon import Daemon, daemon, problem
 from tests.runner.engines.one_docker_run import IMAGE
 
@@ -26,6 +27,14 @@ SPEC = f"""rai:
 commands:
   build:
     - sh -c 'echo kept > /build/file; echo begun; sleep 600'
+"""
+DATA_SPEC = f"""rai:
+  version: 0.2
+  image: {IMAGE}
+resources:
+  dataresources: [{{mount: /data, source: {{url: "http://127.0.0.1/file"}}}}]
+commands:
+  build: ["wc -c /data/file"]
 """
 
 
@@ -120,4 +129,25 @@ def test_a_run_whose_daemon_is_killed_ends_and_the_next_one_removes_what_it_left
     run = rai(own, tmp_path / "home", *words)
     said, _ = run.communicate(timeout=ENDS_S)
     assert run.returncode == 0, said
+    assert left(own) == []
+
+
+def test_volumes_of_data_files_are_kept_up_to_the_size_of_the_settings(
+    own: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAI_DATA_SIZE", "3MiB")
+    kept = []
+    client = own.client()
+    for number in range(4):
+        project = tmp_path / f"project{number}"
+        (project / "data").mkdir(parents=True)
+        (project / "data/file").write_bytes(bytes([number]) * (1 << 20))
+        (project / "rai_build.yml").write_text(DATA_SPEC)
+        words = ["run", "-p", str(project), "--engine", "docker"]
+        run = rai(own, tmp_path / "home", *words)
+        said, _ = run.communicate(timeout=ENDS_S)
+        assert run.returncode == 0, said
+        kept.append(len(datavolumes.found(client)))
+    client.close()
+    assert kept == [1, 2, 3, 3]
     assert left(own) == []

@@ -17,6 +17,10 @@ STRICT_USER = 10001
 FILE_OWNER_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
 TMP_BYTES = GIB
 
+DATA = "rai.data"
+DATA_BYTES = "rai.data.bytes"
+"""The labels of a volume of data files, and how large these are."""
+
 KEEPER_USER = 10002
 """The user of process 1 in a strict run: none of its commands can signal or trace it.
 
@@ -75,6 +79,15 @@ def data_volume(mount: DataMount) -> str:
     return f"rai-data-{mount.key}"
 
 
+def data_mount(mount: DataMount, directory: str, *, read_only: bool) -> Mount:
+    """Return the volume of data files, which the engine makes with its labels."""
+    size = sum(file.size_bytes for file in mount.files)
+    labels = {DATA: mount.key, DATA_BYTES: str(size)}
+    return Mount(
+        directory, data_volume(mount), read_only=read_only, no_copy=True, labels=labels
+    )
+
+
 def mounts(
     name: str, labels: Mapping[str, str], *, source_read_only: bool
 ) -> list[Mount]:
@@ -95,20 +108,23 @@ def mounts(
 
 
 def host_options(
-    work: Workspace, name: str, labels: Mapping[str, str], gpu: GpuOptions = NO_GPU
+    work: Workspace,
+    name: str,
+    labels: Mapping[str, str],
+    gpu: GpuOptions = NO_GPU,
+    *,
+    closes: bool = False,
 ) -> dict[str, Any]:
     """Return the host settings of the container that runs the commands.
 
-    Adding GPUs removes nothing of the confinement.
+    Adding GPUs removes nothing of the confinement. With ``closes`` it starts without a
+    network, to be connected when private addresses are closed to it.
     """
     strict = work.profile is Profile.STRICT
-    data = [
-        Mount(mount.directory, data_volume(mount), read_only=True, no_copy=True)
-        for mount in work.data
-    ]
+    data = [data_mount(mount, mount.directory, read_only=True) for mount in work.data]
     return {
         "mounts": [*mounts(name, labels, source_read_only=strict), *data, *gpu.mounts],
-        "network_mode": "bridge" if work.limits.network else "none",
+        "network_mode": "bridge" if work.limits.network and not closes else "none",
         "cap_drop": ["ALL"],
         "cap_add": [] if strict else FILE_OWNER_CAPABILITIES,
         "security_opt": ["no-new-privileges"],

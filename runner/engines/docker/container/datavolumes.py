@@ -1,25 +1,43 @@
-"""Data files in volumes that are named by their content, filled once and reused."""
+"""Data files in volumes that are named by their content, filled once and reused.
+
+The empty volume with the suffix FULL marks the one without it as filled. Any volume may
+be removed while no container has it, so a run looks again once its container does.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+from runner.archive.datafiles.room import check_disk
 from runner.core import DataMount
 from runner.core.errors import EngineError
 from runner.engines.docker import owner
 from runner.engines.docker.attach import upload
-from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, failing
+from runner.engines.docker.client import (
+    FAILURES,
+    APIError,
+    Client,
+    NotFound,
+    failing,
+    removed,
+)
 from runner.engines.docker.container import tarstreams
-from runner.engines.docker.container.confinement import data_volume
+from runner.engines.docker.container.confinement import (
+    DATA,
+    DATA_BYTES,
+    data_mount,
+    data_volume,
+)
 from runner.engines.imagestore import DataVolume
 
-LABEL = "rai.data"
 PREFIX = "rai-data-"
 FULL = ".full"
-"""The suffix of an empty volume that marks the volume without it as filled."""
 
 CONFLICT = 409
 WAIT_S = 600.0
@@ -32,33 +50,55 @@ def fill(
     mounts: Sequence[DataMount],
     labels: Mapping[str, str],
     sent: Callable[[int], None],
+    most_bytes: float = math.inf,
 ) -> None:
-    """Make and fill the volume of each mount that is missing or incomplete."""
+    """Make and fill the volume of each mount that is missing or incomplete.
+
+    Before, others are removed so that all together have at most ``most_bytes``, as far
+    as no container has them.
+
+    Raises:
+        ConfigError: the engine's disk is on this machine, and has no room for them.
+    """
     there = _there(client)
     for mount in mounts:
         if not _filled(data_volume(mount), there):
+            size = sum(file.size_bytes for file in mount.files)
+            trim(client, most_bytes - size, spare=mounts)
+            folder = Path(client.info()["DockerRootDir"])
+            if folder.is_dir():
+                check_disk(folder, size)
             _fill(client, image, mount, labels, sent)
 
 
-def found(client: Client) -> tuple[DataVolume, ...]:
-    """Return the volumes that were filled, with their sizes.
+def trim(client: Client, most_bytes: float, spare: Sequence[DataMount] = ()) -> None:
+    """Remove the oldest volumes that no container has until the rest fits."""
+    if math.isinf(most_bytes):
+        return
+    ours = client.volumes(filters={"label": DATA_BYTES})["Volumes"] or ()
+    left = sum(map(_bytes, ours))
+    spared = [data_volume(mount) for mount in spare]
+    for volume in sorted(ours, key=_created):
+        if left <= most_bytes:
+            return
+        if volume["Name"] not in spared and _removed(client, volume["Name"]):
+            left -= _bytes(volume)
 
-    While a run is on the engine all count as used: it may have looked at a volume and
-    not have mounted it yet.
-    """
+
+def found(client: Client) -> tuple[DataVolume, ...]:
+    """Return the volumes that were filled, with their sizes."""
     with failing("list its volumes"):
-        ours = client.volumes(filters={"label": LABEL})["Volumes"] or ()
+        ours = client.volumes(filters={"label": DATA})["Volumes"] or ()
         if not ours:
             return ()
-        runs = client.containers(all=True, filters={"label": owner.OWNER})
         usage = {v["Name"]: v["UsageData"] for v in client.df()["Volumes"] or ()}
     known = [v for v in ours if v["Name"] in usage]
     return tuple(
         DataVolume(
             volume["Name"],
-            datetime.fromisoformat(volume["CreatedAt"]).timestamp(),
+            _created(volume),
             max(0, usage[volume["Name"]]["Size"]),
-            bool(runs) or usage[volume["Name"]]["RefCount"] != 0,
+            usage[volume["Name"]]["RefCount"] != 0,
         )
         for volume in known
         if not volume["Name"].endswith(FULL)
@@ -67,19 +107,35 @@ def found(client: Client) -> tuple[DataVolume, ...]:
 
 def remove(client: Client, volumes: Sequence[DataVolume]) -> None:
     """Remove volumes; one that came into use stays, and counts as filled."""
-    for volume in volumes:
-        mark = volume.name + FULL
-        # First, so that no run takes what is half removed for filled.
-        with failing("remove a volume of data files"), contextlib.suppress(NotFound):
-            client.remove_volume(mark)
-        try:
-            client.remove_volume(volume.name)
-        except NotFound:
-            continue
-        except FAILURES:
-            key = volume.name.removeprefix(PREFIX)
-            with contextlib.suppress(*FAILURES):
-                client.create_volume(mark, labels={LABEL: key})
+    with failing("remove a volume of data files"):
+        for volume in volumes:
+            _removed(client, volume.name)
+
+
+def _removed(client: Client, name: str) -> bool:
+    """Remove a volume that no container has; return whether it is gone."""
+    mark = name + FULL
+    # First, so that no run takes what is half removed for filled.
+    with contextlib.suppress(NotFound):
+        client.remove_volume(mark)
+    try:
+        client.remove_volume(name)
+    except NotFound:
+        return True
+    except FAILURES:
+        with contextlib.suppress(*FAILURES):
+            client.create_volume(mark, labels={DATA: name.removeprefix(PREFIX)})
+        return False
+    return True
+
+
+def _bytes(volume: Mapping[str, Any]) -> int:
+    size: str = (volume["Labels"] or {}).get(DATA_BYTES, "")
+    return int(size) if size.isdigit() else 0
+
+
+def _created(volume: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(volume["CreatedAt"]).timestamp()
 
 
 def _there(client: Client) -> set[str]:
@@ -106,10 +162,14 @@ def _fill(
     name = data_volume(mount)
     until = time.monotonic() + WAIT_S
     while not _filled(name, _there(client)):
-        helper = _helper(client, image, name, labels)
-        if helper is not None:
-            _send(client, helper, mount, sent)
-            return
+        try:
+            helper = _helper(client, image, mount, labels)
+            if helper is not None:
+                _send(client, helper, mount, sent)
+                return
+        except BaseException:
+            _undo(client, name, labels)
+            raise
         if time.monotonic() > until:
             raise EngineError(f"another run did not finish filling the volume {name}")
         sent(0)
@@ -119,27 +179,36 @@ def _fill(
 def _send(
     client: Client, helper: str, mount: DataMount, sent: Callable[[int], None]
 ) -> None:
-    try:
-        pieces = tarstreams.in_blocks(tarstreams.data_files(mount.files), sent)
-        upload(client, helper, "/data", pieces, sent)
-        client.create_volume(data_volume(mount) + FULL, labels={LABEL: mount.key})
-    finally:
-        with contextlib.suppress(*FAILURES):
-            client.remove_container(helper, force=True)
+    pieces = tarstreams.in_blocks(tarstreams.data_files(mount.files), sent)
+    upload(client, helper, "/data", pieces, sent)
+    client.create_volume(data_volume(mount) + FULL, labels={DATA: mount.key})
+    removed(lambda name: client.remove_container(name, force=True), helper)
+
+
+def _undo(client: Client, name: str, labels: Mapping[str, str]) -> None:
+    """Remove a run's own helper, even if only its name is known, and what it filled."""
+    helper = f"{name}-filling"
+    with contextlib.suppress(*FAILURES):
+        with contextlib.suppress(NotFound):
+            made = client.inspect_container(helper)
+            if (made["Config"]["Labels"] or {}).get(owner.RUN) != labels[owner.RUN]:
+                return  # another run fills it
+            removed(lambda name: client.remove_container(name, force=True), made["Id"])
+        if removed(client.remove_volume, name + FULL):
+            client.remove_volume(name)  # unless a container has it
 
 
 def _helper(
-    client: Client, image: str, volume: str, labels: Mapping[str, str]
+    client: Client, image: str, mount: DataMount, labels: Mapping[str, str]
 ) -> str | None:
     """Make the container that receives the files; None if another run has it."""
-    client.create_volume(volume, labels={LABEL: volume.removeprefix(PREFIX)})
     host = client.create_host_config(
-        binds=[f"{volume}:/data:nocopy"], network_mode="none"
+        mounts=[data_mount(mount, "/data", read_only=False)], network_mode="none"
     )
     try:
         made = client.create_container(
             image,
-            name=f"{volume}-filling",
+            name=f"{data_volume(mount)}-filling",
             entrypoint=["/never-started"],
             labels=dict(labels),
             host_config=host,

@@ -13,6 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 from runner.core import GpuWay, Problem, Reason, Workspace
@@ -28,9 +29,10 @@ from runner.engines.docker.client import (
     explained,
     failing,
     image,
+    removed,
 )
-from runner.engines.docker.container import confinement, tarstreams
-from runner.engines.docker.container.datavolumes import fill
+from runner.engines.docker.container import confinement, network, tarstreams
+from runner.engines.docker.container.datavolumes import fill, trim
 from runner.engines.docker.gpu import options
 from runner.images import architecture
 
@@ -47,7 +49,8 @@ runs may remove what is left of it.
 class RunContainers:
     """The containers and volumes of one run; ``container`` runs the commands.
 
-    ``way`` is how that container got its GPUs; None without any.
+    ``way`` is how that container got its GPUs; None without any. ``closes`` says that
+    this user can close private addresses to it.
     """
 
     def __init__(
@@ -56,9 +59,11 @@ class RunContainers:
         work: Workspace,
         cancel: Cancel,
         support: options.GpuSupport | None = None,
+        *,
+        closes: bool = False,
     ) -> None:
         self._client, self._work, self._cancel = client, work, cancel
-        self._support = support
+        self._support, self._closes = support, closes and work.limits.network
         self._failures: list[tuple[GpuWay, str]] = []
         self.way: GpuWay | None = None
         safe = re.sub(r"[^a-zA-Z0-9_.-]", "-", work.run_id)
@@ -120,16 +125,19 @@ class RunContainers:
         """Remove everything; ``reap`` of a later run removes what is left."""
         self._leaving = True
         wait(self._tasks, timeout=CLEAR_TIME_S)
-        containers = [c for c in (self.container, self._files) if c]
+        # By their names: a container may exist though the engine's answer was lost.
+        containers = [self.name, f"{self.name}-files"]
         self._side_by_side(pool, self._remove_container, containers)
         volumes = [f"{self.name}-{folder}" for folder in ("src", "build")]
         self._side_by_side(pool, self._remove_volume, volumes)
         self._held()
+        if self._work.data:
+            with contextlib.suppress(*FAILURES):
+                trim(self._client, self._work.data_kept_bytes)
 
     def _start(self) -> None:
         client, work = self._client, self._work
-        if work.data:
-            fill(client, self._image, work.data, self._labels, self._count)
+        self._fill()
         variables = image(client, self._image)["Config"].get("Env") or []
         for gpu in options.grant_options(work.gpu, self._support):
             if self._started(gpu, variables):
@@ -141,9 +149,12 @@ class RunContainers:
         client = self._client
         try:
             self.container = self._created(gpu, variables)
+            self._fill()  # again: what no container had, others may have removed
             # Before it starts, so that it never runs with nobody to hold it.
             self._held = hold_stdin(client, self.container)
             client.start(self.container)
+            if self._closes:
+                network.connect(client, self.container, self._work.private)
         except APIError as error:
             failure = _not_started(error, self._image)
             if gpu.way is None or failure.problems[0].hint:
@@ -158,9 +169,17 @@ class RunContainers:
         self.way = gpu.way
         return True
 
+    def _fill(self) -> None:
+        work = self._work
+        if work.data:
+            most = work.data_kept_bytes
+            fill(self._client, self._image, work.data, self._labels, self._count, most)
+
     def _created(self, gpu: options.GpuOptions, variables: list[str]) -> str:
         work, client = self._work, self._client
-        options = confinement.host_options(work, self.name, self._labels, gpu)
+        options = confinement.host_options(
+            work, self.name, self._labels, gpu, closes=self._closes
+        )
         made = client.create_container(
             self._image,
             name=self.name,
@@ -206,12 +225,10 @@ class RunContainers:
         wait([pool.submit(act, name) for name in names], timeout=CLEAR_TIME_S)
 
     def _remove_container(self, name: str) -> None:
-        with contextlib.suppress(*FAILURES):
-            self._client.remove_container(name, force=True, v=True)
+        removed(partial(self._client.remove_container, force=True, v=True), name)
 
     def _remove_volume(self, name: str) -> None:
-        with contextlib.suppress(*FAILURES):
-            self._client.remove_volume(name)
+        removed(self._client.remove_volume, name)
 
 
 def _not_started(error: APIError, name: str) -> EngineError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from docker.types import DeviceRequest, LogConfig
 from msgspec.structs import replace
 
 from runner.core import MIB, Gpu, GpuGrant, GpuSituation, GpuState, GpuWay
 from runner.engines.docker import attach, owner
-from runner.engines.docker.client import FAILURES, Client, explained
+from runner.engines.docker.client import FAILURES, Client, explained, removed
 from runner.engines.docker.gpu.options import CAPABILITIES, GpuSupport
 from runner.engines.environment import environment
 from runner.gpu import access, nvidia
@@ -109,24 +110,23 @@ def _run_smi(client: Client, image: str, request: DeviceRequest) -> str:
     )
     name = f"rai-gpus-{secrets.token_hex(4)}"
     labels = owner.labels(name, QUERY_S)
-    client.create_container(
-        image,
-        name=name,
-        entrypoint=ASK,
-        user="10001:10001",
-        labels=labels,
-        # The search paths of a run contain the driver's folder.
-        environment={
-            **environment(),
-            "NVIDIA_DRIVER_CAPABILITIES": ",".join(CAPABILITIES),
-        },
-        host_config=host,
-    )
     try:
+        client.create_container(
+            image,
+            name=name,
+            entrypoint=ASK,
+            user="10001:10001",
+            labels=labels,
+            # The search paths of a run contain the driver's folder.
+            environment={
+                **environment(),
+                "NVIDIA_DRIVER_CAPABILITIES": ",".join(CAPABILITIES),
+            },
+            host_config=host,
+        )
         client.start(name)
         client.wait(name, timeout=QUERY_S)
         output: bytes = client.logs(name)
         return output.decode(errors="replace")
     finally:
-        with contextlib.suppress(*FAILURES):
-            client.remove_container(name, force=True)
+        removed(partial(client.remove_container, force=True), name)

@@ -1,0 +1,92 @@
+"""Whatever call to the engine fails, a run ends and leaves nothing on the engine."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import docker
+import pytest
+
+from runner.core import DataFile, DataMount
+from runner.core.errors import RaiError
+from runner.engines.docker import DockerEngine, owner
+from runner.engines.docker.container.confinement import data_volume
+from runner.engines.docker.container.datavolumes import FULL
+from tests.runner.engines.failing_calls import How, failing
+from tests.runner.engines.running import Subject, run
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+IMAGE = "debian:bookworm-slim"
+SOCKET = Path("/var/run/docker.sock")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[docker.APIClient]:
+    if not SOCKET.exists():
+        pytest.skip(f"no engine at {SOCKET}")
+    client = docker.APIClient(base_url=f"unix://{SOCKET}")
+    yield client
+    client.close()
+
+
+def a_file(folder: Path) -> DataMount:
+    """A data file that no other run has."""
+    content, path = secrets.token_bytes(1 << 16), folder / "data.bin"
+    path.write_bytes(content)
+    md5 = hashlib.md5(content).hexdigest()
+    return DataMount("/data", (DataFile(path.name, path, md5, len(content)),))
+
+
+def left(client: docker.APIClient, run_id: str, mount: DataMount) -> list[str]:
+    """What is on the engine of a run; its data volume counts if it is not whole."""
+    ours = {"label": f"{owner.RUN}={run_id}"}
+    found = [c["Names"][0] for c in client.containers(all=True, filters=ours)]
+    volumes = [v["Name"] for v in client.volumes()["Volumes"] or ()]
+    labelled = client.volumes(filters=ours)["Volumes"] or ()
+    found += [v["Name"] for v in labelled]
+    data = data_volume(mount)
+    kept = [name for name in volumes if name in (data, data + FULL)]
+    return found + (kept if len(kept) == 1 else [])
+
+
+def one_run(
+    client: docker.APIClient, folder: Path, fails: int, how: How
+) -> tuple[list[str], list[str]]:
+    """Run once; return the calls that were made, and what is left."""
+    run_id, mount = f"failing{secrets.token_hex(4)}", a_file(folder)
+    with failing(SOCKET, folder, fails, how) as (url, calls):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DOCKER_HOST", url)
+            with suppress(RaiError):
+                engine = Subject(DockerEngine(), IMAGE)
+                run(engine, ["cat /data/data.bin"], data=[mount], run_id=run_id)
+        made = list(calls.calls)
+    found = left(client, run_id, mount)
+    for name in found:
+        with suppress(docker.errors.APIError):
+            client.remove_container(name, force=True)
+    for name in (*found, data_volume(mount), data_volume(mount) + FULL):
+        with suppress(docker.errors.APIError):
+            client.remove_volume(name)
+    return made, found
+
+
+@pytest.mark.parametrize("how", How)
+def test_whatever_call_fails_nothing_is_left(client: docker.APIClient, how: How):
+    # In /tmp itself, as the path of a socket may have 107 characters only.
+    with tempfile.TemporaryDirectory(prefix="raif-", dir="/tmp") as name:
+        folder = Path(name)
+        calls, found = one_run(client, folder, -1, how)
+        assert found == []
+        leftovers = {}
+        for number in range(len(calls)):
+            made, found = one_run(client, folder, number, how)
+            if found:
+                leftovers[made[number]] = found
+    assert leftovers == {}
