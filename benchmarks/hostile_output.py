@@ -87,7 +87,7 @@ def _through(engine: str, folder: Path) -> dict[str, object]:
 
 
 def _print(engine: str, kind: str, folder: Path) -> tuple[float, int, int, int]:
-    """Return the seconds from the first byte to the end, rai's peak memory, the bytes and the events of one run."""
+    """Return seconds from the first byte on, peak memory, bytes and events of a run."""
     table = ", ".join(f'"{name}", {text or 0}' for name, text in KINDS.items())
     name = kind.replace(" ", "-")
     project = projects.write(
