@@ -79,12 +79,13 @@ def _since(text: str) -> float:
 
 
 def _commands(paths: RunPaths, words: Sequence[str]) -> frozenset[int]:
-    from runner import buildfile
+    from runner import buildfile, files
     from runner.core.errors import UsageError
     from runner.session import selection
+    from runner.session.project import MOST_BYTES
 
     try:
-        raw = paths.spec.read_bytes()
+        raw = files.read_below(paths.root, paths.spec.name, MOST_BYTES)
     except OSError as error:
         why = f"cannot read the run's build file {paths.spec}: {error.strerror}"
         raise UsageError(why) from error

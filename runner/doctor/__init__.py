@@ -53,9 +53,17 @@ def _engine(engine: Engine) -> Finding:
         return Finding(subject, Health.MISSING, text, advice)
     facts = engine.facts()
     how = f"{facts.version} {facts.how}".strip()
-    if facts.unenforced:
-        text = f"{how}; not enforced: {', '.join(facts.unenforced)}"
-        return Finding(subject, Health.NOTE, text)
+    lacking = [
+        f"; {what}: {', '.join(names)}"
+        for what, names in (
+            ("not enforced", facts.unenforced),
+            ("not enforced in image builds", facts.unenforced_in_builds),
+            ("not closed to a run with a network", facts.unenforced_with_network),
+        )
+        if names
+    ]
+    if lacking:
+        return Finding(subject, Health.NOTE, how + "".join(lacking))
     return Finding(subject, Health.OK, how)
 
 

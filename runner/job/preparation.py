@@ -159,7 +159,7 @@ class Preparation:
     def _use(self, engine: Engine, why: str) -> Iterator[ev.Event]:
         """Announce the engine, and find out whether it has the GPUs requested."""
         spec = self.request.spec
-        facts = engine.facts()
+        facts = engine.facts().in_run(spec.limits)
         yield ev.EngineChosen(facts, self.request.profile, spec.limits, why)
         strict.check(facts, self.request.strict_limits)
         self.gpus = yield from allocation.find(engine, spec)

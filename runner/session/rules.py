@@ -9,11 +9,10 @@ from runner.core import BuildImage, BuildSpec, Problem, Profile, policy
 from runner.core.policy import Policy
 from runner.engines.imagestore import KEEPING
 from runner.images import allowed
+from runner.session.project import MOST_BYTES
 
 WITHOUT_IMAGES = engines.TABLE.keys() - {KEEPING}
 """The engines that use this machine's programs, whatever image is named."""
-
-MOST_BYTES = 1 << 20
 
 
 def refused(

@@ -20,7 +20,7 @@ def write(paths: RunPaths, tick: Tick, at: float) -> None:
 def read(paths: RunPaths) -> tuple[float, Tick] | None:
     """Return the latest Tick and its time, or None."""
     try:
-        with paths.latest.open("rb") as file:
+        with files.open_regular(paths.latest) as file:
             at, event = from_line(file.read(LINE_BYTES))
     except (OSError, ValueError):
         return None

@@ -158,9 +158,11 @@ class DockerEngine(OnThisMachine):
         self, work: Workspace, cancel: Cancel, terminal: Terminal | None
     ) -> Generator[Event, None, None]:
         from runner.engines.docker.container.job import run
+        from runner.engines.docker.facts import can_close
 
         support = self._support if work.gpu else None
-        return run(self._client, work, cancel, support, terminal)
+        closes = work.limits.network and can_close(self._info, self._probe.endpoint)
+        return run(self._client, work, cancel, support, terminal, closes=closes)
 
     @cached_property
     def _probe(self) -> EngineProbe:

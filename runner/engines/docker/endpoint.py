@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from runner import files
 from runner.core import Problem
 
 DEFAULT_URL = (
@@ -135,7 +136,7 @@ def _from_host(host: str, environ: Mapping[str, str]) -> Endpoint:
 
 def _current_context(folder: Path) -> str:
     try:
-        settings = json.loads((folder / "config.json").read_bytes())
+        settings = json.loads(files.read(folder / "config.json", MOST_BYTES))
     except (OSError, ValueError):
         return ""
     return str(settings.get("currentContext") or "")
@@ -145,7 +146,7 @@ def _from_context(name: str, folder: Path) -> Endpoint:
     key = hashlib.sha256(name.encode()).hexdigest()
     meta = folder / "contexts" / "meta" / key / "meta.json"
     try:
-        docker = json.loads(meta.read_bytes())["Endpoints"]["docker"]
+        docker = json.loads(files.read(meta, MOST_BYTES))["Endpoints"]["docker"]
         url = str(docker["Host"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LookupError(

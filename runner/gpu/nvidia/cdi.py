@@ -6,9 +6,10 @@ A specification (Container Device Interface, SPEC.md) is YAML or JSON, in /etc/c
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from runner import files
 
 if TYPE_CHECKING:
     from runner import yamlfile
@@ -39,10 +40,7 @@ def _names(path: Path) -> list[str]:
 def _read(path: Path) -> str:
     """Return a file's text; empty if it is not a file, too large or unreadable."""
     try:
-        facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES:
-            return ""
-        return path.read_text(errors="replace")
+        return files.read(path, MOST_BYTES).decode(errors="replace")
     except OSError:
         return ""
 

@@ -99,7 +99,7 @@ def test_whatever_call_fails_no_gpu_stays_locked(client: docker.APIClient, how: 
     with tempfile.TemporaryDirectory(prefix="raif-", dir="/tmp") as name:
         for number in range(-1, 5):
             with failing(SOCKET, Path(name), number, how) as (url, _):
-                own = docker.APIClient(base_url=url)
+                own = docker.APIClient(base_url=url, version="1.41")
                 with suppress(RaiError), hold(own, gpu, "failing"):
                     pass
                 own.close()

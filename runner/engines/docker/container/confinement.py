@@ -108,17 +108,23 @@ def mounts(
 
 
 def host_options(
-    work: Workspace, name: str, labels: Mapping[str, str], gpu: GpuOptions = NO_GPU
+    work: Workspace,
+    name: str,
+    labels: Mapping[str, str],
+    gpu: GpuOptions = NO_GPU,
+    *,
+    closes: bool = False,
 ) -> dict[str, Any]:
     """Return the host settings of the container that runs the commands.
 
-    Adding GPUs removes nothing of the confinement.
+    Adding GPUs removes nothing of the confinement. With ``closes`` it starts without a
+    network, to be connected when private addresses are closed to it.
     """
     strict = work.profile is Profile.STRICT
     data = [data_mount(mount, mount.directory, read_only=True) for mount in work.data]
     return {
         "mounts": [*mounts(name, labels, source_read_only=strict), *data, *gpu.mounts],
-        "network_mode": "bridge" if work.limits.network else "none",
+        "network_mode": "bridge" if work.limits.network and not closes else "none",
         "cap_drop": ["ALL"],
         "cap_add": [] if strict else FILE_OWNER_CAPABILITIES,
         "security_opt": ["no-new-privileges"],

@@ -31,14 +31,17 @@ def run(
     cancel: Cancel,
     support: GpuSupport | None,
     terminal: Terminal | None = None,
+    *,
+    closes: bool = False,
 ) -> Generator[Event, None, None]:
     """Run the steps in a new container, and remove everything it made.
 
     ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
-    terminal of its own, used from that one.
+    terminal of its own, used from that one. ``closes`` says that this user can close
+    private addresses to a container of this engine.
     """
     pool = ThreadPoolExecutor(THREADS, "docker")
-    stage = RunContainers(client, work, cancel, support)
+    stage = RunContainers(client, work, cancel, support, closes=closes)
     watch = _watch(client, work, stage, support)
     try:
         reaping = pool.submit(_reap, client)

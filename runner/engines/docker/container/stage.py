@@ -31,7 +31,7 @@ from runner.engines.docker.client import (
     image,
     removed,
 )
-from runner.engines.docker.container import confinement, tarstreams
+from runner.engines.docker.container import confinement, network, tarstreams
 from runner.engines.docker.container.datavolumes import fill, trim
 from runner.engines.docker.gpu import options
 from runner.images import architecture
@@ -49,7 +49,8 @@ runs may remove what is left of it.
 class RunContainers:
     """The containers and volumes of one run; ``container`` runs the commands.
 
-    ``way`` is how that container got its GPUs; None without any.
+    ``way`` is how that container got its GPUs; None without any. ``closes`` says that
+    this user can close private addresses to it.
     """
 
     def __init__(
@@ -58,9 +59,11 @@ class RunContainers:
         work: Workspace,
         cancel: Cancel,
         support: options.GpuSupport | None = None,
+        *,
+        closes: bool = False,
     ) -> None:
         self._client, self._work, self._cancel = client, work, cancel
-        self._support = support
+        self._support, self._closes = support, closes and work.limits.network
         self._failures: list[tuple[GpuWay, str]] = []
         self.way: GpuWay | None = None
         safe = re.sub(r"[^a-zA-Z0-9_.-]", "-", work.run_id)
@@ -150,6 +153,8 @@ class RunContainers:
             # Before it starts, so that it never runs with nobody to hold it.
             self._held = hold_stdin(client, self.container)
             client.start(self.container)
+            if self._closes:
+                network.connect(client, self.container, self._work.private)
         except APIError as error:
             failure = _not_started(error, self._image)
             if gpu.way is None or failure.problems[0].hint:
@@ -172,7 +177,9 @@ class RunContainers:
 
     def _created(self, gpu: options.GpuOptions, variables: list[str]) -> str:
         work, client = self._work, self._client
-        options = confinement.host_options(work, self.name, self._labels, gpu)
+        options = confinement.host_options(
+            work, self.name, self._labels, gpu, closes=self._closes
+        )
         made = client.create_container(
             self._image,
             name=self.name,
