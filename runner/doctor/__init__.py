@@ -57,6 +57,7 @@ def _engine(engine: Engine) -> Finding:
         f"; {what}: {', '.join(names)}"
         for what, names in (
             ("not enforced", facts.unenforced),
+            ("not enforced in image builds", facts.unenforced_in_builds),
             ("not closed to a run with a network", facts.unenforced_with_network),
         )
         if names
