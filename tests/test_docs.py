@@ -18,7 +18,7 @@ COMMANDS = [
     *("run", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
     *("show", "logs"),
-    *("pull", "tag", "rm", "prune", "parse", "doctor", "init", "version"),
+    *("pull", "tag", "rm", "prune", "parse", "doctor", "config", "init", "version"),
     *("completion", "image"),
 ]
 HEAD = """\

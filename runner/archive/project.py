@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from runner import files, git, machine, trees
+from runner.archive.ceilings import exceeded
 from runner.archive.contents import NONE_APART, Survey, survey
 from runner.archive.packcache import PackCache
 from runner.archive.read import CHUNK, open_tar, unpack
@@ -18,7 +19,7 @@ from runner.archive.write import pack
 from runner.core import Archive, GitState, JobRequest, Problem, written
 from runner.core import events as ev
 from runner.core.caps import UPLOAD, Caps
-from runner.core.errors import UsageError
+from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel, from_json, to_json
 
 LONGEST_PARCEL = 4 << 20
@@ -102,8 +103,14 @@ class FolderProject:
         return survey(self.folder, self._apart, self.caps)
 
     def names(self) -> frozenset[str]:
-        """Return the names that the ignore rules leave."""
-        return frozenset(member.name for member in self.survey().members)
+        """Return the names that the ignore rules leave.
+
+        Raise NotAllowedError over a ceiling.
+        """
+        found = self.survey()
+        if over := exceeded(found, self.caps):
+            raise NotAllowedError(*over)
+        return frozenset(member.name for member in found.members)
 
     def close(self) -> None:
         """Leave the user's folder as it is."""

@@ -43,6 +43,7 @@ COMMANDS = (
     "prune",
     "parse",
     "doctor",
+    "config",
     "init",
     "version",
     "completion",

@@ -99,7 +99,7 @@ def _values(
 ) -> list[str]:
     """Return the values of an option or argument that begin with a prefix."""
     from runner.core import Profile
-    from runner.store.settings import ENGINES, PROGRESS
+    from runner.store.settings import ENGINES, PROGRESS, SETTINGS
 
     match parameter.name:
         case "engine":
@@ -108,6 +108,8 @@ def _values(
             return _beginning(prefix, list(Profile))
         case "progress":
             return _beginning(prefix, PROGRESS)
+        case "key":
+            return _beginning(prefix, [setting.key for setting in SETTINGS])
         case "shell":
             return _beginning(prefix, SHELLS)
         case "run" | "runs" | "wait_for":

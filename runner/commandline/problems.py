@@ -77,7 +77,10 @@ def _look_alikes(words: list[list[Piece]], direct: bool) -> _Warnings:
     odd = "\n".join(raw for raw in bare if not raw.isascii())
     if blank := odd and re.search(_BLANKS, odd):
         code = f"U+{ord(blank[0]):04X}"
-        yield f"{code} looks like a space, but is not one", "type a space instead"
+        if blank[0].isspace():
+            yield f"{code} looks like a space, but is not one", "type a space instead"
+        else:
+            yield f"{code} cannot be seen, and is part of a word", "remove it"
     if curly := odd and re.search(_CURLY, odd):
         hint = "if you mean a quote, write \" or '"
         yield f"`{curly[0]}` is an ordinary character, not a quote", hint

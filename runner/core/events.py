@@ -123,11 +123,12 @@ class DataMissing(_Tagged, frozen=True):
 
 
 class BuildStarted(_Tagged, frozen=True):
-    """An image build begins."""
+    """An image build begins; ``unenforced`` are the limits that its builder ignores."""
 
     reference: str
     why: str
     builder: str
+    unenforced: tuple[str, ...] = ()
 
 
 class BuildOutput(_Tagged, frozen=True):

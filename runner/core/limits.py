@@ -27,6 +27,8 @@ class Limits(Struct, frozen=True):
     network: bool = False
     stop_grace_s: float = 10.0
     build_time_s: float = 1200.0
+    build_pids: int = 4096
+    build_disk_bytes: int = 32 * GIB
     open_files: int = 4096
     file_bytes: int = 2 * GIB
     data_bytes: int = 10 * GIB
@@ -66,16 +68,24 @@ _PIDS = COUNT.at_least(8)
 
 LIMITS = (
     Limit("time", TIME, "of the whole run", Reason.TIME_LIMIT),
-    Limit("memory", _MEMORY, "without swap", Reason.MEMORY_LIMIT),
+    Limit(
+        "memory",
+        _MEMORY,
+        "without swap; of an image build, too",
+        Reason.MEMORY_LIMIT,
+    ),
     Limit("pids", _PIDS, "processes and threads", Reason.PIDS_LIMIT),
     Limit(
         "output",
         SIZE,
-        "of the run's stdout and stderr, each",
+        "of the run's stdout and stderr, each; of an image build, too",
         Reason.OUTPUT_LIMIT,
     ),
     Limit("disk", SIZE, "of `/build`", Reason.DISK_LIMIT),
     Limit("shm", SIZE, "of `/dev/shm`"),
     Limit("data", SIZE, "of all `dataresources`"),
     Limit("network", SWITCH, "overrides `resources.network`"),
+    Limit("build_time", TIME, "of building, pulling or pushing the image"),
+    Limit("build_pids", _PIDS, "processes and threads of an image build"),
+    Limit("build_disk", SIZE, "of what an image build adds to its base image"),
 )

@@ -122,7 +122,8 @@ class ImagePlan(Struct, frozen=True):
     ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
     absent if the engine was not asked. ``asked`` is the image that the build file
     names; ``named_by`` says what names another, "" if nothing does. ``private`` are the
-    addresses that a build may reach although they are not public.
+    addresses that a build may reach although they are not public. ``limits`` are those
+    of the run.
     """
 
     action: ImageAction
@@ -131,20 +132,20 @@ class ImagePlan(Struct, frozen=True):
     build: BuildImage | None = None
     key: str = ""
     tags: tuple[str, ...] = ()
-    build_time_s: float = 1200.0
     parts: ImageParts | None = None
     bases: tuple[str, ...] = ()
     origin: Origin | None = None
     asked: str = ""
     named_by: str = ""
     private: tuple[PrivateTarget, ...] = ()
+    limits: Limits = Limits()
 
 
 class EngineFacts(Struct, frozen=True):
     """The name of an engine, and the limits that it cannot enforce for this user.
 
     ``architecture`` is its machine's, "" for this one. ``unenforced_with_network`` are
-    those of runs with a network alone.
+    those of runs with a network alone, ``unenforced_in_builds`` those of image builds.
     """
 
     name: str
@@ -153,6 +154,7 @@ class EngineFacts(Struct, frozen=True):
     confines: bool = True
     unenforced: tuple[str, ...] = ()
     architecture: str = ""
+    unenforced_in_builds: tuple[str, ...] = ()
     unenforced_with_network: tuple[str, ...] = ()
 
     def in_run(self, limits: Limits) -> EngineFacts:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from runner import engines, machine
 from runner.core import GIB, BuildSpec, GpuSituation
-from runner.core.errors import EngineError
+from runner.core.errors import ConfigError, EngineError
 from runner.doctor import gpus, login
 from runner.doctor.finding import Finding, Health
 from runner.engines.base import Engine
 from runner.gpu import nvidia
 from runner.gpu.watch import this_machine
+from runner.store import policy
 
 __all__ = ["Finding", "Health", "can_run", "examine"]
 
@@ -30,7 +31,7 @@ def examine(
     serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
     found += _network(serving)
     found += _gpus(serving)
-    found += [_disk(home), _data(data_dir), _time(), _python()]
+    found += [_policy(), _disk(home), _data(data_dir), _time(), _python()]
     return found + login.findings()
 
 
@@ -57,6 +58,7 @@ def _engine(engine: Engine) -> Finding:
         f"; {what}: {', '.join(names)}"
         for what, names in (
             ("not enforced", facts.unenforced),
+            ("not enforced in image builds", facts.unenforced_in_builds),
             ("not closed to a run with a network", facts.unenforced_with_network),
         )
         if names
@@ -91,6 +93,20 @@ def _gpus(serving: Sequence[Engine]) -> list[Finding]:
         except EngineError as error:
             found[engine.name] = GpuSituation(problem=str(error))
     return gpus.findings(host, states, found)
+
+
+def _policy() -> Finding:
+    try:
+        rules = policy.read()
+    except ConfigError as error:
+        text = "; ".join(str(problem) for problem in error.problems)
+        return Finding(
+            "policy", Health.MISSING, text, "nothing runs until it is mended"
+        )
+    if not rules.file:
+        return Finding("policy", Health.OK, f"none: there is no {policy.FILE}")
+    text = f"{rules.file} is in force"
+    return Finding("policy", Health.OK, text, "`rai config --show-origin` lists it")
 
 
 def _disk(home: Path) -> Finding:

@@ -22,7 +22,7 @@ from runner.core import (
 )
 from runner.core.errors import ImageError, NotAllowedError, SpecError
 from runner.core.policy import NO_POLICY, Policy
-from runner.images import allowed, dockerfile, names, parts
+from runner.images import allowed, dockerfile, fetches, names, parts
 from runner.images.names import KEY_REPOSITORY, normalise, repository
 
 __all__ = [
@@ -48,7 +48,13 @@ def plan(
     """
     if wrong := problems(spec):
         raise SpecError(wrong)
+    if facts is not None and facts.dockerfile is not None:
+        fetches.check_variables(facts.dockerfile, spec.build_image or BuildImage())
     _check(spec, facts, policy)
+    return replace(_plan(spec, facts, policy), limits=spec.limits)
+
+
+def _plan(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> ImagePlan:
     if spec.build_image is not None:
         return _built(spec.build_image, spec, facts, policy)
     if spec.image is not None:
@@ -95,6 +101,7 @@ def _same(
         "the earlier run used it",
         asked=used.asked,
         named_by=used.named_by,
+        limits=spec.limits,
     )
     if here:
         if facts.present.get(used.reference) in here.values():
@@ -223,7 +230,6 @@ def _built(
         build,
         parts.key(inputs),
         tags,
-        spec.limits.build_time_s,
         inputs,
         bases,
         facts.origin,

@@ -71,6 +71,14 @@ def pulls(text: str, args: Mapping[str, str], platform: str) -> tuple[Pull, ...]
     return tuple(sorted(dict.fromkeys(found), key=lambda pull: pull.line))
 
 
+def readings(text: str) -> list[list[Instruction]]:
+    """Return the instructions of a file, in each of the ways that it can be read.
+
+    What ONBUILD defers stands for itself.
+    """
+    return [*_joined(text), _by_line(text), _joined_by_two(text)]
+
+
 def _joined(text: str) -> Iterator[list[Instruction]]:
     """Read the file with and without here-documents, by each character that escapes."""
     escapes = {dockerfile.escape(text)}
@@ -88,6 +96,16 @@ def _by_line(text: str) -> list[Instruction]:
         Instruction(one.word, one.rest.rstrip(f"{_ESCAPES} \t\r"), one.line)
         for one in _without_triggers(dockerfile.instructions(text, ""))
     ]
+
+
+def _joined_by_two(text: str) -> list[Instruction]:
+    """Read two escapes at a line's end as one, as old builders do."""
+    single = "\n".join(
+        _TWO_ESCAPES.sub(r"\\", line) for line in dockerfile.text_lines(text)
+    )
+    return _without_triggers(
+        dockerfile.instructions(single, "\\", here_documents=False)
+    )
 
 
 def _without_triggers(found: Iterable[Instruction]) -> list[Instruction]:

@@ -8,7 +8,14 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from runner.core import CommandRecord, GpuUse, Outcome, Reason, RunRecord
+from runner.core import (
+    CommandRecord,
+    GpuUse,
+    ImageAction,
+    Outcome,
+    Reason,
+    RunRecord,
+)
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profile
@@ -180,6 +187,9 @@ def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
         rows.append(("engine", f"{name}, {record.engine.how}".removesuffix(", ")))
         rows.append(("profile", str(record.profile)))
         rows.append(("not enforced", ", ".join(record.engine.unenforced)))
+    if record.image and record.image.action is ImageAction.BUILD and record.engine:
+        missing = ", ".join(record.engine.unenforced_in_builds)
+        rows.append(("not enforced in the build", missing))
     if record.image:
         rows.append(("image", f"{record.image.reference} ({record.image.digest[:19]})"))
         rows.append(("", f"{record.image.action}: {record.image.why}"))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.core import Problem
+from runner.core import Place, Problem
 
 if TYPE_CHECKING:
     from runner.yamlfile import Fields, Grammar
 
 MOST_BYTES = 1 << 20
 """A larger file is refused."""
+
+
+def origin(place: Place) -> str:
+    """Return what says a value, by its place."""
+    return f"file:{place.file}:{place.line}"
 
 
 def fields(

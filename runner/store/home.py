@@ -24,7 +24,8 @@ def make(root: Path) -> Home:
     """Make the home folder if it is absent.
 
     Raises:
-        ConfigError: that fails, or this user may not look into it.
+        ConfigError: that fails, or it is another user's, who could replace what is in
+            it; root may use those of others, as in a container.
     """
     hint = "set RAI_HOME to a folder that you can write to"
     try:
@@ -33,9 +34,10 @@ def make(root: Path) -> Home:
     except OSError as error:
         why = f"cannot create {root}: {error.strerror}"
         raise ConfigError(Problem(why, hint=hint)) from error
+    if root.stat().st_uid not in (0, os.geteuid()) and os.geteuid():
+        raise ConfigError(Problem(f"{root} belongs to another user", hint=hint))
     if not os.access(root, os.R_OK | os.X_OK):
-        why = f"{root} belongs to another user, or cannot be read"
-        raise ConfigError(Problem(why, hint=hint))
+        raise ConfigError(Problem(f"{root} cannot be read", hint=hint))
     return Home(root)
 
 

@@ -70,37 +70,71 @@ def settings_files() -> tuple[Path, ...]:
     return MACHINE_FILE, Path(folder, "config.yml")
 
 
+class FoundSettings(Struct, frozen=True):
+    """The settings, the warnings about them, and by key what said each.
+
+    A key that nothing said has its default, and is not among ``origins``.
+    """
+
+    settings: Settings
+    warnings: list[Problem]
+    origins: Mapping[str, str]
+
+
 def load(
     environ: Mapping[str, str],
     paths: Sequence[Path],
     flags: Mapping[str, str | None],
 ) -> tuple[Settings, list[Problem]]:
-    """Read all settings; the list holds warnings.
+    """Read all settings, as ``find`` does; the list holds warnings."""
+    found = find(environ, paths, flags)
+    return found.settings, found.warnings
+
+
+def find(
+    environ: Mapping[str, str],
+    paths: Sequence[Path],
+    flags: Mapping[str, str | None],
+) -> FoundSettings:
+    """Read all settings, and what said each.
 
     ``flags`` has the keys of Settings, as text, None where not given. ConfigError
     carries all problems at once.
     """
     values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     problems: list[Problem] = []
     for file in paths:
-        found = _from_file(file, problems)
+        found, places = _from_file(file, problems)
         rules = (*found.get(IMAGES, ()), *values.get(IMAGES, ()))
         values |= {**found, IMAGES: rules}
+        origins |= places
     for setting in SETTINGS:
         variable, key = setting.variable, setting.key
         words = {variable: environ.get(variable), setting.option: flags.get(key)}
         for name, word in words.items():
             if text := (word or "").strip():
                 values[key] = _from_word(setting, name, text, problems)
+                kind = "variable" if name == variable else "option"
+                origins[key] = f"{kind}:{name}"
     warnings = _only_warnings(problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
-    return Settings(**{"home": Path(home), **values}), warnings
+    return FoundSettings(Settings(**{"home": Path(home), **values}), warnings, origins)
 
 
 def variables(settings: Settings) -> dict[str, str]:
     """Return the environment in which another process loads the same settings."""
     values = {s.variable: getattr(settings, s.key) for s in SETTINGS}
     return {name: _word(value) for name, value in values.items() if value is not None}
+
+
+def written(setting: Setting, value: object) -> str:
+    """Write a setting's value as a file would; "" if there is none."""
+    if isinstance(value, float) and value != math.inf:
+        return setting.kind.write(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return setting.kind.write(value)
+    return "" if value is None else _word(value)
 
 
 def _word(value: object) -> str:
@@ -195,18 +229,21 @@ SETTINGS = (
 )
 
 
-def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
+def _from_file(
+    file: Path, problems: list[Problem]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a file's values, and the line of each."""
     try:
         raw = files.read(file, config_file.MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return {}, {}
     except OSError as error:
         problems.append(Problem(f"{file} cannot be read: {error.strerror}"))
-        return {}
+        return {}, {}
     grammar = {"": (*(s.key for s in SETTINGS), IMAGES)}
     fields = config_file.fields(raw, str(file), grammar, problems)
     if fields is None:
-        return {}
+        return {}, {}
     values: dict[str, Any] = {}
     for s in SETTINGS:
         value = fields.read(s.key, None, s.kind, s.example)
@@ -220,7 +257,7 @@ def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
 
         values[IMAGES] = image_rules.read(fields, IMAGES)
     problems += fields.problems.in_file_order()
-    return values
+    return values, {key: config_file.origin(fields.place(key)) for key in values}
 
 
 def _from_word(

@@ -47,9 +47,11 @@ def lines(
             entries = "1 entry" if members == 1 else f"{members} entries"
             text = f"Project packed: {entries}, {report.size(size)}."
             return [(text, "green")]
-        case ev.BuildStarted(reference, why, builder):
+        case ev.BuildStarted(reference, why, builder, unenforced):
             text = f"Building image {reference}: {why}; {builder}."
-            return [(text, "yellow")]
+            missing = ", ".join(unenforced)
+            more = f" Not enforced in this build: {missing}." if missing else ""
+            return [(text + more, "yellow")]
         case ev.PullStarted(reference):
             return [(f"Pulling {reference}.", "yellow")]
         case ev.ImageReady(image):

@@ -176,6 +176,7 @@ def test_a_line_without_a_program_to_start_is_an_error(line):
         ("echo “hello”", "not a quote"),
         ("./a –n 3", "is not a hyphen"),
         ("make\u00a0-j8", "U+00A0 looks like a space"),
+        ("rm a\u202etxt", "U+202E cannot be seen, and is part of a word"),
     ],
 )
 def test_what_is_probably_not_meant_gets_a_warning(line, said):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ import pytest
 from runner.core.errors import ConfigError, UsageError
 from runner.store import home, runs
 from runner.store.paths import Home
+from tests.runner.engines.ordinary import USER, as_ordinary_user, needs_root
+
+MAIN = "from runner.cli.main import main; main()"
 
 
 def mode(path: Path) -> int:
@@ -42,3 +47,29 @@ def test_a_name_that_is_not_text_names_no_run_and_is_none(tmp_path):
     home.open_index(made).close()
     with pytest.raises(UsageError, match="no run"):
         home.find(made, name)
+
+
+@needs_root
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("owner", "mode", "status", "said"),
+    [
+        (1234, 0o777, 2, "belongs to another user; set RAI_HOME"),
+        (0, 0o700, 2, "cannot be read; set RAI_HOME"),
+        (0, 0o755, 0, ""),
+        (int(USER), 0o700, 0, ""),
+    ],
+)
+def test_a_home_that_another_user_owns_is_not_used(owner, mode, status, said):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        place = Path(folder, "rai")
+        place.mkdir()
+        place.chmod(mode)
+        os.chown(place, owner, owner)
+        names = [f"RAI_HOME={place}", f"XDG_CONFIG_HOME={folder}/config"]
+        argv = ["env", *names, sys.executable, "-c", MAIN, "ps"]
+        done = as_ordinary_user(argv, Path(folder))
+
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr

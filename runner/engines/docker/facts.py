@@ -16,6 +16,9 @@ Info = dict[str, Any]
 UNSEEN = "disk of removed and empty files"
 """What the disk limit does not count where the engine alone measures."""
 
+_LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "pids"}
+"""What the engine says of the kernel's limits, and their names."""
+
 PRIVATE = "private addresses"
 """What containers with a network reach where nobody can close it to them."""
 
@@ -40,7 +43,27 @@ def facts(info: Info, api_version: str, endpoint: Endpoint) -> EngineFacts:
         unenforced=_unenforced(info, endpoint),
         unenforced_with_network=() if can_close(info, endpoint) else (PRIVATE,),
         architecture=architecture.normal(info.get("Architecture") or ""),
+        unenforced_in_builds=unenforced_in_builds(info, endpoint),
     )
+
+
+def can_group_builds(info: Info, endpoint: Endpoint) -> bool:
+    """Whether this user can make a control group that the engine builds images in.
+
+    An engine that has systemd make its groups takes none but a slice of systemd.
+    """
+    driver = info.get("CgroupDriver")
+    return measured_by_root() and is_here(info, endpoint) and driver == "cgroupfs"
+
+
+def unenforced_in_builds(info: Info, endpoint: Endpoint) -> tuple[str, ...]:
+    """Return the limits that the engine's own builder does not enforce here."""
+    missing = [name for key, name in _LIMITS.items() if not info.get(key)]
+    if not can_group_builds(info, endpoint) and "pids" not in missing:
+        missing.append("pids")
+    if not (measured_by_root() and is_here(info, endpoint)):
+        missing.append(UNSEEN)
+    return tuple(missing)
 
 
 def gpus(info: Info, api_version: str, endpoint: Endpoint) -> DockerGpus:
@@ -85,8 +108,7 @@ def can_close(info: Info, endpoint: Endpoint) -> bool:
 
 
 def _unenforced(info: Info, endpoint: Endpoint) -> tuple[str, ...]:
-    limits = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "pids"}
-    missing = [name for key, name in limits.items() if not info.get(key)]
+    missing = [name for key, name in _LIMITS.items() if not info.get(key)]
     if "name=seccomp" not in ",".join(info.get("SecurityOptions") or ()):
         missing.append("system calls")
     if not (measured_by_root() and is_here(info, endpoint)):

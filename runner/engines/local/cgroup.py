@@ -18,6 +18,7 @@ from runner.core import MIB, MOST_PIDS, Limits
 CONTROLLERS = ("memory", "pids")
 CLOSE_S = 5.0
 PREFIX = "rai-"
+ROOT = Path("/sys/fs/cgroup")
 
 
 class Parent(Struct, frozen=True):
@@ -69,17 +70,18 @@ def _tries(point: str, root: str, path: str, version: int) -> list[Parent]:
 class Group:
     """A new group; processes join it by the files ``joins``; close it at the end."""
 
-    def __init__(self, name: str, limits: Limits) -> None:
+    def __init__(self, name: str, limits: Limits, *, at_top: bool = False) -> None:
         """Make it; raise OSError if this user may not.
 
         The folder's name ends with this process, by which ``reap`` knows whose it is.
+        ``at_top`` makes it where every process of the machine knows it by its name.
         """
-        name = f"{PREFIX}{name}-{machine.this_process().tag}"
+        self.name = f"{PREFIX}{name}-{machine.this_process().tag}"
         self._versions: dict[str, int] = {}
         self._folders: dict[str, Path] = {}
         try:
             for controller, tries in _parents_here().items():
-                self._make(controller, tries, name)
+                self._make(controller, tries[-1:] if at_top else tries, self.name)
             self._limit(limits)
         except OSError:
             self.close()
@@ -117,11 +119,28 @@ class Group:
     @property
     def processes(self) -> list[int]:
         """The numbers of the processes in it."""
-        try:
-            text = (self._folders["pids"] / "cgroup.procs").read_text()
-        except OSError:
-            return []
-        return [int(word) for word in text.split()]
+        return _processes(self._folders["pids"])
+
+    @property
+    def processes_within(self) -> list[int]:
+        """The numbers of the processes in the groups that others made in it."""
+        return [
+            number
+            for group in _subgroups(self._folders["pids"])
+            for number in _processes(group)
+        ]
+
+    @property
+    def was_full(self) -> bool:
+        """Whether it refused a process, or had as many as it may have."""
+        folder = self._folders["pids"]
+        with contextlib.suppress(OSError, ValueError):
+            most = int((folder / "pids.max").read_text())
+            # Older kernels have no peak, and count in the group that was refused.
+            if any(_refused(group) for group in (folder, *_subgroups(folder))):
+                return True
+            return int((folder / "pids.peak").read_text()) >= most
+        return False
 
     @property
     def peak_bytes(self) -> int | None:
@@ -135,7 +154,9 @@ class Group:
 
     def close(self) -> None:
         """Kill the processes left in the group, and remove it."""
-        for folder in self.folders:
+        # The engine makes a group in it for all controllers of the first version.
+        others = ROOT.glob(f"*/{self.name}")
+        for folder in dict.fromkeys((*self.folders, *others)):
             _remove(folder)
 
     def _make(self, controller: str, tries: list[Parent], name: str) -> None:
@@ -156,6 +177,8 @@ class Group:
         # With less than 1 MiB no process could start.
         size = str(max(limits.memory_bytes, MIB))
         if self._versions["memory"] == 1:
+            with contextlib.suppress(OSError):  # where it is so always
+                (memory / "memory.use_hierarchy").write_text("1")
             (memory / "memory.limit_in_bytes").write_text(size)
             swap = memory / "memory.memsw.limit_in_bytes"
         else:
@@ -198,8 +221,8 @@ def _folder(parent: Parent, name: str) -> Path:
 
 def reap() -> None:
     """Kill and remove the groups that killed processes of this user left."""
-    tries = [parent for each in _parents_here().values() for parent in each]
-    for parent in dict.fromkeys(parent.folder for parent in tries):
+    tries = [p.folder for each in _parents_here().values() for p in each]
+    for parent in dict.fromkeys((*tries, ROOT, *ROOT.glob("*/"))):
         for folder in parent.glob(f"{PREFIX}*"):
             remove_left(folder)
 
@@ -214,19 +237,45 @@ def remove_left(folder: Path) -> None:
 
 def _remove(folder: Path) -> None:
     deadline = time.monotonic() + CLOSE_S
+    with contextlib.suppress(OSError):  # another controller's
+        (folder / "pids.max").write_text("0")
     while folder.exists() and time.monotonic() < deadline:
-        _kill(folder)
+        groups = [*_subgroups(folder), folder]
+        for group in groups:
+            _kill(group)
         with contextlib.suppress(OSError):  # its last process has not ended yet
-            folder.rmdir()
+            for group in groups:
+                group.rmdir()
             return
         time.sleep(0.005)
 
 
+def _subgroups(folder: Path) -> list[Path]:
+    """Return the groups in a group, the deepest first."""
+    found = os.walk(folder, topdown=False, followlinks=False)
+    return [Path(path) for path, _, _ in found][:-1]
+
+
+def _processes(group: Path) -> list[int]:
+    try:
+        text = (group / "cgroup.procs").read_text()
+    except OSError:
+        return []
+    return [int(word) for word in text.split()]
+
+
+def _refused(group: Path) -> bool:
+    try:
+        text = (group / "pids.events").read_text()
+    except OSError:
+        return False
+    return any(int(line.split()[1]) for line in text.splitlines())
+
+
 def _kill(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        for word in (folder / "cgroup.procs").read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(word), signal.SIGKILL)
+    for number in _processes(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
 
 
 @cache

@@ -62,6 +62,10 @@ def planned(engine: DockerEngine, project: Path, wanted: BuildSpec) -> ImagePlan
     return images.plan(wanted, engine.image_facts(FolderProject(project), wanted))
 
 
+def limited(plan: ImagePlan, **limits: float) -> ImagePlan:
+    return replace(plan, limits=replace(plan.limits, **limits))
+
+
 def prepare(
     engine: DockerEngine, project: Path, plan: ImagePlan, cancel: Cancel | None = None
 ) -> list[Event]:
@@ -160,9 +164,10 @@ def test_a_build_that_takes_too_long_is_stopped_on_the_engine_too(
 ):
     sleep = long_sleep()
     write(project, name, f"RUN {sleep}")
-    plan = replace(planned(engine, project, spec(name)), build_time_s=3.0)
-    with pytest.raises(ImageError, match="within 3 s"):
+    plan = limited(planned(engine, project, spec(name)), build_time_s=3.0)
+    with pytest.raises(ImageError, match="within 3s, in Step 3/3: RUN sl") as caught:
         prepare(engine, project, plan)
+    assert caught.value.reason is Reason.TIME_LIMIT
     wait_for_no(client, sleep)
 
 

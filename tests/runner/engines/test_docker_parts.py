@@ -39,6 +39,7 @@ from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
 from runner.engines.docker.exec.frames import Demultiplexer
 from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
+from runner.engines.docker.images.messages import ErrorDetail, Message
 from runner.engines.docker.images.transfer import pull, split
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
@@ -136,7 +137,7 @@ def test_an_engine_that_says_nothing_any_more_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("runner.engines.docker.client.SILENT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "tcp://{}:{}".format(*silent.getsockname())
-        pulled = pull(EngineProbe(Endpoint(url, "test"), "1.41"), "a:1", Cancel())
+        pulled = pull(EngineProbe(Endpoint(url, "test"), "1.41"), "a:1", Cancel(), 60.0)
 
         with pytest.raises(EngineError, match="no longer answers") as caught:
             list(pulled)
@@ -529,7 +530,7 @@ def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp
     (project / "dir").symlink_to("../other")
 
     for read in (context.checksum, context.archive):
-        with pytest.raises(OSError, match="leads out"):
+        with pytest.raises(ImageError, match="leads out"):
             read(project, names)
 
 
@@ -574,12 +575,8 @@ def test_the_classic_builders_failing_step_is_found():
     log = ClassicLog()
     log.add("Step 1/3 : FROM debian\n ---> 123\nStep 2/3 : RUN ma")
     log.add("ke\n ---> Running in 45\nno rule\n")
-    log.end(
-        {
-            "error": "The command '/bin/sh -c make' returned a non-zero code: 2",
-            "errorDetail": {"code": 2, "message": "..."},
-        }
-    )
+    error = "The command '/bin/sh -c make' returned a non-zero code: 2"
+    log.end(Message(error=error, error_detail=ErrorDetail(2, "...")))
     assert log.failure == "Step 2/3: RUN make: exit code 2"
     assert log.tail[-1] == "no rule"
     assert not log.base_missing
@@ -588,7 +585,7 @@ def test_the_classic_builders_failing_step_is_found():
 def test_a_base_that_the_classic_builder_cannot_have_is_told_apart():
     log = ClassicLog()
     log.add("Step 1/3 : FROM nobody/nothing\n")
-    log.end({"error": "pull access denied for nobody/nothing", "errorDetail": {}})
+    log.end(Message(error="pull access denied for nobody/nothing"))
     assert log.base_missing
     assert "nobody/nothing" in log.failure
 
@@ -598,7 +595,7 @@ def test_what_the_classic_builder_colours_hides_no_step():
     log.add("\x1b[91m[WARNING]: Empty continuation line found in:\n    RUN a\n\x1b[0m")
     log.add("Step 1/2 : FROM nobody/nothing\n\x1b[91mno\x1b[")
     log.add("0m")
-    log.end({"error": "pull access denied for nobody/nothing"})
+    log.end(Message(error="pull access denied for nobody/nothing"))
     assert log.base_missing
     assert log.tail[-2:] == ["Step 1/2 : FROM nobody/nothing", "no"]
 

@@ -12,7 +12,7 @@ from runner.core.cancel import Cancel
 from runner.engines.docker.attach import upload
 from runner.engines.docker.client import connect
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
-from runner.engines.docker.images.messages import messages
+from runner.engines.docker.images.messages import Message, messages
 
 pytestmark = pytest.mark.programs
 
@@ -64,7 +64,7 @@ def slow() -> Iterator[SlowEngine]:
 
 
 def push(client):
-    return client.push("name", "tag", stream=True, decode=True)
+    return client.push("name", "tag", stream=True)
 
 
 def holding_up_the_end_of_the_process() -> set[threading.Thread]:
@@ -91,10 +91,8 @@ def test_an_upload_that_the_engine_does_not_answer_can_be_given_up(slow):
 
 
 def test_a_pull_push_or_build_has_no_time_out_of_a_call(slow):
-    def ask(client):
-        yield {"timeout": client.timeout}
-
-    assert list(messages(slow.answer, ask, Cancel())) == [{"timeout": None}]
+    threading.Timer(3 * API_TIMEOUT_S, slow.may_answer.set).start()
+    assert list(messages(slow.answer, push, Cancel())) == [Message(status="done")]
 
 
 def test_a_push_that_the_engine_does_not_answer_can_be_cancelled(slow):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
 
 from runner.core.screen import uncoloured
+from runner.engines.docker.images.messages import Message
 from runner.images import labels
 
 LAST_LINES = 12
+MOST_STEPS = 10_000
+LONGEST_LINE = 4096
+"""The most characters of a line that are looked at; the rest is only shown."""
 
 
 class BuildLog:
@@ -21,6 +23,7 @@ class BuildLog:
         self._open = ""
         self.step = ""
         self.why = ""
+        self.exit_code = 0
 
     @property
     def tail(self) -> list[str]:
@@ -40,9 +43,11 @@ class BuildLog:
 
     def add(self, text: str) -> None:
         """Add a piece of output, split anywhere; colours do not count."""
-        *whole, self._open = (self._open + text).split("\n")
-        for line in whole:
-            self._read(uncoloured(line).rstrip("\r"))
+        first, *others = text.split("\n")
+        self._open += first[: LONGEST_LINE - len(self._open)]
+        for line in others:
+            self._read(uncoloured(self._open).rstrip("\r"))
+            self._open = line[:LONGEST_LINE]
 
     def _read(self, line: str) -> None:
         if line.strip():
@@ -62,7 +67,7 @@ class ClassicLog(BuildLog):
 
         The engine adds that step as the last of the Dockerfile's, and counts it.
         """
-        if found := re.match(rf"Step {self._steps + 1}/(\d+) : ", text):
+        if found := re.match(rf"Step {self._steps + 1}/(\d{{1,9}}) : ", text):
             self._steps += 1
             self._hidden = text[found.end() :].startswith(f"LABEL {labels.BUILD}=")
             steps = f"Step {self._steps}/{int(found[1]) - 1} : "
@@ -71,11 +76,11 @@ class ClassicLog(BuildLog):
             self._hidden = False
         return "" if self._hidden else text
 
-    def end(self, message: Mapping[str, Any]) -> None:
+    def end(self, message: Message) -> None:
         """Add the message that ends a failed build."""
-        detail = message.get("errorDetail") or {}
-        code = detail.get("code")
-        self.why = f"exit code {code}" if code else str(message["error"]).strip()
+        code = message.error_detail.code if message.error_detail else 0
+        why = message.error.strip()[:LONGEST_LINE]
+        self.exit_code, self.why = code, f"exit code {code}" if code else why
 
     def _read(self, line: str) -> None:
         super()._read(line)
@@ -99,13 +104,18 @@ class BuildxLog(BuildLog):
     def _read(self, line: str) -> None:
         super()._read(line)
         if found := re.match(r"#(\d+) \[(?:\S+ +)?(\d+/\d+)\] (.*)", line):
-            self._steps.setdefault(found[1], f"Step {found[2]}: {found[3]}")
+            self._begun(found[1], f"Step {found[2]}: {found[3]}")
         elif found := re.match(r"#(\d+) \[internal\] (load metadata for .*)", line):
-            self._steps.setdefault(found[1], found[2])
+            self._begun(found[1], found[2])
         elif found := re.match(r"#(\d+) ERROR: (.*)", line):
             self._ended(self._steps.get(found[1], ""), found[2])
 
+    def _begun(self, number: str, step: str) -> None:
+        if len(self._steps) < MOST_STEPS:
+            self._steps.setdefault(number, step)
+
     def _ended(self, step: str, why: str) -> None:
-        code = re.search(r"exit code: (\d+)$", why)
+        code = re.search(r"exit code: (\d{1,9})$", why)
         self.step, self.why = step, f"exit code {code[1]}" if code else why
+        self.exit_code = int(code[1]) if code else 0
         self._base_missing = step.startswith("load metadata") or ": FROM " in step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import posixpath
 import stat
 import tarfile
@@ -11,29 +12,32 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from docker.utils.build import exclude_paths
-
 from runner import files
 from runner.archive import Project
+from runner.core import Problem
 from runner.core.errors import ImageError
+from runner.engines.docker.images.dockerignore import IGNORE_FILE, DockerIgnore
 
-IGNORE_FILE = ".dockerignore"
 MOST_BYTES = 1 << 20
 
 
 def names(project: Project, dockerfile: str) -> list[str]:
     """List what is sent and .dockerignore leaves, sorted, the Dockerfile first."""
     folder, sent = project.folder, project.names()
-    found = set(exclude_paths(str(folder), _patterns(folder), dockerfile))
-    first = found & {posixpath.normpath(dockerfile)}
-    return [*first, *sorted(found & sent - first)]
+    ignore = DockerIgnore(read_text(folder, IGNORE_FILE) or "", dockerfile)
+    first = posixpath.normpath(dockerfile)
+    there = [first] if os.path.lexists(folder / first) else []
+    return [*there, *sorted(ignore.left(sent) - {first})]
 
 
 def checksum(project: Path, names: list[str]) -> str:
     """Return a checksum of names, kinds, execute bits and contents, not of times."""
     total = hashlib.sha256()
     for name in names:
-        kind = _kind(project, name).encode(errors="surrogateescape")
+        try:
+            kind = _kind(project, name).encode(errors="surrogateescape")
+        except OSError as error:
+            raise _changed(name, error) from error
         total.update(name.encode(errors="surrogateescape") + b"\0" + kind + b"\n")
     return total.hexdigest()
 
@@ -48,7 +52,10 @@ def archive(project: Path, names: list[str]) -> IO[bytes]:
         packed = stack.enter_context(tempfile.TemporaryFile())
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
             for name in names:
-                _add(tar, project, name)
+                try:
+                    _add(tar, project, name)
+                except OSError as error:
+                    raise _changed(name, error) from error
         packed.seek(0)
         stack.pop_all()  # the caller closes it
         return packed
@@ -65,10 +72,9 @@ def read_text(project: Path, name: str) -> str | None:
         raise ImageError(text) from error
 
 
-def _patterns(project: Path) -> list[str]:
-    text = read_text(project, IGNORE_FILE) or ""
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+def _changed(name: str, error: OSError) -> ImageError:
+    text = f"{name!r} cannot be packed for the build: {error.strerror or error}"
+    return ImageError(Problem(text, hint="try again, if it changed meanwhile"))
 
 
 def _kind(project: Path, name: str) -> str:

@@ -63,13 +63,15 @@ def prepare(
     """Pull or build as planned; the last event is ImageReady."""
     if plan.action is ImageAction.PULL:
         try:
-            yield from transfer.pull(probe, plan.reference, cancel)
+            yield from transfer.pull(
+                probe, plan.reference, cancel, plan.limits.build_time_s
+            )
         except ImageError as error:
             if not plan.named_by:
                 raise
             raise substitutes.explained(error, plan) from error
     elif plan.action is ImageAction.BUILD:
-        yield from build.build(probe, plan, project, cancel)
+        yield from build.build(probe, info, plan, project, cancel)
         if not cancel.requested:
             _tag_for_the_next_run(client, plan)
     else:
@@ -78,7 +80,11 @@ def prepare(
         return
     if plan.action is ImageAction.BUILD and plan.build and plan.build.push:
         yield from transfer.push(
-            probe, plan.reference, plan.build.push.image_name, cancel
+            probe,
+            plan.reference,
+            plan.build.push.image_name,
+            cancel,
+            plan.limits.build_time_s,
         )
     found = _found(client, plan)
     yield from _suited(plan.reference, found, info, probe)

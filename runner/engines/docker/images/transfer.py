@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
-from runner.core import Problem, Reason
+from runner.core import Problem, Reason, quantities
 from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import BuildOutput, Event, Progress, PullStarted
 from runner.engines.docker.client import FAILURES, Client, connect, explained, failing
 from runner.engines.docker.endpoint import EngineProbe
-from runner.engines.docker.images.messages import Message, messages
+from runner.engines.docker.images.messages import (
+    Message,
+    OutOfTimeError,
+    messages,
+)
 from runner.images import substitutes
 
 BASE_HINT = (
@@ -19,45 +24,49 @@ BASE_HINT = (
 )
 
 
-def pull(probe: EngineProbe, reference: str, cancel: Cancel) -> Iterator[Event]:
+def pull(
+    probe: EngineProbe, reference: str, cancel: Cancel, time_s: float
+) -> Iterator[Event]:
     """Pull an image; yield PullStarted and Progress. Raise ImageError if it fails."""
     name, tag = split(reference)
+    until = time.monotonic() + time_s
 
-    def ask(client: Client) -> Iterator[Message]:
-        found: Iterator[Message] = client.pull(name, tag, stream=True, decode=True)
-        return found
+    def ask(client: Client) -> None:
+        client.pull(name, tag, stream=True)
 
     yield PullStarted(reference)
-    layers: dict[str, tuple[int, int]] = {}
+    layers = _Layers()
     try:
-        for message in messages(probe, ask, cancel):
-            if "error" in message:
-                raise _not_found(reference, message["error"])
-            if _downloads(message, layers):
-                done = sum(done for done, _ in layers.values())
-                total = sum(total for _, total in layers.values())
-                yield Progress("pull", done, total)
+        for message in messages(probe, ask, cancel, until):
+            if message.error:
+                raise _not_found(reference, message.error)
+            if layers.heard(message):
+                yield Progress("pull", layers.done, layers.total)
+    except OutOfTimeError:
+        raise _out_of_time(f"the image {reference} was not pulled", time_s) from None
     except FAILURES as error:
         raise _not_found(reference, explained(error)) from error
 
 
 def push(
-    probe: EngineProbe, reference: str, target: str, cancel: Cancel
+    probe: EngineProbe, reference: str, target: str, cancel: Cancel, time_s: float
 ) -> Iterator[Event]:
     """Tag an image with its name in a registry, and push it there."""
     name, tag = split(target)
+    until = time.monotonic() + time_s
     with failing(f"name the image {target}"):
         connect(probe).tag(reference, name, tag)
 
-    def ask(client: Client) -> Iterator[Message]:
-        found: Iterator[Message] = client.push(name, tag, stream=True, decode=True)
-        return found
+    def ask(client: Client) -> None:
+        client.push(name, tag, stream=True)
 
     yield BuildOutput(f"pushing {target}\n")
     try:
-        for message in messages(probe, ask, cancel):
-            if "error" in message:
-                raise _not_pushed(target, message["error"])
+        for message in messages(probe, ask, cancel, until):
+            if message.error:
+                raise _not_pushed(target, message.error)
+    except OutOfTimeError:
+        raise _out_of_time(f"{target} was not pushed", time_s) from None
     except FAILURES as error:
         raise _not_pushed(target, explained(error)) from error
 
@@ -73,12 +82,30 @@ def split(reference: str) -> tuple[str, str]:
     return name, tag
 
 
-def _downloads(message: Message, layers: dict[str, tuple[int, int]]) -> bool:
-    progress = message.get("progressDetail") or {}
-    if message.get("status") != "Downloading" or "current" not in progress:
-        return False
-    layers[message["id"]] = (progress["current"], progress.get("total", 0))
-    return True
+class _Layers:
+    """How much of all layers together was downloaded so far."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, tuple[int, int]] = {}
+        self.done = self.total = 0
+
+    def heard(self, message: Message) -> bool:
+        """Take a message into account; return whether it is about a download."""
+        progress = message.progress_detail
+        if message.status != "Downloading" or progress.current is None:
+            return False
+        before = self._parts.get(message.id, (0, 0))
+        now = (progress.current, progress.total)
+        self._parts[message.id] = now
+        self.done += now[0] - before[0]
+        self.total += now[1] - before[1]
+        return True
+
+
+def _out_of_time(what: str, time_s: float) -> ImageError:
+    text = f"{what} within {quantities.duration_text(time_s)}"
+    hint = "ask for more time in resources.limits.build_time"
+    return ImageError(Problem(text, hint=hint), reason=Reason.TIME_LIMIT)
 
 
 def _not_found(reference: str, why: str) -> ImageError:

@@ -1,0 +1,112 @@
+"""Build an image with BuildKit, by the docker command line."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from runner import process
+from runner.archive import Project
+from runner.core import Reason
+from runner.core.errors import EngineError
+from runner.core.events import BuildOutput, Event, Output
+from runner.engines.docker.endpoint import Endpoint
+from runner.engines.docker.images import context, failure
+from runner.engines.docker.images.build_run import BuildRun
+from runner.engines.docker.images.buildlog import BuildxLog
+from runner.engines.docker.images.group import parent
+from runner.engines.docker.images.options import buildx_command
+
+PROBE_TIME_S = 10.0
+
+WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
+"""Without these buildx runs git, which can run programs that the project names."""
+
+
+class Builder(Struct, frozen=True):
+    """docker buildx: its name and version, and the limits that it does not enforce."""
+
+    name: str
+    unenforced: tuple[str, ...]
+
+
+def found(endpoint: Endpoint, *, grouped: bool) -> Builder | None:
+    """Return the command line's builder; None without it.
+
+    Only one within the engine itself puts its steps into the build's control group.
+    """
+    version = _said(endpoint, "version").split()
+    if len(version) < 2:
+        return None
+    missing = ["disk"]
+    inside = re.search(r"^Driver:\s+docker$", _said(endpoint, "inspect"), re.MULTILINE)
+    if not (grouped and inside):
+        missing = ["memory", "pids", *missing]
+    return Builder(f"buildx {version[1]}", tuple(missing))
+
+
+def build(run: BuildRun, project: Project) -> Iterator[Event]:
+    """Yield what the builder prints; raise ImageError with the step that failed."""
+    log = BuildxLog()
+    plan, limits = run.plan, run.plan.limits
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    # An archive, as of the folder itself the builder would take what is not sent.
+    names = context.names(project, run.asked.dockerfile)
+    with context.archive(project.folder, names) as packed:
+        running = process.stream(
+            buildx_command(plan, run.asked, parent(run.group)),
+            timeout_s=max(run.until - time.monotonic(), 0.0),
+            cancel=run.cancel,
+            room=process.room(limits.output_bytes),
+            env=_environment(run.probe.endpoint),
+            input=packed,
+        )
+        while True:
+            try:
+                event = next(running)
+            except StopIteration as end:
+                ended: process.Ended = end.value
+                break
+            if isinstance(event, Output):
+                text = decoder.decode(event.data)
+                log.add(text)
+                yield BuildOutput(text)
+    if run.cancel.requested:
+        return
+    met = ended.reason
+    if ended.exit_code and met is None:
+        met = failure.kernel_limit(run.group, limits, log)
+    if met in (
+        Reason.TIME_LIMIT,
+        Reason.OUTPUT_LIMIT,
+        Reason.MEMORY_LIMIT,
+        Reason.PIDS_LIMIT,
+    ):
+        raise failure.over(met, limits, log)
+    if ended.exit_code:
+        raise failure.failed(log)
+
+
+def _said(endpoint: Endpoint, command: str) -> str:
+    """Return what a subcommand of buildx prints; "" if it fails."""
+    if shutil.which("docker") is None:
+        return ""
+    try:
+        done = process.run(
+            ["docker", "buildx", command],
+            timeout_s=PROBE_TIME_S,
+            env=_environment(endpoint),
+        )
+    except EngineError:
+        return ""
+    return done.stdout.decode(errors="replace") if done.exit_code == 0 else ""
+
+
+def _environment(endpoint: Endpoint) -> Mapping[str, str]:
+    return {**os.environ, **endpoint.environment(), **WITHOUT_GIT}

@@ -1,0 +1,111 @@
+"""Build an image with the engine's own builder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from runner.archive import Project
+from runner.core import Reason
+from runner.core.errors import ImageError
+from runner.core.events import BuildOutput, Event
+from runner.engines.docker.client import FAILURES, Client, connect, explained
+from runner.engines.docker.container.disk import measured_by_root
+from runner.engines.docker.facts import Info, is_here
+from runner.engines.docker.images import context, failure
+from runner.engines.docker.images.build_run import BuildRun
+from runner.engines.docker.images.buildlog import ClassicLog
+from runner.engines.docker.images.group import parent
+from runner.engines.docker.images.messages import OutOfTimeError, messages
+from runner.engines.docker.images.options import (
+    all_tags,
+    classic_options,
+    more_options,
+)
+from runner.engines.docker.images.written import BuildDiskWatch, BuildParts, engine_time
+
+
+def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
+    """Yield what the builder prints; raise ImageError with the step that failed."""
+    log = ClassicLog()
+    client = connect(run.probe)
+    limits = run.plan.limits
+    with closing(client):
+        parts = BuildParts(client, engine_time(client))
+        watch = BuildDiskWatch(
+            parts,
+            client,
+            limits.build_disk_bytes,
+            lambda: run.group.processes_within if run.group else [],
+            here=measured_by_root() and is_here(info, run.probe.endpoint),
+        )
+        try:
+            with watch:
+                yield from _output(run, project, log, parts, watch)
+        except OutOfTimeError:
+            parts.remove(run.plan.reference)
+            raise failure.over(Reason.TIME_LIMIT, limits, log) from None
+        except FAILURES as error:
+            log.why = explained(error)
+            raise failure.failed(log) from error
+        except ImageError as error:
+            # A step that failed by itself leaves those before it for the next build.
+            if error.reason not in (Reason.BUILD_FAILED, Reason.IMAGE_NOT_FOUND):
+                parts.remove(run.plan.reference)
+            raise
+        if run.cancel.requested:
+            parts.remove(run.plan.reference)
+            return
+        watch.look()
+        met = Reason.DISK_LIMIT if watch.full else None
+        if parts.killed_for_memory():  # though the step went on
+            met = Reason.MEMORY_LIMIT
+        if met:
+            parts.remove(run.plan.reference)
+            raise failure.over(met, limits, log)
+        for name in all_tags(run.plan)[1:]:
+            client.tag(run.plan.reference, name)
+
+
+def _output(
+    run: BuildRun,
+    project: Project,
+    log: ClassicLog,
+    parts: BuildParts,
+    watch: BuildDiskWatch,
+) -> Iterator[Event]:
+    plan, limits = run.plan, run.plan.limits
+    left = limits.output_bytes
+    names = context.names(project, run.asked.dockerfile)
+    with context.archive(project.folder, names) as packed:
+
+        def ask(client: Client) -> None:
+            # The SDK's own session adds them to every call of this client.
+            client.params = more_options(plan, parent(run.group))
+            client.build(
+                fileobj=packed, custom_context=True, **classic_options(plan, run.asked)
+            )
+
+        def check() -> None:
+            if watch.full:
+                raise failure.over(Reason.DISK_LIMIT, limits, log)
+
+        for message in messages(run.probe, ask, run.cancel, run.until, check):
+            if message.error:
+                log.end(message)
+                raise _ended(run, log, parts)
+            parts.heard(message.stream)
+            if text := log.shown(message.stream):
+                log.add(text)
+                left -= len(text)
+                if left < 0 or parts.too_many:
+                    raise failure.over(Reason.OUTPUT_LIMIT, limits, log)
+                yield BuildOutput(text)
+
+
+def _ended(run: BuildRun, log: ClassicLog, parts: BuildParts) -> ImageError:
+    """Return the error for a step that failed, or whose processes met a limit."""
+    met = failure.kernel_limit(run.group, run.plan.limits, log)
+    if log.exit_code and parts.killed_for_memory():
+        met = Reason.MEMORY_LIMIT
+    return failure.over(met, run.plan.limits, log) if met else failure.failed(log)

@@ -1,0 +1,215 @@
+"""What the engine's own builder has made so far: containers, layers, and their size.
+
+It names each container and image in a message of its own. What a step prints can look
+the same, so a name counts only for what the engine itself says of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from runner.engines.disk import DiskMeter
+from runner.engines.docker.client import FAILURES, Client, image
+
+EVERY_S = 1.0
+SHARE = 20
+"""Measuring takes at most 1/SHARE of the time."""
+
+MOST_NAMES = 10_000
+LAST_LOOK_S = 5.0
+LAST = 50
+"""How many of the containers are asked for by name."""
+
+ENDING_S = 10.0
+
+_CONTAINER = re.compile(r" ---> Running in ([0-9a-f]{12})\n")
+_IMAGE = re.compile(r" ---> ([0-9a-f]{12})\n")
+
+
+class BuildParts:
+    """The containers and images that the messages of one build name."""
+
+    def __init__(self, client: Client, started: float) -> None:
+        """``started`` is the engine's own time: nothing older is the build's."""
+        self._client, self._started = client, started
+        self.containers: list[str] = []
+        self._images: list[str] = []
+        self._own: dict[str, int] = {}
+        self._looked = 0
+
+    def heard(self, text: str) -> None:
+        """Note what a message names."""
+        for pattern, names in (
+            (_CONTAINER, self.containers),
+            (_IMAGE, self._images),
+        ):
+            if (found := pattern.fullmatch(text)) and len(names) < MOST_NAMES:
+                names.append(found[1])
+
+    @property
+    def too_many(self) -> bool:
+        """Whether more are named than are kept."""
+        return MOST_NAMES in (len(self.containers), len(self._images))
+
+    def killed_for_memory(self) -> bool:
+        """Whether the engine tells that one of the containers ran out of memory."""
+        if not self.containers:
+            return False
+        filters = {"event": ["oom"], "container": self.containers[-LAST:]}
+        with contextlib.suppress(*FAILURES):
+            until = engine_time(self._client)
+            sdk: Any = self._client  # its types know no fractions of a second
+            told = sdk.events(
+                since=f"{self._started:.6f}",
+                until=f"{until:.6f}",
+                filters=filters,
+                decode=True,
+            )
+            with contextlib.closing(told):
+                return any(True for _ in told)
+        return False
+
+    def layers_bytes(self) -> int:
+        """Return the bytes of the layers that this build made."""
+        for name in self._images[self._looked :]:
+            self._looked += 1
+            with contextlib.suppress(*FAILURES):
+                found = image(self._client, name)
+                if found.get("Parent") and _time(found["Created"]) >= self._started:
+                    below = image(self._client, found["Parent"])["Size"]
+                    self._own[found["Id"]] = max(found["Size"] - below, 0)
+        return sum(self._own.values())
+
+    def running(self) -> list[str]:
+        """Return which of the containers there still are.
+
+        Raise one of FAILURES if the engine does not answer.
+        """
+        named = set(self.containers)
+        found = self._client.containers(all=True)
+        return [
+            each["Id"]
+            for each in found
+            if each["Id"][:12] in named and each["Created"] >= int(self._started)
+        ]
+
+    def remove(self, reference: str) -> None:
+        """Remove what the build left: containers, and images but those with a name.
+
+        The engine itself removes a container once nobody waits for the build any more.
+        It may have ended the build meanwhile, and have named it by the reference.
+        """
+        until = time.monotonic() + ENDING_S
+        with contextlib.suppress(*FAILURES):
+            while self.running() and time.monotonic() < until:
+                time.sleep(0.1)
+        self.layers_bytes()
+        with contextlib.suppress(*FAILURES):
+            if _time(image(self._client, reference)["Created"]) >= self._started:
+                self._client.remove_image(reference, noprune=True)
+        with contextlib.suppress(*FAILURES):
+            self._find_above()
+        for name in reversed(self._own):
+            with contextlib.suppress(*FAILURES):
+                if not image(self._client, name).get("RepoTags"):
+                    self._client.remove_image(name, noprune=True)
+
+    def _find_above(self) -> None:
+        """Add the images made from the build's own that no message has named."""
+        above = {
+            each["ParentId"]: each["Id"]
+            for each in self._client.images(all=True)
+            if each["ParentId"] and each["Created"] >= int(self._started)
+        }
+        for name in list(self._own):
+            while (name := above.get(name, "")) and name not in self._own:
+                self._own[name] = 0
+
+
+class BuildDiskWatch:
+    """A thread that measures what a build has written, every second or so.
+
+    ``full`` tells that it is over the limit. Where this user cannot look into the
+    engine's folders (``here``), the engine measures.
+    """
+
+    def __init__(
+        self,
+        parts: BuildParts,
+        client: Client,
+        most_bytes: int,
+        processes: Callable[[], Iterable[int]],
+        *,
+        here: bool,
+    ) -> None:
+        self._parts, self._client, self._most = parts, client, most_bytes
+        self._processes, self._here = processes, here
+        self._full, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit was exceeded."""
+        return self._full.is_set()
+
+    def __enter__(self) -> BuildDiskWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(LAST_LOOK_S)
+
+    def look(self) -> None:
+        """Measure now."""
+        with contextlib.suppress(OSError, KeyError, *FAILURES):
+            total = self._parts.layers_bytes()
+            if total <= self._most:
+                total += sum(self._sizes())
+            if total > self._most:
+                self._full.set()
+
+    def _watch(self) -> None:
+        pause = EVERY_S
+        while not (self.full or self._ended.wait(pause)):
+            began = time.monotonic()
+            self.look()
+            pause = max(EVERY_S, SHARE * (time.monotonic() - began))
+
+    def _sizes(self) -> Iterator[int]:
+        running = self._parts.running()
+        if running and not self._here:
+            found = self._client.containers(
+                all=True, size=True, filters={"id": running}
+            )
+            yield from (int(each.get("SizeRw", 0)) for each in found)
+            return
+        for each in running:
+            found = self._client.inspect_container(each)
+            if folders := _folders(found):
+                yield DiskMeter(folders, self._most, self._processes).taken()
+
+
+def _folders(found: dict[str, Any]) -> list[Path]:
+    """Return the folders of this machine that a step's container writes to."""
+    layer = (found.get("GraphDriver") or {}).get("Data") or {}
+    volumes = [each.get("Source") for each in found.get("Mounts") or ()]
+    places = [layer.get("UpperDir"), *volumes]
+    return [Path(place) for place in places if place and Path(place).is_dir()]
+
+
+def _time(text: str) -> float:
+    # Python 3.11 reads up to six digits of a second.
+    return datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text)).timestamp()
+
+
+def engine_time(client: Client) -> float:
+    """Return the engine's own time."""
+    return _time(client.info()["SystemTime"])

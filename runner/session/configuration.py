@@ -1,0 +1,79 @@
+"""Every setting with its value and what says it, and what the site's policy says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from runner.core import LIMITS
+from runner.core.policy import Policy
+from runner.session.options import NONE_GIVEN, Options
+from runner.store import config_file, policy
+from runner.store import settings as stored
+
+DEFAULT = "default"
+
+
+class ConfigEntry(Struct, frozen=True):
+    """One line of a configuration: its key, its value as text, and what says it."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def listed(options: Options = NONE_GIVEN) -> tuple[ConfigEntry, ...]:
+    """List the settings in their order, then the images in place of others.
+
+    Raises:
+        ConfigError: a file, a variable or an option is wrong; carries all problems.
+    """
+    files = stored.settings_files()
+    found = stored.find(os.environ, files, options.settings)
+    values = {s.key: getattr(found.settings, s.key) for s in stored.SETTINGS}
+    rules = (
+        ConfigEntry(
+            f"{stored.IMAGES}.{r.pattern}", r.image, config_file.origin(r.place)
+        )
+        for r in found.settings.images
+    )
+    return (*_entries(values, found.origins), *rules)
+
+
+def allowed() -> tuple[ConfigEntry, ...]:
+    """List what the site's policy says, each key beginning with `policy.`.
+
+    Raises:
+        ConfigError: the policy is wrong or others may change it.
+    """
+    return tuple(_of_policy(policy.read()))
+
+
+def _entries(
+    values: Mapping[str, object], origins: Mapping[str, str]
+) -> Iterator[ConfigEntry]:
+    for setting in stored.SETTINGS:
+        text = stored.written(setting, values[setting.key])
+        yield ConfigEntry(setting.key, text, origins.get(setting.key, DEFAULT))
+
+
+def _of_policy(rules: Policy) -> Iterator[ConfigEntry]:
+    for limit in LIMITS:
+        if ceiling := rules.ceilings.get(limit.field):
+            text = limit.kind.write(ceiling.most)
+            where = config_file.origin(ceiling.place)
+            yield ConfigEntry(f"policy.limits.{limit.key}", text, where)
+    for key, text, place in (
+        ("profile", "strict", rules.strict),
+        ("strict_limits", "true", rules.strict_limits),
+    ):
+        if place:
+            yield ConfigEntry(f"policy.{key}", text, config_file.origin(place))
+    for key, names in (("images", rules.images), ("data", rules.data_hosts)):
+        if names:
+            text = ", ".join(names.patterns)
+            yield ConfigEntry(f"policy.{key}", text, config_file.origin(names.place))
+    for one in rules.private:
+        yield ConfigEntry("policy.private", one.name, config_file.origin(one.place))
