@@ -85,9 +85,11 @@ CASES = (
     ),
     _back(
         "attributes back",
-        "Leaves extended attributes and a file that says it may do everything.",
-        'touch x; perl -e \'syscall(188, "x", "user.a", "b" x 4000, 4000, 0);'
-        ' syscall(188, "x", "security.capability", "\\1\\0\\0\\2", 20, 0)\'',
+        "Leaves extended attributes, and a file that says it may do everything.",
+        """touch x; perl -e 'my ($f, $u, $v) = ("x", "user.a", "b" x 4000);"""
+        """ syscall(188, $f, $u, $v, 4000, 0); my $c = "security.capability";"""
+        """ my $w = pack("V5", 0x2000001, ~0, ~0, ~0, ~0);"""
+        """ syscall(188, $f, $c, $w, 20, 0)'""",
     ),
     _back(
         "moved /build",
