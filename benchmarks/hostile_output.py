@@ -67,11 +67,9 @@ def measure() -> Iterator[dict[str, object]]:
 
 def _through(engine: str, folder: Path) -> dict[str, object]:
     rates, memory, whole = {}, {}, True
-    _print(engine, "", folder)
-    idle_s = _print(engine, "", folder)[0]
     for kind in KINDS:
         took_s, peak_mib, printed, lines = _print(engine, kind, folder)
-        rates[kind] = round(printed / 1e6 / max(took_s - idle_s, 0.01), 1)
+        rates[kind] = round(printed / 1e6 / took_s, 1)
         memory[kind] = peak_mib
         if kind == "both streams":
             events = lines
@@ -89,18 +87,17 @@ def _through(engine: str, folder: Path) -> dict[str, object]:
 
 
 def _print(engine: str, kind: str, folder: Path) -> tuple[float, int, int, int]:
-    """Return the seconds, rai's peak memory, the bytes and the events of one run."""
+    """Return seconds from the first byte on, peak memory, bytes and events of a run."""
     table = ", ".join(f'"{name}", {text or 0}' for name, text in KINDS.items())
-    name = kind.replace(" ", "-") or "nothing"
+    name = kind.replace(" ", "-")
     project = projects.write(
         folder / name, SPEC.format(kind=kind), {"print.pl": PRINTER % (BYTES, table)}
     )
-    if not kind:
-        projects.write(project, projects.TRUE)
     words = [projects.RAI, "run", "-p", str(project), "--engine", engine]
-    began, peak = time.perf_counter(), 0
     child = subprocess.Popen([*words, "--progress", "quiet"], stdout=-1, stderr=-3)
     assert child.stdout is not None
+    child.stdout.read1(1)
+    began, peak = time.perf_counter(), 0
     while child.stdout.read1(1 << 20):
         peak = _peak_mib(child.pid) or peak
     code = child.wait()

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner import files
-from runner.archive import brackets
+from runner.archive import gitpattern
 from runner.archive.secrets import secret
 from runner.core import Place, Problem, Severity
 
@@ -203,7 +203,7 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
         else:
             problems.append(_not_a_rule(label, number, text))
     spec = made(
-        lambda: GitIgnoreSpec.from_lines(lines, brackets.pattern, backend="re2")
+        lambda: GitIgnoreSpec.from_lines(lines, gitpattern.pattern, backend="re2")
     )
     if spec is None:
         if len(lines) > MOST_RULES or any(
@@ -212,7 +212,7 @@ def _read(project: Path, label: str, base: str, problems: list[Problem]) -> Rule
             hint = "write fewer, or fewer with several `*`"
             problems.append(Problem(f"{label} has too many rules", hint=hint))
             lines, rules, regexes = [], [], []
-        spec = GitIgnoreSpec.from_lines(lines, brackets.pattern, backend="simple")
+        spec = GitIgnoreSpec.from_lines(lines, gitpattern.pattern, backend="simple")
     return RuleFile(label, base, spec, tuple(rules), tuple(regexes))
 
 
@@ -268,11 +268,11 @@ def _regex(line: str) -> Any | None:  # noqa: ANN401 - as for _is_about
     """Return the expression of a rule; None if it is none."""
     from runner.patterns import linear
 
-    if brackets.misread(line):
+    if gitpattern.misread(line):
         return None
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            pattern = brackets.pattern(line)
+            pattern = gitpattern.pattern(line)
     except (ValueError, re.error):
         return None
     if pattern.include is None or pattern.regex is None:

@@ -53,7 +53,7 @@ def limits(resources: Fields) -> Limits:
         fields.problems.warn(
             f"{fields.name('datasize')} has no effect",
             fields.place("datasize"),
-            "`disk` limits what may be written to /build",
+            "`data` limits data files, `disk` what may be written to /build",
         )
     if quantities.boolean(resources.text("cache", "no")) is not False:
         resources.problems.warn(

@@ -28,6 +28,7 @@ from runner.core import (
     written,
 )
 from runner.core.expectations import Check
+from runner.core.units import Moment
 
 
 class _Tagged(Struct, frozen=True, tag=True, tag_field="event"):
@@ -324,7 +325,7 @@ TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder)
 
 
 class _Stamp(Struct):
-    at: float
+    at: Moment
 
 
 def to_line(event: Event, at: float) -> bytes:

@@ -24,10 +24,16 @@ from runner.core.expectations import Check
 
 
 def fold(stamped: Iterable[tuple[float, ev.Event]]) -> RunRecord | None:
-    """Return the record that these events add up to; None if there are none."""
+    """Return the record that these events add up to; None if there are none.
+
+    An event that cannot follow those before it, in a file that is damaged, ends it.
+    """
     record: RunRecord | None = None
     for at, event in stamped:
-        record = begin(at, event) if record is None else advance(record, at, event)
+        try:
+            record = begin(at, event) if record is None else advance(record, at, event)
+        except ValueError:
+            break
     return record
 
 

@@ -15,6 +15,7 @@ from runner.core.figures import Findings, ProfileFile, Source, combined
 from runner.core.gpu import GpuUse
 from runner.core.limits import Limits
 from runner.core.policy import NO_POLICY, Policy
+from runner.core.units import Moment
 from runner.core.variables import Secrets
 from runner.core.work import EngineFacts, ImageAction
 
@@ -104,10 +105,10 @@ class RunRecord(Struct, frozen=True):
     id: str
     project: str
     spec_file: str
-    created_at: float
+    created_at: Moment
     state: State = State.NEW
     verdict: Verdict | None = None
-    ended_at: float | None = None
+    ended_at: Moment | None = None
     engine: EngineFacts | None = None
     profile: Profile | None = None
     limits: Limits | None = None

@@ -26,6 +26,7 @@ from runner.core.errors import EngineError
 from runner.core.events import Output, Tick
 from runner.core.pace import SMALL_BYTES, OutputPace
 from runner.process import memory
+from runner.process.checking import checked_beside
 from runner.process.child import (
     Argv,
     Child,
@@ -133,7 +134,8 @@ def stream(
         started + timeout_s, grace_s, cancel, watch, child, terminate or _terminate
     )
     try:
-        yield from _follow(child, stop)
+        with checked_beside(stop.check):
+            yield from _follow(child, stop)
         # A short command may end before ``stop`` notices the limit.
         late = Reason.OUTPUT_LIMIT if child.over_limit else None
         return child.reap(stop.reason or late)

@@ -6,11 +6,12 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from runner import guard
 from runner.core import Problem, Reason
@@ -143,12 +144,19 @@ class ProcessStop(Struct):
     terminate: Callable[[int], None]
     reason: Reason | None = None
     kill_at: float | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self) -> None:
         """Terminate the command if it must end, and kill it after the grace period.
 
         One that takes too much of the disk is killed at once, as it would take more.
+        Any thread may call it.
         """
+        with self.lock:
+            if not self.child.has_ended():
+                self._check()
+
+    def _check(self) -> None:
         now = time.monotonic()
         if self.kill_at is None:
             self.reason = self._why(now)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from enum import StrEnum
 
 from runner import report
@@ -126,7 +127,8 @@ class Console:
             self._count = event.commands
             self._record = record.begin(self._now_s, event)
         elif self._record:
-            self._record = record.advance(self._record, self._now_s, event)
+            with suppress(ValueError):  # the events that are shown again are damaged
+                self._record = record.advance(self._record, self._now_s, event)
         if isinstance(event, ev.CommandFinished):
             self._index = None
         if isinstance(event, ev.CommandStarted):

@@ -94,7 +94,12 @@ def check(case: Case, ended: Ended) -> None:
 def _left(site: Site, ids: list[str]) -> list[str]:
     found = [f"{path} in the temporary folder" for path in site.tmp.iterdir()]
     found += [str(p) for i in ids for p in Path("/tmp").glob(f"rai-{i}*")]
-    found += [f"group {p}" for i in ids for p in GROUPS.glob(f"*/**/rai-{i}*")]
+    found += [
+        f"group {folder}/{name}"
+        for folder, names, _ in os.walk(GROUPS)  # others' groups may go meanwhile
+        for name in names
+        if any(name.startswith(f"rai-{i}") for i in ids)
+    ]
     found += [f"mount {m}" for m in _mounts() if str(site.root) in m]
     found += [str(p) for p in site.root.iterdir() if p.name not in OF_A_CASE]
     found += [str(p) for p in site.outside.iterdir() if p.name != "secret"]

@@ -239,6 +239,8 @@ def test_without_rules_everything_else_goes(tmp_path):
         ("src[+-9]b.?\nsrc[^]]b.?\n", []),
         ("[!]r-t]rc/[+-b].[^o]\n", []),
         ("[]r-t]rc/[+-b].[^o]\n", ["src/b.c"]),
+        ("/**/\n", ["src/"]),
+        ("src/**/ \n", ["src/deep/"]),
         ("a.o\t\n", []),
         ("a.o  \r\n", ["a.o"]),
         ("a.o \t\n", []),

@@ -224,3 +224,20 @@ def alive(pid: int) -> bool:
         )
     except OSError:
         return False
+
+
+def test_a_limit_holds_while_nobody_takes_the_output():
+    argv = ["/bin/sh", "-c", "echo $$; exec yes"]
+    events = process.stream(
+        argv, timeout_s=0.5, cancel=Cancel(), room=process.room(1 << 30), grace_s=0.1
+    )
+    pid = int(next(events).data.split()[0])
+    until = time.monotonic() + 10
+    while Path(f"/proc/{pid}/cmdline").read_bytes() and time.monotonic() < until:
+        time.sleep(0.05)
+
+    assert Path(f"/proc/{pid}/cmdline").read_bytes() == b""  # it waits to be reaped
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(events)
+    assert end.value.value.reason is Reason.TIME_LIMIT

@@ -64,6 +64,26 @@ def told(story: list[ev.Event]) -> list[tuple[float, ev.Event]]:
     return [(100.0 + n, event) for n, event in enumerate(story)]
 
 
+def test_an_event_that_cannot_follow_ends_the_record_of_a_damaged_file():
+    twice = [*STORY[:3], STORY[0], ev.StateChanged(State.NEW), *STORY[3:]]
+
+    assert record.fold(told(twice)) == record.fold(told(STORY[:3]))
+
+
+@pytest.mark.parametrize("at", ["1e300", "-1", "9" * 30, "1e999"])
+def test_a_time_without_a_date_is_no_records_and_no_events(at):
+    line = ev.to_line(STORY[0], 100.0)
+    assert ev.from_line(line)[0] == 100.0
+    with pytest.raises(ValueError):
+        ev.from_line(line.replace(b"100.0", at.encode()))
+    found = record.fold(told(STORY))
+    assert found is not None
+    written = record.to_json(found)
+    assert record.from_json(written) == found
+    with pytest.raises(ValueError):
+        record.from_json(written.replace(b'_at": 100.0', b'_at": ' + at.encode()))
+
+
 def test_a_record_holds_what_its_events_said():
     found = record.fold(told(STORY))
 

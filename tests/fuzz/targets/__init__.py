@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-NAMES = ("archives", "build_files", "ignore_rules", "logs", "screens")
+NAMES = ("archives", "build_files", "ignore_rules", "logs", "records", "screens")
 CORPUS = Path(__file__).parent.parent / "corpus"
 
 

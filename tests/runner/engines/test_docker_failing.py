@@ -12,11 +12,12 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner.core import DataFile, DataMount
+from runner.core import DataFile, DataMount, Gpu
 from runner.core.errors import RaiError
 from runner.engines.docker import DockerEngine, owner
 from runner.engines.docker.container.confinement import data_volume
 from runner.engines.docker.container.datavolumes import FULL
+from runner.engines.docker.gpu.hold import hold
 from tests.runner.engines.failing_calls import How, failing
 from tests.runner.engines.running import Subject, run
 
@@ -90,3 +91,17 @@ def test_whatever_call_fails_nothing_is_left(client: docker.APIClient, how: How)
             if found:
                 leftovers[made[number]] = found
     assert leftovers == {}
+
+
+@pytest.mark.parametrize("how", How)
+def test_whatever_call_fails_no_gpu_stays_locked(client: docker.APIClient, how: How):
+    gpu = Gpu(f"GPU-{secrets.token_hex(8)}", "a test's", 0)
+    with tempfile.TemporaryDirectory(prefix="raif-", dir="/tmp") as name:
+        for number in range(-1, 5):
+            with failing(SOCKET, Path(name), number, how) as (url, _):
+                own = docker.APIClient(base_url=url, version="1.41")
+                with suppress(RaiError), hold(own, gpu, "failing"):
+                    pass
+                own.close()
+            wanted = {"name": f"rai-gpu-{gpu.uuid}"}
+            assert client.containers(all=True, filters=wanted) == [], number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import secrets
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,12 +12,18 @@ from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
-from runner.core import Place, Profile
+from runner import images
+from runner.archive import FolderProject
+from runner.core import BuildImage, BuildSpec, Place, Profile
+from runner.core.cancel import Cancel
+from runner.core.events import BuildOutput
 from runner.core.policy import PrivateTarget
 from runner.engines import private
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.facts import PRIVATE
+from runner.engines.docker.images import holder
 from tests.runner.engines.ordinary import needs_root
 from tests.runner.engines.running import RUN_ID, Subject, run
 
@@ -142,3 +149,57 @@ def test_the_rules_cannot_be_changed_in_a_run(engine: DockerEngine) -> None:
         effective = int(done.stdout.split()[1], 16)
         assert not effective & (1 << 12 | 1 << 13 | 1 << 21)  # net_admin, net_raw, sys
         assert b"not permitted" in done.stdout
+
+
+@pytest.fixture
+def image_name(client: docker.APIClient) -> Iterator[str]:
+    name = f"rai-test-{secrets.token_hex(4)}"
+    yield name
+    for found in client.images(filters={"label": name}, all=True):
+        for each in (*(found["RepoTags"] or ()), found["Id"]):
+            with suppress(docker.errors.APIError):
+                client.remove_image(each)
+
+
+def built(
+    engine: DockerEngine, name: str, folder: Path, line: str, *targets: PrivateTarget
+) -> str:
+    """Build an image with a step; return what the builder printed."""
+    (folder / "Dockerfile").write_text(f"FROM {IMAGE}\nLABEL {name}=1\nRUN {line}\n")
+    wanted = BuildSpec("rai_build.yml", build_image=BuildImage(name, no_cache=True))
+    project = FolderProject(folder)
+    plan = images.plan(wanted, engine.image_facts(project, wanted))
+    plan = replace(plan, private=targets)
+    events = [*engine.prepare(plan, project, Cancel())]
+    return "".join(e.text for e in events if isinstance(e, BuildOutput))
+
+
+def test_the_steps_of_a_build_reach_no_private_address_but_what_a_policy_opens(
+    engine: DockerEngine,
+    image_name: str,
+    tmp_path: Path,
+    port: int,
+    gateway: str,
+    client: docker.APIClient,
+) -> None:
+    if PRIVATE in engine.facts().unenforced_in_builds:
+        pytest.skip("no closed network for builds here")
+    own = [str(a) for a in private.own_addresses() if a.version == 4]
+    tries = "; ".join(
+        f"timeout 2 bash -c 'echo >/dev/tcp/{a}/{port}' 2>&- && echo reached={a}"
+        for a in own
+    )
+    closed = built(engine, image_name, tmp_path, f"{tries}; true")
+    assert "\nreached=" not in closed
+    target = opened(f"{gateway}/32")
+    some = built(engine, image_name, tmp_path, f"{tries}; true", target)
+    assert [line for line in some.splitlines() if line.startswith("reached")] == [
+        f"reached={gateway}"
+    ]
+
+
+def test_the_program_that_holds_a_builds_network_is_there_for_two_processors() -> None:
+    for machine, number in (("x86_64", 62), ("aarch64", 183)):
+        content = holder.program(machine)
+        assert content[:4] == b"\x7fELF"
+        assert int.from_bytes(content[18:20], "little") == number

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from runner import machine
-from runner.core import Limits
+from runner.core import DataFile, DataMount, Limits
+from runner.core.errors import EngineError
 from runner.engines import folders
 from runner.engines.bare import BareEngine
-from runner.engines.local import cgroup
+from runner.engines.local import LocalEngine, cgroup
 from tests.runner.engines.running import Subject, long_sleep, run
 
 pytestmark = pytest.mark.programs
@@ -156,3 +157,19 @@ time.sleep(600)
         assert all(Path(file).exists() for file in mine.joins)
     finally:
         mine.close()
+
+
+@pytest.mark.local
+@pytest.mark.parametrize("kind", ["bubblewrap", "unshare"])
+@pytest.mark.parametrize("content", [b"changed", None])
+def test_a_sandbox_that_cannot_be_prepared_leaves_no_folder(
+    kind: str, content: bytes | None, scratch: Path, tmp_path_factory
+):
+    engine = LocalEngine(kind=kind)
+    file = tmp_path_factory.mktemp("project") / "file"
+    if content is not None:
+        file.write_bytes(content)
+    data = DataMount("/data", (DataFile("file", file, "0" * 32, 7, file.parent),))
+    with pytest.raises(EngineError, match=r"changed while|cannot be read"):
+        run(Subject(engine), ["true"], data=[data])
+    assert list(scratch.iterdir()) == []

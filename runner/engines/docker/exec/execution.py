@@ -116,6 +116,10 @@ class Execution:
             self._waited_s += spent_s
             self._silent_s = 0.0 if heard else self._silent_s + spent_s
 
+    def runs(self) -> bool:
+        """Ask the engine whether the command still runs. Any thread may call it."""
+        return not self._has_left()
+
     def _has_left(self) -> bool:
         """Whether the command ended; 2 s later the engine drops unread output."""
         return not self._client.exec_inspect(self._id)["Running"]

@@ -29,6 +29,7 @@ from runner.engines.docker.container.disk import ContainerDiskWatch
 from runner.engines.docker.container.meter import CounterReader, Counters
 from runner.engines.docker.exec.execution import Execution
 from runner.engines.docker.exec.terminal import TerminalExecution
+from runner.process.checking import checked_beside
 
 POLL_S = 0.1
 TICK_S = 1.0
@@ -60,6 +61,7 @@ class Steps:
         self._disk = ContainerDiskWatch(client, container, work)
         self._room = dict.fromkeys(Stream, work.limits.output_bytes)
         self._warned = False
+        self._enforcing = threading.Lock()
         self._strict_limits = work.strict_limits
         self.counters = Counters()
         self._count()
@@ -92,8 +94,16 @@ class Steps:
                 self._client, self._container, self._limits, self._count, self._user
             )
             began, before = time.monotonic(), self.counters
+            deadline = began + limit_s
+
+            def beside() -> None:
+                with contextlib.suppress(*FAILURES):
+                    if self._reason(time.monotonic() >= deadline) and execution.runs():
+                        self._enforce(stop, deadline)
+
             try:
-                yield from self._follow(step, execution, stop, began + limit_s)
+                with checked_beside(beside):
+                    yield from self._follow(step, execution, stop, deadline)
             finally:
                 execution.close()
             return self._finished(step, execution, stop, before, began)
@@ -155,15 +165,21 @@ class Steps:
                     stop.because(Reason.OUTPUT_LIMIT)
                 if piece:
                     yield Output(step.index, stream, piece)
-            now = time.monotonic()
-            if reason := self._reason(now >= deadline):
-                stop.because(reason)
-            stop.enforce(now, at_once=self._disk.full)
+            now = self._enforce(stop, deadline)
             if self._disk.problem and not self._warned:
                 yield self._unenforced()
             if now - ticked >= TICK_S:
                 ticked = now
                 yield Tick(step.index, now - began, *self._used(before))
+
+    def _enforce(self, stop: _ContainerStop, deadline: float) -> float:
+        """End a command that meets a limit; return the time. Any thread may call it."""
+        with self._enforcing:
+            now = time.monotonic()
+            if reason := self._reason(now >= deadline):
+                stop.because(reason)
+            stop.enforce(now, at_once=self._disk.full)
+            return now
 
     def _unenforced(self) -> Warned:
         """Return a warning of the disk limit; raise if the run must not go on."""

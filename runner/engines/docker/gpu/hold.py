@@ -11,12 +11,20 @@ import contextlib
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from runner import machine
 from runner.core import Gpu, Problem
 from runner.core.errors import BusyError, EngineError
 from runner.engines.docker import owner
-from runner.engines.docker.client import FAILURES, APIError, Client, NotFound, failing
+from runner.engines.docker.client import (
+    FAILURES,
+    APIError,
+    Client,
+    NotFound,
+    failing,
+    removed,
+)
 
 CONFLICT = 409
 HOLD_S = 86400.0
@@ -31,12 +39,23 @@ def hold(client: Client, gpu: Gpu, run_id: str) -> Iterator[None]:
     """Keep a GPU for one run; raise BusyError if another run has it."""
     name = "rai-gpu-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", gpu.uuid)
     with failing(f"keep GPU {gpu.uuid} for this run"):
-        held = _taken(client, name, gpu, run_id)
+        try:
+            held = _taken(client, name, gpu, run_id)
+        except FAILURES:
+            _let_go(client, name, run_id)
+            raise
     try:
         yield
     finally:
-        with contextlib.suppress(*FAILURES):
-            client.remove_container(held, force=True)
+        removed(partial(client.remove_container, force=True), held)
+
+
+def _let_go(client: Client, name: str, run_id: str) -> None:
+    """Remove a run's own container, which may exist though the answer was lost."""
+    with contextlib.suppress(*FAILURES):
+        found = client.inspect_container(name)
+        if (found["Config"]["Labels"] or {}).get(owner.RUN) == run_id:
+            removed(partial(client.remove_container, force=True), found["Id"])
 
 
 def _taken(client: Client, name: str, gpu: Gpu, run_id: str) -> str:

@@ -17,6 +17,7 @@ from runner.core import Reason
 from runner.core.errors import EngineError
 from runner.core.events import BuildOutput, Event, Output
 from runner.engines.docker.endpoint import Endpoint
+from runner.engines.docker.facts import PRIVATE
 from runner.engines.docker.images import context, failure
 from runner.engines.docker.images.build_run import BuildRun
 from runner.engines.docker.images.buildlog import BuildxLog
@@ -44,7 +45,7 @@ def found(endpoint: Endpoint, *, grouped: bool) -> Builder | None:
     version = _said(endpoint, "version").split()
     if len(version) < 2:
         return None
-    missing = ["disk"]
+    missing = ["disk", PRIVATE]  # it takes no container as network
     inside = re.search(r"^Driver:\s+docker$", _said(endpoint, "inspect"), re.MULTILINE)
     if not (grouped and inside):
         missing = ["memory", "pids", *missing]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from runner.archive import Project
 from runner.core import Reason
@@ -11,11 +11,12 @@ from runner.core.errors import ImageError
 from runner.core.events import BuildOutput, Event
 from runner.engines.docker.client import FAILURES, Client, connect, explained
 from runner.engines.docker.container.disk import measured_by_root
-from runner.engines.docker.facts import Info, is_here
+from runner.engines.docker.facts import Info, closes_builds, is_here
 from runner.engines.docker.images import context, failure
 from runner.engines.docker.images.build_run import BuildRun
 from runner.engines.docker.images.buildlog import ClassicLog
 from runner.engines.docker.images.group import parent
+from runner.engines.docker.images.holder import closed_network
 from runner.engines.docker.images.messages import OutOfTimeError, messages
 from runner.engines.docker.images.options import (
     all_tags,
@@ -30,7 +31,7 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
     log = ClassicLog()
     client = connect(run.probe)
     limits = run.plan.limits
-    with closing(client):
+    with closing(client), _network(run, info, client) as network:
         parts = BuildParts(client, engine_time(client))
         watch = BuildDiskWatch(
             parts,
@@ -41,7 +42,7 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
         )
         try:
             with watch:
-                yield from _output(run, project, log, parts, watch)
+                yield from _output(run, project, log, parts, watch, network)
         except OutOfTimeError:
             parts.remove(run.plan.reference)
             raise failure.over(Reason.TIME_LIMIT, limits, log) from None
@@ -67,12 +68,22 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
             client.tag(run.plan.reference, name)
 
 
+def _network(
+    run: BuildRun, info: Info, client: Client
+) -> AbstractContextManager[str | None]:
+    """Return the network of a build: one without private addresses, where possible."""
+    if not closes_builds(info, run.probe.endpoint):
+        return nullcontext()
+    return closed_network(client, run.plan.private, run.plan.limits.build_time_s)
+
+
 def _output(
     run: BuildRun,
     project: Project,
     log: ClassicLog,
     parts: BuildParts,
     watch: BuildDiskWatch,
+    network: str | None,
 ) -> Iterator[Event]:
     plan, limits = run.plan, run.plan.limits
     left = limits.output_bytes
@@ -83,7 +94,10 @@ def _output(
             # The SDK's own session adds them to every call of this client.
             client.params = more_options(plan, parent(run.group))
             client.build(
-                fileobj=packed, custom_context=True, **classic_options(plan, run.asked)
+                fileobj=packed,
+                custom_context=True,
+                network_mode=network,
+                **classic_options(plan, run.asked),
             )
 
         def check() -> None:

@@ -1,4 +1,7 @@
-"""Bracket expressions of ignore rules: to git none of them matches a slash."""
+"""One ignore rule as pathspec's pattern, where pathspec and git would differ.
+
+To git no bracket expression matches a slash, and `a/**/` is about the folders in `a`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ if TYPE_CHECKING:
 
 _EXPRESSION = re.compile(r"\\.|\[(\^?)(\]?(?:\\.|[^]\\])*)\]", re.DOTALL)
 _RANGE = re.compile(r"(\\.|[^\\])-(\\.|[^\\])|\\.", re.DOTALL)
+_FOLDERS_IN = re.compile(r"/\*\*/(?= *\Z)")
 _ESCAPING = re.compile(r"(?<!\\)(?:\\\\)*\[[^]]*\\")
 
 
@@ -22,10 +26,10 @@ def misread(rule: str) -> bool:
 
 
 def pattern(rule: str) -> GitIgnoreSpecPattern:
-    """Return pathspec's pattern of a rule, with brackets that match no slash."""
+    """Return pathspec's pattern of a rule, as git reads that."""
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-    found = GitIgnoreSpecPattern(rule)
+    found = GitIgnoreSpecPattern(_FOLDERS_IN.sub("/**/*/", rule))
     if found.regex is None or "[" not in rule:
         return found
     regex = _EXPRESSION.sub(_without_slash, found.regex.pattern)
