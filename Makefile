@@ -26,6 +26,7 @@ slow: $(VENV)/.ready-dev ## what `make test` leaves out: GPU images, every kerne
 hostile: $(VENV)/.ready-dev ## every hostile run, on each engine, as root and as an ordinary user; needs root
 	@mkdir -p build && rm -f build/hostile.jsonl
 	@RAI_HOSTILE_RESULTS=$(CURDIR)/build/hostile.jsonl $(TESTS) -n $(WORKERS) -m hostile $(ARGS)
+	@$(BIN)/python -m tests.hostile.table build/hostile.jsonl
 
 test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
 	@$(TESTS) -n $(WORKERS) $(ARGS)

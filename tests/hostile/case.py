@@ -109,18 +109,18 @@ class Ended(Struct, frozen=True):
             return opened.read(1 << 20)
 
 
-Ends = Reason | Mapping[str, Reason]
+Ends = Reason | tuple[Reason, ...] | Mapping[str, Reason]
 
 
 class Case(Struct, frozen=True, kw_only=True):
     """One thing that is tried, in all columns.
 
-    ``ends`` is the reason of the end, or a mapping from words of columns ("docker",
-    "local user", "" for all others) to reasons. ``needs`` is a limit's name as
-    engines' facts have it: where it is not enforced the run may end in any way, and
-    must bound itself. ``columns`` names by words the columns that the case is for;
-    the table shows ``elsewhere`` in others. ``ci`` names those of CI's subset: "" is
-    all, None is none.
+    ``ends`` is the reason of the end, or some of which one must be it, or a mapping
+    from words of columns ("docker", "local user", "" for all others) to reasons.
+    ``needs`` is a limit's name as engines' facts have it: where it is not enforced the
+    run may end in any way, and must bound itself. ``columns`` names by words the
+    columns that the case is for; the table shows ``elsewhere`` in others. ``ci`` names
+    those of CI's subset: "" is all, none are named by default.
 
     In ``commands``, ``spec``, ``files`` and ``flags`` @MARK@ and others are replaced:
     see ``Site.filled``. ``policy`` is the text of /etc/rai/policy.yml. ``around`` is
@@ -136,6 +136,9 @@ class Case(Struct, frozen=True, kw_only=True):
     limits: Mapping[str, object] = field(default_factory=dict)
     spec: str | None = None
     files: Mapping[str, str | bytes] = field(default_factory=dict)
+    programs: tuple[str, ...] = ()
+    """Programs of ``programs/``, which the project gets compiled."""
+
     make: Callable[[Site], None] | None = None
     around: Callable[[Site], AbstractContextManager[object]] | None = None
     during: Callable[[Site, Popen[bytes]], None] | None = None
@@ -176,12 +179,14 @@ class Case(Struct, frozen=True, kw_only=True):
             limit_s = float(str(self.limits.get("time", TIME_S)).removesuffix("s"))
         return limit_s + SLACK_S
 
-    def reason(self, column: str) -> Reason:
-        """Return how it must end in a column."""
+    def reasons(self, column: str) -> tuple[Reason, ...]:
+        """Return how it may end in a column."""
         if isinstance(self.ends, Reason):
+            return (self.ends,)
+        if isinstance(self.ends, tuple):
             return self.ends
         fitting = [words for words in self.ends if fits(column, words)]
-        return self.ends[max(fitting, key=lambda words: len(words.split()))]
+        return (self.ends[max(fitting, key=lambda words: len(words.split()))],)
 
     def applies(self, column: str) -> bool:
         """Whether it is for a column."""

@@ -40,8 +40,9 @@ class Column(Struct, frozen=True):
     @property
     def options(self) -> list[str]:
         """The options of ``rai run``."""
-        profile = ["--profile", self.how] if self.engine == "docker" else []
-        return ["--engine", self.engine, *profile, "--progress", "plain"]
+        profile = self.how if self.engine == "docker" else "strict"
+        given = ["--engine", self.engine, "--profile", profile]
+        return [*given, "--progress", "plain"]
 
     @property
     def ids(self) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import threading
@@ -12,7 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.hostile import leftovers
+from tests.hostile import leftovers, programs
 from tests.hostile.case import Case, Ended, Site
 from tests.hostile.columns import Column, argv, environment
 from tests.hostile.family import children
@@ -27,8 +28,14 @@ PATIENCE_S = 30.0
 FIRST_BYTES = 1 << 20
 
 
-def run(case: Case, column: Column, site: Site) -> Ended:
-    """Carry out a case; all that it started and that stays is a leftover."""
+def run(case: Case, column: Column, site: Site, builds: Path) -> Ended:
+    """Carry out a case; all that it started and that stays is a leftover.
+
+    Programs that it needs are compiled in ``builds``.
+    """
+    site.project.mkdir()
+    for name in case.programs:
+        shutil.copy(programs.built(name, builds), site.project / name)
     write(case, column, site)
     around = case.around(site) if case.around else nullcontext()
     with around, leftovers.adopted():
@@ -51,7 +58,7 @@ def run(case: Case, column: Column, site: Site) -> Ended:
 def write(case: Case, column: Column, site: Site) -> None:
     """Make the folders of a case, for the column's user."""
     for folder in (site.project, site.home, site.rai_home, site.tmp, site.outside):
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
     (site.project / "rai_build.yml").write_text(site.filled(case.file))
     for name, content in case.files.items():
         file = site.project / name

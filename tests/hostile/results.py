@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from runner.core import Reason
 from tests.hostile.case import Case, Ended
 from tests.hostile.columns import Column
 
@@ -17,7 +18,7 @@ def keep(case: Case, column: Column, ended: Ended, *, said: bool) -> None:
     """Append a result to the file that the variable names, if it names one."""
     if not (name := os.environ.get(VARIABLE)):
         return
-    reason = case.reason(column.name)
+    reason = Reason(ended.reason or case.reasons(column.name)[0])
     ends = SAID if said else HELD if reason.exit_code == 0 else reason.value
     row = {
         "case": case.name,

@@ -207,6 +207,8 @@ def wait_for(child: int) -> int:
 def main(text: str, command: list[str]) -> int:
     """Set the sandbox up, run the command in it and return its exit code."""
     layout = json.loads(text)
+    # Without a handler, the kernel lets no signal of a command end process 1.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.umask(0o022)
     program = read(layout["filter"]) if layout["filter"] else b""
     fill(layout["mount"], layout)

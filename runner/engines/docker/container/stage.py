@@ -113,7 +113,7 @@ class RunContainers:
         Some engines tell that when a container starts, others let it end at once.
         """
         wanted = own = ""
-        if error.reason is not Reason.INTERNAL:
+        if error.reason not in (Reason.INTERNAL, Reason.IMAGE_NOT_FOUND):
             return
         with contextlib.suppress(*FAILURES):
             wanted = image(self._client, self._image)["Architecture"]
@@ -236,6 +236,7 @@ def _not_started(error: APIError, name: str) -> EngineError:
     if "/bin/sh" in str(why) or '"sleep"' in str(why):
         text = f"the image {name} has no /bin/sh, which rai needs to run commands in it"
         return EngineError(
-            Problem(text, hint="use an image with a shell and coreutils")
+            Problem(text, hint="use an image with a shell and coreutils"),
+            reason=Reason.IMAGE_NOT_FOUND,
         )
     return EngineError(f"the container cannot be started: {why}")

@@ -1,0 +1,153 @@
+"""What will not end, or ends what it should not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from subprocess import Popen
+
+from runner.core import Reason
+from tests.hostile.case import Case, Site
+
+BUSY = "sh -c 'echo up > up; sleep 600'"
+
+
+def _once_up(
+    *signals: int, pause_s: float = 0.3
+) -> Callable[[Site, Popen[bytes]], None]:
+    """Return a function that sends signals to rai once a command runs."""
+
+    def send(site: Site, rai: Popen[bytes]) -> None:
+        end = time.monotonic() + 20
+        while time.monotonic() < end and rai.poll() is None:
+            if any(
+                b'"CommandStarted"' in file.read_bytes()
+                for file in site.rai_home.glob("runs/*/events.jsonl")
+            ):
+                break
+            time.sleep(0.05)
+        for number in signals:
+            time.sleep(pause_s)
+            if rai.poll() is None:
+                os.kill(rai.pid, number)
+
+    return send
+
+
+CASES = (
+    Case(
+        name="sleep forever",
+        tries="Sleeps past the time limit.",
+        commands=("sleep infinity",),
+        limits={"time": 2},
+        ends=Reason.TIME_LIMIT,
+        ci=("",),
+    ),
+    Case(
+        name="ignored signals",
+        tries="Ignores every signal that can be ignored.",
+        commands=("trap '' TERM INT HUP QUIT USR1 USR2; while :; do sleep 1; done",),
+        limits={"time": 2},
+        limit_s=12,
+        ends=Reason.TIME_LIMIT,
+    ),
+    Case(
+        name="daemon",
+        tries="Leaves a daemon in a session of its own.",
+        commands=(
+            "(setsid sleep 600 &) ; (setsid setsid sleep 600 >/dev/null &); true",
+        ),
+        ends=Reason.DONE,
+        ci=("",),
+    ),
+    Case(
+        name="held output",
+        tries="Leaves a child that keeps stdout and stderr open.",
+        commands=("sleep 600 & echo started", "echo next"),
+        ends=Reason.DONE,
+    ),
+    Case(
+        name="kill all",
+        tries="Kills every process that it can.",
+        commands=("kill -KILL -1; sleep 600",),
+        limits={"time": 2},
+        ends=Reason.TIME_LIMIT,
+    ),
+    Case(
+        name="stop all",
+        tries="Stops every other process that it can.",
+        commands=(
+            "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p = $$ ] || kill -STOP $p;"
+            " done 2>/dev/null; kill -STOP -1; sleep 600",
+        ),
+        limits={"time": 2},
+        limit_s=12,
+        ends=Reason.TIME_LIMIT,
+    ),
+    Case(
+        name="stopped itself",
+        tries="Stops itself.",
+        commands=("kill -STOP $$",),
+        limits={"time": 2},
+        limit_s=12,
+        ends=Reason.TIME_LIMIT,
+    ),
+    Case(
+        name="kill the keeper",
+        tries="Signals process 1 with each signal.",
+        commands=("for n in $(seq 1 64); do kill -$n 1; done 2>/dev/null; sleep 600",),
+        limits={"time": 3},
+        # Root in a container may end its first process.
+        ends={"": Reason.TIME_LIMIT, "docker compatible": Reason.COMMAND_FAILED},
+    ),
+    Case(
+        name="orphans",
+        tries="Forks twice and again until the time is over.",
+        commands=("while :; do (setsid sleep 0.2 &); done",),
+        limits={"time": 2, "pids": 128},
+        limit_s=12,
+        ends={"": Reason.TIME_LIMIT},
+    ),
+    Case(
+        name="closed descriptors",
+        tries="Closes its stdin, stdout and stderr and goes on.",
+        commands=("exec 0<&- 1>&- 2>&-; sleep 600",),
+        limits={"time": 2},
+        ends=Reason.TIME_LIMIT,
+    ),
+    *(
+        Case(
+            name=f"rai gets {'+'.join(names)}",
+            tries=f"rai itself is sent {', then '.join(names)} while a command runs.",
+            commands=(BUSY,),
+            limits={"time": 60},
+            limit_s=15,
+            during=_once_up(*(signal.Signals[name] for name in names)),
+            ends=Reason.CANCELLED,
+        )
+        for names in (("SIGTERM",), ("SIGINT", "SIGINT"), ("SIGHUP",), ("SIGQUIT",))
+    ),
+    Case(
+        name="rai is killed",
+        tries="rai itself is killed while a command runs; the next command tidies up.",
+        commands=(BUSY,),
+        limits={"time": 60},
+        limit_s=15,
+        during=_once_up(signal.SIGKILL),
+        then=(("ps",), ("ps",)),
+        after_s=20,
+        ends=Reason.RUNNER_LOST,
+        exit_code=-signal.SIGKILL,
+        ci=("docker strict root", "local bubblewrap"),
+    ),
+    Case(
+        name="rai is stopped",
+        tries="rai itself is stopped for 3 s.",
+        commands=("sleep 1",),
+        limits={"time": 20},
+        during=_once_up(signal.SIGSTOP, signal.SIGCONT, pause_s=1.5),
+        ends=Reason.DONE,
+    ),
+)

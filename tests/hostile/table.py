@@ -1,0 +1,103 @@
+"""Write the table of docs/security.md: how each hostile case ends, in each column.
+
+``python -m tests.hostile.table [FILE]`` takes the results of ``make hostile`` over into
+results.jsonl, a line for each case, and makes the table from that.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks import rows
+from tests.conftest import ROOT
+from tests.hostile import cases
+from tests.hostile.case import Case
+from tests.hostile.columns import COLUMNS
+from tests.hostile.results import HELD, SAID
+
+RESULTS = Path(__file__).with_name("results.jsonl")
+PAGE = ROOT / "docs" / "security.md"
+BEGIN, END = "<!-- cases: written by `make hostile` -->", "<!-- cases end -->"
+
+Kept = dict[str, dict[str, dict[str, object]]]
+"""By case and column: ``ends``, ``seconds`` and ``rai_mb``."""
+
+
+def main(fresh: Path | None = None) -> None:
+    """Take new results over, and write the page."""
+    kept = read(RESULTS.read_text() if RESULTS.exists() else "")
+    if fresh is not None:
+        keep(kept, map(json.loads, fresh.read_text().splitlines()))
+    PAGE.write_text(page(PAGE.read_text(), kept))
+
+
+def read(text: str) -> Kept:
+    """Return the results of results.jsonl."""
+    lines = map(json.loads, text.splitlines())
+    return {line["case"]: line["columns"] for line in lines}
+
+
+def keep(kept: Kept, fresh: Iterable[dict[str, object]]) -> None:
+    """Replace the results of the cases that were run, and write results.jsonl."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    old = {json.loads(line)["case"]: line for line in lines}
+    changed = set()
+    for row in fresh:
+        case, column = str(row.pop("case")), str(row.pop("column"))
+        kept.setdefault(case, {})[column] = row
+        changed.add(case)
+    about = rows.row("", "", True)
+    for case in changed:
+        where = {name: about[name] for name in ("machine", "system", "commit", "at")}
+        old[case] = json.dumps({"case": case, "columns": kept[case], **where})
+    known = [old[c.name] for c in cases.every() if c.name in old]
+    RESULTS.write_text("".join(f"{line}\n" for line in known))
+
+
+def page(text: str, kept: Kept) -> str:
+    """Return the page with the table between its marks."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{''.join(_tables(kept))}\n{END}{after}"
+
+
+def _tables(kept: Kept) -> Iterator[str]:
+    for topic, found in cases.by_topic().items():
+        about = (import_module(f"{cases.__name__}.{topic}").__doc__ or "").split("\n")
+        yield f"\n**{topic.capitalize()}.** {about[0]}\n\n"
+        head = ["what is tried", *(column.name for column in COLUMNS)]
+        yield _line(head) + _line(["---"] * len(head))
+        for case in found:
+            cells = [cell(case, column.name, kept) for column in COLUMNS]
+            yield _line([case.tries.removesuffix("."), *cells])
+
+
+def cell(case: Case, column: str, kept: Kept) -> str:
+    """Return how a case ended in a column, as the table shows it; empty if unknown."""
+    if not case.applies(column):
+        return case.elsewhere
+    found = kept.get(case.name, {}).get(column, {})
+    return str(found.get("ends", "")).replace("_", " ")
+
+
+def possible(case: Case, column: str) -> set[str]:
+    """Return the cells that a case may have in a column."""
+    if not case.applies(column):
+        return {case.elsewhere}
+    ends = {
+        reason.value.replace("_", " ") if reason.exit_code else HELD
+        for reason in case.reasons(column)
+    }
+    return {*ends, SAID} if case.needs else ends
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(text.replace('|', '&#124;') for text in cells)} |\n"
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
