@@ -25,6 +25,15 @@ def check(engine: EngineFacts, by: str) -> None:
     Raises:
         NotAllowedError: names each such limit, and what to do.
     """
+    _refuse(engine, "", by)
+
+
+def check_build(engine: str, unenforced: tuple[str, ...], by: str) -> None:
+    """Refuse an image build that is about to begin, as ``check`` does for a run."""
+    _refuse(EngineFacts(engine, unenforced=unenforced), " in image builds", by)
+
+
+def _refuse(engine: EngineFacts, where: str, by: str) -> None:
     if not by or not engine.unenforced:
         return
     names: dict[str, list[str]] = {}
@@ -32,7 +41,9 @@ def check(engine: EngineFacts, by: str) -> None:
         names.setdefault(_remedy(engine, name), []).append(name)
     raise NotAllowedError(
         *(
-            Problem(f"{_cannot(engine, found)}, which {by} asks for", hint=remedy)
+            Problem(
+                f"{_cannot(engine, found)}{where}, which {by} asks for", hint=remedy
+            )
             for remedy, found in names.items()
         )
     )

@@ -223,6 +223,9 @@ class Preparation:
             yield ev.Warned(images.built_again(used, earlier))
         try:
             for event in engine.prepare(plan, self.project, self.cancel):
+                if isinstance(event, ev.BuildStarted):
+                    by, missing = self.request.strict_limits, event.unenforced
+                    strict.check_build(engine.name, missing, by)
                 if isinstance(event, ev.ImageReady):
                     self.image = event.image
                 yield event

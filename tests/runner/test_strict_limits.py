@@ -69,6 +69,13 @@ def test_each_limit_is_named_with_what_to_do_about_it():
     assert "system calls" in calls.message and calls.hint
 
 
+def test_a_build_is_refused_for_what_its_builder_ignores():
+    with pytest.raises(NotAllowedError, match="cannot enforce pids here in image bui"):
+        strict.check_build("docker", ("pids",), "--strict-limits")
+    strict.check_build("docker", (), "--strict-limits")
+    strict.check_build("docker", ("pids",), "")
+
+
 def test_an_engine_that_enforces_all_is_not_refused():
     strict.check(EngineFacts("docker"), "--strict-limits")
     strict.check(EngineFacts("bare", unenforced=("memory",)), "")

@@ -51,7 +51,9 @@ def build(
     from runner import images, session
     from runner.cli import interrupt
     from runner.core.cancel import Cancel
-    from runner.engines import imagestore
+    from runner.core.events import BuildStarted
+    from runner.engines import imagestore, strict
+    from runner.engines.imagestore import KEEPING
     from runner.report import size
     from runner.session.project import folder_project
     from runner.terminal.console import Console, Mode
@@ -68,6 +70,9 @@ def build(
     cancel = Cancel()
     with interrupt.cancel_on_signals(cancel, console):
         for event in store.prepare(plan, project, cancel):
+            if isinstance(event, BuildStarted):
+                missing, by = event.unenforced, request.strict_limits
+                strict.check_build(KEEPING, missing, by)
             console.show(event)
     console.close()
     if cancel.requested:

@@ -26,6 +26,11 @@ SILENT_S = 60.0
 REMOVE_AGAIN_S = (0.1, 0.5)
 """The pauses before something is removed again."""
 
+MOST_ANSWERED_BYTES = 16 << 20
+"""The most bytes of one answer, which may quote what images say of themselves."""
+
+PIECE_BYTES = 1 << 16
+
 Client = docker.APIClient
 
 
@@ -50,10 +55,27 @@ def connect(probe: EngineProbe, timeout_s: float | None = API_TIMEOUT_S) -> Clie
             # The system's ssh is far faster than paramiko, the SDK's default.
             use_ssh_client=True,
         )
+    client.hooks["response"].append(_bounded)
     if endpoint.certificates is not None:
         # Else REQUESTS_CA_BUNDLE would replace the engine's own certificates.
         client.trust_env = False
     return client
+
+
+def _bounded(
+    response: requests.Response, *_: object, stream: bool = False, **__: object
+) -> None:
+    """Read an answer that is no stream, and refuse one that is too large."""
+    if stream:
+        return
+    answer = bytearray()
+    for piece in response.iter_content(PIECE_BYTES):
+        answer += piece
+        if len(answer) > MOST_ANSWERED_BYTES:
+            response.close()
+            text = f"the Docker Engine answers with over {MOST_ANSWERED_BYTES:,} bytes"
+            raise docker.errors.DockerException(text)
+    response._content = bytes(answer)  # where requests itself would keep it
 
 
 @contextlib.contextmanager

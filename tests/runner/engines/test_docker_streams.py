@@ -5,14 +5,22 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
+import docker
 import pytest
 
 from runner.core.cancel import Cancel
+from runner.core.errors import EngineError
 from runner.engines.docker.attach import upload
 from runner.engines.docker.client import connect
 from runner.engines.docker.endpoint import Endpoint, EngineProbe
-from runner.engines.docker.images.messages import Message, messages
+from runner.engines.docker.images.messages import (
+    LONGEST,
+    Message,
+    decoded,
+    messages,
+)
 
 pytestmark = pytest.mark.programs
 
@@ -46,6 +54,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b'{"status": "done"}\n')
 
     do_PUT = do_POST
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(bytes(1 << 20))
 
     def log_message(self, *_: object) -> None:
         pass
@@ -93,6 +108,36 @@ def test_an_upload_that_the_engine_does_not_answer_can_be_given_up(slow):
 def test_a_pull_push_or_build_has_no_time_out_of_a_call(slow):
     threading.Timer(3 * API_TIMEOUT_S, slow.may_answer.set).start()
     assert list(messages(slow.answer, push, Cancel())) == [Message(status="done")]
+
+
+def test_an_answer_without_an_end_is_not_collected(slow):
+    client = connect(slow.answer)
+    with pytest.raises(docker.errors.DockerException, match="over 16,777,216 bytes"):
+        client.inspect_image("a")
+
+
+def test_a_message_without_an_end_is_not_collected():
+    taken = 0
+
+    def pieces():
+        nonlocal taken
+        while True:
+            taken += 1 << 16
+            yield bytes(1 << 16)
+
+    with pytest.raises(EngineError, match="bytes a line"):
+        list(decoded(pieces()))
+    assert taken <= LONGEST + (1 << 17)
+
+
+def test_messages_are_found_however_they_are_cut():
+    text = b'{"stream":"a\\nb"}\r\n{"status":"x","progressDetail":{}}\n\n{"id":"y"}'
+    whole = [Message(stream="a\nb"), Message(status="x"), Message(id="y")]
+    for size in (1, 2, 5, len(text)):
+        cut = (text[at : at + size] for at in range(0, len(text), size))
+        assert list(decoded(cut)) == whole
+    with pytest.raises(EngineError, match="no message"):
+        list(decoded(iter([b"<html>\n"])))
 
 
 def test_a_push_that_the_engine_does_not_answer_can_be_cancelled(slow):
