@@ -76,6 +76,14 @@ def test_a_build_is_refused_for_what_its_builder_ignores():
     strict.check_build("docker", ("pids",), "")
 
 
+def test_roots_builds_are_told_what_else_the_engine_must_be_like():
+    with pytest.raises(NotAllowedError) as caught:
+        strict.check_build("docker", ("pids", "private addresses"), "--strict-limits")
+    processes, addresses = caught.value.problems
+    assert "native.cgroupdriver=cgroupfs" in processes.hint
+    assert "nf_tables" in addresses.hint and "without buildx" in addresses.hint
+
+
 def test_an_engine_that_enforces_all_is_not_refused():
     strict.check(EngineFacts("docker"), "--strict-limits")
     strict.check(EngineFacts("bare", unenforced=("memory",)), "")
