@@ -221,6 +221,6 @@ def write(path: Path, data: bytes) -> None:
             with os.fdopen(os.open(part, _NEW), "wb") as file:
                 file.write(data)
             part.rename(path)
-        except OSError:
+        except BaseException:  # a second Ctrl-C too leaves nothing
             part.unlink(missing_ok=True)
             raise

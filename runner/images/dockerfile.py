@@ -71,7 +71,7 @@ def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
 def instructions(
     text: str, escape: str, *, here_documents: bool = True
 ) -> Iterator[Instruction]:
-    """Yield each instruction, its continued lines joined.
+    """Yield each instruction, its continued lines joined as they are, within words too.
 
     ``escape`` continues a line; "" joins none. Without ``here_documents`` the lines of
     these are instructions, as they are for builders that do not know them.
@@ -85,15 +85,23 @@ def instructions(
             continue
         first = first or number
         if continued and continued.search(line):
-            joined += line.rstrip()[:-1] + " "
+            joined += line.rstrip()[:-1]
             continue
-        word, *rest = (joined + line).strip().split(maxsplit=1)
-        found = Instruction(word.upper(), "".join(rest), first)
+        found = _instruction(joined + line, first)
         joined, first = "", 0
+        if found is None:
+            continue
         yield found
         if here_documents and found.word in ("RUN", "COPY", "ADD"):
             for dash, _, end in _HERE.findall(found.rest):
                 _skip_past(lines, end, tabs=bool(dash))
+    if found := _instruction(joined, first):  # the last line is continued by nothing
+        yield found
+
+
+def _instruction(text: str, line: int) -> Instruction | None:
+    word, *rest = text.strip().split(maxsplit=1) or [""]
+    return Instruction(word.upper(), "".join(rest), line) if word else None
 
 
 def text_lines(text: str) -> list[str]:

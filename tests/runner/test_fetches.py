@@ -23,6 +23,8 @@ ASKED = BuildImage()
         "ONBUILD ADD http://10.0.0.1/x /x",
         "ADD \\\n  # a comment\n  http://10.0.0.1/x /x",
         "ADD \\\\\nhttp://10.0.0.1/x /x",
+        "A\\\nDD ht\\\n# a comment\ntp://10.0.0.1/x /x",
+        "ADD http://10.0.0.1/x \\\n/x\\\n",
         "# escape=`\nADD `\n http://10.0.0.1/x /x",
         "RUN cat <<EOF\nADD http://10.0.0.1/x /x\nEOF",
         "ENV A=http\nADD $A://10.0.0.1/x /x",

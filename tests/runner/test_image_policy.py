@@ -86,6 +86,10 @@ def test_ordinary_files_of_listed_images_are_allowed(text):
         ("FROM debian\nCOPY --from=evil/x /a /b\n", ["2 evil/x"]),
         ("FROM debian\nCOPY --chown=1 --from=evil /a /b\n", ["2 evil"]),
         ("FROM debian\nCOPY \\\n --from=evil \\\n /a /b\n", ["2 evil"]),
+        # A word may go on in the next line, and the last line may be continued.
+        ("FRO\\\nM evil\n", ["1 evil"]),
+        ("FROM debian\nCO\\\nPY --fr\\\n\n#\nom=evil a b\n", ["2 evil"]),
+        ("FRO\\\nM ev\\\nil\\\n", ["1 evil"]),
         ("FROM debian\nRUN --mount=type=bind,from=evil,target=/x x\n", ["2 evil"]),
         ("FROM debian\nRUN --mount=target=/x,FROM=evil x\n", ["2 evil"]),
         ("FROM debian\nONBUILD COPY --from=evil a b\n", ["2 evil"]),
