@@ -82,6 +82,14 @@ def test_python_can_ask_for_strict_limits(project):
     assert end(events).verdict.reason is Reason.NOT_ALLOWED
 
 
+def test_roots_builds_are_told_what_else_the_engine_must_be_like():
+    with pytest.raises(NotAllowedError) as caught:
+        strict.check_build("docker", ("pids", "private addresses"), "--strict-limits")
+    processes, addresses = caught.value.problems
+    assert "native.cgroupdriver=cgroupfs" in processes.hint
+    assert "nf_tables" in addresses.hint and "without buildx" in addresses.hint
+
+
 def test_an_engine_that_enforces_all_is_not_refused():
     strict.check(EngineFacts("docker"), "--strict-limits")
     strict.check(EngineFacts("bare", unenforced=("memory",)), "")

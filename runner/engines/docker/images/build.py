@@ -12,13 +12,11 @@ from runner.core.errors import EngineError
 from runner.core.events import BuildStarted, Event
 from runner.engines.docker.client import Client, failing
 from runner.engines.docker.endpoint import EngineProbe
-from runner.engines.docker.facts import Info, unenforced_in_builds
+from runner.engines.docker.facts import Info
 from runner.engines.docker.images import buildx, classic, context, group
 from runner.engines.docker.images.build_run import BuildRun
 from runner.engines.docker.images.options import all_tags
 from runner.images import fetches, parts
-
-CLASSIC = "the engine's classic builder (no docker buildx here)"
 
 
 def build(
@@ -37,8 +35,6 @@ def build(
         builder = buildx.found(probe.endpoint, grouped=own is not None)
         fetches.check(text, asked, buildkit=builder is not None)
         if builder is None:
-            missing = unenforced_in_builds(info, probe.endpoint)
-            yield BuildStarted(plan.reference, plan.why, CLASSIC, missing)
             yield from classic.build(run, info, project)
         else:
             missing = builder.unenforced
