@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -17,6 +17,8 @@ IMAGE = "debian:bookworm-slim"
 TIME_S = 10
 SLACK_S = 15.0
 """How long after its limit a run may end."""
+
+T = TypeVar("T")
 
 NO_IMAGE = "no images"
 
@@ -119,7 +121,7 @@ class Case(Struct, frozen=True, kw_only=True):
     from words of columns ("docker", "local user", "" for all others) to reasons.
     ``needs`` is a limit's name as engines' facts have it: where it is not enforced the
     run may end in any way, and must bound itself. ``columns`` names by words the
-    columns that the case is for; the table shows ``elsewhere`` in others. ``ci`` names
+    columns that the case is for; the table shows ``elsewhere``, by words too, in others. ``ci`` names
     those of CI's subset: "" is all, none are named by default.
 
     In ``commands``, ``spec``, ``files`` and ``flags`` @MARK@ and others are replaced:
@@ -151,7 +153,7 @@ class Case(Struct, frozen=True, kw_only=True):
     then: tuple[tuple[str, ...], ...] = ()
     needs: str | None = None
     columns: tuple[str, ...] = ("",)
-    elsewhere: str = NO_IMAGE
+    elsewhere: str | Mapping[str, str] = NO_IMAGE
     ci: tuple[str, ...] = ()
     exit_code: int | None = None
     limit_s: float | None = None
@@ -185,8 +187,7 @@ class Case(Struct, frozen=True, kw_only=True):
             return (self.ends,)
         if isinstance(self.ends, tuple):
             return self.ends
-        fitting = [words for words in self.ends if fits(column, words)]
-        return (self.ends[max(fitting, key=lambda words: len(words.split()))],)
+        return (_nearest(self.ends, column),)
 
     def applies(self, column: str) -> bool:
         """Whether it is for a column."""
@@ -194,11 +195,9 @@ class Case(Struct, frozen=True, kw_only=True):
 
     def instead(self, column: str) -> str:
         """Return what the table shows in a column that the case is not for."""
-        if "local" in column and all(
-            words.startswith("docker") for words in self.columns
-        ):
-            return NO_IMAGE
-        return self.elsewhere
+        if isinstance(self.elsewhere, str):
+            return self.elsewhere
+        return _nearest(self.elsewhere, column)
 
     def in_ci(self, column: str) -> bool:
         """Whether it is in CI's subset."""
@@ -208,3 +207,9 @@ class Case(Struct, frozen=True, kw_only=True):
 def fits(column: str, words: str) -> bool:
     """Whether a column's name has all these words."""
     return set(words.split()) <= set(column.split())
+
+
+def _nearest(values: Mapping[str, T], column: str) -> T:
+    """Return the value of most words that a column's name has."""
+    fitting = [words for words in values if fits(column, words)]
+    return values[max(fitting, key=lambda words: len(words.split()))]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from runner.core import Reason
-from tests.hostile.case import IMAGE, Case
+from tests.hostile.case import IMAGE, NO_IMAGE, Case
 
 ROOT = ("docker strict root",)
 ANYBODY = ("docker strict",)
-ONLY_HERE = "as strict"
-"""An image that is built runs in the strict profile; the other is no other build."""
+ELSEWHERE = {
+    "docker compatible": "as strict",
+    "docker strict": "not enforced, said",
+    "local": NO_IMAGE,
+}
+"""The profile of the run makes no difference to the build of its image."""
 
 
 def _case(
@@ -40,7 +44,7 @@ def _case(
         },
         ends=ends,
         columns=columns,
-        elsewhere=ONLY_HERE,
+        elsewhere=ELSEWHERE,
         limit_s=float(time),
         ci=ci,
     )
