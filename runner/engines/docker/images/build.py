@@ -16,7 +16,7 @@ from runner.engines.docker.facts import Info
 from runner.engines.docker.images import buildx, classic, context, group
 from runner.engines.docker.images.build_run import BuildRun
 from runner.engines.docker.images.options import all_tags
-from runner.images import fetches
+from runner.images import fetches, parts
 
 
 def build(
@@ -28,8 +28,10 @@ def build(
         raise EngineError(f"a plan to build {plan.reference} has no build")
     until = time.monotonic() + plan.limits.build_time_s
     text = context.read_text(project.folder, asked.dockerfile) or ""
+    if plan.parts and plan.parts.dockerfile != parts.of_dockerfile(text):
+        raise context.changed(asked.dockerfile)
     with group.made(info, probe.endpoint, plan.limits) as own:
-        run = BuildRun(probe, plan, asked, until, own, cancel)
+        run = BuildRun(probe, plan, asked, text, until, own, cancel)
         builder = buildx.found(probe.endpoint, grouped=own is not None)
         fetches.check(text, asked, buildkit=builder is not None)
         if builder is None:

@@ -106,8 +106,9 @@ def _output(
 ) -> Iterator[Event]:
     plan, limits = run.plan, run.plan.limits
     left = limits.output_bytes
-    names = context.names(project, run.asked.dockerfile)
-    with context.archive(project.folder, names) as packed:
+    dockerfile = run.asked.dockerfile
+    names = context.names(project, dockerfile)
+    with context.archive(project.folder, names, dockerfile, run.dockerfile) as packed:
 
         def ask(client: Client) -> None:
             # The SDK's own session adds them to every call of this client.
