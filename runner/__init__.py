@@ -38,6 +38,7 @@ def run(
     env: Mapping[str, str] | None = None,
     only: Sequence[str] = (),
     image: str | None = None,
+    strict_limits: bool = False,
     home: str | Path | None = None,
     cancel: Cancel | None = None,
 ) -> Iterator[Event]:
@@ -49,9 +50,9 @@ def run(
     ``gpu_wait`` a time span such as "10m", ``image`` a name that is used in place of
     the build file's image. ``env`` are variables for the commands: in output and events
     their values are masked. ``only`` are names or numbers of the commands to run.
-    ``home`` is where the run is kept in place
-    of RAI_HOME. ``cancel.request()``, from any thread, ends the run cleanly; closing
-    the iterator ends it at once.
+    ``strict_limits`` refuses a run if the engine cannot enforce one of its limits here.
+    ``home`` is where the run is kept in place of RAI_HOME. ``cancel.request()``, from
+    any thread, ends the run cleanly; closing the iterator ends it at once.
 
     Raises:
         runner.core.errors.RaiError: the run could not be started; ``problems`` lists
@@ -72,6 +73,7 @@ def run(
         secrets=Secrets(env or {}),
         only=tuple(only),
         image=image,
+        strict_limits=strict_limits,
         home=Path(home) if home is not None else None,
     )
     prepared = session.prepare(Path(project), options)

@@ -14,7 +14,8 @@ _SILENT = bytes({*range(0x20), 0x7F} - {*b"\a\b\t\n\r\x1b"})
 _DROPPED = re.compile(  # begins with a set of bytes, which the search skips to
     rb"[\x07\x1b\xc2]"
     rb"(?:(?<=\x1b)(?!\[[0-9;:]*m)(?:"  # a colour stays
-    rb"\[[0-?]*[ -/]*[@-~]"  # CSI: cursor, modes
+    rb"\x1b*(?=\x1b)"  # all but the last of several
+    rb"|\[[0-?]*[ -/]*[@-~]"  # CSI: cursor, modes
     rb"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings
     rb"|[ -/]*[0-OQ-WYZ`-~\\])?"  # two-byte escapes
     rb"|(?<=\xc2)[\x80-\x9f]"  # C1 controls in UTF-8
@@ -32,9 +33,9 @@ _MARKS = "✱⁎⁑⁕∗⊛✢-✥✱-✽❂❃❉-❋﹡＊٭꙳\U0001f7af-\U0
 """The mark, and the characters that look like it."""
 _MARK = re.compile(f"[{_MARKS}]")
 _MARK_BYTES = re.compile(
-    rb"\xe2(?:\x81[\x8e\x91\x95]|\x88\x97|\x8a\x9b|\x9c[\xa2-\xa5\xb1-\xbd]"
+    rb"(?:\xe2(?:\x81[\x8e\x91\x95]|\x88\x97|\x8a\x9b|\x9c[\xa2-\xa5\xb1-\xbd]"
     rb"|\x9d[\x82\x83\x89-\x8b])"
-    rb"|\xef(?:\xb9\xa1|\xbc\x8a)|\xd9\xad|\xea\x99\xb3|\xf0\x9f\x9e[\xaf-\xbf]"
+    rb"|\xef(?:\xb9\xa1|\xbc\x8a)|\xd9\xad|\xea\x99\xb3|\xf0\x9f\x9e[\xaf-\xbf])+"
 )
 
 

@@ -41,6 +41,8 @@ PROHIBITED = 3
 CLONE_NEWNET = 0x40000000
 REPLY_BYTES = 1 << 16
 REPLY_S = 5.0
+AT_ONCE = 100
+"""The most messages in a batch: the kernel's queue of answers holds few hundreds."""
 
 VERSIONS = {
     socket.AF_INET: (2, 16, 4),
@@ -162,10 +164,9 @@ def chain(table: str, text: str, hook: int, policy: int) -> bytes:
     )
 
 
-def batch(wanted: dict[str, Any], table: str = "rai") -> list[bytes]:
-    """Return the messages that set all rules, or none."""
+def messages(wanted: dict[str, Any], table: str = "rai") -> list[bytes]:
+    """Return the messages that make the table, its chains and all rules."""
     made = [
-        message(BATCH_BEGIN, 0, 0, SUBSYSTEM >> 8),
         message(SUBSYSTEM | NEW_TABLE, CREATE | ACK, INET, 0, name(1, table)),
         chain(table, "forwarded", FORWARDED, DROP),
         chain(table, "sent", SENT, ACCEPT),
@@ -175,7 +176,15 @@ def batch(wanted: dict[str, Any], table: str = "rai") -> list[bytes]:
         made.append(
             message(SUBSYSTEM | NEW_RULE, CREATE | APPEND | ACK, INET, 0, *parts)
         )
-    return [*made, message(BATCH_END, 0, 0, SUBSYSTEM >> 8)]
+    return made
+
+
+def leave() -> None:
+    """Enter a new network namespace; other threads of the process stay."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"making a network namespace: {os.strerror(number)}")
 
 
 def enter(namespace: str) -> None:
@@ -189,23 +198,35 @@ def enter(namespace: str) -> None:
 
 
 def close(wanted: dict[str, Any]) -> None:
-    """Set the rules; raise OSError if the kernel refuses them."""
-    sent = batch(wanted)
+    """Set the rules; raise OSError if the kernel refuses them.
+
+    Several batches may do so, each whole or not at all, so the namespace must not be
+    connected before the end.
+    """
+    made = messages(wanted)
     kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
     with kernel:
         kernel.settimeout(REPLY_S)
         kernel.bind((0, 0))
-        kernel.send(b"".join(sent))
-        left = len(sent) - 2  # the first and the last are not answered
-        while left:
-            reply = kernel.recv(REPLY_BYTES)
-            while reply:
-                length, kind = struct.unpack_from("=IH", reply)
-                code = struct.unpack_from("=i", reply, 16)[0]
-                if kind == ERROR and code:
-                    raise OSError(-code, f"setting rules: {os.strerror(-code)}")
-                left -= kind == ERROR
-                reply = reply[(length + 3) & ~3 :]
+        for start in range(0, len(made), AT_ONCE):
+            send(kernel, made[start : start + AT_ONCE])
+
+
+def send(kernel: socket.socket, made: list[bytes]) -> None:
+    """Send a batch; wait until the kernel has answered each of its messages."""
+    first = message(BATCH_BEGIN, 0, 0, SUBSYSTEM >> 8)
+    last = message(BATCH_END, 0, 0, SUBSYSTEM >> 8)
+    kernel.send(b"".join([first, *made, last]))
+    left = len(made)  # the first and the last are not answered
+    while left:
+        reply = kernel.recv(REPLY_BYTES)
+        while reply:
+            length, kind = struct.unpack_from("=IH", reply)
+            code = struct.unpack_from("=i", reply, 16)[0]
+            if kind == ERROR and code:
+                raise OSError(-code, f"setting rules: {os.strerror(-code)}")
+            left -= kind == ERROR
+            reply = reply[(length + 3) & ~3 :]
 
 
 def main(text: str, namespace: str = "") -> None:

@@ -12,12 +12,12 @@ from functools import cache
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
-from msgspec import Struct, json
+from msgspec import Struct, json, to_builtins
 
 from runner.core.addresses import PRIVATE, Address, Network, forms, is_private, network
 from runner.core.policy import PrivateTarget
+from runner.engines import netfilter
 
-NETFILTER = Path(__file__).with_name("netfilter.py")
 LOOK_UP_S = 5.0
 MOST_ADDRESSES = 64
 _LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
@@ -56,8 +56,33 @@ def rules_here(servers: Iterable[Address], targets: Sequence[PrivateTarget]) -> 
 
 def command(wanted: Reach, namespace: str = "") -> list[str]:
     """Return the command line that sets the rules in a namespace, a file of /proc."""
-    words = [sys.executable, "-I", "-S", str(NETFILTER), json.encode(wanted).decode()]
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        netfilter.__file__,
+        json.encode(wanted).decode(),
+    ]
     return [*words, namespace] if namespace else words
+
+
+@cache
+def refusal() -> str:
+    """Return why rules cannot be set on this machine by root; "" if they can.
+
+    It is found by trying, in a namespace that ends with the thread that makes it.
+    """
+    with ThreadPoolExecutor(1, "try rules") as pool:
+        return pool.submit(_tried).result()
+
+
+def _tried() -> str:
+    try:
+        netfilter.leave()
+        netfilter.close(to_builtins(Reach(("10.0.0.1/32",), (), ("::/127",))))
+    except (OSError, AttributeError) as error:  # AttributeError: where Linux is not
+        return str(error)
+    return ""
 
 
 def name_servers(text: str) -> tuple[Address, ...]:

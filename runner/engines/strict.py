@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from runner.core import EngineFacts, Problem
 from runner.core.errors import NotAllowedError
 
 _GROUPS = (
     "be root, or have control groups delegated to this user:"
     " `systemd-run --user --scope -p Delegate=yes rai ...`"
+)
+_GROUPED = (
+    "run rai as root on the engine's machine, and have the engine manage control groups"
+    " itself, not by systemd: `native.cgroupdriver=cgroupfs` in its `exec-opts`"
+)
+_CLOSED = (
+    "run rai as root on the engine's machine, whose kernel must have nf_tables, and use"
+    " a Docker Engine"
 )
 _CONFINED = "use `--engine docker` or `--engine local`"
 _REMEDIES = {
@@ -16,6 +26,12 @@ _REMEDIES = {
     ("local", "system calls"): "run rai on x86-64 or arm64",
     ("docker", "swap"): "have its kernel started with `swapaccount=1`",
     ("docker", "system calls"): "have its Docker Engine configured with seccomp",
+    ("docker", "private addresses"): f"{_CLOSED}, not Podman",
+}
+_REMEDIES_OF_BUILDS = {
+    ("docker", "pids"): _GROUPED,
+    ("docker", "memory"): _GROUPED,
+    ("docker", "private addresses"): f"{_CLOSED} without buildx, not Podman",
 }
 
 
@@ -25,20 +41,23 @@ def check(engine: EngineFacts, by: str) -> None:
     Raises:
         NotAllowedError: names each such limit, and what to do.
     """
-    _refuse(engine, "", by)
+    _refuse(engine, "", by, _REMEDIES)
 
 
 def check_build(engine: str, unenforced: tuple[str, ...], by: str) -> None:
     """Refuse an image build that is about to begin, as ``check`` does for a run."""
-    _refuse(EngineFacts(engine, unenforced=unenforced), " in image builds", by)
+    facts = EngineFacts(engine, unenforced=unenforced)
+    _refuse(facts, " in image builds", by, _REMEDIES | _REMEDIES_OF_BUILDS)
 
 
-def _refuse(engine: EngineFacts, where: str, by: str) -> None:
+def _refuse(
+    engine: EngineFacts, where: str, by: str, remedies: Mapping[tuple[str, str], str]
+) -> None:
     if not by or not engine.unenforced:
         return
     names: dict[str, list[str]] = {}
     for name in engine.unenforced:
-        names.setdefault(_remedy(engine, name), []).append(name)
+        names.setdefault(_remedy(engine, name, remedies), []).append(name)
     raise NotAllowedError(
         *(
             Problem(
@@ -60,8 +79,10 @@ def _cannot(engine: EngineFacts, names: list[str]) -> str:
     return f"the {engine.name} engine cannot enforce {', '.join(names)} here"
 
 
-def _remedy(engine: EngineFacts, name: str) -> str:
+def _remedy(
+    engine: EngineFacts, name: str, remedies: Mapping[tuple[str, str], str]
+) -> str:
     if not engine.confines:
         return _CONFINED
     usual = "run rai as root on the engine's machine"
-    return _REMEDIES.get((engine.name, name), usual)
+    return remedies.get((engine.name, name), usual)

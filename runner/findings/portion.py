@@ -26,7 +26,7 @@ MOST_WORK = 2000
 FAULT_BYTE = 200
 """A byte of a line that may report a fault of a GPU."""
 
-_BLOCKS = 16
+_BLOCKS, _BLOCK = 16, 64 * 1024
 
 
 class Portion:
@@ -53,22 +53,27 @@ class Portion:
 class LastBlocks:
     """The last blocks of a stream; ``lost`` counts the bytes of those before.
 
-    Blocks that cannot hold a figure do not count.
+    Small ones are joined. Blocks that cannot hold a figure do not count.
     """
 
     def __init__(self) -> None:
         self.lost = 0
-        self._kept: deque[tuple[bytes, bool]] = deque()
+        self._kept: deque[tuple[bytearray, bool]] = deque()
 
     def add(self, block: bytes, *, dull: bool) -> None:
         """Add a block, and lose the first of too many."""
-        self._kept.append((block, dull))
+        if self._kept and len(self._kept[-1][0]) + len(block) <= _BLOCK:
+            last, was_dull = self._kept.pop()
+            last += block
+            self._kept.append((last, was_dull and dull))
+            return
+        self._kept.append((bytearray(block), dull))
         if len(self._kept) > _BLOCKS:
             first, was_dull = self._kept.popleft()
             self.lost += 0 if was_dull else len(first)
 
     def take(self) -> list[bytes]:
         """Return the blocks and forget them."""
-        blocks = [block for block, _ in self._kept]
+        blocks = [bytes(block) for block, _ in self._kept]
         self._kept.clear()
         return blocks

@@ -33,7 +33,7 @@ def of(build: BuildImage, facts: ImageFacts, bases: Iterable[str]) -> ImageParts
     """
     return ImageParts(
         target=build.target or "",
-        dockerfile=_checksum(facts.dockerfile),
+        dockerfile=of_dockerfile(facts.dockerfile),
         # The platform also sets build arguments.
         args=_checksum([facts.platform, *sorted(build.args)]),
         files=_checksum(facts.context_sha256),
@@ -45,6 +45,11 @@ def checksum_of_bases(names: Iterable[str], present: Mapping[str, str]) -> str:
     """Return a checksum of the ids that the engine has for images of these names."""
     listed = {normalise(tag): image_id for tag, image_id in present.items()}
     return _checksum([(name, listed.get(normalise(name))) for name in names])
+
+
+def of_dockerfile(text: str | None) -> str:
+    """Return the checksum of a Dockerfile's text."""
+    return _checksum(text)
 
 
 def key(parts: ImageParts) -> str:

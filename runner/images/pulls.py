@@ -141,7 +141,9 @@ def _of_flags(one: Instruction) -> Iterator[Pull]:
 
 def _is_stage(pull: Pull, known: Iterable[tuple[str, int]]) -> bool:
     name = pull.image.lower()
-    by_number = not pull.text.startswith("FROM ") and _NUMBER.fullmatch(name)
+    # A mount's number is the name of an image.
+    numbered = pull.text.startswith(("COPY --from", "ADD --from"))
+    by_number = numbered and _NUMBER.fullmatch(name)
     return (
         name == "scratch"
         or bool(by_number)

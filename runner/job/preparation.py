@@ -7,8 +7,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from runner import archive, images, machine, places
 from runner.archive import Project, datafiles
 from runner.commandline import plan as plan_command
@@ -229,9 +227,6 @@ class Preparation:
                 if isinstance(event, ev.ImageReady):
                     self.image = event.image
                 yield event
-                if isinstance(event, ev.BuildStarted):
-                    facts = replace(engine.facts(), unenforced=event.unenforced)
-                    strict.check(facts, self.request.strict_limits)
         except ImageError as error:
             if used is None or plan.build:
                 raise

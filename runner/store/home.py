@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,8 +25,8 @@ def make(root: Path) -> Home:
     """Make the home folder if it is absent.
 
     Raises:
-        ConfigError: that fails, or it is another user's, who could replace what is in
-            it; root may use those of others, as in a container.
+        ConfigError: that fails, or it cannot be read, or it is another user's and
+            everybody may replace what is in it. Root may use those of others.
     """
     hint = "set RAI_HOME to a folder that you can write to"
     try:
@@ -34,11 +35,27 @@ def make(root: Path) -> Home:
     except OSError as error:
         why = f"cannot create {root}: {error.strerror}"
         raise ConfigError(Problem(why, hint=hint)) from error
-    if root.stat().st_uid not in (0, os.geteuid()) and os.geteuid():
-        raise ConfigError(Problem(f"{root} belongs to another user", hint=hint))
+    if _is_others(root) and root.stat().st_mode & stat.S_IWOTH:
+        why = f"{root} belongs to another user, and everybody may write to it"
+        raise ConfigError(Problem(why, hint=hint))
     if not os.access(root, os.R_OK | os.X_OK):
         raise ConfigError(Problem(f"{root} cannot be read", hint=hint))
     return Home(root)
+
+
+def warnings_of(home: Home) -> list[str]:
+    """Return what a user who starts a run is told of whose the home folder is.
+
+    On shared volumes and network file systems it may be another user's for good reason.
+    """
+    if not _is_others(home.root):
+        return []
+    return [f"{home.root} belongs to another user, who may change what rai keeps there"]
+
+
+def _is_others(root: Path) -> bool:
+    user = os.geteuid()
+    return user != 0 and root.stat().st_uid not in (0, user)
 
 
 def unfinished(home: Home) -> list[RunPaths]:

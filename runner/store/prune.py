@@ -19,7 +19,7 @@ from runner.core.errors import ConfigError, RaiError
 from runner.store import claim, keptdata, removal, retention, runs, tags
 from runner.store.claim import Standing
 from runner.store.entries import Entry
-from runner.store.home import make, measured, open_index
+from runner.store.home import make, measured, open_index, warnings_of
 from runner.store.paths import Home, RunPaths
 from runner.store.retention import DAY_S, Retention
 
@@ -135,7 +135,7 @@ def by_policy(
     """
     home, now = make(root), time.time() if now is None else now
     free = free or _free
-    said: list[str] = []
+    said = warnings_of(home)
     if not keep.endless:
         # A full or a read-only disk is no reason not to try the run.
         with suppress(OSError, RaiError):

@@ -192,6 +192,14 @@ class Case(Struct, frozen=True, kw_only=True):
         """Whether it is for a column."""
         return any(fits(column, words) for words in self.columns)
 
+    def instead(self, column: str) -> str:
+        """Return what the table shows in a column that the case is not for."""
+        if "local" in column and all(
+            words.startswith("docker") for words in self.columns
+        ):
+            return NO_IMAGE
+        return self.elsewhere
+
     def in_ci(self, column: str) -> bool:
         """Whether it is in CI's subset."""
         return self.applies(column) and any(fits(column, words) for words in self.ci)

@@ -79,7 +79,7 @@ def _tables(kept: Kept) -> Iterator[str]:
 def cell(case: Case, column: str, kept: Kept) -> str:
     """Return how a case ended in a column, as the table shows it; empty if unknown."""
     if not case.applies(column):
-        return case.elsewhere
+        return case.instead(column)
     found = kept.get(case.name, {}).get(column, {})
     return str(found.get("ends", "")).replace("_", " ")
 
@@ -87,7 +87,7 @@ def cell(case: Case, column: str, kept: Kept) -> str:
 def possible(case: Case, column: str) -> set[str]:
     """Return the cells that a case may have in a column."""
     if not case.applies(column):
-        return {case.elsewhere}
+        return {case.instead(column)}
     ends = {
         reason.value.replace("_", " ") if reason.exit_code else HELD
         for reason in case.reasons(column)

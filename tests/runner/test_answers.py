@@ -11,7 +11,8 @@ from runner import buildfile
 from runner.answers import CommandOutput
 from runner.core import Stream
 from runner.core.events import Output
-from runner.core.expectations import Check
+from runner.core.expectations import Check, Expected
+from runner.findings.searches import TextSearch
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 EITHER = "{any_of: [{correctness: 0.8898}, {agreement: 1}]}"
@@ -216,3 +217,13 @@ def test_a_text_may_be_in_what_was_not_searched_and_is_found_at_the_end():
     (check,) = checks(missing, *noise)
     assert check.found.endswith("of the output were not searched")
     assert holds(there, *noise, b"\nPASS\n")
+
+
+def test_a_text_near_the_end_is_found_however_small_the_writes_were():
+    wanted, too_much = Expected("output", "text", "PASS"), b"\x1b" * (2 << 20)
+    search = TextSearch([wanted])
+    for piece in (too_much, b"\nPASS\n", *[b"more\n"] * 100):
+        search.feed(OUT, piece)
+    search.finish()
+    assert search.found == {wanted: "PASS"}
+    assert search.unsearched == len(too_much)

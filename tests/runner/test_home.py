@@ -54,13 +54,16 @@ def test_a_name_that_is_not_text_names_no_run_and_is_none(tmp_path):
 @pytest.mark.parametrize(
     ("owner", "mode", "status", "said"),
     [
-        (1234, 0o777, 2, "belongs to another user; set RAI_HOME"),
+        (1234, 0o777, 2, "another user, and everybody may write to it; set RAI_HOME"),
+        (1234, 0o755, 0, ""),
         (0, 0o700, 2, "cannot be read; set RAI_HOME"),
         (0, 0o755, 0, ""),
         (int(USER), 0o700, 0, ""),
     ],
 )
-def test_a_home_that_another_user_owns_is_not_used(owner, mode, status, said):
+def test_a_home_of_another_user_that_everybody_may_write_to_is_refused(
+    owner, mode, status, said
+):
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         place = Path(folder, "rai")
@@ -73,3 +76,24 @@ def test_a_home_that_another_user_owns_is_not_used(owner, mode, status, said):
 
     assert done.returncode == status, done.stderr
     assert said in done.stderr
+
+
+@needs_root
+@pytest.mark.programs
+def test_a_run_warns_of_a_home_that_another_user_shares():
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "rai_build.yml").write_text(
+            "rai: {version: 0.2}\ncommands: {build: ['true']}\n"
+        )
+        place = Path(folder, "rai")
+        place.mkdir()
+        os.chown(place, 1234, int(USER))
+        place.chmod(0o770)
+        names = [f"RAI_HOME={place}", f"XDG_CONFIG_HOME={folder}/config"]
+        words = ["run", "-p", folder, "--engine", "bare"]
+        argv = ["env", *names, sys.executable, "-c", MAIN, *words]
+        done = as_ordinary_user(argv, Path(folder))
+
+    assert done.returncode == 0, done.stderr
+    assert f"{place} belongs to another user, who may" in done.stdout + done.stderr

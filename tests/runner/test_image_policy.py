@@ -92,6 +92,7 @@ def test_ordinary_files_of_listed_images_are_allowed(text):
         ("FRO\\\nM ev\\\nil\\\n", ["1 evil"]),
         ("FROM debian\nRUN --mount=type=bind,from=evil,target=/x x\n", ["2 evil"]),
         ("FROM debian\nRUN --mount=target=/x,FROM=evil x\n", ["2 evil"]),
+        ("FROM debian\nRUN --mount=from=0,target=/x x\n", ["2 0"]),
         ("FROM debian\nONBUILD COPY --from=evil a b\n", ["2 evil"]),
         ("FROM debian\nONBUILD ONBUILD RUN --mount=from=evil x\n", ["2 evil"]),
         ("# syntax=evil/front:1\nFROM debian\n", ["1 evil/front:1"]),

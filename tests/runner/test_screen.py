@@ -28,6 +28,8 @@ from runner.core.screen import TerminalFilter, json_safe, printable, unmarked
         (b"\xff\xfe raw", "\ufffd\ufffd raw".encode()),
         (b"a\x9b2Jb\x90c", "a\ufffd2Jb\ufffdc".encode()),
         (b"a\xc2\x00\x9b2J", b"a2J"),
+        (b"a\x1b\x1b\x1b[2Jb\x1b\x1b\x1b[mc", b"ab\x1b[mc"),
+        ("\u2731\u2731\u066dx".encode(), b"\\u2731\\u2731\\u066dx"),
     ],
 )
 def test_colours_and_carriage_returns_pass_and_other_controls_do_not(written, shown):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import runner
 from runner import session
 from runner.core import EngineFacts, Reason
 from runner.core import events as ev
@@ -74,6 +75,19 @@ def test_a_build_is_refused_for_what_its_builder_ignores():
         strict.check_build("docker", ("pids",), "--strict-limits")
     strict.check_build("docker", (), "--strict-limits")
     strict.check_build("docker", ("pids",), "")
+
+
+def test_python_can_ask_for_strict_limits(project):
+    events = list(runner.run(project, engine="bare", strict_limits=True))
+    assert end(events).verdict.reason is Reason.NOT_ALLOWED
+
+
+def test_roots_builds_are_told_what_else_the_engine_must_be_like():
+    with pytest.raises(NotAllowedError) as caught:
+        strict.check_build("docker", ("pids", "private addresses"), "--strict-limits")
+    processes, addresses = caught.value.problems
+    assert "native.cgroupdriver=cgroupfs" in processes.hint
+    assert "nf_tables" in addresses.hint and "without buildx" in addresses.hint
 
 
 def test_an_engine_that_enforces_all_is_not_refused():

@@ -42,6 +42,7 @@ def build(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Build without Docker's cache.")
     ] = False,
+    strict_limits: common.StrictLimits = False,
 ) -> None:
     """Build or pull the image without running.
 
@@ -58,7 +59,7 @@ def build(
     from runner.session.project import folder_project
     from runner.terminal.console import Console, Mode
 
-    prepared = session.prepare(path)
+    prepared = session.prepare(path, session.Options(strict_limits=strict_limits))
     request, settings = prepared.request, prepared.settings
     console = Console(Mode(settings.progress), to_stderr=True)
     if console.mode is not Mode.QUIET:

@@ -6,6 +6,7 @@ import platform
 from typing import Any
 
 from runner.core import DockerGpus, EngineFacts
+from runner.engines import private
 from runner.engines.docker.client import Client, failing
 from runner.engines.docker.container.disk import measured_by_root
 from runner.engines.docker.endpoint import Endpoint
@@ -109,10 +110,12 @@ def is_here(info: Info, endpoint: Endpoint) -> bool:
 def can_close(info: Info, endpoint: Endpoint) -> bool:
     """Whether this user can close private addresses to the engine's containers.
 
-    Podman connects no container to a network that was started without one.
+    Podman connects no container to a network that was started without one. The kernel
+    may lack nf_tables.
     """
-    podman = "BuildahVersion" in info
-    return measured_by_root() and is_here(info, endpoint) and not podman
+    if "BuildahVersion" in info or not measured_by_root():
+        return False
+    return is_here(info, endpoint) and not private.refusal()
 
 
 def _unenforced(info: Info, endpoint: Endpoint) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ CASES = (
         commands=("! head -c 200000000 /dev/zero >/dev/x",),
         ends=Reason.DONE,
         columns=("docker strict", "local"),
-        elsewhere="memory",
+        elsewhere="counts as memory",
     ),
     Case(
         name="filled /build",

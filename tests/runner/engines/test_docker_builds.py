@@ -171,3 +171,15 @@ def test_the_time_of_the_build_counts_what_comes_before_its_steps(builds):
     with pytest.raises(ImageError, match=r"within 0\.001s"):
         builds.build("RUN true", build_time_s=0.001)
     assert time.monotonic() - began < 30
+
+
+def test_a_dockerfile_that_changed_since_it_was_checked_is_not_built(builds):
+    wanted = BuildSpec("rai_build.yml", build_image=BuildImage(builds.label))
+    file, project = builds.folder / "Dockerfile", FolderProject(builds.folder)
+    file.write_text(f"FROM {BASE}\nLABEL {builds.label}=1\n")
+    plan = images.plan(wanted, builds.engine.image_facts(project, wanted))
+    file.write_text(f"FROM {BASE}\nLABEL {builds.label}=2\n")
+
+    with pytest.raises(ImageError, match="`Dockerfile` was changed while"):
+        list(builds.engine.prepare(plan, project, Cancel()))
+    assert not builds.left()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import secrets
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
 import docker
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from runner import images
@@ -20,7 +25,7 @@ from runner.core import BuildImage, BuildSpec, Place, Profile
 from runner.core.cancel import Cancel
 from runner.core.events import BuildOutput
 from runner.core.policy import PrivateTarget
-from runner.engines import private
+from runner.engines import netfilter, private
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.facts import PRIVATE
 from runner.engines.docker.images import holder
@@ -30,6 +35,8 @@ from tests.runner.engines.running import RUN_ID, Subject, run
 pytestmark = [pytest.mark.docker, needs_root]
 
 IMAGE = "debian:bookworm-slim"
+RAI = str(Path(sys.executable).with_name("rai"))
+OLD_KERNEL = str(Path(__file__).with_name("old_kernel.py"))
 TRY = """\
 try() { timeout 3 bash -c 'exec 3<>"/dev/$0/$1/$2" && echo >&3 &&
     [ "$(timeout 1 head -c 3 <&3)" ]' "$@" 2>/dev/null && echo "$1 $2"; }
@@ -203,3 +210,77 @@ def test_the_program_that_holds_a_builds_network_is_there_for_two_processors() -
         content = holder.program(machine)
         assert content[:4] == b"\x7fELF"
         assert int.from_bytes(content[18:20], "little") == number
+
+
+def rai(*words: str, folder: Path) -> str:
+    """Run the command line as on a kernel without nf_tables; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, OLD_KERNEL, RAI, *words],
+        cwd=folder,
+        env={**os.environ, "RAI_HOME": str(folder / "home"), "COLUMNS": "400"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+def test_a_kernel_without_rules_leaves_private_addresses_open_and_says_so(
+    engine: DockerEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "rai_build.yml").write_text(
+        f"rai: {{version: 0.2, image: {IMAGE}}}\nresources: {{network: true}}\n"
+        "commands: {build: [grep -c 00000000 /proc/net/route]}\n"
+    )
+    words = ("run", "-p", ".", "--engine", "docker")
+    said = rai(*words, folder=tmp_path)
+    assert said.startswith("0 ")
+    assert "Not enforced here: private addresses" in said
+    refused = rai(*words, "--strict-limits", folder=tmp_path)
+    assert "cannot enforce private addresses here" in refused
+    assert "nf_tables" in refused
+    assert "Running" not in refused
+    assert "private addresses" in rai("doctor", folder=tmp_path)
+
+
+def test_a_build_whose_network_cannot_be_made_begins_with_the_usual_one(
+    engine: DockerEngine, client: docker.APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(holder._MACHINES, os.uname().machine, (0, ""))  # no program
+    with holder.closed_network(client, (), 10.0) as network:
+        assert network.name is None
+        assert "ended as soon as it was started" in network.failure
+
+
+def test_a_builds_network_is_held_by_no_image_of_a_projects_own(
+    engine: DockerEngine, client: docker.APIClient
+) -> None:
+    name = f"{holder.NAME}:{holder.TAG}"
+    client.tag(IMAGE, holder.NAME, holder.TAG)
+    try:
+        with holder.closed_network(client, (), 10.0) as network:
+            assert network.failure == ""
+            assert network.name is not None
+            found = client.inspect_container(network.name.partition(":")[2])
+            assert found["Image"] != client.inspect_image(IMAGE)["Id"]
+        assert client.inspect_image(IMAGE)
+    finally:
+        with suppress(docker.errors.ImageNotFound):
+            client.remove_image(name)
+
+
+@pytest.mark.parametrize("number", [0, 60, 500])
+def test_a_policy_may_open_many_networks(number: int) -> None:
+    networks = [
+        ipaddress.ip_network(f"10.{n // 256}.{n % 256}.0/24") for n in range(number)
+    ]
+    wanted = to_builtins(private.rules([], networks, []))
+
+    def close() -> str:
+        netfilter.leave()
+        netfilter.close(wanted)
+        return "closed"
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(close).result() == "closed"

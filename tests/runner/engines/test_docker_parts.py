@@ -529,9 +529,10 @@ def test_a_folder_of_the_context_that_became_a_link_leads_to_nothing_outside(tmp
     (project / "dir").rmdir()
     (project / "dir").symlink_to("../other")
 
-    for read in (context.checksum, context.archive):
-        with pytest.raises(ImageError, match="leads out"):
-            read(project, names)
+    with pytest.raises(ImageError, match="leads out"):
+        context.checksum(project, names)
+    with pytest.raises(ImageError, match="leads out"):
+        context.archive(project, names, "Dockerfile", "")
 
 
 def test_the_contexts_checksum_follows_content_and_mode_and_nothing_else(tmp_path):
@@ -561,7 +562,7 @@ def test_the_archive_of_a_context_has_no_owner_of_this_machine(tmp_path):
     (project / "link").symlink_to("Dockerfile")
     names = context.names(FolderProject(project), "Dockerfile")
     with (
-        context.archive(project, names) as packed,
+        context.archive(project, names, "Dockerfile", "FROM x\n") as packed,
         tarfile.open(fileobj=packed) as tar,
     ):
         assert tar.getnames() == ["Dockerfile", "link"]
@@ -569,6 +570,24 @@ def test_the_archive_of_a_context_has_no_owner_of_this_machine(tmp_path):
         first = tarfile.TarInfo.frombuf(packed.read(512), "utf-8", "strict")
         assert (first.name, first.type) == ("Dockerfile", tarfile.REGTYPE)
         assert {(m.uid, m.gid, m.uname) for m in tar.getmembers()} == {(0, 0, "")}
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "a/Dockerfile", "link", "into/Deep"])
+def test_a_dockerfile_that_changed_since_it_was_checked_is_not_packed(tmp_path, name):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/Deep").symlink_to("Dockerfile")
+    (tmp_path / "a/Dockerfile").write_text("FROM checked\n")
+    (tmp_path / "Dockerfile").hardlink_to(tmp_path / "a/Dockerfile")
+    (tmp_path / "link").symlink_to("a/../into/Dockerfile")
+    (tmp_path / "into").symlink_to("a")
+    checked = context.read_text(tmp_path, name)
+    assert checked == "FROM checked\n"
+    names = context.names(FolderProject(tmp_path), name)
+    context.archive(tmp_path, names, name, checked).close()
+
+    (tmp_path / "a/Dockerfile").write_text("FROM another\n")
+    with pytest.raises(ImageError, match=f"`{name}` was changed while"):
+        context.archive(tmp_path, names, name, checked)
 
 
 def test_the_classic_builders_failing_step_is_found():

@@ -65,6 +65,7 @@ class RunContainers:
         self._client, self._work, self._cancel = client, work, cancel
         self._support, self._closes = support, closes and work.limits.network
         self._failures: list[tuple[GpuWay, str]] = []
+        self._not_closed = ""
         self.way: GpuWay | None = None
         safe = re.sub(r"[^a-zA-Z0-9_.-]", "-", work.run_id)
         self.name = f"rai-{safe}-{secrets.token_hex(4)}"
@@ -91,6 +92,8 @@ class RunContainers:
                     task.result()
         for way, why in self._failures:
             yield Warned(f"no GPU by {way.words}: {why}; trying another way")
+        if self._not_closed:
+            yield Warned(f"private addresses are not closed: {self._not_closed}")
 
     def build_folder(self, pool: ThreadPoolExecutor, *, idle: bool) -> Iterator[Event]:
         """Remove the commands' container, and yield the build folder.
@@ -154,7 +157,8 @@ class RunContainers:
             self._held = hold_stdin(client, self.container)
             client.start(self.container)
             if self._closes:
-                network.connect(client, self.container, self._work.private)
+                by, targets = self._work.strict_limits, self._work.private
+                self._not_closed = network.connect(client, self.container, targets, by)
         except APIError as error:
             failure = _not_started(error, self._image)
             if gpu.way is None or failure.problems[0].hint:

@@ -12,13 +12,11 @@ from runner.core.errors import EngineError
 from runner.core.events import BuildStarted, Event
 from runner.engines.docker.client import Client, failing
 from runner.engines.docker.endpoint import EngineProbe
-from runner.engines.docker.facts import Info, unenforced_in_builds
+from runner.engines.docker.facts import Info
 from runner.engines.docker.images import buildx, classic, context, group
 from runner.engines.docker.images.build_run import BuildRun
 from runner.engines.docker.images.options import all_tags
-from runner.images import fetches
-
-CLASSIC = "the engine's classic builder (no docker buildx here)"
+from runner.images import fetches, parts
 
 
 def build(
@@ -30,13 +28,13 @@ def build(
         raise EngineError(f"a plan to build {plan.reference} has no build")
     until = time.monotonic() + plan.limits.build_time_s
     text = context.read_text(project.folder, asked.dockerfile) or ""
+    if plan.parts and plan.parts.dockerfile != parts.of_dockerfile(text):
+        raise context.changed(asked.dockerfile)
     with group.made(info, probe.endpoint, plan.limits) as own:
-        run = BuildRun(probe, plan, asked, until, own, cancel)
+        run = BuildRun(probe, plan, asked, text, until, own, cancel)
         builder = buildx.found(probe.endpoint, grouped=own is not None)
         fetches.check(text, asked, buildkit=builder is not None)
         if builder is None:
-            missing = unenforced_in_builds(info, probe.endpoint)
-            yield BuildStarted(plan.reference, plan.why, CLASSIC, missing)
             yield from classic.build(run, info, project)
         else:
             missing = builder.unenforced

@@ -13,12 +13,14 @@ from runner.engines.local.cgroup import Group
 class BuildRun(Struct, frozen=True):
     """One build; it must end ``until`` a time of the monotonic clock.
 
-    ``group`` is the control group of its steps; None where this user can make none.
+    ``dockerfile`` is the text that was checked. ``group`` is the control group of its
+    steps; None where this user can make none.
     """
 
     probe: EngineProbe
     plan: ImagePlan
     asked: BuildImage
+    dockerfile: str
     until: float
     group: Group | None
     cancel: Cancel

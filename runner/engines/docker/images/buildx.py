@@ -58,8 +58,9 @@ def build(run: BuildRun, project: Project) -> Iterator[Event]:
     plan, limits = run.plan, run.plan.limits
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     # An archive, as of the folder itself the builder would take what is not sent.
-    names = context.names(project, run.asked.dockerfile)
-    with context.archive(project.folder, names) as packed:
+    dockerfile = run.asked.dockerfile
+    names = context.names(project, dockerfile)
+    with context.archive(project.folder, names, dockerfile, run.dockerfile) as packed:
         running = process.stream(
             buildx_command(plan, run.asked, parent(run.group)),
             timeout_s=max(run.until - time.monotonic(), 0.0),

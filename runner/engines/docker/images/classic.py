@@ -8,15 +8,21 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from runner.archive import Project
 from runner.core import Reason
 from runner.core.errors import ImageError
-from runner.core.events import BuildOutput, Event
+from runner.core.events import BuildOutput, BuildStarted, Event, Warned
 from runner.engines.docker.client import FAILURES, Client, connect, explained
 from runner.engines.docker.container.disk import measured_by_root
-from runner.engines.docker.facts import Info, closes_builds, is_here
+from runner.engines.docker.facts import (
+    PRIVATE,
+    Info,
+    closes_builds,
+    is_here,
+    unenforced_in_builds,
+)
 from runner.engines.docker.images import context, failure
 from runner.engines.docker.images.build_run import BuildRun
 from runner.engines.docker.images.buildlog import ClassicLog
 from runner.engines.docker.images.group import parent
-from runner.engines.docker.images.holder import closed_network
+from runner.engines.docker.images.holder import BuildNetwork, closed_network
 from runner.engines.docker.images.messages import OutOfTimeError, messages
 from runner.engines.docker.images.options import (
     all_tags,
@@ -25,6 +31,8 @@ from runner.engines.docker.images.options import (
 )
 from runner.engines.docker.images.written import BuildDiskWatch, BuildParts, engine_time
 
+NAME = "the engine's classic builder (no docker buildx here)"
+
 
 def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
     """Yield what the builder prints; raise ImageError with the step that failed."""
@@ -32,6 +40,7 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
     client = connect(run.probe)
     limits = run.plan.limits
     with closing(client), _network(run, info, client) as network:
+        yield from _started(run, info, network)
         parts = BuildParts(client, engine_time(client))
         watch = BuildDiskWatch(
             parts,
@@ -42,7 +51,7 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
         )
         try:
             with watch:
-                yield from _output(run, project, log, parts, watch, network)
+                yield from _output(run, project, log, parts, watch, network.name)
         except OutOfTimeError:
             parts.remove(run.plan.reference)
             raise failure.over(Reason.TIME_LIMIT, limits, log) from None
@@ -70,11 +79,21 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
 
 def _network(
     run: BuildRun, info: Info, client: Client
-) -> AbstractContextManager[str | None]:
+) -> AbstractContextManager[BuildNetwork]:
     """Return the network of a build: one without private addresses, where possible."""
     if not closes_builds(info, run.probe.endpoint):
-        return nullcontext()
+        return nullcontext(BuildNetwork())
     return closed_network(client, run.plan.private, run.plan.limits.build_time_s)
+
+
+def _started(run: BuildRun, info: Info, network: BuildNetwork) -> Iterator[Event]:
+    """Say that the build begins, and what is not enforced for it."""
+    missing = unenforced_in_builds(info, run.probe.endpoint)
+    if network.failure:
+        missing = (*missing, PRIVATE)
+    yield BuildStarted(run.plan.reference, run.plan.why, NAME, missing)
+    if network.failure:
+        yield Warned(f"private addresses are not closed: {network.failure}")
 
 
 def _output(
@@ -87,8 +106,9 @@ def _output(
 ) -> Iterator[Event]:
     plan, limits = run.plan, run.plan.limits
     left = limits.output_bytes
-    names = context.names(project, run.asked.dockerfile)
-    with context.archive(project.folder, names) as packed:
+    dockerfile = run.asked.dockerfile
+    names = context.names(project, dockerfile)
+    with context.archive(project.folder, names, dockerfile, run.dockerfile) as packed:
 
         def ask(client: Client) -> None:
             # The SDK's own session adds them to every call of this client.

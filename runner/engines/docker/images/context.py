@@ -8,6 +8,7 @@ import posixpath
 import stat
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -17,6 +18,7 @@ from runner.archive import Project
 from runner.core import Problem
 from runner.core.errors import ImageError
 from runner.engines.docker.images.dockerignore import IGNORE_FILE, DockerIgnore
+from runner.files import MOST_LINKS
 
 MOST_BYTES = 1 << 20
 
@@ -42,20 +44,30 @@ def checksum(project: Path, names: list[str]) -> str:
     return total.hexdigest()
 
 
-def archive(project: Path, names: list[str]) -> IO[bytes]:
+def archive(project: Path, names: list[str], dockerfile: str, text: str) -> IO[bytes]:
     """Pack the files of a build into a file that has no name.
 
     buildx looks at the first 1,024 bytes to tell an archive from a Dockerfile, which is
     why no extended header may come first: GNU's format, and whole seconds.
+
+    Raises:
+        ImageError: a file cannot be read, or the Dockerfile is not ``text`` any more,
+            which was checked.
     """
     with ExitStack() as stack:
         packed = stack.enter_context(tempfile.TemporaryFile())
+        contents: dict[str, tuple[int, int]] = {}
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
             for name in names:
                 try:
-                    _add(tar, project, name)
+                    _add(tar, project, name, contents)
                 except OSError as error:
                     raise _changed(name, error) from error
+            links = {m.name: m.linkname for m in tar.getmembers() if m.issym()}
+        start, size = contents.get(_followed(dockerfile, links), (0, 0))
+        packed.seek(start)
+        if packed.read(min(size, MOST_BYTES + 1)).decode(errors="replace") != text:
+            raise changed(dockerfile)
         packed.seek(0)
         stack.pop_all()  # the caller closes it
         return packed
@@ -70,6 +82,12 @@ def read_text(project: Path, name: str) -> str | None:
     except OSError as error:
         text = f"`{name}` cannot be read: {error.strerror}"
         raise ImageError(text) from error
+
+
+def changed(dockerfile: str) -> ImageError:
+    """Return the error for a Dockerfile that is not the one that was checked."""
+    text = f"`{dockerfile}` was changed while its build was prepared"
+    return ImageError(Problem(text, hint="start the run again"))
 
 
 def _changed(name: str, error: OSError) -> ImageError:
@@ -89,7 +107,13 @@ def _kind(project: Path, name: str) -> str:
     return f"{'program' if mode & stat.S_IXUSR else 'file'} {content}"
 
 
-def _add(tar: tarfile.TarFile, project: Path, name: str) -> None:
+def _add(
+    tar: tarfile.TarFile,
+    project: Path,
+    name: str,
+    contents: dict[str, tuple[int, int]],
+) -> None:
+    """Add a file; note where its content begins, and its size."""
     member: tarfile.TarInfo | None = tar.gettarinfo(project / name, name)
     if member is None:  # a socket
         return
@@ -100,5 +124,29 @@ def _add(tar: tarfile.TarFile, project: Path, name: str) -> None:
     if member.isreg():
         with files.open_below(project, name) as file:
             tar.addfile(member, file)
+        padded = -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        contents[name] = tar.offset - padded, member.size
     elif member.isdir() or member.issym() or member.islnk():
         tar.addfile(member)
+    if member.islnk():  # to one that was added before
+        contents[name] = contents[member.linkname]
+
+
+def _followed(name: str, links: Mapping[str, str]) -> str:
+    """Return the name that the links of an archive lead to, as its root is the top."""
+    ahead, at, left = posixpath.normpath(name).split("/")[::-1], list[str](), MOST_LINKS
+    while ahead:
+        part = ahead.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            at = at[:-1]
+            continue
+        target = links.get("/".join((*at, part)))
+        if target is None or not left:
+            at.append(part)
+            continue
+        left -= 1
+        at = [] if target.startswith("/") else at
+        ahead += target.split("/")[::-1]
+    return "/".join(at)

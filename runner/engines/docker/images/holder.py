@@ -13,18 +13,21 @@ import secrets
 import struct
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from msgspec import DecodeError, Struct, json
 
 from runner.core import MIB
+from runner.core.errors import EngineError
 from runner.core.policy import PrivateTarget
 from runner.engines.docker import owner
 from runner.engines.docker.attach import hold_stdin
-from runner.engines.docker.client import FAILURES, Client, NotFound, failing
+from runner.engines.docker.client import Client, failing, removed
 from runner.engines.docker.container import network
 from runner.engines.docker.container.confinement import KEEPER_USER
 
 NAME, TAG = "rai-network", "1"
-TRIES = 3
 MEMORY_BYTES, PIDS = 16 * MIB, 8
 
 _BASE = 0x400000
@@ -48,38 +51,49 @@ def can_hold() -> bool:
     return os.uname().machine in _MACHINES
 
 
+class BuildNetwork(Struct, frozen=True):
+    """The network of a build, as the API takes it; None for the engine's usual one.
+
+    ``failure`` says why no closed one could be made.
+    """
+
+    name: str | None = None
+    failure: str = ""
+
+
 @contextmanager
 def closed_network(
     client: Client, targets: Sequence[PrivateTarget], time_s: float
-) -> Iterator[str]:
-    """Yield the name of a network for a build, as the API takes it.
+) -> Iterator[BuildNetwork]:
+    """Yield a network for a build: a closed one, or the usual one if that fails.
 
     ``targets`` are what a policy opens; ``time_s`` is the build's time limit.
     """
-    container = ""
-    release = _nothing
-    try:
-        with failing("make a network for the build"):
-            container = _created(client, time_s)
-            release = hold_stdin(client, container)
-            client.start(container)
-        network.connect(client, container, targets)
-        yield f"container:{container}"
-    finally:
-        with suppress(*FAILURES):
-            if container:
-                client.remove_container(container, force=True)
-        release()
-        with suppress(*FAILURES):  # another build uses it
-            client.remove_image(f"{NAME}:{TAG}")
+    with ExitStack() as stack:
+        made = BuildNetwork()
+        try:
+            with failing("make a network for the build"):
+                container = _started(client, time_s, stack)
+                why = network.connect(client, container, targets)
+            if not why:
+                made = BuildNetwork(f"container:{container}")
+        except EngineError as error:
+            why = "; ".join(map(str, error.problems))
+        yield made if made.name else BuildNetwork(failure=why)
 
 
-def _nothing() -> None:
-    """Release nothing."""
+def _started(client: Client, time_s: float, stack: ExitStack) -> str:
+    """Start the container; ``stack`` removes it, and its image."""
+    image = _imported(client)
+    stack.callback(removed, client.remove_image, image)
+    container = _created(client, image, time_s)
+    stack.callback(removed, partial(client.remove_container, force=True), container)
+    stack.callback(hold_stdin(client, container))
+    client.start(container)
+    return container
 
 
-def _created(client: Client, time_s: float) -> str:
-    """Make the container; another build may remove the image meanwhile."""
+def _created(client: Client, image: str, time_s: float) -> str:
     run = f"build-{secrets.token_hex(4)}"
     options = client.create_host_config(
         network_mode="none",
@@ -90,31 +104,30 @@ def _created(client: Client, time_s: float) -> str:
         memswap_limit=MEMORY_BYTES,
         pids_limit=PIDS,
     )
-    for left in reversed(range(TRIES)):
-        _imported(client)
-        try:
-            made = client.create_container(
-                f"{NAME}:{TAG}",
-                name=f"{NAME}-{run}",
-                entrypoint=["/hold"],
-                user=f"{KEEPER_USER}:{KEEPER_USER}",
-                stdin_open=True,
-                labels=owner.labels(run, time_s),
-                host_config=options,
-            )
-        except NotFound:
-            if not left:
-                raise
-        else:
-            break
+    made = client.create_container(
+        image,
+        name=f"{NAME}-{run}",
+        entrypoint=["/hold"],
+        user=f"{KEEPER_USER}:{KEEPER_USER}",
+        stdin_open=True,
+        labels=owner.labels(run, time_s),
+        host_config=options,
+    )
     identity: str = made["Id"]
     return identity
 
 
-def _imported(client: Client) -> None:
-    if not client.images(f"{NAME}:{TAG}"):
-        packed = archive(program(os.uname().machine))
-        client.import_image_from_data(packed, repository=NAME, tag=TAG)
+def _imported(client: Client) -> str:
+    """Import an image of the build's own; return its id.
+
+    An image is not looked for by its name, which a project may give to one of its own.
+    """
+    packed = archive(program(os.uname().machine))
+    said: str = client.import_image_from_data(packed, repository=NAME, tag=TAG)
+    try:
+        return json.decode(said.splitlines()[-1], type=dict[str, str])["status"]
+    except (DecodeError, IndexError, KeyError) as error:
+        raise EngineError(f"the engine imports no image: {said[:200]}") from error
 
 
 def archive(content: bytes) -> bytes:
