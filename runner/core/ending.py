@@ -106,7 +106,8 @@ class Reason(StrEnum):
     TIME_LIMIT = (
         "time_limit",
         5,
-        "Speed it up, or allow more time in resources.limits.time or its timeout.",
+        "Speed it up, or allow more time: in resources.limits.time, its timeout, or"
+        " build_time for an image build.",
         "exceeded the run's time limit of {}",
     )
     MEMORY_LIMIT = (
@@ -124,13 +125,15 @@ class Reason(StrEnum):
     DISK_LIMIT = (
         "disk_limit",
         6,
-        "Write less to /build, or ask for more in resources.limits.disk.",
+        "Write less, or ask for more in resources.limits: disk for /build, build_disk"
+        " for an image build.",
         "wrote more than {} to the build folder",
     )
     PIDS_LIMIT = (
         "pids_limit",
         6,
-        "Start fewer processes, or ask for more in resources.limits.pids.",
+        "Start fewer processes, or ask for more in resources.limits: pids, or"
+        " build_pids for an image build.",
         "exceeded the limit of {} processes",
     )
     GPU_MEMORY = (
@@ -144,8 +147,8 @@ class Reason(StrEnum):
     NOT_ALLOWED = (
         "not_allowed",
         9,
-        "Ask for less, or have the ceiling changed: a setting of yours, or the site's"
-        " policy.",
+        "Ask for less, or have what forbids it changed: an option or setting of yours,"
+        " or the site's policy.",
     )
     INTERNAL = (
         "internal",
@@ -163,7 +166,7 @@ class Reason(StrEnum):
     NO_ENGINE = (
         "no_engine",
         11,
-        "Start a Docker Engine or install bubblewrap; `rai doctor` shows what is here.",
+        "`rai doctor` shows which engines work here, and what the others need.",
     )
     NO_GPU = (
         "no_gpu",

@@ -95,7 +95,9 @@ def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
             problems.append(Problem(text))
     if policy.strict and profile is not Profile.STRICT:
         text = f"the {profile} profile is not allowed by {policy.strict}"
-        hint = "have the image built from a Dockerfile of the project"
+        hint = (
+            "give `--profile strict`, or have the project's Dockerfile build the image"
+        )
         problems.append(Problem(text, hint=hint))
     return problems
 

@@ -65,6 +65,11 @@ class Folders(Struct, frozen=True):
         return self.root / "root"
 
     @property
+    def empty(self) -> Path:
+        """A folder without files, shown in place of what is hidden."""
+        return self.root / "empty"
+
+    @property
     def filter(self) -> Path:
         """The filter of system calls."""
         return self.root / "filter"
@@ -96,7 +101,8 @@ def temporary(name: str) -> Iterator[Folders]:
     lock = -1
     try:
         lock = _locked(folders)
-        for folder in (folders.source, folders.build, folders.home, folders.mount):
+        own = (folders.source, folders.build, folders.home)
+        for folder in (*own, folders.mount, folders.empty):
             folder.mkdir(parents=True)
         folders.scratch.chmod(0o1777)
         yield folders

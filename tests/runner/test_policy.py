@@ -44,7 +44,7 @@ def test_going_over_a_ceiling_names_the_ceiling_and_the_line_that_sets_it(tmp_pa
         f"{file}:3:11",
         f"resources.limits.network is on, and at most off is allowed by {file}:4:12",
         f"the compatible profile is not allowed by {file}:5:10; "
-        "have the image built from a Dockerfile of the project",
+        "give `--profile strict`, or have the project's Dockerfile build the image",
     ]
 
 

@@ -93,10 +93,8 @@ def _named(host: str, private: Iterable[PrivateTarget]) -> bool:
 
 
 def _is_private(host: str, address: Address, policy: Policy) -> UnavailableError:
-    is_address = str(address) == host
-    what = host if is_address else f"{host} is {address}, which"
-    file = policy.file or POLICY_FILE
+    what = host if str(address) == host else f"{host} ({address})"
     return UnavailableError(
-        f"{what} is an address of this machine or of a private network, which only a"
-        f" line `private: [{host}]` in {file} allows"
+        f"{what} is of this machine or of a private network, and no line"
+        f" `private: [{host}]` in {policy.file or POLICY_FILE} allows it"
     )

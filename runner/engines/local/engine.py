@@ -39,6 +39,7 @@ from runner.engines.environment import SYSTEM_PATH, environment
 from runner.engines.folders import Folders, temporary
 from runner.engines.imageless import Imageless, fill
 from runner.engines.local import cgroup, network, sandbox
+from runner.engines.local.hidden import hidden
 from runner.engines.local.host import TIME, host
 from runner.engines.local.layout import NO_GPUS, NVIDIA, TOOLS, Gpus, Layout, layout
 from runner.engines.local.start_marker import StartMarker
@@ -323,6 +324,7 @@ class _SandboxRun:
             gpus=self._gpus,
             filter=write_guards(self.folders),
             resolver=network.resolver(self.folders) if self._network else None,
+            hidden=() if self._sandbox.owner else hidden(self.folders),
         )
 
     def _mountable(self, mount: DataMount) -> DataMount:

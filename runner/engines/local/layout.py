@@ -79,10 +79,12 @@ def layout(
     gpus: Gpus = NO_GPUS,
     filter: Path | None = None,
     resolver: Bind | None = None,
+    hidden: Sequence[Bind] = (),
 ) -> Layout:
     """Return the sandbox of a run: the host's files, the run's, data and GPUs.
 
-    ``resolver`` is what names the run's name server, in place of the host's.
+    ``resolver`` is what names the run's name server, in place of the host's; ``hidden``
+    is what takes the place of files that are not for the run.
     """
     own = (
         Bind(str(folders.scratch), "/tmp", writable=True),
@@ -96,6 +98,7 @@ def layout(
         binds=(
             *own,
             *(Bind(str(path), str(path)) for path in seen),
+            *hidden,
             *([resolver] if resolver else []),
             *(
                 Bind(str(file.path), f"{mount.directory}/{file.name}")

@@ -16,9 +16,12 @@ USER = "4321"
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
-def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess[str]:
+def as_ordinary_user(
+    argv: list[str], home: Path, *, group: int | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a program as a user who is no one in particular, from a root's test.
 
+    The user is in one more ``group``, if that is given.
     What lies in root's home and is needed is shown at its place, and nothing else.
     """
     wanted = {str(ROOT), sys.prefix, sys.base_prefix}
@@ -30,7 +33,8 @@ def as_ordinary_user(argv: list[str], home: Path) -> subprocess.CompletedProcess
     for n, path in enumerate(hidden):
         lines.append(f"mkdir -p {shlex.quote(path)}")
         lines.append(f"mount --move $held/{n} {shlex.quote(path)}")
-    become = f"setpriv --reuid {USER} --regid {USER} --clear-groups"
+    become = f"setpriv --reuid {USER} --regid {USER}"
+    become += " --clear-groups" if group is None else f" --groups {group}"
     lines.append(f'rm -rf --one-file-system "$held"; exec {become} "$@"')
     program = ["unshare", "--mount", "bash", "-c", "\n".join(lines), "bash", *argv]
     env = os.environ | {"HOME": str(home), "TMPDIR": str(home)}

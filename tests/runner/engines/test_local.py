@@ -279,7 +279,11 @@ def test_a_sandbox_that_does_not_exist_is_a_problem_with_a_remedy():
 
 
 def served(
-    kind: str, line: str, time: str = "/usr/bin/time", disk: str = ""
+    kind: str,
+    line: str,
+    time: str = "/usr/bin/time",
+    disk: str = "",
+    group: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a line as an ordinary user; nothing stays in the user's home."""
     home = Path(tempfile.mkdtemp(prefix="rai-test-home-", dir="/tmp"))
@@ -287,7 +291,7 @@ def served(
     program = [sys.executable, "-m", "tests.runner.engines.one_run", kind, time, line]
     program += [disk] if disk else []
     try:
-        done = as_ordinary_user(program, home)
+        done = as_ordinary_user(program, home, group=group)
         assert list(home.iterdir()) == []
     finally:
         shutil.rmtree(home)
@@ -301,6 +305,24 @@ def test_an_ordinary_user_is_served_as_well(kind: str, program_of_time: str):
     done = served(kind, line, program_of_time)
     assert done.stdout.split() == [USER, "3.0", sys.prefix, "ro"], done.stderr
     assert "took 0." in done.stderr
+
+
+@needs_root
+def test_what_an_ordinary_users_groups_may_read_in_etc_is_hidden(kind: str):
+    secret = Path("/etc/shadow")
+    if not secret.exists() or not secret.stat().st_mode & 0o040:
+        pytest.skip("no file of a group here")
+    group = secret.stat().st_gid
+    home = Path(tempfile.mkdtemp(prefix="rai-test-home-", dir="/tmp"))
+    try:
+        outside = as_ordinary_user(["head", "-c1", str(secret)], home, group=group)
+        assert outside.stdout
+    finally:
+        home.rmdir()
+    line = f"cat {secret}; wc -l </etc/passwd"
+    done = served(kind, line, group=group)
+    assert int(done.stdout) > 0  # of nothing but passwd
+    assert "Permission denied" in done.stderr
 
 
 def refused() -> dict[str, str]:
