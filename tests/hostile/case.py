@@ -121,8 +121,8 @@ class Case(Struct, frozen=True, kw_only=True):
     from words of columns ("docker", "local user", "" for all others) to reasons.
     ``needs`` is a limit's name as engines' facts have it: where it is not enforced the
     run may end in any way, and must bound itself. ``columns`` names by words the
-    columns that the case is for; the table shows ``elsewhere``, by words too, in others. ``ci`` names
-    those of CI's subset: "" is all, none are named by default.
+    columns that the case is for; in others the table shows ``elsewhere``, one text or
+    one by words. ``ci`` names those of CI's subset: "" is all, none by default.
 
     In ``commands``, ``spec``, ``files`` and ``flags`` @MARK@ and others are replaced:
     see ``Site.filled``. ``policy`` is the text of /etc/rai/policy.yml. ``around`` is
