@@ -51,6 +51,11 @@ class Limit(Struct, frozen=True):
         """Its name in Limits."""
         return self.key + self.kind.unit
 
+    @property
+    def of_build(self) -> bool:
+        """Whether it is for the build of an image alone."""
+        return self.key.startswith("build_")
+
     def of(self, limits: Limits) -> Any:  # noqa: ANN401 - of its field's type
         """Return its value among others."""
         return getattr(limits, self.field)

@@ -20,7 +20,8 @@ def plan(
 
     Without an image, ``engine`` runs the commands with this machine's programs.
     """
-    head = _head(spec, _image(image, engine), warnings)
+    builds = image is not None and image.build is not None
+    head = _head(spec, _image(image, engine), warnings, builds=builds)
     return [Pairs(tuple(head)), _commands(steps)]
 
 
@@ -60,7 +61,7 @@ def _expects(command: Command) -> str:
 
 
 def _head(
-    spec: BuildSpec, image: list[tuple[str, str]], warnings: int
+    spec: BuildSpec, image: list[tuple[str, str]], warnings: int, *, builds: bool
 ) -> list[tuple[str, str]]:
     rows = [
         ("file", spec.file),
@@ -78,5 +79,9 @@ def _head(
         target = spec.build_image.gpu_target if spec.build_image else None
         built = f"; the image's target is then {target}" if target else ""
         rows.append(("GPU", f"{spec.gpu.count}{optional}{built}"))
-    limits = (f"{limit.key} {limit.written(spec.limits)}" for limit in LIMITS)
+    limits = (
+        f"{limit.key} {limit.written(spec.limits)}"
+        for limit in LIMITS
+        if builds or not limit.of_build
+    )
     return [*rows, ("limits", ", ".join(limits))]

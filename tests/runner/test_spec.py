@@ -289,7 +289,7 @@ def test_where_the_two_spellings_differ_the_one_under_limits_counts():
         ("cpu: architecture:amd64", 'resources.cpu is "architecture:amd64"'),
         ("cache: true", "resources.cache has no effect"),
         ("cache: 1GB", "resources.cache has no effect"),
-        ("limits: {datasize: 1}", "`disk` limits what may be written"),
+        ("limits: {datasize: 1}", "`disk` what may be written to /build"),
         ("cpu:", "resources.cpu is empty"),
         ("limits:", "resources.limits is empty"),
         ("dataresources:", "resources.dataresources is empty"),
