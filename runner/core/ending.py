@@ -90,7 +90,7 @@ class Reason(StrEnum):
     BAD_CONFIG = (
         "bad_config",
         2,
-        "Fix the option, the variable or the settings file named above.",
+        "Fix the option, variable or file named above; only root can fix a policy.",
     )
     BUILD_FAILED = (
         "build_failed",

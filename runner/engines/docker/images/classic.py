@@ -127,7 +127,7 @@ def _output(
         for message in messages(run.probe, ask, run.cancel, run.until, check):
             if message.error:
                 log.end(message)
-                raise _ended(run, log, parts)
+                raise _ended(run, log, parts, closed=network is not None)
             parts.heard(message.stream)
             if text := log.shown(message.stream):
                 log.add(text)
@@ -137,9 +137,15 @@ def _output(
                 yield BuildOutput(text)
 
 
-def _ended(run: BuildRun, log: ClassicLog, parts: BuildParts) -> ImageError:
+def _ended(
+    run: BuildRun, log: ClassicLog, parts: BuildParts, *, closed: bool
+) -> ImageError:
     """Return the error for a step that failed, or whose processes met a limit."""
     met = failure.kernel_limit(run.group, run.plan.limits, log)
     if log.exit_code and parts.killed_for_memory():
         met = Reason.MEMORY_LIMIT
-    return failure.over(met, run.plan.limits, log) if met else failure.failed(log)
+    return (
+        failure.over(met, run.plan.limits, log)
+        if met
+        else failure.failed(log, closed=closed)
+    )
