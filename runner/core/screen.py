@@ -67,11 +67,11 @@ class TerminalFilter:
         odd = data.translate(None, _HARMLESS)
         if not odd:
             return data
-        data = data.translate(None, _SILENT)
+        end = _whole_characters(data)
+        data, rest = data[:end], data[end:]
+        data = _whole(data).translate(None, _SILENT)
         end = _finished(data)
-        if end < len(data):
-            data, self._held = data[:end], data[end:]
-        data = _whole(data)
+        data, self._held = data[:end], data[end:] + rest
         if odd.translate(None, _HIGH) or _C1.search(odd):
             data = _DROPPED.sub(b"", data)
         if _MARK_BYTES.search(odd):
@@ -104,6 +104,12 @@ def uncoloured(text: str) -> str:
     return re.sub(COLOUR, b"", text.encode()).decode()
 
 
+def _whole_characters(data: bytes) -> int:
+    """Return where the character begins that a piece ends within; else its end."""
+    cut = _CUT.search(data, max(len(data) - 3, 0))
+    return cut.start() if cut else len(data)
+
+
 def _finished(data: bytes) -> int:
     """Return where the sequence begins that a piece ends within; else its end."""
     end, first = len(data), max(len(data) - _LONGEST_HELD, 0)
@@ -111,10 +117,7 @@ def _finished(data: bytes) -> int:
     if escape == end - 1:  # it may begin the end of a string that an earlier one began
         before = data.rfind(b"\x1b", first, escape)
         escape = before if before >= 0 and _OPEN.match(data, before) else escape
-    if escape >= 0 and _OPEN.match(data, escape):
-        end = escape
-    cut = _CUT.search(data, max(end - 3, 0), end)
-    return cut.start() if cut else end
+    return escape if escape >= 0 and _OPEN.match(data, escape) else end
 
 
 def _whole(data: bytes) -> bytes:

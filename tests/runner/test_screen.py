@@ -27,7 +27,7 @@ from runner.core.screen import TerminalFilter, json_safe, printable, unmarked
         ("caf\u00e9 \u009b31m".encode(), "caf\u00e9 31m".encode()),
         (b"\xff\xfe raw", "\ufffd\ufffd raw".encode()),
         (b"a\x9b2Jb\x90c", "a\ufffd2Jb\ufffdc".encode()),
-        (b"a\xc2\x00\x9b2J", b"a2J"),
+        (b"a\xc2\x00\x9b2J", "a\ufffd\ufffd2J".encode()),
         (b"a\x1b\x1b\x1b[2Jb\x1b\x1b\x1b[mc", b"ab\x1b[mc"),
         ("\u2731\u2731\u066dx".encode(), b"\\u2731\\u2731\\u066dx"),
     ],
@@ -67,7 +67,9 @@ def test_no_program_shows_the_mark_of_rais_own_lines(written):
     assert unmarked(written) == shown
 
 
-@pytest.mark.parametrize("cut", [b"\x1b[2J", b"\x07", b"\x1b]0;t\x07", b"\xc2\x80"])
+@pytest.mark.parametrize(
+    "cut", [b"\x1b[2J", b"\x07", b"\x1b]0;t\x07", b"\xc2\x80", b"\x00", b"\x0e\x00"]
+)
 def test_a_mark_in_pieces_is_not_joined_where_a_control_between_them_is_dropped(cut):
     mark, csi = "✱".encode(), b"\xc2\x9b"
     for whole in (mark, csi, "＊".encode(), "🞰".encode()):
