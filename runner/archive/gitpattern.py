@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _EXPRESSION = re.compile(r"\\.|\[(\^?)(\]?(?:\\.|[^]\\])*)\]", re.DOTALL)
 _RANGE = re.compile(r"(\\.|[^\\])-(\\.|[^\\])|\\.", re.DOTALL)
 _FOLDERS_IN = re.compile(r"/\*\*/(?= *\Z)")
+_BLANKS_AT_END = re.compile(r"(?<!\\)((?:\\\\)+) +\Z")
+"""Blanks that no backslash keeps, as each is the second of a pair."""
+
 _ESCAPING = re.compile(r"(?<!\\)(?:\\\\)*\[[^]]*\\")
 
 
@@ -29,6 +32,7 @@ def pattern(rule: str) -> GitIgnoreSpecPattern:
     """Return pathspec's pattern of a rule, as git reads that."""
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+    rule = _BLANKS_AT_END.sub(r"\1", rule)
     found = GitIgnoreSpecPattern(_FOLDERS_IN.sub("/**/*/", rule))
     if found.regex is None or "[" not in rule:
         return found

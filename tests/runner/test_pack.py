@@ -253,6 +253,11 @@ def test_raiignore_is_written_like_a_gitignore(rules, stays, tmp_path):
     assert list(left(project)) == stays
 
 
+def test_blanks_after_an_escaped_backslash_are_not_part_of_a_rule(tmp_path):
+    project = tree(tmp_path / "p", "\\", "\\ ", raiignore="\\\\  \n")
+    assert list(left(project)) == ["\\"]
+
+
 def test_gitignores_in_folders_count_for_their_folders_and_over_those_above(tmp_path):
     project = tree(tmp_path / "p", "x.log", "sub/x.log", "sub/keep.log", "sub/only")
     tree(project / "sub", gitignore="!keep.log\n/only\n")
