@@ -77,6 +77,11 @@ class DiskMeter:
         return total
 
 
+def pause_s(every_s: float, took_s: float) -> float:
+    """Return how long to wait after a measurement that took so long."""
+    return max(every_s, SHARE * took_s)
+
+
 class Pace:
     """When to measure next: not too often, as it takes time."""
 
@@ -98,7 +103,7 @@ class Pace:
         """Note that a measurement began at a time of the monotonic clock and ended."""
         self._last = time.monotonic()
         self._took_s = self._last - began
-        self._next = self._last + max(self._every_s, SHARE * self._took_s)
+        self._next = self._last + pause_s(self._every_s, self._took_s)
 
 
 class FolderDiskWatch:

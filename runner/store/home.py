@@ -44,7 +44,7 @@ def make(root: Path) -> Home:
 
 
 def warnings_of(home: Home) -> list[str]:
-    """Return what a user who starts a run is told of whose the home folder is.
+    """Return a warning if the home folder belongs to another user.
 
     On shared volumes and network file systems it may be another user's for good reason.
     """

@@ -19,7 +19,7 @@ from tests.runner.test_cli import rai
 
 @pytest.fixture(autouse=True)
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the user an empty settings file and no variables."""
+    """Point the settings to an empty file, without environment variables."""
     for name in [name for name in os.environ if name.startswith("RAI_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

@@ -124,12 +124,14 @@ def _socket_file(site: Site) -> None:
 
 
 def _links(site: Site) -> None:
-    farm = site.project / "farm"
-    farm.mkdir()
+    folder = site.project / "links"
+    folder.mkdir()
     for n in range(2000):
-        (farm / f"l{n}").symlink_to("/etc/passwd" if n % 2 else "../../outside/secret")
-    (farm / "loop").symlink_to("loop")
-    (farm / "up").symlink_to("..")
+        (folder / f"l{n}").symlink_to(
+            "/etc/passwd" if n % 2 else "../../outside/secret"
+        )
+    (folder / "loop").symlink_to("loop")
+    (folder / "up").symlink_to("..")
 
 
 def _odd_names(site: Site) -> None:
@@ -239,9 +241,9 @@ CASES = (
         ci=("",),
     ),
     Case(
-        name="link farm",
+        name="many links",
         tries="2,000 links lead out of it, in a loop, and up.",
-        commands=("cat $RAI_SOURCE_DIR/farm/* 2>/dev/null; true",),
+        commands=("cat $RAI_SOURCE_DIR/links/* 2>/dev/null; true",),
         make=_links,
         ends=Reason.DONE,
     ),

@@ -87,7 +87,7 @@ def _network(
 
 
 def _started(run: BuildRun, info: Info, network: BuildNetwork) -> Iterator[Event]:
-    """Say that the build begins, and what is not enforced for it."""
+    """Yield the start of the build, which names what is not enforced."""
     missing = unenforced_in_builds(info, run.probe.endpoint)
     if network.failure:
         missing = (*missing, PRIVATE)

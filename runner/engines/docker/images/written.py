@@ -15,13 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from runner.engines.disk import DiskMeter
+from runner.engines.disk import DiskMeter, pause_s
 from runner.engines.docker.client import FAILURES, Client, image
 
 EVERY_S = 1.0
-SHARE = 20
-"""Measuring takes at most 1/SHARE of the time."""
-
 MOST_NAMES = 10_000
 LAST_LOOK_S = 5.0
 LAST = 50
@@ -181,7 +178,7 @@ class BuildDiskWatch:
         while not (self.full or self._ended.wait(pause)):
             began = time.monotonic()
             self.look()
-            pause = max(EVERY_S, SHARE * (time.monotonic() - began))
+            pause = pause_s(EVERY_S, time.monotonic() - began)
 
     def _sizes(self) -> Iterator[int]:
         running = self._parts.running()
