@@ -33,6 +33,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "sqlite3": ("runner/store/index.py", "image/nvprof/nvprof/store.py"),
     "subprocess": (
         "image/nvprof/nvprof/session.py",
+        "runner/judge/",
         "runner/process/",
         "project/compiler.py",
         "project/gpu_facts.py",

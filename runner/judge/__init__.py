@@ -1,5 +1,5 @@
-"""What compiles and measures a submission, inside an image: the golden part.
+"""What compiles and measures a submission, inside an image; golden.
 
-A run is sent these files and no others of ``runner``, so they need the standard library
-of Python 3.11 only and import nothing but ``runner.judge``.
+A run brings these files as ``/src/runner/judge/``. They use Python's standard library
+and nothing else of ``runner``.
 """
