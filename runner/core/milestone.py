@@ -60,7 +60,7 @@ class HeldKind(StrEnum):
     """`job.json`, at the top."""
 
     TEAM = "team"
-    """The team's files, in `team/`."""
+    """The team's files, in `team/`; a whole project is at the top."""
 
     BUILD = "build"
     """Files of an earlier run's build folder, in the folder ``into``."""
@@ -84,8 +84,9 @@ class Held(Struct, frozen=True):
 
 
 class MilestoneRun(Struct, frozen=True):
-    """One run of a milestone, with the golden image's ``target``.
+    """One run of a milestone, in the image of the golden Dockerfile's ``target``.
 
+    With ``own_image`` the Dockerfile is the project's.
     ``gpu`` says whether it gets the one GPU that it then needs. ``env`` are variables
     of its commands.
     """
@@ -98,6 +99,7 @@ class MilestoneRun(Struct, frozen=True):
     limits: Limits = Limits()
     data: tuple[DataResource, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    own_image: bool = False
 
     def held(self, kind: HeldKind) -> tuple[Held, ...]:
         """Return what it holds of a kind."""

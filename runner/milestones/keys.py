@@ -28,6 +28,7 @@ KEYS: Grammar = {
     "layers[]": ("name", "M", "C", "H", "W", "K"),
     "runs[]": (
         "name",
+        "image",
         "target",
         "gpu",
         "holds",

@@ -23,6 +23,7 @@ from runner.core.milestone import (
 )
 from runner.core.quantities import SIZE, Kind
 from runner.core.shapes import LayerShape, Shape
+from runner.judge.figures import Rules
 from runner.milestones import deadline, runs
 from runner.milestones.keys import KEYS
 from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind
@@ -105,6 +106,10 @@ def _check_ranked(fields: Fields, found: Milestone) -> None:
     if not found.layers:
         hint = "add `images` and `layers`, whose convolutions are measured"
         fields.problems.error("a ranked milestone has no layers", fields.place(), hint)
+    if found.team.whole or any(run.own_image for run in found.runs):
+        hint = "name the team's files in `team`, and use the golden image"
+        text = "a ranked milestone runs nothing of a team but its kernels"
+        fields.problems.error(text, fields.place("team"), hint)
     for run in found.runs:
         if run.gpu and run.held(HeldKind.TEAM):
             fields.problems.error(
@@ -206,8 +211,15 @@ def _rules(fields: Fields) -> dict[str, float]:
         return {}
     known = {key.text for key, _ in node.entries}
     inner = Fields(node, {"rules": known}, fields.problems, "rules")
-    read = {key: inner.read(key, None, _NUMBER, "40") for key in sorted(known)}
-    return {key: number for key, number in read.items() if number is not None}
+    found: dict[str, float] = {}
+    for key in sorted(known):
+        number = inner.read(key, None, _NUMBER, "40")
+        try:
+            found |= {} if number is None else {key: number}
+            Rules.from_json({key: found.get(key, 0)})
+        except ValueError as error:
+            fields.problems.error(f"rules: {error}", inner.place(key), "correct it")
+    return found
 
 
 def _references(fields: Fields) -> Iterator[Reference]:

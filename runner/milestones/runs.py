@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from runner.buildfile import dataresources, env
 from runner.core import LIMITS, Limits
@@ -18,6 +18,7 @@ _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]
 _PATTERN = re.compile(r"[A-Za-z0-9_*?.+-]+(?:/[A-Za-z0-9_*?.+-]+)*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HOLDS = '[job, team, {golden: ["*.py"]}, {build: compile, files: ["*.cubin"]}]'
+_IMAGE = Kind("golden or team", {"golden": "golden", "team": "team"}.get)
 _MOST_SIZE = 1_000_000
 RESERVED = ("team", "runner", "job.json", "rai_build.yml", "Dockerfile")
 """Names at the top of a run's folder that no build's files go to."""
@@ -45,7 +46,9 @@ SIZE_OF_1 = Kind(
 )
 
 
-def needed(fields: Fields, key: str, wanted: Kind[_Value], example: str) -> _Value | None:
+def needed(
+    fields: Fields, key: str, wanted: Kind[_Value], example: str
+) -> _Value | None:
     """Read a value that must be there; its absence is a problem."""
     before = len(fields.problems.found)
     found = fields.read(key, None, wanted, example)
@@ -101,13 +104,17 @@ def _run(item: Fields, earlier: tuple[str, ...]) -> MilestoneRun | None:
         limits=_limits(item),
         data=dataresources.read(item),
         env=env.read(item),
+        own_image=item.read("image", "golden", _IMAGE, "golden") == "team",
     )
     return run if name else None
 
 
 def _limits(item: Fields) -> Limits:
     fields, usual = item.section("limits"), Limits()
-    return Limits(**{row.field: fields.limit(row, row.of(usual)) for row in LIMITS})
+    read: dict[str, Any] = {
+        row.field: fields.limit(row, row.of(usual)) for row in LIMITS
+    }
+    return Limits(**read)
 
 
 def _holds(item: Fields, earlier: tuple[str, ...]) -> Iterator[Held]:
