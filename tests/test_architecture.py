@@ -120,6 +120,14 @@ def test_the_core_needs_the_standard_library_and_msgspec_only():
         assert {name.split(".")[0] for name in imports(path)} <= allowed, path
 
 
+def test_the_judge_needs_the_standard_library_and_itself_only():
+    for path in (RUNNER / "judge").rglob("*.py"):
+        for name in imports(path):
+            top, _, rest = name.partition(".")
+            own = top == "runner" and rest.split(".")[0] == "judge"
+            assert own or top in sys.stdlib_module_names, f"{path} imports {name}"
+
+
 def test_runner_and_project_never_import_each_other():
     modules = {p.stem for p in PROJECT.glob("*.py")} | {"backends", "project"}
     for path in RUNNER.rglob("*.py"):
