@@ -49,8 +49,16 @@ def test_a_measurement_without_entries_is_not_accepted():
 
 def test_a_number_that_json_has_not_is_a_word():
     wrong = {
-        **dict(call=3, layer="conv1", image=9, map=0, row=1, column=2),
-        **dict(found="nan", expected=0.25, what="y", inputs="denormals"),
+        "call": 3,
+        "layer": "conv1",
+        "image": 9,
+        "map": 0,
+        "row": 1,
+        "column": 2,
+        "found": "nan",
+        "expected": 0.25,
+        "what": "y",
+        "inputs": "denormals",
     }
     why = ["wrong result"]
     data = written(entries=entry(accepted=False, correct=False, why=why, wrong=wrong))
