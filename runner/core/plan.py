@@ -37,6 +37,7 @@ Word = Annotated[
     str,
     _text("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "a word of letters, digits, _, - and ."),
 ]
+MilestoneName = Word
 Sha256 = Annotated[str, _text("[0-9a-f]{64}", "64 hexadecimal digits")]
 FilePath = Annotated[
     str, _text(f"{_FILE}(/{_FILE})*", "a path in the project, with slashes")
@@ -145,7 +146,7 @@ class SubmissionPlan(Struct, frozen=True, forbid_unknown_fields=True):
     sources: Annotated[dict[FilePath, Sha256], Meta(max_length=2000)]
     milestones: Annotated[
         dict[
-            Word,
+            MilestoneName,
             Annotated[tuple[PlannedEntry, ...], Meta(max_length=16)],
         ],
         Meta(max_length=16),
