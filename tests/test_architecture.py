@@ -33,6 +33,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "sqlite3": ("runner/store/index.py", "image/nvprof/nvprof/store.py"),
     "subprocess": (
         "image/nvprof/nvprof/session.py",
+        "runner/judge/",
         "runner/process/",
         "project/compiler.py",
         "project/gpu_facts.py",
@@ -117,6 +118,14 @@ def test_the_core_needs_the_standard_library_and_msgspec_only():
     allowed = sys.stdlib_module_names | {"runner", "msgspec"}
     for path in (RUNNER / "core").rglob("*.py"):
         assert {name.split(".")[0] for name in imports(path)} <= allowed, path
+
+
+def test_the_judge_needs_the_standard_library_and_itself_only():
+    for path in (RUNNER / "judge").rglob("*.py"):
+        for name in imports(path):
+            top, _, rest = name.partition(".")
+            own = top == "runner" and rest.split(".")[0] == "judge"
+            assert own or top in sys.stdlib_module_names, f"{path} imports {name}"
 
 
 def test_runner_and_project_never_import_each_other():

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from runner.archive.ignore import LeftBy, Match, Rules, rules_of
+from runner.archive.ignore import IgnoreRules, LeftBy, Match, rules_of
 from runner.core import Problem, Severity
 from runner.core.caps import UPLOAD, Caps
 
@@ -143,7 +143,13 @@ class _Walk:
         self._most = most
 
     def folder(
-        self, path: Path, name: str, rules: Rules, *, above: Match | None, depth: int
+        self,
+        path: Path,
+        name: str,
+        rules: IgnoreRules,
+        *,
+        above: Match | None,
+        depth: int,
     ) -> None:
         """Add a folder's entries, sorted by name; ``above`` leaves it out."""
         if depth > DEEPEST:
@@ -164,7 +170,7 @@ class _Walk:
             except OSError as error:
                 self.problems.append(cannot_read(prefix + entry.name, error))
 
-    def _within(self, path: Path, name: str, rules: Rules) -> Rules:
+    def _within(self, path: Path, name: str, rules: IgnoreRules) -> IgnoreRules:
         inner = rules.within(path, name)
         if inner is not rules:
             self.labels.append(inner.git[0].label)
@@ -174,7 +180,7 @@ class _Walk:
         self,
         entry: os.DirEntry[str],
         name: str,
-        rules: Rules,
+        rules: IgnoreRules,
         above: Match | None,
         depth: int,
     ) -> None:
@@ -210,7 +216,7 @@ class _Walk:
         self.members.append(Member(name, MemberKind.FILE, status.st_size, executable))
 
     def _subfolder(
-        self, path: Path, name: str, rules: Rules, above: Match | None, depth: int
+        self, path: Path, name: str, rules: IgnoreRules, above: Match | None, depth: int
     ) -> None:
         if (path / "pyvenv.cfg").is_file():
             self._leave(f"{name}/", "built in: a virtual environment")

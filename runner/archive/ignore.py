@@ -122,7 +122,7 @@ class RuleFile(Struct, frozen=True):
         )
 
 
-class Rules(Struct, frozen=True):
+class IgnoreRules(Struct, frozen=True):
     """The rules that apply in a folder; they add up.
 
     .raiignore decides before the folder's .gitignore, and that before those above it.
@@ -158,23 +158,23 @@ class Rules(Struct, frozen=True):
             return Match(True, why, self.closed(name), LeftBy.SECRET)
         return None
 
-    def within(self, folder: Path, name: str) -> Rules:
+    def within(self, folder: Path, name: str) -> IgnoreRules:
         """Add the folder's own .gitignore, if it has one."""
         if not (folder / GIT).is_file():
             return self
         project = folder.parents[name.count("/")]
         inner = _read(project, f"{name}/{GIT}", f"{name}/", self.problems)
-        return Rules(self.own, (inner, *self.git), self.problems)
+        return IgnoreRules(self.own, (inner, *self.git), self.problems)
 
 
-def rules_of(project: Path) -> Rules:
+def rules_of(project: Path) -> IgnoreRules:
     """Read the rules that the project's root has; no file means no rules."""
     problems: list[Problem] = []
     own, git = (
         _read(project, label, "", problems) if (project / label).is_file() else None
         for label in (OWN, GIT)
     )
-    return Rules(own, (git,) if git else (), problems)
+    return IgnoreRules(own, (git,) if git else (), problems)
 
 
 def _read(project: Path, label: str, base: str, problems: list[Problem]) -> RuleFile:

@@ -1,0 +1,175 @@
+"""A milestone: what a team sends, what is run, and what its outcome is worth.
+
+All of it is data of ``runner/milestones/*.yml`` or of a site's own folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from runner.core.build_spec import DataResource
+from runner.core.limits import Limits
+from runner.core.problem import Place
+from runner.core.shapes import LayerShape
+from runner.core.units import MIB
+
+
+class Trust(StrEnum):
+    """What an outcome is worth."""
+
+    RANKED = "ranked"
+    """No host code of the team runs; the judge measures and checks all of y."""
+
+    CHECKED = "checked"
+    """The team's host code runs in a sandbox of its own; the judge checks what it
+    returns. No time counts."""
+
+    RECORDED = "recorded"
+    """What the team's own program printed."""
+
+
+class RequiredFile(Struct, frozen=True):
+    """A file that must be there, relative to the project. ``kind`` is `pdf`."""
+
+    path: str
+    kind: str = "pdf"
+    most_bytes: int = 32 * MIB
+
+
+class TeamParts(Struct, frozen=True):
+    """The files of a project that are the team's.
+
+    ``patterns`` are of names relative to the folder ``below`` ("" is the project);
+    `*` matches within a name, `**` any folders. ``whole`` is a whole project, as `rai
+    run` would pack it.
+    """
+
+    below: str = ""
+    patterns: tuple[str, ...] = ()
+    whole: bool = False
+    most_files: int = 2000
+    most_bytes: int = 64 * MIB
+
+
+class HeldKind(StrEnum):
+    """What a run can hold."""
+
+    JOB = "job"
+    """`job.json`, at the top."""
+
+    TEAM = "team"
+    """The team's files, in `team/`."""
+
+    BUILD = "build"
+    """Files of an earlier run's build folder, in the folder ``into``."""
+
+    GOLDEN = "golden"
+    """The judge's files, in `runner/judge/`."""
+
+
+class Held(Struct, frozen=True):
+    """One thing that a run holds.
+
+    ``patterns`` are of file names, relative to the judge's folder or to the build
+    folder of the run ``of``, whose files together have at most ``most_bytes``.
+    """
+
+    kind: HeldKind
+    of: str = ""
+    patterns: tuple[str, ...] = ()
+    into: str = ""
+    most_bytes: int = 64 * MIB
+
+
+class MilestoneRun(Struct, frozen=True):
+    """One run of a milestone, with the golden image's ``target``.
+
+    ``gpu`` says whether it gets the one GPU that it then needs.
+    """
+
+    name: str
+    target: str
+    commands: tuple[str, ...]
+    holds: tuple[Held, ...] = ()
+    gpu: bool = False
+    limits: Limits = Limits()
+    data: tuple[DataResource, ...] = ()
+
+    def held(self, kind: HeldKind) -> tuple[Held, ...]:
+        """Return what it holds of a kind."""
+        return tuple(held for held in self.holds if held.kind is kind)
+
+
+class Reference(Struct, frozen=True):
+    """What the reference kernel takes on a GPU, of all layers, in milliseconds.
+
+    ``band`` is by how much of it a measurement may differ.
+    """
+
+    gpu: str
+    ms: float
+    band: float = 0.05
+
+
+class EntryCount(Struct, frozen=True):
+    """How many entries of plan.json a milestone measures."""
+
+    least: int = 0
+    most: int = 0
+
+    def __str__(self) -> str:
+        if self.least == self.most:
+            return f"exactly {self.least}"
+        return f"{self.least} to {self.most}"
+
+
+class Milestone(Struct, frozen=True):
+    """A milestone of an edition.
+
+    ``accuracy`` is the class that entries are held to (`fp32`, `tf32`, `half`).
+    ``deadline`` has a zone; None is no deadline. ``attempts`` is None where they are
+    not counted. ``rules`` are the numbers that differ from the judge's own defaults.
+    ``sha256`` is of the file, ``place`` its first line.
+    """
+
+    name: str
+    title: str
+    edition: str
+    trust: Trust
+    team: TeamParts
+    runs: tuple[MilestoneRun, ...]
+    accuracy: str = "fp32"
+    layers: tuple[LayerShape, ...] = ()
+    required: tuple[RequiredFile, ...] = ()
+    entries: EntryCount = EntryCount()
+    deadline: datetime | None = None
+    attempts: int | None = None
+    rules: Mapping[str, float] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
+    sha256: str = ""
+    place: Place | None = None
+
+    @property
+    def planned(self) -> bool:
+        """Whether the team's launches come from plan.json."""
+        return self.entries.most > 0
+
+    @property
+    def images(self) -> int:
+        """The number of images of a call; 0 without layers."""
+        return self.layers[0].shape.B if self.layers else 0
+
+    def run(self, name: str) -> MilestoneRun:
+        """Return a run by its name; raise KeyError if there is none."""
+        for run in self.runs:
+            if run.name == name:
+                return run
+        raise KeyError(name)
+
+    def reference(self, gpu: str) -> Reference | None:
+        """Return what is known of the reference kernel on a GPU, by its name."""
+        return next((r for r in self.references if r.gpu == gpu), None)
