@@ -39,7 +39,7 @@ NORM = {"fp32": 1e-6, "tf32": 5e-4, "half": 1e-3}
 """How far y may be off on N(0, 1): ||y - expected|| / ||expected||."""
 
 
-class Kind(IntEnum):
+class ValueKind(IntEnum):
     """How values are drawn: ``Kind`` of kernels.cu."""
 
     NORMAL = 0
@@ -57,7 +57,7 @@ class Inputs:
     """
 
     name: str
-    kind: Kind = Kind.NORMAL
+    kind: ValueKind = ValueKind.NORMAL
     shift: int = 0
     spread: int = 0
     weights_spread: int = 0
@@ -68,18 +68,18 @@ PLAIN = Inputs("N(0, 1)")
 WIDE = (
     Inputs("each image of another size, 1e-20 to 1e20", spread=66),
     Inputs("each image and each map of another size", spread=30, weights_spread=30),
-    Inputs("constant images", Kind.CONSTANT),
-    Inputs("constant images of very different size", Kind.CONSTANT, 0, 60),
+    Inputs("constant images", ValueKind.CONSTANT),
+    Inputs("constant images of very different size", ValueKind.CONSTANT, 0, 60),
     Inputs("denormals", shift=-130, spread=4),
-    Inputs("values of very different size in an image", Kind.HEAVY, by_top=True),
-    Inputs("mostly zeros, some images all zeros", Kind.SPARSE),
+    Inputs("values of very different size in an image", ValueKind.HEAVY, by_top=True),
+    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE),
     Inputs("small values", shift=-40),
     Inputs("large values", shift=40),
 )
 WIDE_HALVES = (
     Inputs("each image of another size", spread=6),
-    Inputs("constant images", Kind.CONSTANT),
-    Inputs("mostly zeros, some images all zeros", Kind.SPARSE),
+    Inputs("constant images", ValueKind.CONSTANT),
+    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE),
 )
 """Halves hold 6e-8 to 65504 only."""
 
@@ -164,7 +164,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedCall:
     """What a check of a whole call found."""
 
     wrong: Wrong | None
@@ -255,14 +255,16 @@ class Bench:
             self._run("poison", region.address, region.size // 4, seed)
         drawn = inputs.kind, inputs.shift, inputs.spread, halves
         self._run("fill", self._x, x, x // layer.shape[0], x_seed, *drawn)
-        drawn = Kind.NORMAL, 0, inputs.weights_spread, halves
+        drawn = ValueKind.NORMAL, 0, inputs.weights_spread, halves
         self._run("fill", self._k, k, k // maps, k_seed, *drawn)
         self._run("widen", self._wide_k, self._k, k, halves)
         for name, own in (("x", self._x), ("k", self._k)):
             to = self.read_only.address + placed.at[name]
             self._cuda.copy(to, own, layer.inputs[name], self._stream)
 
-    def check(self, layer: Layer, placed: Placed, accuracy: str, call: int) -> Checked:
+    def check(
+        self, layer: Layer, placed: Placed, accuracy: str, call: int
+    ) -> CheckedCall:
         """Compare all of y with float64 sums, and all else with what was written."""
         y = self.shared.address + placed.at["y"]
         self._cuda.clear(self._counters, 8 * len(COUNTERS), self._stream)
@@ -298,7 +300,7 @@ class Bench:
             found = Wrong(
                 call, layer.name, 0, 0, 0, 0, 0.0, 0.0, what, placed.inputs.name
             )
-        return Checked(found, layer.counts[0], relative, worst / WORST)
+        return CheckedCall(found, layer.counts[0], relative, worst / WORST)
 
     def _untouched(self, layer: Layer, placed: Placed) -> None:
         """Count what changed around the arrays, and in x and k."""

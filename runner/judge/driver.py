@@ -161,12 +161,12 @@ class Cuda:
         self._call("cuMemcpyDtoH_v2", copy, c_uint64(address), c_size_t(size))
         return copy.raw
 
-    def clear(self, address: int, size: int, stream: Stream) -> None:
+    def clear(self, address: int, size: int, stream: CudaStream) -> None:
         """Set bytes to zero."""
         bytes_ = c_uint64(address), ctypes.c_ubyte(0), c_size_t(size)
         self._call("cuMemsetD8Async", *bytes_, stream.handle)
 
-    def copy(self, to: int, source: int, size: int, stream: Stream) -> None:
+    def copy(self, to: int, source: int, size: int, stream: CudaStream) -> None:
         """Copy on the GPU, in a stream."""
         addresses = c_uint64(to), c_uint64(source), c_size_t(size)
         self._call("cuMemcpyDtoDAsync_v2", *addresses, stream.handle)
@@ -225,11 +225,11 @@ class Cuda:
         self._call("cuModuleLoadData", ctypes.byref(handle), c_char_p(image))
         return Module(self, handle)
 
-    def stream(self) -> Stream:
+    def stream(self) -> CudaStream:
         """Return a new stream."""
         handle = c_void_p()
         self._call("cuStreamCreate", ctypes.byref(handle), c_uint(NON_BLOCKING))
-        return Stream(self, handle)
+        return CudaStream(self, handle)
 
 
 class Module:
@@ -255,7 +255,7 @@ class Module:
         return address.value, size.value
 
 
-class Stream:
+class CudaStream:
     """A queue of work on the GPU."""
 
     def __init__(self, cuda: Cuda, handle: c_void_p) -> None:

@@ -25,7 +25,7 @@ from runner.judge.bench import Bench, Seeds
 from runner.judge.driver import Cuda, CudaError, GpuFacts
 from runner.judge.figures import Rates, Rules
 from runner.judge.nvml import Sensors
-from runner.judge.trial import JudgeError, Setting
+from runner.judge.trial import JudgeError, TrialSetup
 
 VERSION = 1
 SECRET_BYTES = 16
@@ -43,12 +43,12 @@ def main() -> int:
     try:
         found = measured(job, words.source)
     except (CudaError, JudgeError, OSError) as error:
-        print(f"cannot measure: {error}", file=sys.stderr)
+        sys.stderr.write(f"cannot measure: {error}\n")
         return 2
     write(words.out / "measurement.json", found)
     for entry in found["entries"]:
         for reason in entry["why"]:
-            print(f"{entry['variant']}: {reason}", file=sys.stderr)
+            sys.stderr.write(f"{entry['variant']}: {reason}\n")
     return int(not all(entry["accepted"] for entry in found["entries"]))
 
 
@@ -70,7 +70,7 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
     sandbox.hide()
     before = sensors.celsius(), sensors.watts()
     site = SiteReference.from_json(job.get("reference"), rules)
-    setting = Setting(
+    setting = TrialSetup(
         source,
         bench,
         rules,

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from runner.judge import channel, driver, sandbox
-from runner.judge.driver import Cuda, CudaError, Event, Kernel, Module, Region, Stream
+from runner.judge.driver import (
+    Cuda,
+    CudaError,
+    Event,
+    Kernel,
+    Module,
+    Region,
+    CudaStream,
+)
 
 PRINTF_BYTES = 64 << 10
 HEAP_BYTES = 8 << 20
@@ -38,12 +46,12 @@ class Clocks:
         self._memory = [cuda.pinned(size), cuda.pinned(size)]
         self._size = size
 
-    def wait(self, stream: Stream, launches: int) -> None:
+    def wait(self, stream: CudaStream, launches: int) -> None:
         """Let the GPU wait until so many launches are queued."""
         ns = DELAY_NS + launches * DELAY_OF_LAUNCH_NS
         stream.launch(self._delay, (1, 1, 1), (1, 1, 1), (ns,))
 
-    def stamp(self, stream: Stream, which: int) -> None:
+    def stamp(self, stream: CudaStream, which: int) -> None:
         """Note the clocks: the first time (0), or the second (1)."""
         ctypes.memset(self._memory[which], 0, self._size)
         grid = (4 * self._most, 1, 1)
@@ -68,7 +76,7 @@ class Clocks:
         return list(zip(values[::2], values[1::2], strict=True))
 
 
-class Launches:
+class LoadedConvolution:
     """One convolution of a plan, loaded."""
 
     def __init__(self, cuda: Cuda, module: Module, convolution: Message) -> None:
@@ -85,7 +93,7 @@ class Launches:
         self.count = len(self._launches) + len(self._constants)
         self._cuda = cuda
 
-    def start(self, stream: Stream, addresses: Mapping[str, int]) -> None:
+    def start(self, stream: CudaStream, addresses: Mapping[str, int]) -> None:
         """Launch all kernels, after copying the weights to constant memory."""
         for variable in self._constants:
             self._cuda.copy(variable, addresses["k"], self._weights, stream)
@@ -113,7 +121,7 @@ class Player:
         sandbox.confine()
         modules = [cuda.load(cubin) for cubin in cubins]
         self._convolutions = [
-            Launches(cuda, modules[each["unit"]], each)
+            LoadedConvolution(cuda, modules[each["unit"]], each)
             for each in setup["convolutions"]
         ]
         self._launches = max(each.count for each in self._convolutions)
@@ -132,7 +140,10 @@ class Player:
         self.time(None, {}, 0)
 
     def time(
-        self, convolution: Launches | None, addresses: Mapping[str, int], launches: int
+        self,
+        convolution: LoadedConvolution | None,
+        addresses: Mapping[str, int],
+        launches: int,
     ) -> Message:
         """Time a convolution, or nothing; return its times and the clock."""
         self._cuda.forget_persisting()

@@ -50,7 +50,7 @@ class JudgeError(Exception):
 
 
 @dataclass
-class Seen:
+class EntryLog:
     """What was seen of one entry."""
 
     variant: str
@@ -67,7 +67,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrialSetup:
     """What all entries of a job share."""
 
     source: Path
@@ -85,7 +85,7 @@ class PlayerProcess:
     """The process with the team's kernels."""
 
     def __init__(
-        self, setting: Setting, convolutions: Sequence[Mapping[str, Any]]
+        self, setting: TrialSetup, convolutions: Sequence[Mapping[str, Any]]
     ) -> None:
         ours, its = channel.pair()
         self._judge = ours
@@ -177,9 +177,11 @@ def layer_of(convolution: Mapping[str, Any]) -> Layer:
     return Layer(convolution["name"], shape, halves, convolution["scratch"])
 
 
-def measure(setting: Setting, entry: Mapping[str, Any], seeds: Seeds) -> dict[str, Any]:
+def measure(
+    setting: TrialSetup, entry: Mapping[str, Any], seeds: Seeds
+) -> dict[str, Any]:
     """Measure an entry; return its part of measurement.json."""
-    found = Seen(entry["variant"])
+    found = EntryLog(entry["variant"])
     convolutions = entry["convolutions"]
     layers = [layer_of(each) for each in convolutions]
     try:
@@ -192,7 +194,7 @@ def measure(setting: Setting, entry: Mapping[str, Any], seeds: Seeds) -> dict[st
 
 @contextmanager
 def _player(
-    setting: Setting, convolutions: Sequence[Mapping[str, Any]]
+    setting: TrialSetup, convolutions: Sequence[Mapping[str, Any]]
 ) -> Iterator[PlayerProcess]:
     player = PlayerProcess(setting, convolutions)
     try:
@@ -206,11 +208,11 @@ class _Trial:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: TrialSetup,
         layers: Sequence[Layer],
         player: PlayerProcess,
         seeds: Seeds,
-        found: Seen,
+        found: EntryLog,
     ) -> None:
         self._setting, self._layers, self._player = setting, layers, player
         self._seeds, self._found = seeds, found
@@ -296,7 +298,7 @@ class _Trial:
 
 
 def _outcome(
-    setting: Setting, layers: Sequence[Layer], found: Seen, seeds: Seeds
+    setting: TrialSetup, layers: Sequence[Layer], found: EntryLog, seeds: Seeds
 ) -> dict[str, Any]:
     rules, site = setting.rules, setting.site
     floors = {la.name: _floor(setting.rates, la) for la in layers}
