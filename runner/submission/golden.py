@@ -67,13 +67,6 @@ def read(folder: Path = FOLDER) -> GoldenFiles:
     return GoldenFiles(found, digests.of_set(listed))
 
 
-def written(folder: Path = FOLDER) -> str:
-    """Return what SHA256SUMS has to say of the files as they are now."""
-    names = _names(folder)
-    sums = {name: digests.of_bytes((folder / name).read_bytes()) for name in names}
-    return "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
-
-
 def _sums(folder: Path) -> dict[str, str]:
     try:
         text = files.read_below(folder, SUMS, 1 << 20).decode()
