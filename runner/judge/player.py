@@ -21,11 +21,11 @@ from runner.judge import channel, driver, sandbox
 from runner.judge.driver import (
     Cuda,
     CudaError,
+    CudaStream,
     Event,
     Kernel,
     Module,
     Region,
-    CudaStream,
 )
 
 PRINTF_BYTES = 64 << 10
