@@ -69,6 +69,7 @@ class FolderProject:
     """A folder of this machine, packed as it is now.
 
     ``apart`` are folders in it that rai made: their names, and why they stay.
+    ``shown`` is the client's own folder, where this one was made of it.
     """
 
     def __init__(
@@ -77,15 +78,16 @@ class FolderProject:
         caps: Caps = UPLOAD,
         apart: Mapping[str, str] = NONE_APART,
         cache: PackCache | None = None,
+        shown: Path | None = None,
     ) -> None:
-        self.folder = self.shown = folder
+        self.folder, self.shown = folder, shown or folder
         self._cache = cache
         self.caps = caps
         self._apart = apart
 
     def git(self) -> GitState | None:
-        """Return the folder's commit, None outside a repository."""
-        return git.state(self.folder)
+        """Return the client's commit, None outside a repository."""
+        return git.state(self.shown)
 
     def open(self, into: Path) -> None:
         """Use the user's folder as it is."""
@@ -209,6 +211,7 @@ def seal(
         env_given=request.secrets.names,
         only=request.only,
         substitute=request.spec.substitute,
+        title=request.title,
     )
     files.write(into, to_json(sealed))
 

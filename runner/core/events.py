@@ -41,6 +41,7 @@ class Created(_Tagged, frozen=True):
     ``replays`` is the id of the earlier run that this one repeats, if any.
     ``env_given`` are the names of the variables given by ``-e``, ``only`` the words of
     ``--only``. ``commands`` is how many commands the run has, 0 if that is not known.
+    ``title`` says what it is of a submission.
     """
 
     run_id: str
@@ -52,6 +53,7 @@ class Created(_Tagged, frozen=True):
     env_given: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     commands: int = 0
+    title: str = ""
 
 
 class StateChanged(_Tagged, frozen=True):

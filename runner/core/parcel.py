@@ -20,7 +20,8 @@ class Parcel(msgspec.Struct, frozen=True):
     the ids of runs to wait for, ``warnings`` what was noticed while packing.
     ``env_given`` are the names of the variables given by ``-e``: no value is kept.
     ``only`` are the words of ``--only``.
-    ``substitute`` is the image that was decided in place of the build file's.
+    ``substitute`` is the image that was decided in place of the build file's, ``title``
+    what the run is of a submission.
     """
 
     project: str
@@ -38,6 +39,7 @@ class Parcel(msgspec.Struct, frozen=True):
     env_given: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     substitute: Substitute | None = None
+    title: str = ""
     version: int = PARCEL_VERSION
 
 

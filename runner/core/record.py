@@ -51,6 +51,7 @@ def begin(at: float, event: ev.Event) -> RunRecord | None:
         replays=event.replays,
         env_given=event.env_given,
         only=event.only,
+        title=event.title,
     )
 
 

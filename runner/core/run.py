@@ -99,7 +99,7 @@ class RunRecord(Struct, frozen=True):
     ``replays`` is the id of the earlier run that this one repeats. ``data_md5`` has the
     checksum of each data file, by its name in ``data``. ``env_given`` are the names of
     the variables given by ``-e``, whose values are not kept; ``only`` the commands that
-    ``--only`` named.
+    ``--only`` named. ``title`` says what it is of a submission, e.g. "final: measure".
     """
 
     id: str
@@ -130,6 +130,7 @@ class RunRecord(Struct, frozen=True):
     data_md5: dict[str, str] = {}
     env_given: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    title: str = ""
 
     @property
     def findings(self) -> Findings:
@@ -171,7 +172,8 @@ class JobRequest(Struct, frozen=True):
     variables of the command line. ``only`` are the words of ``--only``, ``left_out``
     the commands that these leave out. ``policy`` is the site's as it is now, however
     old the request is. ``strict_limits`` says what refuses a run if one of its limits
-    cannot be enforced, "" if nothing does.
+    cannot be enforced, "" if nothing does. ``title`` is what the run is of a
+    submission.
     """
 
     project: Path
@@ -190,3 +192,4 @@ class JobRequest(Struct, frozen=True):
     left_out: frozenset[int] = frozenset()
     policy: Policy = NO_POLICY
     strict_limits: str = ""
+    title: str = ""

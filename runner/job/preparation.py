@@ -118,6 +118,7 @@ class Preparation:
             names,
             only,
             commands=len(self.steps),
+            title=request.title,
         )
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.

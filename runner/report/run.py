@@ -99,10 +99,11 @@ def history(found: Sequence[Listed], now: float, here: str = "") -> Table:
     """Return a table with a row for each ended run, with its date and its size.
 
     It has the projects' names unless all are ``here``, the folder of one project, and
-    the engines unless all are the same.
+    none is of a submission; and the engines unless all are the same.
     """
     projects = {one.record.project for one in found}
-    left_out = {"project"} if projects == {here} else set[str]()
+    submitted = any(one.record.title for one in found)
+    left_out = {"project"} if projects == {here} and not submitted else set[str]()
     if len({one.record.engine and one.record.engine.name for one in found}) == 1:
         left_out.add("engine")
     shown = [head for head in _PAST if head not in left_out]
@@ -111,7 +112,8 @@ def history(found: Sequence[Listed], now: float, here: str = "") -> Table:
         made_at = one.record.created_at
         row = dict(zip(HEADS, _line(one.record, made_at), strict=True))
         row |= {"tag": one.tag, "date": day(made_at, now), "size": size(one.size_bytes)}
-        row["project"] = _project(one.record.project, projects)
+        project = _project(one.record.project, projects)
+        row["project"] = named(project, one.record.title)
         rows.append(tuple(row[head] for head in shown))
     whole = frozenset(n for n, head in enumerate(shown) if head in _WHOLE)
     return Table("", tuple(shown), tuple(rows), whole)
@@ -156,8 +158,13 @@ def _line(record: RunRecord, now: float, away: str = "") -> tuple[str, ...]:
         seconds(took),
         f"{sum(times):.6f} s" if times else "",
         result(record),
-        record.project,
+        named(record.project, record.title),
     )
+
+
+def named(project: str, title: str) -> str:
+    """Return a project with what its run was of a submission."""
+    return f"{project} ({title})" if title else project
 
 
 def _state(record: RunRecord, away: str) -> str:
@@ -177,6 +184,7 @@ def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
         rows.append(("advice", "" if done else verdict.advice))
         rows.append(("answers", _ANSWERS[verdict.passed]))
     rows.append(("project", record.project))
+    rows.append(("submission", record.title))
     rows.append(("date", date(record.created_at)))
     rows.append(("only", ", ".join(record.only)))
     rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))

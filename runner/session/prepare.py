@@ -45,7 +45,7 @@ class Prepared(Struct, frozen=True):
 
     ``parcel`` is the folder of the run that holds the sealed project; None for a
     project that is packed from its folder. ``text`` is the build file with the values
-    that records mask.
+    that records mask. ``staged`` is a folder that is packed in place of the project's.
     """
 
     request: JobRequest
@@ -53,6 +53,7 @@ class Prepared(Struct, frozen=True):
     warnings: tuple[Problem, ...] = ()
     parcel: RunPaths | None = None
     text: str = ""
+    staged: Path | None = None
 
 
 def in_ci() -> bool:
@@ -85,6 +86,22 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
     skipped = {spec.commands[n].place for n in request.left_out}
     problems = [one for one in problems if not one.place or one.place not in skipped]
     return Prepared(request, found, (*warnings, *problems, *more), text=text)
+
+
+def staged(
+    folder: Path, project: Path, title: str, options: Options = NONE_GIVEN
+) -> Prepared:
+    """Prepare to run a folder that was made of a project, as part of a submission.
+
+    ``folder`` has a build file of its own; its run is recorded as one of the
+    ``project`` with this ``title``. Raise errors as ``prepare`` does.
+    """
+    prepared = prepare(folder, options)
+    request = prepared.request
+    # The folder is gone when somebody reads the record.
+    spec = replace(request.spec, file=Path(request.spec.file).name)
+    request = replace(request, project=project.resolve(), spec=spec, title=title)
+    return replace(prepared, request=request, staged=folder)
 
 
 def reopen(
@@ -124,6 +141,7 @@ def reopen(
     )
     project = Path(parcel.project)
     request, more = _request(project, spec, text, found, given, sealed=True)
+    request = replace(request, title=parcel.title)
     return Prepared(request, found, (*warnings, *problems, *more), folder)
 
 

@@ -43,11 +43,18 @@ def build_file(path: Path) -> Path:
 
 
 def folder_project(
-    project: Path, settings: Settings, cache: PackCache | None = None
+    project: Path,
+    settings: Settings,
+    cache: PackCache | None = None,
+    staged: Path | None = None,
 ) -> FolderProject:
-    """Return a project's folder with what of it these settings send."""
-    apart = outputs.inside(settings.home, project)
-    return FolderProject(project, settings.project_caps, apart, cache)
+    """Return a project's folder with what of it these settings send.
+
+    ``staged`` is a folder that was made of the project, and is sent instead.
+    """
+    folder = staged or project
+    apart = outputs.inside(settings.home, folder)
+    return FolderProject(folder, settings.project_caps, apart, cache, project)
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:

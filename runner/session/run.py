@@ -30,17 +30,20 @@ from runner.store.paths import Home, RunPaths
 CANCEL_POLL_S = 0.2
 
 
-def start(prepared: Prepared, cache: PackCache | None = None) -> Run:
+def start(
+    prepared: Prepared, cache: PackCache | None = None, choice: Choice | None = None
+) -> Run:
     """Choose the engine, make the run's folder and claim it; run nothing yet.
 
-    ``cache`` saves reading files of the project that an earlier run packed.
+    ``cache`` saves reading files of the project that an earlier run packed. ``choice``
+    is an engine that was chosen before.
 
     Raises:
         EngineError: no engine can run it here (no_engine); no folder is made.
         ConfigError: the home folder cannot be made.
         UsageError: a run that it shall wait for is not known.
     """
-    choice, home, request = ready(prepared)
+    choice, home, request = ready(prepared, choice)
     with files.naming(home.root):
         paths = runs.create(home)
         claim = Claim(paths)
@@ -70,11 +73,11 @@ def sources(
     """
     settings, folder = prepared.settings, prepared.request.project
     sealed = prepared.parcel
-    project: Project = folder_project(folder, settings, cache)
+    project: Project = folder_project(folder, settings, cache, prepared.staged)
     if sealed is not None:
         parcel, caps = archive.read_parcel(sealed.parcel), settings.project_caps
         project = SealedProject(sealed.source, parcel, paths.unpacked, caps)
-    origin = folder if sealed is not None else None
+    origin = folder if sealed is not None or prepared.staged is not None else None
     where = datafiles.DataPlaces(settings.data_dir, project.folder, home.data, origin)
     return project, where
 

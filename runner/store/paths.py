@@ -59,6 +59,11 @@ class RunPaths(Struct, frozen=True):
         return self.root / "build.tar.zst"
 
     @property
+    def measurement(self) -> Path:
+        """The outcome of a submission, beside the run that measured it."""
+        return self.root / "measurement.json"
+
+    @property
     def record(self) -> Path:
         """The RunRecord, derived from the events."""
         return self.root / "record.json"
