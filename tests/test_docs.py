@@ -1,4 +1,7 @@
-"""The documents say what the code does: `python tests/test_docs.py` rewrites cli.md."""
+"""The documents say what the code does.
+
+`python tests/test_docs.py` rewrites those made of it: cli.md, and schemas/.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
+if __name__ == "__main__":  # there is a tests/runner too
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from tests import schemas
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -142,6 +150,12 @@ def test_every_dependency_is_named_with_what_it_is_for():
         assert f"| {name} " in page, name
 
 
+@pytest.mark.parametrize("name", schemas.TYPES)
+def test_a_schema_is_that_of_the_type_that_rai_reads_with(name):
+    shown = (schemas.FOLDER / f"{name}.json").read_text()
+    assert shown == schemas.page(name), "run: python tests/test_docs.py"
+
+
 def pages() -> list[Path]:
     return [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
@@ -154,3 +168,4 @@ def test_links_between_the_pages_lead_somewhere(page):
 
 if __name__ == "__main__":
     CLI.write_text(cli_page())
+    schemas.write()

@@ -1,0 +1,240 @@
+"""The outcome of a measured submission: ``measurement.json``.
+
+The judge writes it in a container, so ``read`` takes it for hostile; rai adds ``host``
+and keeps it in the run's folder, where ``from_json`` reads it. Its JSON Schema is
+docs/schemas/measurement.json. Times are milliseconds, clocks MHz.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runner.core import written
+from runner.core.errors import RaiError
+from runner.core.plan import Architecture, MilestoneName, Sha256, Word
+from runner.core.units import MIB
+
+MEASUREMENT_VERSION = 1
+MEASUREMENT_FILE = "measurement.json"
+MEASUREMENT_BYTES = 4 * MIB
+"""What a measurement may have; 40 rounds of three entries have 50 kB."""
+
+Text = Annotated[str, Meta(max_length=200)]
+Sentence = Annotated[str, Meta(max_length=1000)]
+Sentences = Annotated[tuple[Sentence, ...], Meta(max_length=64)]
+Milliseconds = Annotated[float, Meta(ge=0, le=1e9)]
+Megahertz = Annotated[float, Meta(ge=0, le=1e6)]
+Seconds = Annotated[float, Meta(ge=0, le=1e6)]
+Ratio = Annotated[float, Meta(ge=0, le=1e9)]
+Celsius = Annotated[float, Meta(ge=-300, le=1000)]
+Watts = Annotated[float, Meta(ge=0, le=1e6)]
+Share = Annotated[float, Meta(ge=0)]
+Number = Annotated[int, Meta(ge=0, le=2**53)]
+Index = Annotated[int, Meta(ge=-(2**31), le=2**53)]
+
+
+class MeasuredGpu(Struct, frozen=True):
+    """The GPU that was measured on; what the driver did not tell is empty or null.
+
+    ``rates`` are what it was seen to do in the same run, by name.
+    """
+
+    name: Text
+    uuid: Text = ""
+    driver: Text = ""
+    memory_bytes: Number = 0
+    sm_mhz_max: Megahertz | None = None
+    l2_bytes: Number = 0
+    rates: Annotated[dict[Text, float], Meta(max_length=32)] = {}
+
+
+class CheckedValues(Struct, frozen=True):
+    """How many calls were checked, and how many numbers of theirs: all of them."""
+
+    calls: Number
+    values: Number
+
+
+class WrongValue(Struct, frozen=True):
+    """The first number that is not as expected.
+
+    ``what`` is y for a wrong result, or what was changed that must not be: x, k, or
+    outside (memory around the buffers). ``inputs`` is the kind of inputs of the call.
+    """
+
+    call: Index
+    layer: Word
+    image: Index
+    map: Index
+    row: Index
+    column: Index
+    found: float | Literal["nan", "inf", "-inf"]
+    expected: float | Literal["nan", "inf", "-inf"]
+    what: Literal["y", "x", "k", "outside"] = "y"
+    inputs: Text = ""
+
+
+class MeasuredLayer(Struct, frozen=True):
+    """The medians of one layer's samples; clocks as minimum, median and maximum."""
+
+    name: Word
+    ms: Milliseconds
+    reference_ms: Milliseconds
+    wall_ms: Milliseconds
+    sm_mhz: tuple[Megahertz, Megahertz, Megahertz]
+    reference_mhz: tuple[Megahertz, Megahertz, Megahertz]
+    floor_ms: Milliseconds | None = None
+    error: Share | None = None
+
+
+class MeasuredSample(Struct, frozen=True):
+    """One timed call of one layer, and the reference beside it.
+
+    ``ms`` is the time between events, ``stamp_ms`` by the GPU's timer, ``wall_ms`` by
+    the judge's clock, from the request to the answer. A clock of 0 is unknown.
+    """
+
+    layer: Word
+    round: Number
+    ms: Milliseconds
+    wall_ms: Milliseconds
+    stamp_ms: Milliseconds
+    sm_mhz: Megahertz
+    reference_ms: Milliseconds
+    reference_mhz: Megahertz
+
+
+class MeasuredEntry(Struct, frozen=True):
+    """One measured variant of a submission.
+
+    ``ratio`` is the median over rounds of its time divided by the reference's,
+    ``interval`` its 95 % interval, ``score_ms`` the ratio times the site's time of the
+    reference, if there is one. ``why`` says why it is not accepted.
+    """
+
+    variant: Word
+    accepted: bool
+    why: Sentences
+    correct: bool
+    checked: CheckedValues
+    wrong: WrongValue | None = None
+    ms: Milliseconds | None = None
+    ratio: Ratio | None = None
+    interval: tuple[Ratio, Ratio] | None = None
+    score_ms: Milliseconds | None = None
+    error: Share | None = None
+    layers: Annotated[tuple[MeasuredLayer, ...], Meta(max_length=16)] = ()
+    samples: Annotated[tuple[MeasuredSample, ...], Meta(max_length=20_000)] = ()
+
+
+class MeasurementHost(Struct, frozen=True):
+    """What rai adds to a measurement: where it comes from and what it counts for.
+
+    ``runs`` are the ids of the runs by what they did ("compile", "measure"), ``image``
+    the image's digest, ``golden`` the digest of the judge's files, ``sources`` the
+    sha256 of each of the team's files, ``at`` seconds since 1970.
+    """
+
+    title: str
+    trust: str
+    ranked: bool = False
+    why_not_ranked: tuple[str, ...] = ()
+    runs: dict[str, str] = {}
+    engine: str = ""
+    image: str = ""
+    golden: str = ""
+    sources: dict[str, Sha256] = {}
+    commit: str = ""
+    at: float = 0.0
+
+
+class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
+    """The outcome of a measured submission.
+
+    ``waited_s`` is how long an idle, cool GPU was waited for, ``held_s`` how long the
+    GPU was held; ``celsius`` its temperature before and after, ``throttled`` the
+    reasons for lower clocks that were seen, ``others`` the number of other programs on
+    the GPU.
+    """
+
+    version: Literal[1]
+    milestone: MilestoneName
+    accuracy: Literal["fp32", "tf32", "half"]
+    architecture: Architecture
+    seed: Annotated[int, Meta(ge=0)] | Text
+    gpu: MeasuredGpu
+    entries: Annotated[tuple[MeasuredEntry, ...], Meta(max_length=16)]
+    waited_s: Seconds = 0.0
+    held_s: Seconds = 0.0
+    celsius: tuple[Celsius | None, Celsius | None] = (None, None)
+    watts: Watts | None = None
+    throttled: Annotated[tuple[Text, ...], Meta(max_length=32)] = ()
+    others: Number = 0
+    host: MeasurementHost | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether there are entries, and every one is accepted."""
+        return bool(self.entries) and all(entry.accepted for entry in self.entries)
+
+
+class MeasurementError(RaiError):
+    """A file that is no measurement."""
+
+
+def read(data: bytes, limit: int = MEASUREMENT_BYTES) -> Measurement:
+    """Return a container's measurement; raise MeasurementError if it cannot be one.
+
+    It must not say what only rai can, ``host``, nor contradict itself.
+    """
+    if len(data) > limit:
+        raise MeasurementError(
+            f"{MEASUREMENT_FILE} has {len(data)} bytes; at most {limit} are read"
+        )
+    found = from_json(data)
+    if found.host is not None:
+        raise MeasurementError(f"{MEASUREMENT_FILE}: `host` is not the judge's to say")
+    names = [entry.variant for entry in found.entries]
+    if len(set(names)) < len(names):
+        raise MeasurementError(f"{MEASUREMENT_FILE} has two entries of one variant")
+    for entry in found.entries:
+        if problem := _contradiction(entry):
+            raise MeasurementError(
+                f"{MEASUREMENT_FILE}: entry {entry.variant} {problem}"
+            )
+    return found
+
+
+def from_json(data: bytes) -> Measurement:
+    """Return a measurement that rai has kept; raise MeasurementError if damaged."""
+    try:
+        return msgspec.json.decode(data, type=Measurement)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MeasurementError(f"{MEASUREMENT_FILE} cannot be read: {error}") from None
+
+
+def to_json(measurement: Measurement) -> bytes:
+    """Return the measurement as JSON, indented, and without what is left unsaid."""
+    return msgspec.json.format(written.encode(measurement), indent=1) + b"\n"
+
+
+def _contradiction(entry: MeasuredEntry) -> str:
+    if entry.accepted and entry.why:
+        return "is accepted, and says why it is not"
+    if not entry.accepted and not entry.why:
+        return "is not accepted, but does not say why"
+    if entry.accepted and not entry.correct:
+        return "is accepted, but not correct"
+    if entry.correct and entry.wrong is not None:
+        return "is correct, and has a wrong number"
+    if entry.accepted and (entry.ratio is None or entry.interval is None):
+        return "is accepted, but has no ratio with an interval"
+    if entry.interval and not entry.interval[0] <= entry.interval[1]:
+        return "has an interval that ends before it begins"
+    layers = {layer.name for layer in entry.layers}
+    if any(sample.layer not in layers for sample in entry.samples):
+        return "has samples of a layer that it does not have"
+    return ""

@@ -1,0 +1,87 @@
+"""Samples and measurements as a judge would make them, from seeded random numbers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from runner.judge import figures
+from runner.judge.figures import Sample
+
+LAYERS = {"conv1": (0.62, 2.4), "conv2": (0.55, 3.0)}
+"""Each layer's time and the reference's, in milliseconds."""
+
+EMPTY_MS = 0.3
+SITE_MS = 5.4
+
+
+def samples(
+    random: Random, *, rounds: int = 40, noise: float = 0.01, faster: float = 1.0
+) -> list[Sample]:
+    """Return honest samples: noise of a single one, and late wake-ups of the host."""
+    return [
+        Sample(
+            layer=name,
+            round=number,
+            ms=(spent := ms * faster * random.gauss(1, noise)),
+            wall_ms=EMPTY_MS + spent + random.expovariate(1 / 0.01),
+            stamp_ms=spent + random.uniform(0, 0.004),
+            sm_mhz=1980 - 15 * random.randrange(3),
+            reference_ms=reference * random.gauss(1, noise),
+            reference_mhz=1980 - 15 * random.randrange(3),
+        )
+        for number in range(rounds)
+        for name, (ms, reference) in LAYERS.items()
+    ]
+
+
+def empty_ms(random: Random, calls: int = 40) -> list[float]:
+    """Return golden's times of calls without a launch."""
+    return [EMPTY_MS + random.expovariate(1 / 0.01) for _ in range(calls)]
+
+
+def entry(found: list[Sample], why: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return an entry of measurement.json."""
+    result = figures.score(found, 1, SITE_MS)
+    assert result
+    return {
+        "variant": "best",
+        "accepted": not why,
+        "why": list(why),
+        "correct": True,
+        "checked": {"calls": 2 * len(found), "values": 10**9},
+        "wrong": None,
+        "error": 4e-7,
+        **_plain(result),
+        "layers": _plain(figures.layers(found, {"conv1": 0.53}, {"conv1": 4e-7})),
+        "samples": _plain(found),
+    }
+
+
+def measurement(*entries: dict[str, Any]) -> dict[str, Any]:
+    """Return measurement.json as the judge writes it."""
+    return {
+        "version": 1,
+        "milestone": "final",
+        "class": "fp32",
+        "architecture": "sm_90",
+        "seed": 17,
+        "gpu": {
+            "name": "NVIDIA H200",
+            "uuid": "GPU-82095478-1290-d9d1-497d-8291570c04b0",
+            "driver": "580.159.04",
+            "memory_bytes": 150754820096,
+            "sm_mhz_max": 1980.0,
+        },
+        "waited_s": 0.2,
+        "held_s": 4.5,
+        "celsius": [38.0, 41.0],
+        "watts": 210.9,
+        "throttled": [],
+        "others": 0,
+        "entries": list(entries),
+    }
+
+
+def _plain(value: object) -> Any:
+    return figures.plain(value)
