@@ -12,7 +12,7 @@ TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 WORKERS ?= 4
 USUAL  := not slow and not hostile and not gpu and not mxnet and not train
 
-.PHONY: help run test slow hostile test-all fast mxnet check format kernels gpu soak bench results table clean
+.PHONY: help run test slow hostile test-all fast mxnet check format kernels gpu soak bench results table plan clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -71,6 +71,9 @@ bench: $(VENV)/.ready-dev ## measure; appends JSON lines to benchmarks/results.j
 
 table: $(VENV)/.ready-dev ## write the table of editions in docs/project.md from what was measured
 	@$(BIN)/python -m benchmarks.table
+
+plan: $(VENV)/.ready-dev ## write plan.json, what is submitted of the registry (ARGS="--final per_layer")
+	@$(BIN)/python project/plan.py $(ARGS)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile

@@ -38,14 +38,19 @@ def key(parts: Iterable[bytes]) -> str:
 
 def sources(files: Iterable[Path], folders: Iterable[Path]) -> Iterator[bytes]:
     """Yield the text of files and of the headers that they include from folders."""
+    return (path.read_bytes() for path in included(files, folders))
+
+
+def included(files: Iterable[Path], folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield files, and the headers that they include from folders."""
     within, waiting, seen = list(folders), list(files), set()
     while waiting:
         path = waiting.pop()
         if path in seen or not path.is_file():
             continue
         seen.add(path)
-        yield (text := path.read_bytes())
-        names = [os.fsdecode(name) for name in _INCLUDE.findall(text)]
+        yield path
+        names = [os.fsdecode(name) for name in _INCLUDE.findall(path.read_bytes())]
         waiting += [place / name for name in names for place in within]
 
 

@@ -66,6 +66,10 @@ class Unit:
         """Yield the text of the file and of our headers that it includes."""
         return cache.sources([self.path], [self.folder])
 
+    def files(self) -> Iterator[Path]:
+        """Yield the file and our headers that it includes."""
+        return cache.included([self.path], [self.folder])
+
 
 def unit_of(variant: Variant, shape: ConvShape) -> Unit:
     """Return a variant's file with its macros for a shape."""

@@ -13,7 +13,6 @@ from msgspec import Struct, field
 
 from runner.core.build_spec import DataResource
 from runner.core.limits import Limits
-from runner.core.problem import Place
 from runner.core.shapes import LayerShape
 from runner.core.units import MIB
 
@@ -43,9 +42,8 @@ class RequiredFile(Struct, frozen=True):
 class TeamParts(Struct, frozen=True):
     """The files of a project that are the team's.
 
-    ``patterns`` are of names relative to the folder ``below`` ("" is the project);
-    `*` matches within a name, `**` any folders. ``whole`` is a whole project, as `rai
-    run` would pack it.
+    ``patterns`` (``core.globs``) are of names relative to the folder ``below``, "" for
+    the project. ``whole`` is a whole project, as `rai run` would pack it.
     """
 
     below: str = ""
@@ -62,7 +60,7 @@ class HeldKind(StrEnum):
     """`job.json`, at the top."""
 
     TEAM = "team"
-    """The team's files, in `team/`."""
+    """The team's files, in `team/`; a whole project is at the top."""
 
     BUILD = "build"
     """Files of an earlier run's build folder, in the folder ``into``."""
@@ -86,9 +84,11 @@ class Held(Struct, frozen=True):
 
 
 class MilestoneRun(Struct, frozen=True):
-    """One run of a milestone, with the golden image's ``target``.
+    """One run of a milestone, in the image of the golden Dockerfile's ``target``.
 
-    ``gpu`` says whether it gets the one GPU that it then needs.
+    With ``own_image`` the Dockerfile is the project's.
+    ``gpu`` says whether it gets the one GPU that it then needs. ``env`` are variables
+    of its commands.
     """
 
     name: str
@@ -98,6 +98,8 @@ class MilestoneRun(Struct, frozen=True):
     gpu: bool = False
     limits: Limits = Limits()
     data: tuple[DataResource, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    own_image: bool = False
 
     def held(self, kind: HeldKind) -> tuple[Held, ...]:
         """Return what it holds of a kind."""
@@ -133,7 +135,7 @@ class Milestone(Struct, frozen=True):
     ``accuracy`` is the class that entries are held to (`fp32`, `tf32`, `half`).
     ``deadline`` has a zone; None is no deadline. ``attempts`` is None where they are
     not counted. ``rules`` are the numbers that differ from the judge's own defaults.
-    ``sha256`` is of the file, ``place`` its first line.
+    ``file`` says where it was read, ``sha256`` is of that file.
     """
 
     name: str
@@ -150,8 +152,8 @@ class Milestone(Struct, frozen=True):
     attempts: int | None = None
     rules: Mapping[str, float] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
+    file: str = ""
     sha256: str = ""
-    place: Place | None = None
 
     @property
     def planned(self) -> bool:

@@ -1,7 +1,7 @@
 """plan.json: the launches of a team's entries, as `python project/plan.py` writes it.
 
-The team wrote it, so all of it is bounded. ``read`` returns it or every problem, each
-with the JSON path of what is wrong. docs/schemas/plan.json is made of these classes.
+The team wrote it, so all of it is bounded. ``core.plan_reader.read`` returns it or
+every problem. docs/schemas/plan.json is made of these classes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from runner.core.problem import Problem
 from runner.core.shapes import Shape
 
 _END = r"(?![\s\S])"
@@ -18,37 +17,45 @@ _END = r"(?![\s\S])"
 
 _GIB = 1 << 30
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}" + _END)]
-Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}" + _END)]
-FilePath = Annotated[
+_FILE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+
+
+def _text(pattern: str, words: str) -> Meta:
+    return Meta(pattern=f"^{pattern}{_END}", max_length=200, description=words)
+
+
+def _whole(least: int, most: int) -> Meta:
+    words = f"a whole number from {least} to {most}"
+    return Meta(ge=least, le=most, description=words)
+
+
+Name = Annotated[
     str,
-    Meta(
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*" + _END,
-        max_length=200,
-        description="a relative path with slashes",
-    ),
+    _text("[A-Za-z_][A-Za-z0-9_]{0,127}", "a name of letters, digits and _"),
+]
+Word = Annotated[
+    str,
+    _text("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "a word of letters, digits, _, - and ."),
+]
+MilestoneName = Word
+Sha256 = Annotated[str, _text("[0-9a-f]{64}", "64 hexadecimal digits")]
+FilePath = Annotated[
+    str, _text(f"{_FILE}(/{_FILE})*", "a path in the project, with slashes")
 ]
 UnitFile = Annotated[
     str,
-    Meta(
-        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+-]*\.cu"
-        + _END,
-        max_length=200,
-        description="a .cu file, relative to project/cuda",
-    ),
+    _text(rf"({_FILE}/)*{_FILE}\.cu", "a .cu file, by its path below project/cuda"),
 ]
-Architecture = Annotated[str, Meta(pattern=r"^sm_[0-9]{2,3}" + _END)]
-Target = Annotated[str, Meta(pattern=r"^sm_[0-9]{2,3}[af]?" + _END)]
-MilestoneName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}" + _END)]
-Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}" + _END)]
-Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-GridX = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-GridYZ = Annotated[int, Meta(ge=1, le=65_535)]
-BlockXY = Annotated[int, Meta(ge=1, le=1024)]
-BlockZ = Annotated[int, Meta(ge=1, le=64)]
-SharedBytes = Annotated[int, Meta(ge=0, le=227 << 10)]
-ScratchBytes = Annotated[int, Meta(ge=1, le=8 * _GIB)]
+Architecture = Annotated[str, _text("sm_[0-9]{2,3}", "an architecture such as sm_90")]
+Target = Annotated[str, _text("sm_[0-9]{2,3}[af]?", "a target such as sm_90 or sm_90a")]
+Int32 = Annotated[int, _whole(-(2**31), 2**31 - 1)]
+Int64 = Annotated[int, _whole(-(2**63), 2**63 - 1)]
+GridX = Annotated[int, _whole(1, 2**31 - 1)]
+GridYZ = Annotated[int, _whole(1, 65_535)]
+BlockXY = Annotated[int, _whole(1, 1024)]
+BlockZ = Annotated[int, _whole(1, 64)]
+SharedBytes = Annotated[int, _whole(0, 227 << 10)]
+ScratchBytes = Annotated[int, _whole(1, 8 * _GIB)]
 
 
 class PlannedUnit(Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,8 +151,3 @@ class SubmissionPlan(Struct, frozen=True, forbid_unknown_fields=True):
         ],
         Meta(max_length=16),
     ]
-
-
-def read(data: bytes) -> tuple[SubmissionPlan | None, tuple[Problem, ...]]:
-    """Return the plan, or None and every problem with its JSON path."""
-    raise NotImplementedError

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-Size = Annotated[int, Meta(ge=1, le=1_000_000)]
+Size = Annotated[
+    int, Meta(ge=1, le=1_000_000, description="a whole number from 1 to 1000000")
+]
 
 
 class Shape(Struct, frozen=True, forbid_unknown_fields=True):

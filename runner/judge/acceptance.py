@@ -25,7 +25,8 @@ class Wrong:
     """The first number that is not as expected.
 
     ``what`` is ``y`` for a wrong result, or what was changed that must not be: ``x``,
-    ``k`` or ``outside`` (memory around y and the scratch buffers). ``call`` counts an
+    ``k`` or ``outside`` (memory around y and the scratch buffers); ``norm`` for a y
+    whose error as a whole, ``found``, is above ``expected``. ``call`` counts an
     entry's calls from 0, warm-up included; ``image``, ``map``, ``row`` and ``column``
     are y's, or x's, or of k: map, channel, row, column. ``inputs`` says which kind of
     inputs the call had, for example "denormals".
@@ -49,6 +50,11 @@ class Wrong:
         call = f"call {self.call} of {self.layer}{of}"
         if self.what == "outside":
             return f"{call} wrote outside its buffers"
+        if self.what == "norm":
+            return (
+                f"{call} is off by {self.found:.1e} as a whole, "
+                f"||y - expected|| / ||expected||; at most {self.expected:.0e} passes"
+            )
         if self.what != "y":
             return f"{call} changed {self.what}, which it may only read"
         return (

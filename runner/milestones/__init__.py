@@ -2,17 +2,27 @@
 
     find("final", folders)      # Milestone; UsageError for an unknown name
 
-A site's file wins over ours of the same name.
+A site's file wins over ours of the same name: docs/milestones.md.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from runner import files
+from runner.core import Problem
+from runner.core.errors import ConfigError, UsageError
 from runner.core.milestone import Milestone
+from runner.milestones import reader
+from runner.yamlfile import resembling
 
 OURS = Path(__file__).parent
+MOST_BYTES = 256 << 10
+"""A larger file is refused."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def find(name: str, folders: Sequence[Path] = ()) -> Milestone:
@@ -20,11 +30,51 @@ def find(name: str, folders: Sequence[Path] = ()) -> Milestone:
 
     Raises:
         UsageError: there is none; the message lists those that there are.
-        ConfigError: its file is wrong; carries every problem.
+        ConfigError: its file is wrong, or a folder cannot be read; carries every
+            problem.
     """
-    raise NotImplementedError
+    known = names(folders)
+    file = known.get(name.lower())
+    if file is None:
+        close = resembling(name, known)
+        hint = f"did you mean {close}? " if close else ""
+        hint += f"there are {', '.join(known)}"
+        raise UsageError(Problem(f"no milestone {name!r}", hint=hint))
+    try:
+        raw = files.read(file, MOST_BYTES)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    return reader.parse(raw, str(file), file.stem.lower())
 
 
 def names(folders: Sequence[Path] = ()) -> dict[str, Path]:
-    """Return the names of all milestones with their files, in order of name."""
-    raise NotImplementedError
+    """Return the names of all milestones with their files, in order of name.
+
+    Raises:
+        ConfigError: a folder cannot be read, or two of its files have one name.
+    """
+    found: dict[str, Path] = {}
+    problems: list[Problem] = []
+    for folder in (OURS, *reversed(folders)):
+        try:
+            inside = sorted(path for path in folder.iterdir() if path.suffix == ".yml")
+        except OSError as error:
+            hint = "correct the setting `milestones`"
+            text = f"the milestones' folder {folder} cannot be read: {error.strerror}"
+            problems.append(Problem(text, hint=hint))
+            continue
+        here: dict[str, Path] = {}
+        for file in inside:
+            if not _NAME.fullmatch(file.stem):
+                text = f"{file}: {file.stem!r} is no name of a milestone"
+                hint = "use letters, digits, `_`, `-` and `.`"
+                problems.append(Problem(text, hint=hint))
+            elif other := here.get(file.stem.lower()):
+                text = f"{other} and {file} are one milestone's name"
+                problems.append(Problem(text, hint="remove or rename one"))
+            else:
+                here[file.stem.lower()] = file
+        found |= here
+    if problems:
+        raise ConfigError(*problems)
+    return dict(sorted(found.items()))

@@ -1,21 +1,43 @@
 """Look at a project's folder: the required files, the team's, and plan.json.
 
-No link out of the folder is followed. Each file is read once: what was checked is what
-is sent.
+No link is followed in it. Each file is read once: what was checked is what is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
-from runner.core import Problem
-from runner.core.milestone import Milestone
+from runner import files, trees
+from runner.archive import FolderProject, MemberKind
+from runner.archive.contents import NONE_APART
+from runner.archive.tree import HostileNameError, Tree
+from runner.core import MIB, Problem, Severity, digests, globs, plan_reader
+from runner.core.errors import UsageError
+from runner.core.milestone import Milestone, RequiredFile, TeamParts
 from runner.core.plan import SubmissionPlan
 
-PLAN = "plan.json"
+MOST_LISTED = 100_000
+"""The most names that are looked at below the team's folder."""
+
+NAMED = 5
+"""How many files of one problem are named."""
+
+_SOURCE_BYTES = 16 * MIB
+"""The most bytes of a file whose digest alone is taken."""
+
+_PDF, _PDF_END, _PDF_TAIL = b"%PDF-", b"%%EOF", 2048
+_REPORT = "export the report as PDF to {}"
+
+_Named = tuple[str, str]
+"""A name, and what is wrong with it, "" if nothing; without a name, with all."""
 
 
 class SubmittedFile(Struct, frozen=True):
@@ -28,6 +50,7 @@ class SubmittedFile(Struct, frozen=True):
     name: str
     content: bytes
     sha256: str
+    executable: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -40,13 +63,14 @@ class Submitted(Struct, frozen=True):
 
     ``plan`` is None where the milestone has none, or it is wrong. ``digests`` has the
     SHA-256 of each file that the plan names, by its path; a file that cannot be read is
-    absent there, and a problem.
+    absent there.
     """
 
     project: Path
     required: tuple[SubmittedFile, ...]
     team: tuple[SubmittedFile, ...]
     plan: SubmissionPlan | None
+    plan_file: SubmittedFile | None
     digests: dict[str, str]
     problems: tuple[Problem, ...]
 
@@ -56,15 +80,229 @@ class Submitted(Struct, frozen=True):
         return sum(file.size_bytes for file in (*self.required, *self.team))
 
 
-def look(project: Path, milestone: Milestone) -> Submitted:
+def look(
+    project: Path, milestone: Milestone, apart: Mapping[str, str] = NONE_APART
+) -> Submitted:
     """Read what a milestone asks of a project; all problems are in the result.
+
+    ``apart`` are folders in it that rai made (``store.outputs.inside``), for a
+    milestone that sends the whole project.
 
     Raises:
         UsageError: there is no such folder.
     """
-    raise NotImplementedError
+    if not project.is_dir():
+        hint = "name the project's folder with -p"
+        raise UsageError(Problem(f"{project} is not a folder", hint=hint))
+    project = project.resolve()
+    problems: list[Problem] = []
+    required = tuple(_required(project, milestone.required, problems))
+    team = tuple(_team(project, milestone.team, apart, problems))
+    plan_file, plan = None, None
+    if milestone.planned:
+        plan_file, plan = _plan(project, problems)
+    known = {file.path: file.sha256 for file in team}
+    if plan:
+        asked = {*plan.sources, *plan.registry_files} - set(known)
+        known |= _digests(project, asked)
+    return Submitted(project, required, team, plan, plan_file, known, tuple(problems))
 
 
-def digests(project: Path, names: Iterable[str]) -> dict[str, str]:
+def _digests(project: Path, names: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of files of a project, by name; leave out what has none."""
-    raise NotImplementedError
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        try:
+            content, _ = _content(project, name, _SOURCE_BYTES)
+        except OSError:
+            continue
+        found[name] = digests.of_bytes(content)
+    return found
+
+
+def _required(
+    project: Path, wanted: tuple[RequiredFile, ...], problems: list[Problem]
+) -> Iterator[SubmittedFile]:
+    for file in wanted:
+        try:
+            content, _ = _content(project, file.path, file.most_bytes)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            why = "is missing" if missing else f"cannot be sent: {error.strerror}"
+            hint = _REPORT.format(file.path)
+            problems.append(Problem(f"{file.path} {why}", hint=hint))
+            continue
+        if twins := _twins(project, file.path):
+            text = f"{file.path} and {', '.join(twins)} differ only by case"
+            problems.append(Problem(text, hint="remove one, so that it is clear"))
+        if why := _not_a_pdf(content):
+            hint = _REPORT.format(file.path)
+            problems.append(
+                Problem(f"{file.path} is not a whole PDF: {why}", hint=hint)
+            )
+        sha256 = digests.of_bytes(content)
+        yield SubmittedFile(file.path, file.path, content, sha256)
+
+
+def _not_a_pdf(content: bytes) -> str:
+    """Return why bytes are not those of a PDF, "" if they may be."""
+    if not content:
+        return "it is empty"
+    if not content.startswith(_PDF):
+        return f"it does not begin with {_PDF.decode()}"
+    if _PDF_END not in content[-_PDF_TAIL:]:
+        return f"it does not end with {_PDF_END.decode()}, so a part is missing"
+    return ""
+
+
+def _plan(
+    project: Path, problems: list[Problem]
+) -> tuple[SubmittedFile | None, SubmissionPlan | None]:
+    name = plan_reader.FILE
+    try:
+        content, _ = _content(project, name, plan_reader.MOST_BYTES)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = "is missing" if missing else f"cannot be read: {error.strerror}"
+        problems.append(Problem(f"{name} {why}", hint=plan_reader.WRITE_AGAIN))
+        return None, None
+    plan, found = plan_reader.read(content)
+    problems += found
+    return SubmittedFile(name, name, content, digests.of_bytes(content)), plan
+
+
+def _team(
+    project: Path, parts: TeamParts, apart: Mapping[str, str], problems: list[Problem]
+) -> Iterator[SubmittedFile]:
+    """Yield the team's files, sorted by name; add what is wrong with them."""
+    named = _whole(project, apart) if parts.whole else _named(project, parts)
+    prefix = f"{parts.below}/" if parts.below else ""
+    left = parts.most_bytes
+    for name in _suitable(named, parts, problems):
+        path = prefix + name
+        try:
+            content, executable = _content(project, path, left)
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                text = f"the team's files are larger than {parts.most_bytes:,} bytes"
+                hint = (
+                    f"{path} is the first that is too much; remove what is not needed"
+                )
+                problems.append(Problem(text, hint=hint))
+                return
+            problems.append(Problem(f"{path!r} cannot be sent: {error.strerror}"))
+            continue
+        left -= len(content)
+        yield SubmittedFile(path, name, content, digests.of_bytes(content), executable)
+
+
+def _whole(project: Path, apart: Mapping[str, str]) -> Iterator[_Named]:
+    """Yield what `rai run` would pack of a project."""
+    found = FolderProject(project, apart=apart).survey()
+    for problem in found.problems:
+        if problem.severity is Severity.ERROR:
+            yield "", problem.message
+    for member in found.members:
+        if member.kind is MemberKind.LINK:
+            yield member.name, "is a link"
+        elif member.kind is MemberKind.FILE:
+            yield member.name, ""
+
+
+def _named(project: Path, parts: TeamParts) -> Iterator[_Named]:
+    """Yield the names below the team's folder that match, each with what is wrong."""
+    if link := _link(project, parts.below):
+        yield "", f"{link} is a link; put the folder itself there"
+        return
+    try:
+        for entry in trees.entries(project / parts.below, most=MOST_LISTED):
+            name = "/".join((*entry.above, entry.name))
+            mode = entry.info.st_mode
+            if stat.S_ISDIR(mode):
+                continue
+            if any(globs.matches(pattern, name) for pattern in parts.patterns):
+                what = "is a link" if stat.S_ISLNK(mode) else "is not a regular file"
+                yield name, "" if stat.S_ISREG(mode) else what
+    except trees.TooManyError:
+        text = f"{parts.below} holds more than {MOST_LISTED:,} files and folders"
+        yield "", f"{text}; remove what is not needed"
+    except OSError as error:
+        shown = f"the folder {parts.below or '.'}"
+        yield "", f"{shown} cannot be read: {error.strerror}"
+
+
+def _suitable(
+    named: Iterable[_Named], parts: TeamParts, problems: list[Problem]
+) -> list[str]:
+    """Return the names that can be sent; add what is wrong with the others."""
+    tree = Tree(any_case=True)
+    found: list[str] = []
+    wrong: dict[str, list[str]] = {}
+    for name, why in named:
+        if not name:
+            problems.append(Problem(why))
+            continue
+        if not (name.isprintable() and files.is_text(name)):
+            why = "has a name with characters that cannot be shown"
+        try:
+            if not why:
+                tree.claim(unicodedata.normalize("NFC", name), MemberKind.FILE)
+        except HostileNameError as error:
+            problems.append(Problem(str(error), hint="rename one"))
+            continue
+        if why:
+            wrong.setdefault(why, []).append(name)
+        else:
+            found.append(name)
+    for why, names in wrong.items():
+        shown = ", ".join(ascii(name)[1:-1] for name in names[:NAMED])
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        hint = "put a regular file there, or remove it"
+        problems.append(Problem(f"{shown}{more}: {why}", hint=hint))
+    if len(found) > parts.most_files:
+        text = f"there are {len(found):,} files; at most {parts.most_files:,} are sent"
+        problems.append(Problem(text, hint="remove what is not needed"))
+        return []
+    if not found and not problems:
+        wanted = ", ".join(parts.patterns) or "anything"
+        text = f"there is none of the team's files: {wanted} in {parts.below or '.'}"
+        problems.append(Problem(text, hint="name the project's folder with -p"))
+    return found
+
+
+def _content(project: Path, name: str, most_bytes: int) -> tuple[bytes, bool]:
+    """Return a regular file's bytes, and whether it is executable.
+
+    Raises:
+        OSError: it is absent, a link or in one, special, or larger.
+    """
+    if link := _link(project, name):
+        raise OSError(errno.ELOOP, f"{link} is a link; put the file itself there")
+    handle = files.descriptor(project, name)
+    try:
+        executable = bool(os.fstat(handle).st_mode & stat.S_IXUSR)
+        return files.content(handle, most_bytes, name), executable
+    finally:
+        os.close(handle)
+
+
+def _link(project: Path, name: str) -> str:
+    """Return the first link on the way to a name, "" if there is none."""
+    at = project
+    for part in Path(name).parts:
+        at = at / part
+        if at.is_symlink():
+            return at.relative_to(project).as_posix()
+    return ""
+
+
+def _twins(project: Path, name: str) -> list[str]:
+    """Return the other names beside a file that differ from its own only by case."""
+    own = Path(name).name
+    try:
+        with os.scandir((project / name).parent) as inside:
+            names = (entry.name for entry in islice(inside, MOST_LISTED))
+            same = own.casefold()
+            return sorted(n for n in names if n != own and n.casefold() == same)
+    except OSError:
+        return []

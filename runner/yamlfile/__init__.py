@@ -13,6 +13,7 @@ from runner.yamlfile.encoding import decode
 from runner.yamlfile.fields import Fields, Grammar, resembling
 from runner.yamlfile.nodes import Mapping, Node, Scalar, Sequence, kind
 from runner.yamlfile.problems import Problems
+from runner.yamlfile.writer import dump
 
 __all__ = [
     "Fields",
@@ -24,6 +25,7 @@ __all__ = [
     "Sequence",
     "compose",
     "decode",
+    "dump",
     "kind",
     "resembling",
 ]

@@ -1,4 +1,4 @@
-"""Parse YAML text to a tree; the only module that uses PyYAML.
+"""Parse YAML text to a tree, with PyYAML.
 
 Scalars stay text and tags construct nothing. The tree is built from the parser's
 events, since ``yaml.compose`` crashes the process on deep nesting, refuses an anchor

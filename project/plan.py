@@ -1,0 +1,297 @@
+"""Write plan.json: what is submitted of the registry, as data for the judge.
+
+python plan.py [--m3 NAME] [--m4 NAME ...] [--final NAME] [--edition NAME]
+               [--images N] [--architecture sm_NN ...] [--out FILE] [--check]
+
+An option that is not given keeps what plan.json has; without one, m3 is the simplest
+kernel, final is the fastest of fp32, and m4 is three steps of the ladder that each add
+one idea to the one before: many launches over a scratch array (`register_gemm`), one
+launch without it (`implicit_gemm`), and tensor cores (`tensor_split`). A plan has the
+launches for every known GPU architecture that a variant supports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import compiler
+import editions
+import graph
+import program
+import variants
+from compiler import Unit
+from editions import Edition
+from errors import ProjectError, UsageError
+from kernels import BEST, VARIANTS
+from shapes import ConvShape
+from variants import FP32, Variant
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+FILE = ROOT / "plan.json"
+VERSION = 1
+WIDTH = 160  # of a value that stands on one line, which fits most launches
+AGAIN = "run python project/plan.py"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a plan.json is made of."""
+
+    edition: str = editions.DEFAULT.name
+    images: int = 10_000
+    architectures: tuple[str, ...] = tuple(sorted(variants.SHARED, key=variants.number))
+    m3: tuple[str, ...] = ("naive",)
+    m4: tuple[str, ...] = ("register_gemm", "implicit_gemm", "tensor_split")
+    final: tuple[str, ...] = (BEST[FP32],)
+
+    @property
+    def milestones(self) -> dict[str, tuple[str, ...]]:
+        """Return the variants of each milestone."""
+        return {"m3": self.m3, "m4": self.m4, "final": self.final}
+
+
+def made(choice: Choice) -> Json:
+    """Return plan.json's content; raise UsageError for what cannot be planned."""
+    edition = editions.edition(choice.edition)
+    units: set[Unit] = set()
+    entries = {
+        milestone: [_entry(_variant(name), edition, choice, units) for name in chosen]
+        for milestone, chosen in choice.milestones.items()
+    }
+    registry = {_name(path): _sha256(path) for path in registry_files()}
+    lines = (f"{name}\0{sha256}\n" for name, sha256 in sorted(registry.items()))
+    files = {path for unit in units for path in unit.files()}
+    document = {
+        "version": VERSION,
+        "edition": edition.name,
+        "registry": hashlib.sha256("".join(lines).encode()).hexdigest(),
+        "registry_files": sorted(registry),
+        "sources": dict(sorted((_name(path), _sha256(path)) for path in files)),
+        "milestones": entries,
+    }
+    plain: Json = json.loads(json.dumps(document))  # lists instead of tuples
+    return plain
+
+
+def _variant(name: str) -> Variant:
+    if name not in VARIANTS:
+        known = ", ".join(VARIANTS)
+        raise UsageError(f"unknown variant `{name}`; choose from {known}")
+    return VARIANTS[name]
+
+
+def shapes(edition: Edition, images: int) -> dict[str, ConvShape]:
+    """Return the shapes of an edition's own convolutions, by name."""
+    if images < 1:
+        raise UsageError(f"{images} images; expected at least 1")
+    model = edition.with_convolutions(own=True)[0]
+    found = graph.convolutions(model.layers, images, edition.size)
+    return {f"conv{n}": shape for n, shape in enumerate(found, 1)}
+
+
+def _entry(
+    variant: Variant, edition: Edition, choice: Choice, units: set[Unit]
+) -> Json:
+    """Return a variant's entry; add to ``units`` the files that it compiles."""
+    layers = shapes(edition, choice.images)
+    plans = []
+    refusals: dict[str, None] = {}
+    for architecture in choice.architectures:
+        if why := next(_refusals(variant, layers, architecture), None):
+            refusals[why] = None
+            continue
+        convolutions = []
+        for name, shape in layers.items():
+            part = variant.serve(shape, architecture)
+            unit = compiler.unit_of(part, shape)
+            units.add(unit)
+            convolutions.append(convolution(name, part, shape, unit, architecture))
+        plans.append({"architectures": [architecture], "convolutions": convolutions})
+    if not plans:
+        raise UsageError(f"no plan of {variant.name}: {'; '.join(refusals)}")
+    return {"variant": variant.name, "class": variant.accuracy, "plans": plans}
+
+
+def _refusals(
+    variant: Variant, layers: Mapping[str, ConvShape], architecture: str
+) -> Iterator[str]:
+    for name, shape in layers.items():
+        if why := variant.refusal(shape, architecture):
+            yield f"{name}: {why}"
+
+
+def convolution(
+    name: str, part: Variant, shape: ConvShape, unit: Unit, architecture: str
+) -> Json:
+    """Return how a variant computes a layer on an architecture."""
+    return {
+        "name": name,
+        "shape": asdict(shape),
+        "storage": part.storage,
+        "unit": {
+            "file": unit.path.relative_to(compiler.FOLDER).as_posix(),
+            "target": unit.target(architecture),
+            "defines": dict(unit.defines),
+        },
+        "constants": list(part.constants),
+        "scratch": dict(part.scratch(shape)),
+        "launches": [asdict(launch) for launch in part.launches(shape)],
+    }
+
+
+def registry_files() -> set[Path]:
+    """Return the modules of project/ that plans are made of: all that this imports."""
+    found: set[Path] = set()
+    waiting = [Path(__file__).resolve()]
+    while waiting:
+        path = waiting.pop()
+        if path in found or not path.is_file():
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            match node:
+                case ast.Import(names=names):
+                    waiting += [HERE / f"{alias.name}.py" for alias in names]
+                case ast.ImportFrom(module=str(module)):
+                    waiting.append(HERE / f"{module}.py")
+    return found
+
+
+def _name(path: Path) -> str:
+    """Return a file's path in the project, with slashes."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def text(value: object, indent: int = 0) -> str:
+    """Return JSON in which a value takes one line if it fits."""
+    line = json.dumps(value)
+    if len(line) + indent <= WIDTH or not isinstance(value, dict | list):
+        return line
+    inner = indent + 1
+    if isinstance(value, dict):
+        ends = "{}"
+        items = [f"{json.dumps(key)}: {text(v, inner)}" for key, v in value.items()]
+    else:
+        ends, items = "[]", [text(v, inner) for v in value]
+    body = ",\n".join(" " * inner + item for item in items)
+    return f"{ends[0]}\n{body}\n{' ' * indent}{ends[1]}"
+
+
+def chosen(document: Json) -> Choice:
+    """Return what a plan.json was made of.
+
+    Raises KeyError, IndexError or TypeError where it is none.
+    """
+    entries = document["milestones"]
+    plans = [
+        plan for found in entries.values() for entry in found for plan in entry["plans"]
+    ]
+    architectures = {name for plan in plans for name in plan["architectures"]}
+    return Choice(
+        document["edition"],
+        plans[0]["convolutions"][0]["shape"]["B"],
+        tuple(sorted(architectures, key=variants.number)),
+        **{name: tuple(e["variant"] for e in entries[name]) for name in entries},
+    )
+
+
+def changes(old: Json, new: Json) -> list[str]:
+    """Return what of a plan.json is no longer so."""
+    said = []
+    before, after = old.get("sources", {}), new["sources"]
+    for name in sorted({*before, *after}):
+        if name not in after:
+            said.append(f"it lists {name}, which no plan needs")
+        elif before.get(name) != after[name]:
+            said.append(f"it is older than {name}")
+    if old.get("registry") != new["registry"]:
+        said.append("it is older than the registry, project/kernels.py and its imports")
+    entries = old.get("milestones", {})
+    for milestone, wanted in new["milestones"].items():
+        if entries.get(milestone) != wanted:
+            said.append(f"its launches of {milestone} are not the registry's")
+    if not said and old != new:
+        said.append("it has been edited")
+    return said
+
+
+def read(path: Path) -> tuple[Json, Choice] | None:
+    """Return a plan.json and what it was made of; None if there is none."""
+    try:
+        document = json.loads(path.read_bytes())
+        return document, chosen(document)
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise ProjectError(
+            f"{path} is no plan of this script; remove it, then {AGAIN}"
+        ) from None
+
+
+def check(path: Path, old: Json, new: Json) -> None:
+    """Raise ProjectError with everything about a plan.json that is stale."""
+    if said := changes(old, new):
+        lines = "".join(f"\n  {line}" for line in said)
+        raise ProjectError(f"{path.name} is stale; {AGAIN}{lines}")
+
+
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0], allow_abbrev=False
+    )
+    add = parser.add_argument
+    known = ", ".join(editions.EDITIONS)
+    add("--m3", action="append", metavar="NAME", help="the kernel of milestone 3")
+    add("--m4", action="append", metavar="NAME", help="one of milestone 4; repeatable")
+    add("--final", action="append", metavar="NAME", help="the kernel of the final")
+    add("--edition", metavar="NAME", help=f"one of {known}")
+    add("--images", type=int, metavar="N")
+    add(
+        "--architecture",
+        dest="architectures",
+        action="append",
+        choices=Choice.architectures,
+        metavar="sm_NN",
+        help=f"one of {', '.join(Choice.architectures)}; repeatable",
+    )
+    add("--out", type=Path, default=FILE, help="(default: plan.json beside project/)")
+    add("--check", action="store_true", help="only say whether the file is up to date")
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Write plan.json, or check it."""
+    options = vars(parsed())
+    path, only_check = options.pop("out"), options.pop("check")
+    kept = read(path)
+    given = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in options.items()
+        if value is not None
+    }
+    new = made(replace(kept[1] if kept else Choice(), **given))
+    if only_check:
+        if kept is None:
+            raise ProjectError(f"{path} is missing; {AGAIN}")
+        check(path, kept[0], new)
+        return
+    path.write_text(f"{text(new)}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,153 @@
+"""Read plan.json strictly: bytes to a plan, or every problem. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runner.core.plan import SubmissionPlan
+from runner.core.problem import Place, Problem
+
+FILE = "plan.json"
+MOST_BYTES = 1 << 20
+MOST_DEPTH = 20
+MOST_PROBLEMS = 20
+"""The most that are told of; more are counted."""
+
+WRITE_AGAIN = "`python project/plan.py` writes it"
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_SHOWN = 40
+
+
+class _RefusedError(ValueError):
+    """JSON that no plan has."""
+
+
+def read(data: bytes) -> tuple[SubmissionPlan | None, tuple[Problem, ...]]:
+    """Return the plan, or None and every problem with its JSON path."""
+    try:
+        value = _json(data)
+    except json.JSONDecodeError as error:
+        place = Place(FILE, error.lineno, error.colno)
+        problem = Problem(f"this is not JSON: {error.msg}", place, WRITE_AGAIN)
+        return None, (problem,)
+    except (ValueError, RecursionError) as error:
+        return None, (Problem(f"{FILE}: {error}", hint=WRITE_AGAIN),)
+    try:
+        return msgspec.convert(value, SubmissionPlan), ()
+    except msgspec.ValidationError:
+        found = list(_wrong(value, SubmissionPlan, ""))
+    more = len(found) - MOST_PROBLEMS
+    if more > 0:
+        found[MOST_PROBLEMS:] = [Problem(f"{FILE}: {more} more", hint=WRITE_AGAIN)]
+    return None, tuple(found)
+
+
+def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
+    if len(data) > MOST_BYTES:
+        raise _RefusedError(f"it is larger than {MOST_BYTES >> 10} KiB")
+    text = data.decode("utf-8")
+    depth = 0
+    for mark in re.findall(r"[][{}]", _STRING.sub("", text)):
+        depth += 1 if mark in "[{" else -1
+        if depth > MOST_DEPTH:
+            raise _RefusedError(f"values are nested more than {MOST_DEPTH} levels deep")
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _RefusedError(f"the key {_shown(twice)} occurs twice")
+    return found
+
+
+def _constant(text: str) -> None:
+    raise _RefusedError(f"{text} is not a number of JSON")
+
+
+def _wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401
+    """Yield what is wrong in a value: the innermost values that do not convert."""
+    try:
+        msgspec.convert(value, wanted)
+        return
+    except msgspec.ValidationError as error:
+        said = str(error)
+    found = [*_of_keys(value, wanted, path)]
+    for inner, kind, where in _parts(value, wanted, path):
+        found += _wrong(inner, kind, where)
+    yield from found or [_problem(value, wanted, path, said)]
+
+
+def _plain(wanted: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - types
+    """Return a type without its bounds, and these."""
+    if get_origin(wanted) is Annotated:
+        plain, *bounds = get_args(wanted)
+        return plain, tuple(bounds)
+    return wanted, ()
+
+
+def _parts(
+    value: object,
+    wanted: Any,  # noqa: ANN401
+    path: str,
+) -> Iterator[tuple[object, Any, str]]:
+    """Yield what a value consists of, with the types and the paths."""
+    plain, _ = _plain(wanted)
+    if isinstance(plain, type) and issubclass(plain, Struct):
+        for field in msgspec.structs.fields(plain):
+            if isinstance(value, dict) and field.encode_name in value:
+                where = f"{path}.{field.encode_name}".lstrip(".")
+                yield value[field.encode_name], field.type, where
+    elif get_origin(plain) is dict and isinstance(value, dict):
+        for key, inner in value.items():
+            yield key, get_args(plain)[0], f"{path}: the key {_shown(key)}"
+            yield inner, get_args(plain)[1], f"{path}[{_shown(key)}]"
+    elif get_origin(plain) is tuple and isinstance(value, list):
+        kinds = get_args(plain)
+        each = kinds[:1] * len(value) if kinds[-1] is ... else kinds
+        for at, (inner, kind) in enumerate(zip(value, each, strict=False)):
+            yield inner, kind, f"{path}[{at}]"
+
+
+def _of_keys(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401
+    """Yield which fields an object lacks, and which it has that are unknown."""
+    plain, _ = _plain(wanted)
+    known = isinstance(plain, type) and issubclass(plain, Struct)
+    if not known or not isinstance(value, dict):
+        return
+    fields = msgspec.structs.fields(plain)
+    names = {field.encode_name for field in fields}
+    where = f"{FILE}: {path}".removesuffix(": ")
+    for field in fields:
+        if field.required and field.encode_name not in value:
+            yield Problem(f"{where} has no `{field.encode_name}`", hint=WRITE_AGAIN)
+    for key in value:
+        if key not in names:
+            hint = f"known are {', '.join(sorted(names))}"
+            yield Problem(f"{where} has the unknown key {_shown(key)}", hint=hint)
+
+
+def _problem(value: object, wanted: Any, path: str, said: str) -> Problem:  # noqa: ANN401
+    _, bounds = _plain(wanted)
+    words = [b.description for b in bounds if isinstance(b, Meta) and b.description]
+    hint = f"expected {words[0]}" if words else said[:1].lower() + said[1:]
+    return Problem(f"{FILE}: {path or 'the file'} is {_shown(value)}", hint=hint)
+
+
+def _shown(value: object) -> str:
+    """Return a value for a message: short."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)} keys"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

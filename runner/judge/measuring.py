@@ -1,0 +1,134 @@
+"""Measure the entries of a job on the GPU.
+
+    python3 -m runner.judge.measuring [--source /src] [--out /build]
+
+Reads ``job.json`` and ``compiled/N.cubin`` of the source, and writes
+``measurement.json``. Exits 0 if all entries are accepted, 1 if not, 2 if the judge
+cannot measure here; the reasons are on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from runner.judge import figures, sandbox, trial
+from runner.judge.acceptance import SiteReference
+from runner.judge.bench import Bench, Seeds
+from runner.judge.driver import Cuda, CudaError, GpuFacts
+from runner.judge.figures import Rates, Rules
+from runner.judge.nvml import Sensors
+from runner.judge.trial import JudgeError, TrialSetup
+
+VERSION = 1
+SECRET_BYTES = 16
+POLL_S = 0.25
+BUSY_PERCENT = 5
+
+
+def main() -> int:
+    """Measure, write the result, and return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--source", type=Path, default=Path("/src"))
+    parser.add_argument("--out", type=Path, default=Path("/build"))
+    words = parser.parse_args()
+    job = json.loads((words.source / "job.json").read_bytes())
+    try:
+        found = measured(job, words.source)
+    except (CudaError, JudgeError, OSError) as error:
+        sys.stderr.write(f"cannot measure: {error}\n")
+        return 2
+    write(words.out / "measurement.json", found)
+    for entry in found["entries"]:
+        for reason in entry["why"]:
+            sys.stderr.write(f"{entry['variant']}: {reason}\n")
+    return int(not all(entry["accepted"] for entry in found["entries"]))
+
+
+def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
+    """Wait for an idle, cool GPU; measure all entries; return measurement.json."""
+    rules = Rules.from_json(job["rules"])
+    secret = os.urandom(SECRET_BYTES)
+    cuda = Cuda()
+    gpu = cuda.facts()
+    sensors = Sensors(gpu.uuid)
+    others = max(0, (sensors.processes() or 1) - 1)
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    waited_s = _await_cool(sensors, rules)
+    started = monotonic()
+    entries = job["entries"]
+    layers = [trial.layer_of(c) for entry in entries for c in entry["convolutions"]]
+    bench = Bench(cuda, Path(__file__).parent, tuple(layers))
+    rates = Rates(bench.copied_bytes_per_s(), l2_bytes=gpu.l2_bytes)
+    sandbox.hide()
+    before = sensors.celsius(), sensors.watts()
+    site = SiteReference.from_json(job.get("reference"), rules)
+    setting = TrialSetup(
+        source,
+        bench,
+        rules,
+        job["class"],
+        site if site and site.gpu == gpu.name else None,
+        rates,
+        sensors.throttled,
+        others,
+        before[0],
+    )
+    seeds = Seeds(secret)
+    found = [trial.measure(setting, entry, seeds) for entry in entries]
+    return {
+        "version": VERSION,
+        "milestone": job["milestone"],
+        "class": job["class"],
+        "architecture": gpu.architecture,
+        "seed": secret.hex(),
+        "began": began,
+        "gpu": _gpu(gpu, sensors),
+        "rates": figures.plain(rates),
+        "waited_s": round(waited_s, 3),
+        "held_s": round(monotonic() - started, 3),
+        "celsius": [before[0], sensors.celsius()],
+        "watts": [before[1], sensors.watts()],
+        "others": others,
+        "entries": found,
+    }
+
+
+def _gpu(gpu: GpuFacts, sensors: Sensors) -> dict[str, Any]:
+    return {
+        "name": gpu.name,
+        "uuid": gpu.uuid,
+        "driver": gpu.driver,
+        "memory_bytes": gpu.memory_bytes,
+        "multiprocessors": gpu.multiprocessors,
+        "sm_mhz_max": sensors.most_mhz(),
+    }
+
+
+def _await_cool(sensors: Sensors, rules: Rules) -> float:
+    """Wait until the GPU is idle and cool, for a limited time; return the seconds."""
+    began = monotonic()
+    while (spent := monotonic() - began) < rules.cool_wait_s:
+        hot = (sensors.celsius() or 0) > rules.cool_c
+        if not hot and (sensors.busy_percent() or 0) <= BUSY_PERCENT:
+            break
+        sleep(POLL_S)
+    return spent
+
+
+def write(path: Path, found: Mapping[str, Any]) -> None:
+    """Write JSON aside, then rename it."""
+    aside = path.with_name(f".{path.name}")
+    aside.write_text(json.dumps(found, allow_nan=False) + "\n", encoding="utf-8")
+    aside.rename(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""The player: it loads a team's kernels and launches what the judge says.
+
+    python3 -m runner.judge.player DESCRIPTOR
+
+It decides nothing and knows no expected result. Before it loads what the team compiled,
+it gives up all system calls that it does not need.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from runner.judge import channel, driver, sandbox
+from runner.judge.driver import (
+    Cuda,
+    CudaError,
+    CudaStream,
+    Event,
+    Kernel,
+    Module,
+    Region,
+)
+
+PRINTF_BYTES = 64 << 10
+HEAP_BYTES = 8 << 20
+DELAY_NS, DELAY_OF_LAUNCH_NS = 80_000, 25_000
+"""How long the GPU waits while the host launches what is timed."""
+
+Message = Mapping[str, Any]
+
+
+class Clocks:
+    """The time and the cycles of all multiprocessors, at moments of a stream."""
+
+    def __init__(self, cuda: Cuda, ptx: bytes) -> None:
+        module, self._most = cuda.load(ptx), cuda.facts().multiprocessors
+        self._delay, self._stamp = map(module.kernel, ("judge_delay", "judge_stamp"))
+        size = 16 * self._most
+        self._memory = [cuda.pinned(size), cuda.pinned(size)]
+        self._size = size
+
+    def wait(self, stream: CudaStream, launches: int) -> None:
+        """Let the GPU wait until so many launches are queued."""
+        ns = DELAY_NS + launches * DELAY_OF_LAUNCH_NS
+        stream.launch(self._delay, (1, 1, 1), (1, 1, 1), (ns,))
+
+    def stamp(self, stream: CudaStream, which: int) -> None:
+        """Note the clocks: the first time (0), or the second (1)."""
+        ctypes.memset(self._memory[which], 0, self._size)
+        grid = (4 * self._most, 1, 1)
+        given = (self._memory[which], self._most)
+        stream.launch(self._stamp, grid, (32, 1, 1), given)
+
+    def between(self) -> tuple[float, float]:
+        """Return the milliseconds between both stamps, and the clock in MHz."""
+        pairs = [
+            (later[0] - first[0], later[1] - first[1])
+            for first, later in zip(*map(self._read, (0, 1)), strict=True)
+            if first[0] and later[0] > first[0] and later[1] > first[1]
+        ]
+        if not pairs:
+            return 0.0, 0.0
+        ns = statistics.median(pair[0] for pair in pairs)
+        mhz = statistics.median(1e3 * cycles / ns for ns, cycles in pairs)
+        return 1e-6 * ns, mhz
+
+    def _read(self, which: int) -> list[tuple[int, int]]:
+        values = (ctypes.c_uint64 * (2 * self._most)).from_address(self._memory[which])
+        return list(zip(values[::2], values[1::2], strict=True))
+
+
+class LoadedConvolution:
+    """One convolution of a plan, loaded."""
+
+    def __init__(self, cuda: Cuda, module: Module, convolution: Message) -> None:
+        shape = convolution["shape"]
+        self._weights = shape["M"] * shape["C"] * shape["K"] ** 2
+        self._weights *= 2 if convolution["storage"] == "float16" else 4
+        self._launches: list[tuple[Kernel, Message]] = [
+            (module.kernel(one["kernel"], one["shared_bytes"]), one)
+            for one in convolution["launches"]
+        ]
+        self._constants = [
+            module.variable(name)[0] for name in convolution["constants"]
+        ]
+        self.count = len(self._launches) + len(self._constants)
+        self._cuda = cuda
+
+    def start(self, stream: CudaStream, addresses: Mapping[str, int]) -> None:
+        """Launch all kernels, after copying the weights to constant memory."""
+        for variable in self._constants:
+            self._cuda.copy(variable, addresses["k"], self._weights, stream)
+        for kernel, one in self._launches:
+            arguments = [*(addresses[name] for name in one["buffers"]), *one["numbers"]]
+            sizes = one["grid"], one["block"], arguments, one["shared_bytes"]
+            stream.launch(kernel, *sizes)
+
+
+class Player:
+    """A context with the team's kernels in it."""
+
+    def __init__(self, setup: Message, descriptors: Sequence[int]) -> None:
+        cubins = [Path(path).read_bytes() for path in setup["cubins"]]
+        self._cuda = cuda = Cuda()
+        cuda.limit(driver.PRINTF_BYTES, PRINTF_BYTES)
+        cuda.limit(driver.HEAP_BYTES, HEAP_BYTES)
+        sizes = setup["regions"]
+        self._in, self.read_only = self._inputs(descriptors[0], sizes[0])
+        self._out = cuda.map(descriptors[1], sizes[1], driver.READ_WRITE)
+        self._clocks = Clocks(cuda, Path(setup["clocks"]).read_bytes())
+        self._stream = cuda.stream()
+        self._events = Event(cuda), Event(cuda)
+        self._rehearse()
+        sandbox.confine()
+        modules = [cuda.load(cubin) for cubin in cubins]
+        self._convolutions = [
+            LoadedConvolution(cuda, modules[each["unit"]], each)
+            for each in setup["convolutions"]
+        ]
+        self._launches = max(each.count for each in self._convolutions)
+        self._cuda.wait()
+
+    def _inputs(self, descriptor: int, size: int) -> tuple[Region, bool]:
+        """Map the inputs, read-only where the driver can."""
+        again = os.dup(descriptor)
+        try:
+            return self._cuda.map(descriptor, size, driver.READ), True
+        except CudaError:
+            return self._cuda.map(again, size, driver.READ_WRITE), False
+
+    def _rehearse(self) -> None:
+        """Launch and time nothing once, so that the driver has all that it needs."""
+        self.time(None, {}, 0)
+
+    def time(
+        self,
+        convolution: LoadedConvolution | None,
+        addresses: Mapping[str, int],
+        launches: int,
+    ) -> Message:
+        """Time a convolution, or nothing; return its times and the clock."""
+        self._cuda.forget_persisting()
+        self._clocks.wait(self._stream, launches)
+        self._clocks.stamp(self._stream, 0)
+        first, last = self._events
+        self._stream.record(first)
+        if convolution:
+            convolution.start(self._stream, addresses)
+        self._stream.record(last)
+        self._clocks.stamp(self._stream, 1)
+        self._stream.wait()
+        stamp_ms, mhz = self._clocks.between()
+        ms = first.ms_until(last)
+        return {"ms": ms, "stamp_ms": stamp_ms, "sm_mhz": mhz}
+
+    def answer(self, call: Message) -> Message:
+        """Carry out one call."""
+        chosen = self._convolutions[call["convolution"]]
+        bases = {"x": self._in.address, "k": self._in.address}
+        offsets = call["offsets"].items()
+        addresses = {n: bases.get(n, self._out.address) + at for n, at in offsets}
+        # The same wait for all, so that empty calls tell what each call costs besides.
+        return self.time(None if call["empty"] else chosen, addresses, self._launches)
+
+
+def main(descriptor: int) -> None:
+    """Serve the judge until it hangs up."""
+    judge = socket.socket(fileno=descriptor)
+    sandbox.lower()
+    try:
+        setup, descriptors = channel.receive(judge, descriptors=2)
+        player = Player(setup, descriptors)
+        channel.send(judge, {"read_only": player.read_only})
+        while True:
+            call, _ = channel.receive(judge)
+            channel.send(judge, player.answer(call))
+    except channel.ChannelError:
+        return
+    except CudaError as error:
+        channel.send(judge, {"fault": error.name})
+    except (OSError, ValueError) as error:
+        channel.send(judge, {"failed": str(error)})
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,241 @@
+"""Read a milestone's file: text to a Milestone, or every problem with its place. Pure.
+
+Unlike in a build file an unknown key is an error: it would ask for less than it says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from runner.core import Problem
+from runner.core.errors import ConfigError
+from runner.core.milestone import (
+    EntryCount,
+    HeldKind,
+    Milestone,
+    Reference,
+    RequiredFile,
+    TeamParts,
+    Trust,
+)
+from runner.core.quantities import SIZE, Kind
+from runner.core.shapes import LayerShape, Shape
+from runner.judge.figures import Rules
+from runner.milestones import deadline, runs
+from runner.milestones.keys import KEYS
+from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind
+
+CLASSES = ("fp32", "tf32", "half")
+"""The accuracy classes of entries."""
+
+MOST_ENTRIES = 16
+_SIZES = ("M", "C", "H", "W", "K")
+
+_DECIMAL = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?")
+_TRUST = Kind(" or ".join(Trust), {str(word): word for word in Trust}.get)
+_CLASS = Kind(", ".join(CLASSES), {name: name for name in CLASSES}.get)
+_TYPE = Kind("pdf", {"pdf": "pdf"}.get)
+
+
+def decimal(text: str) -> float | None:
+    """Parse a number that is not negative: ``4``, ``0.05``, ``1e-3``, ``5%``."""
+    number, percent = text.removesuffix("%"), text.endswith("%")
+    if not _DECIMAL.fullmatch(number):
+        return None
+    return float(number) / 100 if percent else float(number)
+
+
+_NUMBER = Kind("a number that is not negative", decimal)
+_ABOVE_0 = Kind("a number above 0", lambda text: decimal(text) or None)
+_SHARE = Kind(
+    "a share such as 5%",
+    lambda text: share if (share := decimal(text)) and share < 1 else None,
+)
+
+
+def parse(raw: bytes, file: str, name: str) -> Milestone:
+    """Return the milestone of a file's bytes; ``file`` is shown in problems.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    problems = Problems()
+    text = decode(raw, file, problems)
+    node = compose(text, file, problems) if text is not None else None
+    fields = Fields.of(node, KEYS, problems)
+    found = _milestone(fields, file, name, raw) if fields else None
+    if found is None or problems.found:
+        listed = problems.in_file_order() or [Problem(f"{file} is empty")]
+        raise ConfigError(*(Problem(p.message, p.place, p.hint) for p in listed))
+    return found
+
+
+def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | None:
+    trust = runs.needed(fields, "trust", _TRUST, "ranked")
+    found = Milestone(
+        name=name,
+        title=runs.needed(fields, "title", runs.LINE, "Milestone 3: a kernel") or "",
+        edition=runs.needed(fields, "edition", runs.WORD, "2019fa") or "",
+        trust=trust or Trust.RECORDED,
+        team=_team(fields),
+        runs=runs.read(fields),
+        accuracy=fields.read("class", "fp32", _CLASS, "fp32"),
+        layers=tuple(_layers(fields)),
+        required=tuple(_required(fields)),
+        entries=_entries(fields),
+        deadline=_deadline(fields),
+        attempts=fields.whole("attempts", None, "10"),
+        rules=_rules(fields),
+        references=tuple(_references(fields)),
+        file=file,
+        sha256=hashlib.sha256(raw).hexdigest(),
+    )
+    if trust is Trust.RANKED:
+        _check_ranked(fields, found)
+    return found
+
+
+def _check_ranked(fields: Fields, found: Milestone) -> None:
+    """Add what a milestone lacks whose times count."""
+    if not found.entries.least:
+        hint = "add it, e.g. `entries: {least: 1, most: 1}`"
+        fields.problems.error("a ranked milestone has no entries", fields.place(), hint)
+    if not found.layers:
+        hint = "add `images` and `layers`, whose convolutions are measured"
+        fields.problems.error("a ranked milestone has no layers", fields.place(), hint)
+    if found.team.whole or any(run.own_image for run in found.runs):
+        hint = "name the team's files in `team`, and use the golden image"
+        text = "a ranked milestone runs nothing of a team but its kernels"
+        fields.problems.error(text, fields.place("team"), hint)
+    for run in found.runs:
+        if run.gpu and run.held(HeldKind.TEAM):
+            fields.problems.error(
+                f"the run {run.name} has a GPU and holds the team's files",
+                fields.place("runs"),
+                "let it hold what another run compiled of them",
+            )
+
+
+def _team(fields: Fields) -> TeamParts:
+    node, usual = fields.node.get("team"), TeamParts()
+    if isinstance(node, Scalar) and node.text.strip() == "project":
+        return TeamParts(whole=True, most_files=10_000)
+    example = "`below: project/cuda`, or the word `project`"
+    team = fields.child("team", example)
+    if team is None:
+        if node is None:
+            hint = f"add `team:` with {example}"
+            fields.problems.error("no `team`", fields.place(), hint)
+        return usual
+    patterns = runs.texts(team, "files", '["**/*.cu", "**/*.cuh"]', runs.PATTERN)
+    if not patterns:
+        hint = 'add it, e.g. `files: ["**/*.cu"]`'
+        team.problems.error("team has no `files`", team.place(), hint)
+    return TeamParts(
+        below=team.read("below", "", runs.PATH, "project/cuda"),
+        patterns=patterns,
+        most_files=team.whole("most_files", usual.most_files, "2000"),
+        most_bytes=team.read("size", usual.most_bytes, SIZE, "64MiB"),
+    )
+
+
+def _required(fields: Fields) -> Iterator[RequiredFile]:
+    usual = RequiredFile("")
+    for item in _items(fields, "required", "[{path: report.pdf, type: pdf}]"):
+        path = runs.needed(item, "path", runs.PATH, "report.pdf")
+        yield RequiredFile(
+            path or "",
+            item.read("type", usual.kind, _TYPE, "pdf"),
+            item.read("size", usual.most_bytes, SIZE, "32MiB"),
+        )
+
+
+def _entries(fields: Fields) -> EntryCount:
+    entries = fields.child("entries", "`least: 1`")
+    if entries is None:
+        return EntryCount()
+    least = entries.whole("least", 1, "1")
+    most = entries.whole("most", least, "3")
+    if not least <= most <= MOST_ENTRIES:
+        text = f"{entries.path} is from {least} to {most}"
+        hint = f"expected `least` up to `most`, and that up to {MOST_ENTRIES}"
+        entries.problems.error(text, entries.place(), hint)
+    return EntryCount(least, most)
+
+
+def _layers(fields: Fields) -> Iterator[LayerShape]:
+    images = fields.whole("images", None, "10000")
+    seen: set[str] = set()
+    example = "[{name: conv1, M: 12, C: 1, H: 70, W: 70, K: 5}]"
+    for item in _items(fields, "layers", example):
+        if images is None:
+            hint = "add it, e.g. `images: 10000`"
+            fields.problems.error("layers need `images`", item.place(), hint)
+            return
+        name = runs.needed(item, "name", runs.WORD, "conv1")
+        found = {key: runs.needed(item, key, runs.SIZE_OF_1, "5") for key in _SIZES}
+        sizes = {key: size for key, size in found.items() if size is not None}
+        if name is None or len(sizes) < len(_SIZES):
+            continue
+        if name in seen:
+            item.problems.error(f"two layers {name}", item.place(), "rename one")
+        if sizes["K"] > min(sizes["H"], sizes["W"]):
+            text = f"{item.path}: K x K weights are larger than the image"
+            item.problems.error(text, item.place("K"), "correct K, H or W")
+        seen.add(name)
+        yield LayerShape(name, Shape(images, **sizes))
+
+
+def _deadline(fields: Fields) -> datetime | None:
+    text = fields.text("deadline", None, deadline.EXAMPLE)
+    if text is None:
+        return None
+    try:
+        return deadline.parse(text)
+    except ValueError as error:
+        place = fields.place("deadline")
+        fields.problems.error(f'deadline is "{text:.60}": {error}', place)
+        return None
+
+
+def _rules(fields: Fields) -> dict[str, float]:
+    node = fields.node.get("rules")
+    if node is None:
+        return {}
+    if not isinstance(node, Mapping):
+        hint = "expected numbers by name, e.g. `rules: {rounds: 40}`"
+        fields.problems.error(f"rules is {kind(node)}", node.place, hint)
+        return {}
+    known = {key.text for key, _ in node.entries}
+    inner = Fields(node, {"rules": known}, fields.problems, "rules")
+    found: dict[str, float] = {}
+    for key in sorted(known):
+        number = inner.read(key, None, _NUMBER, "40")
+        try:
+            found |= {} if number is None else {key: number}
+            Rules.from_json({key: found.get(key, 0)})
+        except ValueError as error:
+            fields.problems.error(f"rules: {error}", inner.place(key), "correct it")
+    return found
+
+
+def _references(fields: Fields) -> Iterator[Reference]:
+    seen: set[str] = set()
+    for item in _items(fields, "references", "[{gpu: NVIDIA H200, ms: 5.4}]"):
+        gpu = runs.needed(item, "gpu", runs.LINE, "NVIDIA H200")
+        ms = runs.needed(item, "ms", _ABOVE_0, "5.4")
+        band = item.read("band", Reference("", 0).band, _SHARE, "5%")
+        if gpu in seen:
+            item.problems.error(f"two references for {gpu}", item.place(), "keep one")
+        if gpu is not None and ms is not None:
+            seen.add(gpu)
+            yield Reference(gpu, ms, band)
+
+
+def _items(fields: Fields, key: str, example: str) -> Iterator[Fields]:
+    for path, node in fields.items(key, example):
+        if item := fields.item(node, path):
+            yield item

@@ -1,0 +1,156 @@
+"""``runs``: what each run of a milestone holds and does. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from runner.buildfile import dataresources, env
+from runner.core import LIMITS, Limits
+from runner.core.milestone import Held, HeldKind, MilestoneRun
+from runner.core.quantities import COUNT, SIZE, Kind
+from runner.yamlfile import Fields, Node, Scalar, Sequence, kind
+
+_Value = TypeVar("_Value")
+
+_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
+_PATTERN = re.compile(r"[A-Za-z0-9_*?.+-]+(?:/[A-Za-z0-9_*?.+-]+)*")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HOLDS = '[job, team, {golden: ["*.py"]}, {build: compile, files: ["*.cubin"]}]'
+_IMAGE = Kind("golden or team", {"golden": "golden", "team": "team"}.get)
+_MOST_SIZE = 1_000_000
+RESERVED = ("team", "runner", "job.json", "rai_build.yml", "Dockerfile")
+"""Names at the top of a run's folder that no build's files go to."""
+
+
+def _whole_match(regex: re.Pattern[str], words: str) -> Kind[str]:
+    def parse(text: str) -> str | None:
+        if len(text) > 200 or not regex.fullmatch(text) or ".." in text.split("/"):
+            return None
+        return text
+
+    return Kind(words, parse)
+
+
+PATH = _whole_match(_PATH, "a relative path with slashes")
+PATTERN = _whole_match(_PATTERN, "a pattern of file names")
+WORD = _whole_match(_WORD, "a word of letters, digits, `_`, `-` and `.`")
+LINE = Kind(
+    "a line of text",
+    lambda text: text if text.isprintable() and len(text) <= 200 else None,
+)
+SIZE_OF_1 = Kind(
+    f"a whole number from 1 to {_MOST_SIZE}",
+    lambda text: n if 1 <= (n := COUNT.parse(text) or 0) <= _MOST_SIZE else None,
+)
+
+
+def needed(
+    fields: Fields, key: str, wanted: Kind[_Value], example: str
+) -> _Value | None:
+    """Read a value that must be there; its absence is a problem."""
+    before = len(fields.problems.found)
+    found = fields.read(key, None, wanted, example)
+    if found is None and len(fields.problems.found) == before:
+        where = f" in {fields.path}" if fields.path else ""
+        hint = f"add it, e.g. `{key}: {example}`"
+        fields.problems.error(f"no `{key}`{where}", fields.place(), hint)
+    return found
+
+
+def texts(fields: Fields, key: str, example: str, wanted: Kind[str]) -> tuple[str, ...]:
+    """Read a list of texts of a kind."""
+    found = []
+    for path, node in fields.items(key, example):
+        text = node.text.strip() if isinstance(node, Scalar) else ""
+        if value := wanted.parse(text) if text else None:
+            found.append(value)
+            continue
+        hint = f"expected {wanted.words}, e.g. `{key}: {example}`"
+        fields.problems.error(f"{path} is {kind(node)}", node.place, hint)
+    return tuple(found)
+
+
+def read(fields: Fields) -> tuple[MilestoneRun, ...]:
+    """Parse the runs, in order; a run can hold what those before it built."""
+    found: list[MilestoneRun] = []
+    for path, node in fields.items("runs", "[{name: compile, ...}]"):
+        item = fields.item(node, path)
+        run = _run(item, tuple(run.name for run in found)) if item else None
+        if run is not None:
+            found.append(run)
+    if not found:
+        hint = "add `runs:` with a list; each has `name`, `target` and `commands`"
+        fields.problems.error("no runs", fields.place("runs"), hint)
+    return tuple(found)
+
+
+def _run(item: Fields, earlier: tuple[str, ...]) -> MilestoneRun | None:
+    name = needed(item, "name", WORD, "compile")
+    target = needed(item, "target", WORD, "compile")
+    commands = texts(item, "commands", "[make]", LINE)
+    if not commands:
+        hint = "add `commands:` with a list"
+        item.problems.error(f"{item.path} has no commands", item.place(), hint)
+    if name in earlier:
+        item.problems.error(f"two runs {name}", item.place("name"), "rename one")
+    run = MilestoneRun(
+        name=name or "",
+        target=target or "",
+        commands=commands,
+        holds=tuple(_holds(item, earlier)),
+        gpu=item.boolean("gpu", False),
+        limits=_limits(item),
+        data=dataresources.read(item),
+        env=env.read(item),
+        own_image=item.read("image", "golden", _IMAGE, "golden") == "team",
+    )
+    return run if name else None
+
+
+def _limits(item: Fields) -> Limits:
+    fields, usual = item.section("limits"), Limits()
+    read: dict[str, Any] = {
+        row.field: fields.limit(row, row.of(usual)) for row in LIMITS
+    }
+    return Limits(**read)
+
+
+def _holds(item: Fields, earlier: tuple[str, ...]) -> Iterator[Held]:
+    for path, node in item.items("holds", _HOLDS):
+        if held := _held(item, path, node, earlier):
+            yield held
+
+
+def _held(item: Fields, path: str, node: Node, earlier: tuple[str, ...]) -> Held | None:
+    if isinstance(node, Scalar) and node.text.strip() in ("job", "team"):
+        return Held(HeldKind(node.text.strip()))
+    if isinstance(node, Scalar | Sequence):
+        hint = f"expected e.g. `holds: {_HOLDS}`"
+        item.problems.error(f"{path} is {kind(node)}", node.place, hint)
+        return None
+    fields = item.item(node, path)
+    if fields is None:
+        return None
+    if fields.has("golden"):
+        patterns = texts(fields, "golden", '["*.py"]', PATTERN)
+        return Held(HeldKind.GOLDEN, patterns=patterns)
+    of = needed(fields, "build", WORD, "compile")
+    if of is None:
+        return None
+    if of not in earlier:
+        hint = f"runs before it are {', '.join(earlier)}" if earlier else "none is"
+        text = f"{fields.name('build')}: no run {of} comes before this one"
+        fields.problems.error(text, fields.place("build"), hint)
+    into = fields.read("into", of, PATH, "compiled")
+    if into.partition("/")[0] in RESERVED:
+        hint = f"choose another than {', '.join(RESERVED)}"
+        text = f"{fields.name('into')} is {into}"
+        fields.problems.error(text, fields.place("into"), hint)
+    patterns = texts(fields, "files", '["*.cubin"]', PATTERN)
+    if not patterns:
+        hint = 'add it, e.g. `files: ["*.cubin"]`'
+        fields.problems.error(f"{path} has no `files`", fields.place(), hint)
+    most = fields.read("size", Held(HeldKind.BUILD).most_bytes, SIZE, "64MiB")
+    return Held(HeldKind.BUILD, of, patterns, into, most)
