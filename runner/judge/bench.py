@@ -18,7 +18,7 @@ from runner.judge.player import Clocks
 
 BLOCKS_OF_MULTIPROCESSOR, THREADS = 16, 256
 SWEEPS = 4  # times the size of the L2 cache that a sweep covers
-LEAST_SWEEP = 16 << 20
+LEAST_SWEEP = 1 << 20
 RESULT_SLOTS = 1024
 RESULT_BYTES = 8 * (4 + 2 * RESULT_SLOTS)
 COUNTERS = ("out", "in", "x", "k")
