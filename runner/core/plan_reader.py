@@ -43,10 +43,16 @@ def read(data: bytes) -> tuple[SubmissionPlan | None, tuple[Problem, ...]]:
         return msgspec.convert(value, SubmissionPlan), ()
     except msgspec.ValidationError:
         found = list(_wrong(value, SubmissionPlan, ""))
-    more = len(found) - MOST_PROBLEMS
-    if more > 0:
-        found[MOST_PROBLEMS:] = [Problem(f"{FILE}: {more} more", hint=WRITE_AGAIN)]
-    return None, tuple(found)
+    return None, few(found)
+
+
+def few(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Return the first problems of a plan, and how many more there are."""
+    more = len(problems) - MOST_PROBLEMS
+    if more <= 0:
+        return tuple(problems)
+    last = Problem(f"{FILE}: {more} more", hint=WRITE_AGAIN)
+    return (*problems[:MOST_PROBLEMS], last)
 
 
 def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
@@ -57,7 +63,9 @@ def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
     for mark in re.findall(r"[][{}]", _STRING.sub("", text)):
         depth += 1 if mark in "[{" else -1
         if depth > MOST_DEPTH:
-            raise _RefusedPlanError(f"values are nested more than {MOST_DEPTH} levels deep")
+            raise _RefusedPlanError(
+                f"values are nested more than {MOST_DEPTH} levels deep"
+            )
     return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
 
 
