@@ -37,18 +37,22 @@ Index = Annotated[int, Meta(ge=-(2**31), le=2**53)]
 
 
 class MeasuredGpu(Struct, frozen=True):
-    """The GPU that was measured on; what the driver did not tell is empty or null.
-
-    ``rates`` are what it was seen to do in the same run, by name.
-    """
+    """The GPU that was measured on; what the driver did not tell is empty or null."""
 
     name: Text
     uuid: Text = ""
     driver: Text = ""
     memory_bytes: Number = 0
+    multiprocessors: Number = 0
     sm_mhz_max: Megahertz | None = None
+
+
+class MeasuredRates(Struct, frozen=True):
+    """What the GPU was seen to do in the same run; a rate of 0 was not measured."""
+
+    copied_bytes_per_s: Share
+    products_per_s: Share = 0.0
     l2_bytes: Number = 0
-    rates: Annotated[dict[Text, float], Meta(max_length=32)] = {}
 
 
 class CheckedValues(Struct, frozen=True):
@@ -62,7 +66,8 @@ class WrongValue(Struct, frozen=True):
     """The first number that is not as expected.
 
     ``what`` is y for a wrong result, or what was changed that must not be: x, k, or
-    outside (memory around the buffers). ``inputs`` is the kind of inputs of the call.
+    outside (memory around the buffers); norm for a y whose error as a whole, ``found``,
+    is above ``expected``. ``inputs`` is the kind of inputs of the call.
     """
 
     call: Index
@@ -73,7 +78,7 @@ class WrongValue(Struct, frozen=True):
     column: Index
     found: float | Literal["nan", "inf", "-inf"]
     expected: float | Literal["nan", "inf", "-inf"]
-    what: Literal["y", "x", "k", "outside"] = "y"
+    what: Literal["y", "x", "k", "outside", "norm"] = "y"
     inputs: Text = ""
 
 
@@ -112,7 +117,8 @@ class MeasuredEntry(Struct, frozen=True):
 
     ``ratio`` is the median over rounds of its time divided by the reference's,
     ``interval`` its 95 % interval, ``score_ms`` the ratio times the site's time of the
-    reference, if there is one. ``why`` says why it is not accepted.
+    reference, if there is one. ``why`` says why it is not accepted, ``fault`` how its
+    kernels failed.
     """
 
     variant: Word
@@ -121,6 +127,7 @@ class MeasuredEntry(Struct, frozen=True):
     correct: bool
     checked: CheckedValues
     wrong: WrongValue | None = None
+    fault: Sentence = ""
     ms: Milliseconds | None = None
     ratio: Ratio | None = None
     interval: tuple[Ratio, Ratio] | None = None
@@ -154,10 +161,10 @@ class MeasurementHost(Struct, frozen=True):
 class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     """The outcome of a measured submission.
 
-    ``waited_s`` is how long an idle, cool GPU was waited for, ``held_s`` how long the
-    GPU was held; ``celsius`` its temperature before and after, ``throttled`` the
-    reasons for lower clocks that were seen, ``others`` the number of other programs on
-    the GPU.
+    ``began`` is a date and time; ``waited_s`` how long an idle, cool GPU was waited
+    for, ``held_s`` how long it was held; ``celsius`` and ``watts`` its temperature and
+    power before and after, ``throttled`` the reasons for lower clocks that were seen,
+    ``others`` the number of other programs on the GPU.
     """
 
     version: Literal[1]
@@ -167,10 +174,12 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     seed: Annotated[int, Meta(ge=0)] | Text
     gpu: MeasuredGpu
     entries: Annotated[tuple[MeasuredEntry, ...], Meta(max_length=16)]
+    rates: MeasuredRates | None = None
+    began: Text = ""
     waited_s: Seconds = 0.0
     held_s: Seconds = 0.0
     celsius: tuple[Celsius | None, Celsius | None] = (None, None)
-    watts: Watts | None = None
+    watts: tuple[Watts | None, Watts | None] = (None, None)
     throttled: Annotated[tuple[Text, ...], Meta(max_length=32)] = ()
     others: Number = 0
     host: MeasurementHost | None = None
@@ -234,6 +243,8 @@ def _contradiction(entry: MeasuredEntry) -> str:
         return "is accepted, but has no ratio with an interval"
     if entry.interval and not entry.interval[0] <= entry.interval[1]:
         return "has an interval that ends before it begins"
+    if entry.correct and entry.fault:
+        return "is correct, and failed"
     layers = {layer.name for layer in entry.layers}
     if any(sample.layer not in layers for sample in entry.samples):
         return "has samples of a layer that it does not have"

@@ -1,6 +1,7 @@
 """Turn records into blocks, which each display renders, and figures into words.
 
 run.py (a whole record, a list of records) -> figures.py (findings)
+measurement.py (a measured submission)
        -> words.py (figures as text), blocks.py (the parts of a report)
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.differences import Difference, changes, differences
 from runner.report.figures import figures, incomplete
+from runner.report.measurement import measured
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
@@ -56,6 +58,7 @@ __all__ = [
     "history",
     "incomplete",
     "main_part",
+    "measured",
     "mismatch",
     "named_by",
     "of",

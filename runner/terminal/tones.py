@@ -8,12 +8,12 @@ from runner.core import Outcome, Reason, State
 from runner.terminal.text import Tone
 
 _RESULTS = frozenset({"outcome", "state", "reason", "result", "answer", "answers"})
-_GOOD = frozenset({"ok", "done", "passed", "right", Outcome.OK})
+_GOOD = frozenset({"ok", "done", "passed", "right", "correct", Outcome.OK})
 _FAINT = frozenset({Outcome.SKIPPED.value, State.QUEUED.value, "older"})
 _BAD = frozenset(
     {
         *(Outcome.FAILED, Outcome.UNFINISHED, State.LOST),
-        *("wrong", "no", "missing", "none", "error", "cannot"),
+        *("wrong", "no", "not", "missing", "none", "error", "cannot"),
     }
 )
 _ENDS = tuple(reason.value for reason in Reason if reason is not Reason.DONE)
@@ -24,7 +24,7 @@ def tone(head: str, value: str) -> Tone:
     """Return how a value below a head is painted."""
     if head == "exit":
         return Tone.PLAIN if not value else Tone.GOOD if value == "0" else Tone.BAD
-    if head in ("warning", "missing data", "note"):
+    if head in ("warning", "missing data", "note", "not accepted", "never ranked"):
         return Tone.CARE
     if head not in _RESULTS:
         return Tone.PLAIN

@@ -117,6 +117,9 @@ def test_results_are_in_colour_and_all_else_is_in_the_terminals_own():
         ("state", "running", Tone.PLAIN),
         ("name", "done", Tone.PLAIN),
         ("warning", "anything", Tone.CARE),
+        ("result", "correct", Tone.GOOD),
+        ("result", "not accepted", Tone.BAD),
+        ("not accepted", "anything", Tone.CARE),
     ],
 )
 def test_a_result_is_good_or_bad_by_its_first_word(head, value, painted):

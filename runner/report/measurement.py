@@ -1,0 +1,150 @@
+"""A measured submission as blocks: what was right, how fast, and whether it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.core.measurement import (
+    MeasuredEntry,
+    MeasuredLayer,
+    Measurement,
+    MeasurementHost,
+)
+from runner.report.blocks import Block, Pairs, Table
+from runner.report.words import brief, date, seconds, size
+
+_UNKNOWN = 0.0
+_ENTRY = ("variant", "result", "time", "ratio", "95 % interval", "scored")
+_LAYER = ("variant", "layer", "time", "reference", "floor", "error")
+_CLOCKS = ("variant", "layer", "samples", "median", "to", "reference", "median", "to")
+
+
+def measured(found: Measurement) -> list[Block]:
+    """Return the outcome as blocks: the submission, each entry, why it does not count.
+
+    A variant that is wrong has no time.
+    """
+    blocks: list[Block] = [Pairs(tuple(_head(found)))]
+    if found.entries:
+        rows = tuple(map(_entry, found.entries))
+        blocks.append(Table("Variants", _ENTRY, rows, frozenset({2, 3, 4, 5})))
+    pairs = [(e.variant, la) for e in found.entries if e.correct for la in e.layers]
+    if pairs:
+        rows = tuple(_layer(*pair) for pair in pairs)
+        blocks.append(Table("Layers", _LAYER, rows, frozenset({2, 3, 4, 5})))
+        rows = tuple(_clocks(*pair) for pair in pairs)
+        title = "SM clocks during the samples and the references, in MHz"
+        blocks.append(Table(title, _CLOCKS, rows, frozenset(range(2, 8))))
+    if refused := [*_refused(found), *_unranked(found.host)]:
+        blocks.append(Pairs(tuple(refused)))
+    return blocks
+
+
+def _head(found: Measurement) -> Iterator[tuple[str, str]]:
+    host, gpu = found.host, found.gpu
+    title = f"{host.title} ({found.milestone})" if host else found.milestone
+    yield "submission", f"{title}, class {found.accuracy}"
+    memory = size(gpu.memory_bytes or None)
+    driver = f"driver {gpu.driver}" if gpu.driver else ""
+    about = (gpu.name, found.architecture, memory, driver, gpu.uuid)
+    yield "GPU", ", ".join(filter(None, about))
+    if condition := _condition(found):
+        yield "", condition
+    if host is None:
+        return
+    if host.at:
+        yield "date", date(host.at)
+    for name, run in host.runs.items():
+        yield f"{name} run", run
+    if host.engine:
+        yield "engine", host.engine
+    if host.image:
+        yield "image", host.image
+    if host.commit:
+        yield "commit", host.commit
+
+
+def _condition(found: Measurement) -> str:
+    """Return temperature, power, throttling, and for how long the GPU was held."""
+    facts = [
+        f"{_span(before, after)} {unit}"
+        for (before, after), unit in ((found.celsius, "°C"), (found.watts, "W"))
+        if before is not None or after is not None
+    ]
+    if found.throttled:
+        facts.append(f"throttled: {', '.join(found.throttled)}")
+    if found.held_s:
+        facts.append(f"held for {seconds(found.held_s)}")
+    if found.waited_s >= 1:
+        facts.append(f"after a wait of {seconds(found.waited_s)}")
+    return ", ".join(facts)
+
+
+def _span(before: float | None, after: float | None) -> str:
+    values = [f"{value:.0f}" for value in (before, after) if value is not None]
+    return " to ".join(dict.fromkeys(values))
+
+
+def _entry(entry: MeasuredEntry) -> tuple[str, ...]:
+    shown = entry.correct
+    low, high = entry.interval or (0.0, 0.0)
+    return (
+        entry.variant,
+        _result(entry),
+        _ms(entry.ms) if shown else "",
+        f"{entry.ratio:.4f}" if shown and entry.ratio is not None else "",
+        f"{low:.4f} to {high:.4f}" if shown and entry.interval else "",
+        _ms(entry.score_ms) if shown else "",
+    )
+
+
+def _result(entry: MeasuredEntry) -> str:
+    """Return "correct", or what is wrong first."""
+    if entry.correct:
+        return "correct" if entry.accepted else "not accepted"
+    if entry.wrong is None:
+        return "failed" if entry.fault else "wrong"
+    image = entry.wrong.what == "y"
+    return (
+        f"wrong: image {entry.wrong.image}" if image else f"wrong: {entry.wrong.layer}"
+    )
+
+
+def _layer(variant: str, layer: MeasuredLayer) -> tuple[str, ...]:
+    return (
+        variant,
+        layer.name,
+        _ms(layer.ms),
+        _ms(layer.reference_ms),
+        _ms(layer.floor_ms or None),
+        _error(layer.error),
+    )
+
+
+def _clocks(variant: str, layer: MeasuredLayer) -> tuple[str, ...]:
+    clocks = (*layer.sm_mhz, *layer.reference_mhz)
+    shown = ("" if mhz == _UNKNOWN else f"{mhz:.0f}" for mhz in clocks)
+    return (variant, layer.name, *shown)
+
+
+def _refused(found: Measurement) -> Iterator[tuple[str, str]]:
+    for entry in found.entries:
+        for sentence in entry.why:
+            yield "not accepted", f"{entry.variant}: {sentence}"
+    if not found.entries:
+        yield "not accepted", "nothing was measured"
+
+
+def _unranked(host: MeasurementHost | None) -> Iterator[tuple[str, str]]:
+    if host is None or host.ranked:
+        return
+    for reason in host.why_not_ranked:
+        yield "never ranked", reason
+
+
+def _ms(value: float | None) -> str:
+    return brief(None if value is None else value / 1000)
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}"
