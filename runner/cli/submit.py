@@ -64,7 +64,7 @@ def submit(
     from runner.core.errors import UsageError
 
     if milestone is None:
-        known = ", ".join(milestones.names())
+        known = ", ".join(milestones.names(common.settings().milestones))
         raise UsageError(Problem("name a milestone", hint=f"there are {known}"))
     options = session.Options(engine, None, progress, gpus, wait)
     project = common.project(directory, path)

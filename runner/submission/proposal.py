@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -46,19 +45,18 @@ def propose(
     name: str,
     project: Path,
     options: Options,
-    folders: Sequence[Path] = (),
     engine: Engine | None = None,
 ) -> Proposal:
     """Check a submission to a milestone; run nothing, and write nothing.
 
-    ``folders`` have the site's own milestones; ``engine`` is one that is given.
+    ``engine`` is one that is given, in place of what the settings choose.
 
     Raises:
         RaiError: with every problem of the project's files, then of this machine. The
             reason is usage where a file is wrong, else what this machine lacks.
     """
     settings, warnings = read_settings(options)
-    milestone = milestones.find(name, folders)
+    milestone = milestones.find(name, settings.milestones)
     submitted = files.look(project, milestone)
     judge = golden.read()
     problems, missing = list(submitted.problems), list[Problem]()
