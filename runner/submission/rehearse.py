@@ -27,7 +27,7 @@ from runner.core.milestone import Held, HeldKind, MilestoneRun, Trust
 from runner.engines import Choice
 from runner.session import Run
 from runner.store.paths import RunPaths
-from runner.submission import outcome, staging
+from runner.submission import builds, outcome, staging
 from runner.submission.host import CONFINING
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import Proposal
@@ -103,8 +103,8 @@ class _Rehearsal:
         proposal, host = self.proposal, self.proposal.host
         team = proposal.submitted.team
         parts = StagedParts(proposal.golden, team, proposal.job)
-        builds = {name: paths.build for name, paths in self.done.items()}
-        folder = self.area.stage(stage, parts, builds)
+        earlier = {name: paths.build for name, paths in self.done.items()}
+        folder = self.area.stage(stage, parts, earlier)
         options = replace(
             proposal.options,
             engine=host.engine.name if host.engine.name in CONFINING else None,
@@ -153,7 +153,7 @@ class _Rehearsal:
         )
         try:
             into = self.area.root / "measurement"
-            staging.taken(found, paths.build, into)
+            builds.take(found, paths.build, into)
             data = files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES)
             told = measurements.read(data)
         except (RaiError, OSError):
