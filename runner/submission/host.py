@@ -21,8 +21,8 @@ from runner.gpu import choice
 CONFINING = ("docker", "local")
 """The engines that keep a submission from this machine, the preferred one first."""
 
-LOCAL = "never ranked: the local engine uses this machine's Python and compiler"
-SLICE = "never ranked: a MIG slice shares its GPU with others"
+LOCAL = "the local engine uses this machine's Python and compiler"
+SLICE = "a MIG slice shares its GPU with others"
 _NO_COMPILER = Problem(
     "the local engine compiles kernels with this machine's nvcc, and there is none",
     hint="install CUDA's compiler in /usr/local/cuda, or use `--engine docker`",
@@ -137,7 +137,7 @@ def _gpu(engine: Engine, asked: GpuRequest) -> tuple[Gpu, str]:
 
 def _needed(milestone: Milestone, problem: Problem) -> Problem:
     text = f"{milestone.name} is measured on a GPU, and none is available: "
-    return Problem(text + problem.finding, hint=problem.hint)
+    return Problem(text + problem.message, hint=problem.hint)
 
 
 def _nvcc() -> str | None:

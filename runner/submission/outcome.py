@@ -107,9 +107,8 @@ def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
 def _reason(refused: MeasuredEntry, trust: Trust) -> Reason:
     if refused.correct:
         return Reason.BUSY
-    if refused.wrong is None and trust is Trust.RANKED:
-        return Reason.GPU_FAULT
-    return Reason.WRONG_ANSWER
+    fault = refused.wrong is None and (refused.fault or trust is Trust.RANKED)
+    return Reason.GPU_FAULT if fault else Reason.WRONG_ANSWER
 
 
 def _why(refused: MeasuredEntry, *, named: bool) -> str:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from runner import files, session
 from runner.core import Profile, Reason, RunRecord
 from runner.core import events as ev
-from runner.core import measurement as measurements
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.measurement import (
@@ -22,10 +21,12 @@ from runner.core.measurement import (
     MEASUREMENT_FILE,
     Measurement,
     MeasurementHost,
+    read,
 )
 from runner.core.milestone import Held, HeldKind, MilestoneRun, Trust
 from runner.engines import Choice
 from runner.session import Run
+from runner.store import measurements
 from runner.store.paths import RunPaths
 from runner.submission import builds, outcome, staging
 from runner.submission.host import CONFINING
@@ -155,11 +156,11 @@ class _Rehearsal:
             into = self.area.root / "measurement"
             builds.take(found, paths.build, into)
             data = files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES)
-            told = measurements.read(data)
+            told = read(data)
         except (RaiError, OSError):
             return None
         whole = replace(told, host=self._host())
-        files.write(paths.measurement, measurements.to_json(whole))
+        measurements.keep(paths, whole)
         return whole
 
     def _host(self) -> MeasurementHost:
