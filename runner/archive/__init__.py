@@ -17,7 +17,15 @@ from runner.archive.project import (
     read_parcel,
     seal,
 )
-from runner.archive.read import Unpacked, creatable, files, open_tar, taken, unpack
+from runner.archive.read import (
+    Unpacked,
+    creatable,
+    files,
+    open_tar,
+    pick,
+    taken,
+    unpack,
+)
 from runner.archive.write import pack
 from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
 
@@ -43,6 +51,7 @@ __all__ = [
     "folder_beside",
     "open_tar",
     "pack",
+    "pick",
     "read_parcel",
     "seal",
     "survey",

@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -79,6 +79,29 @@ def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
     """Return the sizes of an archive's files, by their names without ``root``."""
     with _members(archive, caps) as (tar, _):
         return {inside(info.name, root): info.size for info in tar if info.isfile()}
+
+
+def pick(
+    archive: Path,
+    into: Path,
+    wanted: Callable[[str], bool],
+    caps: Caps = BUILD,
+    root: str = "",
+) -> dict[str, int]:
+    """Unpack the regular files whose names are wanted into an empty folder.
+
+    Return their sizes by name. All else, links too, stays in the archive. Raise
+    NotAllowedError for what is hostile, as ``unpack`` does.
+    """
+    unpacking = _Unpacking(str(into), root)
+    with _members(archive, caps) as (tar, _):
+        found = {}
+        for info in tar:
+            name = inside(info.name, root)
+            if info.isreg() and wanted(name):
+                unpacking.add(tar, info)
+                found[name] = info.size
+    return found
 
 
 def taken(into: Path) -> bool:

@@ -60,7 +60,7 @@ class HeldKind(StrEnum):
     """`job.json`, at the top."""
 
     TEAM = "team"
-    """The team's files, in `team/`; a whole project is at the top."""
+    """The team's files, in `team/`; at the top where the image is the project's."""
 
     BUILD = "build"
     """Files of an earlier run's build folder, in the folder ``into``."""

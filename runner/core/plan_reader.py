@@ -25,7 +25,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SHOWN = 40
 
 
-class _RefusedError(ValueError):
+class _RefusedPlanError(ValueError):
     """JSON that no plan has."""
 
 
@@ -43,21 +43,29 @@ def read(data: bytes) -> tuple[SubmissionPlan | None, tuple[Problem, ...]]:
         return msgspec.convert(value, SubmissionPlan), ()
     except msgspec.ValidationError:
         found = list(_wrong(value, SubmissionPlan, ""))
-    more = len(found) - MOST_PROBLEMS
-    if more > 0:
-        found[MOST_PROBLEMS:] = [Problem(f"{FILE}: {more} more", hint=WRITE_AGAIN)]
-    return None, tuple(found)
+    return None, few(found)
+
+
+def few(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Return the first problems of a plan, and how many more there are."""
+    more = len(problems) - MOST_PROBLEMS
+    if more <= 0:
+        return tuple(problems)
+    last = Problem(f"{FILE}: {more} more", hint=WRITE_AGAIN)
+    return (*problems[:MOST_PROBLEMS], last)
 
 
 def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
     if len(data) > MOST_BYTES:
-        raise _RefusedError(f"it is larger than {MOST_BYTES >> 10} KiB")
+        raise _RefusedPlanError(f"it is larger than {MOST_BYTES >> 10} KiB")
     text = data.decode("utf-8")
     depth = 0
     for mark in re.findall(r"[][{}]", _STRING.sub("", text)):
         depth += 1 if mark in "[{" else -1
         if depth > MOST_DEPTH:
-            raise _RefusedError(f"values are nested more than {MOST_DEPTH} levels deep")
+            raise _RefusedPlanError(
+                f"values are nested more than {MOST_DEPTH} levels deep"
+            )
     return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
 
 
@@ -66,12 +74,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _RefusedError(f"the key {_shown(twice)} occurs twice")
+        raise _RefusedPlanError(f"the key {_shown(twice)} occurs twice")
     return found
 
 
 def _constant(text: str) -> None:
-    raise _RefusedError(f"{text} is not a number of JSON")
+    raise _RefusedPlanError(f"{text} is not a number of JSON")
 
 
 def _wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401

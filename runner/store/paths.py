@@ -129,6 +129,11 @@ class Home(Struct, frozen=True):
         """When rai last removed old runs by itself, and how much so far."""
         return self.root / "pruned.json"
 
+    @property
+    def submissions(self) -> Path:
+        """The folders of the runs of submissions, while these are made."""
+        return self.root / "submissions"
+
     def run(self, run_id: str) -> RunPaths:
         """Return the paths of one run."""
         return RunPaths(self.runs / run_id)

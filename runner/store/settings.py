@@ -6,6 +6,7 @@ A site's policy, which no setting overrides, is read by ``store.policy``.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ class Settings(Struct, frozen=True):
     project_files: int = UPLOAD.members
     build_files: int = BUILD_FILES
     strict_limits: bool = False
+    milestones: tuple[Path, ...] = ()
     images: tuple[Rule, ...] = ()
 
     @property
@@ -140,6 +142,8 @@ def written(setting: Setting, value: object) -> str:
 def _word(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return os.pathsep.join(str(path) for path in value)
     if value == math.inf:
         return "none"
     return f"{value}s" if isinstance(value, float) else str(value)
@@ -189,7 +193,12 @@ def _or_none(
     return Kind(f"{words}, or none", read, write)
 
 
+def _paths(text: str) -> tuple[Path, ...] | None:
+    return tuple(_path(part) for part in text.split(os.pathsep) if part) or None
+
+
 _FOLDER = Kind("a folder", _path)
+_FOLDERS = Kind(f"folders with `{os.pathsep}` between", _paths)
 _WAIT = Kind("a time such as 10m", quantities.duration_s, quantities.duration_text)
 _AGE = _or_none(
     "a time such as 30d", quantities.duration_s, lambda value: f"{value / DAY_S:g}d"
@@ -226,6 +235,9 @@ SETTINGS = (
         "true",
         "--strict-limits",
     ),
+    Setting(
+        "milestones", "where a site's own milestones are", _FOLDERS, "/srv/milestones"
+    ),
 )
 
 
@@ -247,9 +259,11 @@ def _from_file(
     values: dict[str, Any] = {}
     for s in SETTINGS:
         value = fields.read(s.key, None, s.kind, s.example)
+        # Relative to the file, wherever rai is called.
         if isinstance(value, Path):
-            # Relative to the file, wherever rai is called.
             value = file.parent.absolute() / value
+        elif isinstance(value, tuple):
+            value = tuple(file.parent.absolute() / path for path in value)
         if value is not None:
             values[s.key] = value
     if fields.has(IMAGES):
@@ -267,6 +281,8 @@ def _from_word(
     if value is None:
         message = f'{name} is "{text}"'
         problems.append(Problem(message, hint=f"expected {setting.kind.words}"))
+    if isinstance(value, tuple):
+        return tuple(path.absolute() for path in value)
     return value.absolute() if isinstance(value, Path) else value
 
 

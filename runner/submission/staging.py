@@ -2,21 +2,42 @@
 
 with staging.area(settings.home) as area:
     folder = area.stage(milestone.run("compile"), parts)  # for `session.prepare`
-    after = area.stage(milestone.run("measure"), parts, {"compile": paths.build})
+    ...
+    builds = {"compile": paths.build}
+    after = area.stage(milestone.run("measure"), parts, builds)
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
+from runner import trees, yamlfile
+from runner.core import LIMITS, Problem, globs, judge_job
+from runner.core.errors import ConfigError, EngineError
 from runner.core.judge_job import JudgeJob
-from runner.core.milestone import Held, MilestoneRun
+from runner.core.milestone import HeldKind, MilestoneRun
+from runner.store.paths import Home
+from runner.submission import builds as earlier
 from runner.submission.files import SubmittedFile
 from runner.submission.golden import GoldenFiles
+
+BUILD_FILE = "rai_build.yml"
+BUILD_FILES = (BUILD_FILE, "rai-build.yml")
+DOCKERFILE = "Dockerfile"
+REQUIREMENTS = "requirements.txt"
+IGNORE_FILE = ".raiignore"
+NO_BUILDS: Mapping[str, Path] = {}
+JUDGE = "runner/judge"
+
+_EVERYTHING = "!**\n"
+"""A file of rules that leaves nothing out."""
 
 
 class StagedParts(Struct, frozen=True):
@@ -34,7 +55,10 @@ class StagingArea:
         self.root = root
 
     def stage(
-        self, run: MilestoneRun, parts: StagedParts, builds: Mapping[str, Path] = {}
+        self,
+        run: MilestoneRun,
+        parts: StagedParts,
+        builds: Mapping[str, Path] = NO_BUILDS,
     ) -> Path:
         """Write the folder of a run with its rai_build.yml; return it.
 
@@ -44,7 +68,64 @@ class StagingArea:
         Raises:
             RaiError: an archive is hostile, or what it must have is not in it.
         """
-        raise NotImplementedError
+        folder = self.root / run.name
+        folder.mkdir(mode=0o700)
+        own = run.own_image
+        for name, content in contents(run, parts).items():
+            _write(folder, name, content)
+        for file in parts.team if run.held(HeldKind.TEAM) else ():
+            if own and file.name in BUILD_FILES:
+                continue  # the milestone's commands run
+            name = file.name if own else f"team/{file.name}"
+            _write(folder, name, file.content, executable=file.executable)
+        units = len(parts.job.units) if parts.job else 0
+        for held in run.held(HeldKind.BUILD):
+            if held.of not in builds:
+                raise EngineError(f"the run {held.of} left no build folder")
+            found = earlier.take(held, builds[held.of], folder / held.into, units)
+            if any(globs.matches(pattern, "0.cubin") for pattern in held.patterns):
+                _check(held.of, found, units)
+        return folder
+
+
+def contents(run: MilestoneRun, parts: StagedParts) -> dict[str, bytes]:
+    """Return the files of a run that are rai's own, by name."""
+    found = {BUILD_FILE: build_text(run).encode()}
+    if run.held(HeldKind.JOB):
+        if parts.job is None:
+            raise EngineError(f"the run {run.name} needs a job, and there is none")
+        found[judge_job.FILE] = judge_job.to_json(parts.job)
+    if not run.own_image:
+        found[IGNORE_FILE] = _EVERYTHING.encode()
+        image = parts.golden.matching((DOCKERFILE, REQUIREMENTS))
+        if DOCKERFILE not in image:
+            raise EngineError(f"the judge's files have no {DOCKERFILE}")
+        found |= image
+    for held in run.held(HeldKind.GOLDEN):
+        found["runner/__init__.py"] = b""
+        for name, content in parts.golden.matching(held.patterns).items():
+            found[f"{JUDGE}/{name}"] = content
+    return found
+
+
+def build_text(run: MilestoneRun) -> str:
+    """Return the rai_build.yml of a run."""
+    resources: dict[str, object] = {"gpu": {"count": 1}} if run.gpu else {}
+    resources["limits"] = {row.key: row.written(run.limits) for row in LIMITS}
+    if run.data:
+        resources["dataresources"] = [
+            {
+                "mount": one.directory,
+                "source": {"url": one.url} | ({"md5": one.md5} if one.md5 else {}),
+            }
+            for one in run.data
+        ]
+    build_image = {"dockerfile": DOCKERFILE, "target": run.target}
+    values: dict[str, object] = {"rai": {"version": "0.2"}, "resources": resources}
+    if run.env:
+        values["env"] = dict(run.env)
+    values["commands"] = {"build_image": build_image, "build": list(run.commands)}
+    return yamlfile.dump(values)
 
 
 @contextmanager
@@ -52,16 +133,75 @@ def area(home: Path) -> Iterator[StagingArea]:
     """Make a folder in `home/submissions`, and remove it afterwards.
 
     What a killed process left there is removed too.
+
+    Raises:
+        ConfigError: it cannot be made.
     """
-    raise NotImplementedError
-    yield StagingArea(home)
+    root = Home(home).submissions
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(root):
+            _sweep(root)
+            folder = root / secrets.token_hex(8)
+            folder.mkdir(mode=0o700)
+            lock = _lock(folder, fcntl.LOCK_EX)
+    except OSError as error:
+        text = f"{root} cannot be written: {error.strerror}"
+        hint = "set RAI_HOME to a folder that you can write to"
+        raise ConfigError(Problem(text, hint=hint)) from error
+    try:
+        yield StagingArea(folder)
+    finally:
+        with suppress(OSError):
+            trees.remove(folder)
+        os.close(lock)
 
 
-def build_text(run: MilestoneRun) -> str:
-    """Return the rai_build.yml of a run."""
-    raise NotImplementedError
+def _write(
+    folder: Path, name: str, content: bytes, *, executable: bool = False
+) -> None:
+    path = folder / name
+    trees.make(folder, path.relative_to(folder).parts[:-1])
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    handle = os.open(path, flags, 0o755 if executable else 0o644)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
 
 
-def taken(held: Held, archive: Path, into: Path) -> dict[str, int]:
-    """Unpack the files of a build folder that ``held`` names; return their sizes."""
-    raise NotImplementedError
+def _check(run: str, found: Mapping[str, int], units: int) -> None:
+    """Raise EngineError unless there is machine code of every unit."""
+    missing = [n for n in range(units) if f"{n}.cubin" not in found]
+    if missing:
+        text = f"the run {run} left no {missing[0]}.cubin"
+        raise EngineError(text)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    handle = _lock(folder, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(folder: Path, how: int) -> int:
+    """Lock a folder until the descriptor that is returned is closed."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, how)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _sweep(root: Path) -> None:
+    """Remove the folders that no process holds."""
+    for folder in root.iterdir():
+        with suppress(OSError):
+            lock = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                trees.remove(folder)
+            finally:
+                os.close(lock)
