@@ -25,7 +25,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SHOWN = 40
 
 
-class _RefusedPlanError(ValueError):
+class __RefusedPlanError(ValueError):
     """JSON that no plan has."""
 
 
@@ -57,16 +57,21 @@ def few(problems: list[Problem]) -> tuple[Problem, ...]:
 
 def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
     if len(data) > MOST_BYTES:
-        raise _RefusedPlanError(f"it is larger than {MOST_BYTES >> 10} KiB")
+        raise __RefusedPlanError(f"it is larger than {MOST_BYTES >> 10} KiB")
     text = data.decode("utf-8")
     depth = 0
     for mark in re.findall(r"[][{}]", _STRING.sub("", text)):
         depth += 1 if mark in "[{" else -1
         if depth > MOST_DEPTH:
-            raise _RefusedPlanError(
+            raise __RefusedPlanError(
                 f"values are nested more than {MOST_DEPTH} levels deep"
             )
-    return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _RefusedPlanError("it has half a character (a lone surrogate)") from None
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -74,12 +79,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _RefusedPlanError(f"the key {_shown(twice)} occurs twice")
+        raise __RefusedPlanError(f"the key {_shown(twice)} occurs twice")
     return found
 
 
 def _constant(text: str) -> None:
-    raise _RefusedPlanError(f"{text} is not a number of JSON")
+    raise __RefusedPlanError(f"{text} is not a number of JSON")
 
 
 def _wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401
