@@ -18,7 +18,7 @@ from variants import (
 
 THREADS = 512
 MOST_MAPS, MOST_TAPS = 32, 7
-BARRIERS = 264  # bytes: struct Small
+BARRIERS = 328  # bytes: struct Small
 WIDE = ConvShape(1, 24, 12, 33, 33, 5)  # the only layer that best_wide supports
 WIDE_BARRIERS = 512  # bytes: struct Small, and the padding that products read
 FEW = 2 * MULTIPROCESSORS  # up to so many images best_single is faster than best_wide

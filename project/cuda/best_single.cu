@@ -53,7 +53,8 @@ struct Small {
     u64 computed[2], copied[2]; // barriers of the output images
     int scale[2];               // exponent that undoes the image's scale, or DIRECT
     u32 largest[2][16];         // of each converting warp; the last is the image's exponent
-    u32 largest_weight[16];
+    u32 largest_weight[16];     // of each warp that multiplies
+    u32 smallest_map[16];       // likewise
 };
 
 // --- words for instructions ------------------------------------------------------------------
@@ -206,6 +207,9 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
     stored *plain = (stored *)shared;
     u32 *packed = (u32 *)(shared + PACKED_AT);
     const u32 largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
+    const u32 least = smallest_map<MULTIPLIERS>(plain);
+    if (me % 32 == 0)
+        small.smallest_map[me / 32] = least;
     const int exponent = exponent_of(largest), scale = STORED_HALF ? 0 : min(8 - exponent, 127);
     const float factor = power(scale);
 
@@ -227,7 +231,8 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
     }
     publish();
     sync(2, MULTIPLYING);
-    return make_int2(scale, largest < NOT_FINITE ? exponent : DIRECT);
+    const bool direct = largest >= NOT_FINITE || uneven(small.smallest_map, MULTIPLIERS, exponent);
+    return make_int2(scale, direct ? DIRECT : exponent);
 }
 
 struct Rows { // operands of a step: pairs of rows, or a pair's second row with the next's first

@@ -76,6 +76,7 @@ constexpr int SLOT = M / 2; // registers of an output row
 // The scale brings the largest of a sample of an image to 2^6, so fp16 overflows only if others
 // are 2^9 times larger, or if the sample is all zeros.
 constexpr int IMAGE_TO = 6, WEIGHT_TO = 10;
+constexpr int MOST_APART = 10; // exponents of the largest weight and of a map's largest
 constexpr float LARGEST = 60000, SMALLEST = 8;
 
 // Layout of shared memory
@@ -94,6 +95,7 @@ struct Notes
     float scale[2][MEMO][2]; // per group, pair, image: the power of two
     float most[2][MEMO][2];  // the largest |x|, scaled
     unsigned weight;           // the largest |k|
+    unsigned least[12];        // for each warp's maps, the smallest of their largest |k|
 };
 
 template <int ID, int THREADS> __device__ __forceinline__ void meet()
@@ -660,6 +662,10 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
 {
     const int lane = threadIdx.x % 32;
     const float back = inverse(weight_scale(notes));
+    // The scale of the largest weight leaves too few bits to a map of much smaller ones.
+    const unsigned least = lane < 12 ? notes->least[lane] : ~0u;
+    const int apart = (notes->weight >> 23) - (__reduce_min_sync(~0u, least) >> 23);
+    const bool uneven = apart > MOST_APART;
     Place get; // of halves of the ring
     int memo = 0;
     out += image * IMAGE_FLOATS;
@@ -707,7 +713,7 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
             get.next(2);
         }
         const float factor = inverse(notes->scale[group][memo][image]) * back;
-        bool exotic = notes->weight >= 0x7f800000 || factor == 0;
+        bool exotic = uneven || notes->weight >= 0x7f800000 || factor == 0;
         for (int j = 0; j < 2; j++) {
             const float most = notes->most[group][memo][j]; // Inf or NaN if fp16 overflowed
             const float product =
@@ -757,6 +763,16 @@ __device__ __forceinline__ void prepare_weights(char *weights, float *room, cons
     if (t % 32 == 0)
         atomicMax(&notes->weight, most);
     meet<1, THREADS>();
+    unsigned least = ~0u; // of the maps that are not zeros
+    for (int m = t / 32; m < M; m += THREADS / 32) {
+        unsigned largest = 0;
+        for (int i = t % 32; i < OF_MAP; i += 32)
+            largest = max(largest, magnitude(room[m * MAP_ROOM + i]));
+        largest = __reduce_max_sync(~0u, largest);
+        least = largest ? min(least, largest) : least;
+    }
+    if (t % 32 == 0)
+        notes->least[t / 32] = least;
     const float scale = weight_scale(notes);
     for (int i = t; i < 2 * STEPS * K * M; i += THREADS) {
         const int column = i % M, m = column_map(column);

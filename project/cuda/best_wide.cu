@@ -56,7 +56,8 @@ struct Small {
     Barrier computed[THIRDS], copied[THIRDS]; // of the thirds of output images
     Barrier come[GROUPS_AHEAD];               // of the groups being loaded
     Range range[2];                           // of the input images
-    u32 largest_weight[16];
+    u32 largest_weight[16]; // of each warp that multiplies
+    u32 smallest_map[16];   // likewise
 };
 // A product reads 64 rows, of which 48 are used: with the last weights up to 512 bytes beyond
 // them, which the launch allocates.
@@ -233,6 +234,9 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
     stored *plain = (stored *)shared;
     u32 *packed = (u32 *)(shared + PACKED_AT);
     const u32 largest = load_plain<MULTIPLIERS>(plain, small.largest_weight, k);
+    const u32 least = smallest_map<MULTIPLIERS>(plain);
+    if (me % 32 == 0)
+        small.smallest_map[me / 32] = least;
     const int exponent = exponent_of(largest), scale = STORED_HALF ? 0 : min(8 - exponent, 127);
 
 #pragma unroll 4
@@ -252,7 +256,8 @@ __device__ __forceinline__ int2 load_weights(unsigned char *shared, Small &small
     }
     publish();
     sync(2, MULTIPLYING);
-    return make_int2(scale, largest < NOT_FINITE ? exponent : DIRECT);
+    const bool direct = largest >= NOT_FINITE || uneven(small.smallest_map, MULTIPLIERS, exponent);
+    return make_int2(scale, direct ? DIRECT : exponent);
 }
 
 // Whether no scale brings sums to the range of floats; weights: the exponents of their scale and

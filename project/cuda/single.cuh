@@ -162,6 +162,34 @@ __device__ __forceinline__ u32 load_plain(stored *plain, u32 *largest_weight, co
     return largest;
 }
 
+// The largest weight, as ordered bits, of that map of a warp's whose largest is the smallest; maps
+// of zeros do not count.
+template <int WARPS> __device__ __forceinline__ u32 smallest_map(const stored *plain)
+{
+    u32 least = ~0u;
+#pragma unroll 1
+    for (int m = threadIdx.x / 32; m < M; m += WARPS) {
+        u32 largest = 0;
+#pragma unroll 1
+        for (int i = threadIdx.x % 32; i < C * K * K; i += 32)
+            largest = max(largest, size_of(plain[m * C * K * K + i]));
+        largest = __reduce_max_sync(~0u, largest);
+        least = largest ? min(least, largest) : least;
+    }
+    return least;
+}
+
+// Whether the scale of the largest weight leaves too few bits to the weights of a whole map.
+constexpr int MOST_APART = 14; // so that the map's largest is scaled to 2^-6 at least
+__device__ __forceinline__ bool uneven(const u32 *least, int warps, int exponent)
+{
+    bool found = false;
+#pragma unroll 1
+    for (int i = 0; i < warps; i++)
+        found |= exponent_of(least[i]) < exponent - MOST_APART;
+    return found && !STORED_HALF; // stored halves are not scaled
+}
+
 // Prefetch the whole 16-byte pieces of an image to the L2 cache.
 __device__ __forceinline__ void ask_for(const stored *x, int b, int B)
 {

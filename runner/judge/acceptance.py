@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from runner.judge.figures import Rules, Sample, ratios, spread, sums
+from runner.judge.figures import Rules, Sample, ratios, spread, sums, whole_rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +121,17 @@ def why(
 
     A wrong result or a fault ends a measurement early, so nothing else counts then.
     """
-    if ended := [conditions.wrong.words] if conditions.wrong else []:
-        return tuple(ended)
+    if conditions.wrong:
+        return (conditions.wrong.words,)
     if conditions.fault:
         return (f"the kernels failed: {conditions.fault}",)
-    found = [*_machine(rules, conditions)]
+    found = _machine(rules, conditions)
     by_layer: dict[str, list[Sample]] = {}
     for sample in samples:
         by_layer.setdefault(sample.layer, []).append(sample)
     for name, its in by_layer.items():
-        found += _clocks(rules, name, its, conditions.empty_ms)
         found += _floor(rules, name, its, conditions.floors.get(name, 0.0))
+    found += _clocks(rules, samples, conditions.empty_ms)
     found += _rounds(rules, samples)
     found += _reference(rules, samples, conditions)
     return tuple(found)
@@ -151,25 +151,33 @@ def _machine(rules: Rules, conditions: Conditions) -> list[str]:
 
 
 def _clocks(
-    rules: Rules, name: str, samples: Sequence[Sample], empty_ms: Sequence[float]
+    rules: Rules, samples: Sequence[Sample], empty_ms: Sequence[float]
 ) -> list[str]:
-    """Compare the events with the GPU's timer, and with golden's clock."""
-    others: list[tuple[str, Callable[[Sample], float]]] = [
+    """Compare the events with the GPU's timer, and with golden's clock.
+
+    Whole rounds are compared, as they are scored: by layers, half of the samples of
+    each could be wrong, and so three quarters of the rounds.
+    """
+    clocks: list[tuple[str, Callable[[Sample], float]]] = [
         ("the GPU's timer", lambda s: s.stamp_ms)
     ]
     if empty_ms:
         overhead = statistics.median(empty_ms)
-        others.append(("the judge's clock", lambda s: s.wall_ms - overhead))
-    ms = statistics.median(s.ms for s in samples)
+        clocks.append(("the judge's clock", lambda s: s.wall_ms - overhead))
+    rounds = whole_rounds(samples)
+    if not rounds:
+        return []
+    layers = " and ".join(dict.fromkeys(s.layer for s in samples))
+    ms = statistics.median(sum(s.ms for s in one) for one in rounds)
     found = []
-    for clock, read in others:
-        other = statistics.median(read(s) for s in samples)
-        apart = statistics.median(read(s) - s.ms for s in samples)
+    for clock, read in clocks:
+        other = statistics.median(sum(map(read, one)) for one in rounds)
+        apart = statistics.median(sum(read(s) - s.ms for s in one) for one in rounds)
         allowed = rules.clock_slack_us / 1000
         allowed += rules.clock_slack_share * max(ms, other)
         if not abs(apart) <= allowed:
             found.append(
-                f"the clocks disagree about {name}: the events say {span(ms)}, "
+                f"the clocks disagree about {layers}: the events say {span(ms)}, "
                 f"{clock} {span(other)}"
             )
     return found

@@ -42,9 +42,9 @@ class Rules:
     The measurement waits up to ``cool_wait_s`` for a GPU of at most ``cool_c`` °C.
 
     What is refused: rounds whose ratios spread by more than ``spread`` (interquartile
-    range by median), clocks that differ by more than ``clock_slack_us`` and
-    ``clock_slack_share`` of the time, a time below ``floor_share`` of the floor, a
-    reference that is ``drift`` slower than alone, or whose SM clock is ``clock_drop``
+    range by median); clocks that differ by more than ``clock_slack_us`` and
+    ``clock_slack_share`` of a round's time; a time below ``floor_share`` of the floor;
+    a reference that is ``drift`` slower than alone, whose SM clock is ``clock_drop``
     below that of the samples, or that is outside the site's ``band``; references that
     were throttled more often than the samples, by ``throttled_share`` of all.
     """
@@ -61,8 +61,8 @@ class Rules:
     clock_slack_us: float = 30.0
     clock_slack_share: float = 0.02
     floor_share: float = 0.85
-    drift: float = 0.04
-    clock_drop: float = 0.04
+    drift: float = 0.03
+    clock_drop: float = 0.03
     band: float = 0.05
     throttled_share: float = 0.5
 
@@ -138,28 +138,34 @@ class Score:
     score_ms: float | None
 
 
-def sums(samples: Sequence[Sample]) -> list[tuple[float, float]]:
-    """Return the sums of times and of reference times of each complete round."""
+def whole_rounds(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Return the samples of each round that has all layers."""
     names = {sample.layer for sample in samples}
     rounds: dict[int, dict[str, Sample]] = {}
     for sample in samples:
         rounds.setdefault(sample.round, {})[sample.layer] = sample
     return [
-        (sum(s.ms for s in one.values()), sum(s.reference_ms for s in one.values()))
-        for _, one in sorted(rounds.items())
-        if one.keys() == names
+        list(one.values()) for _, one in sorted(rounds.items()) if one.keys() == names
+    ]
+
+
+def sums(samples: Sequence[Sample]) -> list[tuple[float, float]]:
+    """Return the sums of times and of reference times of each whole round."""
+    return [
+        (sum(s.ms for s in one), sum(s.reference_ms for s in one))
+        for one in whole_rounds(samples)
     ]
 
 
 def ratios(samples: Sequence[Sample]) -> list[float]:
-    """Return the ratio of each complete round."""
+    """Return the ratio of each whole round."""
     return [ms / reference for ms, reference in sums(samples) if reference > 0]
 
 
 def score(
     samples: Sequence[Sample], seed: int, site_ms: float | None = None
 ) -> Score | None:
-    """Return the figures of an entry, or None if it has no complete round.
+    """Return the figures of an entry, or None if it has no whole round.
 
     ``site_ms`` is the site's time of the reference on this model of GPU. The interval
     depends on the seed and the samples only.
