@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, get_args, get_origin
 
@@ -25,7 +26,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SHOWN = 40
 
 
-class __RefusedPlanError(ValueError):
+class _RefusedPlanError(ValueError):
     """JSON that no plan has."""
 
 
@@ -57,15 +58,14 @@ def few(problems: list[Problem]) -> tuple[Problem, ...]:
 
 def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
     if len(data) > MOST_BYTES:
-        raise __RefusedPlanError(f"it is larger than {MOST_BYTES >> 10} KiB")
+        raise _RefusedPlanError(f"it is larger than {MOST_BYTES >> 10} KiB")
     text = data.decode("utf-8")
     depth = 0
     for mark in re.findall(r"[][{}]", _STRING.sub("", text)):
         depth += 1 if mark in "[{" else -1
         if depth > MOST_DEPTH:
-            raise __RefusedPlanError(
-                f"values are nested more than {MOST_DEPTH} levels deep"
-            )
+            why = f"values are nested more than {MOST_DEPTH} levels deep"
+            raise _RefusedPlanError(why)
     value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -77,14 +77,13 @@ def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise __RefusedPlanError(f"the key {_shown(twice)} occurs twice")
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise _RefusedPlanError(f"the key {_shown(twice)} occurs twice")
     return found
 
 
 def _constant(text: str) -> None:
-    raise __RefusedPlanError(f"{text} is not a number of JSON")
+    raise _RefusedPlanError(f"{text} is not a number of JSON")
 
 
 def _wrong(value: object, wanted: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401
