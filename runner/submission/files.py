@@ -18,6 +18,7 @@ from msgspec import Struct
 from runner import files, trees
 from runner.archive import FolderProject, MemberKind
 from runner.archive.contents import NONE_APART
+from runner.archive.secrets import secret
 from runner.archive.tree import HostileNameError, Tree
 from runner.core import MIB, Problem, Severity, digests, globs, plan_reader
 from runner.core.errors import UsageError
@@ -238,12 +239,15 @@ def _suitable(
     tree = Tree(any_case=True)
     found: list[str] = []
     wrong: dict[str, list[str]] = {}
+    before = len(problems)
     for name, why in named:
         if not name:
             problems.append(Problem(why))
             continue
         if not (name.isprintable() and files.is_text(name)):
             why = "has a name with characters that cannot be shown"
+        elif not parts.whole and secret(name, folder=False):
+            why = "has a name as a secret has, which is never sent"
         try:
             if not why:
                 tree.claim(unicodedata.normalize("NFC", name), MemberKind.FILE)
@@ -263,7 +267,7 @@ def _suitable(
         text = f"there are {len(found):,} files; at most {parts.most_files:,} are sent"
         problems.append(Problem(text, hint="remove what is not needed"))
         return []
-    if not found and not problems:
+    if not found and len(problems) == before:
         wanted = ", ".join(parts.patterns) or "anything"
         text = f"there is none of the team's files: {wanted} in {parts.below or '.'}"
         problems.append(Problem(text, hint="name the project's folder with -p"))

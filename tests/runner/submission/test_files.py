@@ -1,0 +1,191 @@
+"""What of a project's folder is sent, and why it cannot be."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from runner import milestones
+from runner.core.errors import UsageError
+from runner.submission import files
+from runner.submission.files import Submitted
+from tests.runner.submission import sample
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return sample.write(tmp_path / "project")
+
+
+def look(project: Path, name: str = "final") -> Submitted:
+    return files.look(project, milestones.find(name))
+
+
+def told(project: Path, name: str = "final") -> list[str]:
+    return [str(problem) for problem in look(project, name).problems]
+
+
+def test_the_teams_files_the_report_and_the_plan_are_read(project):
+    (project / "project/cuda/deep").mkdir()
+    (project / "project/cuda/deep/more.cuh").write_text("// more\n")
+    (project / "project/cuda/notes.txt").write_text("not sent\n")
+    found = look(project)
+    assert found.problems == ()
+    assert [(file.path, file.name) for file in found.team] == [
+        ("project/cuda/deep/more.cuh", "deep/more.cuh"),
+        ("project/cuda/naive.cu", "naive.cu"),
+    ]
+    assert [file.content for file in found.required] == [sample.report()]
+    assert found.plan is not None and found.plan_file is not None
+    assert found.digests[sample.SOURCE] == found.plan.sources[sample.SOURCE]
+    assert sample.REGISTRY in found.digests
+
+
+def test_what_was_read_stays_though_the_file_changes(project):
+    found = look(project)
+    (project / sample.SOURCE).write_text("changed")
+    assert found.team[0].content == sample.KERNEL.encode()
+
+
+def test_a_folder_that_does_not_exist_is_a_mistake(tmp_path):
+    with pytest.raises(UsageError, match="not a folder"):
+        look(tmp_path / "absent")
+
+
+def test_every_problem_is_told_at_once(project):
+    (project / "report.pdf").unlink()
+    (project / "plan.json").unlink()
+    (project / sample.SOURCE).unlink()
+    lines = told(project)
+    assert len(lines) == 3
+    assert lines[0].startswith("report.pdf is missing")
+    assert "plan.json is missing" in lines[2] and "project/plan.py" in lines[2]
+
+
+def zipped(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("report.txt", "words")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(sample.report()[:-10])
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+
+def linked(path: Path) -> None:
+    other = path.with_name("other.pdf")
+    other.write_bytes(sample.report())
+    path.symlink_to(other)
+
+
+def linked_out(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (zipped, "does not begin with %PDF-"),
+        (cut, "a part is missing"),
+        (huge, "larger than"),
+        (linked, "is a link"),
+        (linked_out, "is a link"),
+        (os.mkfifo, "not a regular file"),
+        (Path.mkdir, "not a regular file"),
+        (Path.touch, "it is empty"),
+    ],
+)
+def test_a_report_that_is_none_is_refused_without_reading_it_all(project, make, says):
+    report = project / "report.pdf"
+    report.unlink()
+    make(report)
+    (line,) = told(project)
+    assert line.startswith("report.pdf") and says in line
+
+
+def test_a_report_with_a_twin_by_case_is_refused(project):
+    (project / "Report.PDF").write_bytes(sample.report())
+    (line,) = told(project)
+    assert "differ only by case" in line
+
+
+def test_a_source_that_is_a_link_is_refused(project):
+    (project / "project/cuda/other.cu").symlink_to("naive.cu")
+    (project / "project/cuda/away.cuh").symlink_to("/etc/passwd")
+    (line,) = told(project)
+    assert "away.cuh, other.cu: is a link" in line
+
+
+def test_a_folder_of_sources_that_is_a_link_is_refused(project, tmp_path):
+    (project / "project/cuda").rename(tmp_path / "cuda")
+    (project / "project/cuda").symlink_to(tmp_path / "cuda")
+    assert any("project/cuda is a link" in line for line in told(project))
+
+
+def test_pipes_twins_and_names_with_controls_are_refused(project):
+    os.mkfifo(project / "project/cuda/pipe.cu")
+    (project / "project/cuda/Naive.cu").write_text("")
+    (project / "project/cuda/a\nb.cu").write_text("")
+    lines = told(project)
+    assert len(lines) == 3
+    assert any("differs from" in line and "only by case" in line for line in lines)
+    assert any("pipe.cu: is not a regular file" in line for line in lines)
+    assert any("a\\nb.cu" in line for line in lines)
+
+
+def test_too_many_and_too_large_sources_are_refused(project):
+    with (project / "project/cuda/big.cuh").open("wb") as file:
+        file.truncate(65 << 20)
+    assert ["larger than 67,108,864 bytes" in line for line in told(project)] == [True]
+    (project / "project/cuda/big.cuh").unlink()
+    for number in range(2000):
+        (project / f"project/cuda/{number}.cu").touch()
+    assert ["at most 2,000 are sent" in line for line in told(project)] == [True]
+
+
+def test_a_plan_that_is_wrong_is_told_of_beside_the_rest(project):
+    (project / "plan.json").write_text("{")
+    (project / "report.pdf").unlink()
+    assert len(told(project)) == 2
+
+
+def test_a_plan_names_no_file_outside_of_the_project(project):
+    (project / "secret.py").symlink_to("/etc/passwd")
+    values = sample.plan(project)
+    values["registry_files"] = ["secret.py"]
+    sample.write_plan(project, values)
+    assert "secret.py" not in look(project).digests
+
+
+def test_milestone_1_sends_the_project_as_a_run_would(project):
+    (project / ".gitignore").write_text("left/\n")
+    (project / "left").mkdir()
+    (project / "left/out.txt").touch()
+    script = project / "project/m1.1.py"
+    script.write_text("print()\n")
+    script.chmod(0o755)
+    found = look(project, "m1")
+    assert found.problems == () and found.plan is None
+    names = {file.name: file.executable for file in found.team}
+    assert names["project/m1.1.py"] and not names["project/kernels.py"]
+    assert "left/out.txt" not in names
+    (project / "loop").symlink_to(".")
+    assert any("loop: is a link" in line for line in told(project, "m1"))
+
+
+def test_milestone_2_sends_one_file(project):
+    assert any("project/cpp cannot be read" in line for line in told(project, "m2"))
+    (project / "project/cpp").mkdir()
+    assert any("none of the team's files" in line for line in told(project, "m2"))
+    (project / "project/cpp/convolution.cpp").write_text("// mine\n")
+    (project / "project/cpp/driver.h").write_text("// not sent\n")
+    found = look(project, "m2")
+    assert [file.name for file in found.team] == ["convolution.cpp"]
+    assert found.problems == ()

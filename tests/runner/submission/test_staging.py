@@ -1,0 +1,231 @@
+"""The folder of each run: what it holds, and that nothing else gets in."""
+
+from __future__ import annotations
+
+import io
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from runner import buildfile, milestones
+from runner.archive import survey
+from runner.core.errors import NotAllowedError, RaiError
+from runner.core.milestone import Held, HeldKind, Milestone
+from runner.submission import builds, files, golden, planning, staging
+from runner.submission.staging import StagedParts, StagingArea
+from tests.runner.submission import sample
+from tests.runner.submission.test_golden import release
+
+CUBIN = b"\x7fELF machine code"
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> golden.GoldenFiles:
+    names = ("__init__", "bounded", "compiling", "measuring")
+    modules = {f"{name}.py": f"# golden {name}\n" for name in names}
+    others = {
+        "kernels.ptx": "//\n",
+        "Dockerfile": "FROM x\n",
+        "requirements.txt": "#\n",
+    }
+    return golden.read(release(tmp_path / "judge", **modules, **others))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return sample.write(tmp_path / "project")
+
+
+@pytest.fixture
+def final() -> Milestone:
+    return milestones.find("final")
+
+
+def parts(
+    project: Path, milestone: Milestone, judge: golden.GoldenFiles
+) -> StagedParts:
+    found = files.look(project, milestone)
+    job, problems = planning.job(milestone, "sm_90", "", found.plan, found.digests)
+    assert found.problems == problems == ()
+    return StagedParts(judge, found.team, job)
+
+
+def inside(folder: Path) -> set[str]:
+    found = (p for p in folder.rglob("*") if not p.is_dir())
+    return {path.relative_to(folder).as_posix() for path in found}
+
+
+def archive(path: Path, **contents: bytes | tarfile.TarInfo) -> Path:
+    """Write a build archive; names have `_` for their dot."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name, content in contents.items():
+            full = "build/" + name.replace("_", ".")
+            if isinstance(content, tarfile.TarInfo):
+                content.name = full
+                tar.addfile(content)
+                continue
+            info = tarfile.TarInfo(full)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    path.write_bytes(zstandard.compress(raw.getvalue()))
+    return path
+
+
+RAI = {"rai_build.yml", ".raiignore", "Dockerfile", "requirements.txt"}
+PACKAGE = {"runner/__init__.py", "runner/judge/__init__.py"}
+
+
+def test_the_compile_run_holds_the_teams_files_apart_from_the_judges(
+    tmp_path, project, final, judge
+):
+    (project / "project/cuda/runner/judge").mkdir(parents=True)
+    (project / "project/cuda/runner/judge/compiling.cu").touch()
+    with staging.area(tmp_path / "home") as area:
+        folder = area.stage(final.run("compile"), parts(project, final, judge))
+        assert inside(folder) == {
+            *RAI,
+            *PACKAGE,
+            "job.json",
+            "runner/judge/bounded.py",
+            "runner/judge/compiling.py",
+            "team/naive.cu",
+            "team/runner/judge/compiling.cu",
+        }
+        # Whatever a team calls its files, all of it is sent.
+        assert {m.name for m in survey(folder).members} >= inside(folder)
+        assert stat.S_IMODE(area.root.stat().st_mode) == 0o700
+        spec, warnings = buildfile.parse((folder / "rai_build.yml").read_text(), "x")
+        assert warnings == [] and spec.gpu is None
+    assert not any((tmp_path / "home/submissions").iterdir())
+
+
+def test_the_measure_run_holds_machine_code_and_no_source(
+    tmp_path, project, final, judge
+):
+    built = archive(
+        *(tmp_path / "build.tar.zst",),
+        **{"compiled_json": b"{}", "0_cubin": CUBIN, "other_txt": b"", "naive_cu": b""},
+    )
+    with staging.area(tmp_path / "home") as area:
+        folder = area.stage(
+            final.run("measure"), parts(project, final, judge), {"compile": built}
+        )
+        assert inside(folder) == {
+            *RAI,
+            *PACKAGE,
+            "job.json",
+            "runner/judge/bounded.py",
+            "runner/judge/compiling.py",
+            "runner/judge/kernels.ptx",
+            "runner/judge/measuring.py",
+            "compiled/0.cubin",
+            "compiled/compiled.json",
+        }
+        assert (folder / "compiled/0.cubin").read_bytes() == CUBIN
+
+
+def link(target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo()
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.mark.parametrize(
+    ("contents", "says"),
+    [
+        ({"0_cubin": b"//\n.version 8.0"}, "0.cubin is not machine code"),
+        ({"0_cubin": b""}, "0.cubin is not machine code"),
+        ({"0_cubin": CUBIN, "1_cubin": CUBIN}, "1.cubin is not the machine code of"),
+        ({"00_cubin": CUBIN}, "00.cubin is not the machine code of a unit"),
+        ({"compiled_json": b"{}"}, "left no 0.cubin"),
+        ({"0_cubin": link("/etc/passwd")}, "left no 0.cubin"),
+        ({"0_cubin": link("x", tarfile.FIFOTYPE)}, "left no 0.cubin"),
+        ({"0_cubin": link("build/other", tarfile.LNKTYPE)}, "left no 0.cubin"),
+        ({"/../../x_cubin": CUBIN}, "leads out of its folder"),
+    ],
+)
+def test_a_build_folder_with_what_no_compiler_makes_is_refused(
+    tmp_path, project, final, judge, contents, says
+):
+    built = archive(tmp_path / "build.tar.zst", **contents)
+    with (
+        staging.area(tmp_path / "home") as area,
+        pytest.raises(RaiError, match=says),
+    ):
+        area.stage(
+            final.run("measure"), parts(project, final, judge), {"compile": built}
+        )
+    assert not any((tmp_path / "home/submissions").iterdir())
+
+
+def test_a_build_folder_that_is_missing_or_damaged_is_said(
+    tmp_path, project, final, judge
+):
+    measure, held = final.run("measure"), parts(project, final, judge)
+    (tmp_path / "bad").write_bytes(b"nothing")
+    for built, says in (
+        ({}, "left no build folder"),
+        ({"compile": tmp_path / "bad"}, "cannot be read"),
+    ):
+        with (
+            staging.area(tmp_path / "home") as area,
+            pytest.raises(RaiError, match=says),
+        ):
+            area.stage(measure, held, built)
+
+
+def test_a_build_folder_over_its_bounds_is_refused(tmp_path):
+    held = Held(HeldKind.BUILD, "compile", ("*.cubin",), most_bytes=1000)
+    large = archive(tmp_path / "large", **{"0_cubin": CUBIN + bytes(1000)})
+    with pytest.raises(NotAllowedError, match="too large a file"):
+        builds.take(held, large, tmp_path / "a", units=1)
+    many = {f"{n}_txt": b"" for n in range(builds.MOST_FILES + 1)}
+    with pytest.raises(NotAllowedError, match="members"):
+        builds.take(held, archive(tmp_path / "many", **many), tmp_path / "b", units=1)
+
+
+def test_two_archived_files_of_one_name_are_refused(tmp_path, project, final, judge):
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for _ in range(2):
+            info = tarfile.TarInfo("build/0.cubin")
+            info.size = len(CUBIN)
+            tar.addfile(info, io.BytesIO(CUBIN))
+    built = tmp_path / "build.tar.zst"
+    built.write_bytes(zstandard.compress(raw.getvalue()))
+    with (
+        staging.area(tmp_path / "home") as area,
+        pytest.raises(NotAllowedError, match="twice"),
+    ):
+        area.stage(
+            final.run("measure"), parts(project, final, judge), {"compile": built}
+        )
+
+
+def test_milestone_1_runs_the_milestones_commands_on_the_teams_project(
+    tmp_path, project, judge
+):
+    (project / "rai_build.yml").write_text("commands: {build: [theirs]}\n")
+    (project / "Dockerfile").write_text("FROM theirs\n")
+    first = milestones.find("m1")
+    with staging.area(tmp_path / "home") as area:
+        folder = area.stage(first.run("cpu"), parts(project, first, judge))
+        assert "theirs" not in (folder / "rai_build.yml").read_text()
+        assert (folder / "Dockerfile").read_text() == "FROM theirs\n"
+        assert (folder / "project/cuda/naive.cu").exists()
+        assert not (folder / "runner").exists()
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(tmp_path):
+    left = tmp_path / "home/submissions/left"
+    left.mkdir(parents=True)
+    with staging.area(tmp_path / "home") as first:
+        assert not left.exists()
+        with staging.area(tmp_path / "home") as second:
+            assert first.root.is_dir() and second.root.is_dir()
+            assert isinstance(second, StagingArea)
+        assert first.root.is_dir()
