@@ -98,6 +98,7 @@ def _ask(proposal: Proposal, *, yes: bool) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         text = "cannot ask for confirmation here"
         raise UsageError(Problem(text, hint="-y does not ask"))
+    typer.echo(err=True)
     if not typer.confirm("Rehearse this submission?", err=True):
         raise typer.Exit(Reason.CANCELLED.exit_code)
 
