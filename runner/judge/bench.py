@@ -78,14 +78,14 @@ WIDE = (
     Inputs("constant images of very different size", ValueKind.CONSTANT, 0, 60),
     Inputs("denormals", shift=-130, spread=4),
     Inputs("values of very different size in an image", ValueKind.HEAVY, by_top=True),
-    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE),
+    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE, by_top=True),
     Inputs("small values", shift=-40),
     Inputs("large values", shift=40),
 )
 WIDE_HALVES = (
     Inputs("each image of another size", spread=6),
     Inputs("constant images", ValueKind.CONSTANT),
-    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE),
+    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE, by_top=True),
 )
 """Halves hold 6e-8 to 65504 only."""
 

@@ -251,7 +251,7 @@ class _Trial:
         for number in range(-rules.warm_rounds, rules.rounds + len(others)):
             if number >= 0 and self._seeds.random.random() < 0.3 and others:
                 self._other(others.pop())
-            if not self._round(number):
+            if found.wrong or not self._round(number):
                 return
             spent = perf_counter() - self._began
             if figures.enough(rules, found.samples, spent) or spent > ENTRY_S:
@@ -311,7 +311,7 @@ class _Trial:
         checked = bench.check(layer, placed, accuracy, found.calls)
         found.calls += 1
         found.values += checked.values
-        found.wrong = checked.wrong
+        found.wrong = found.wrong or checked.wrong
         if placed.inputs is PLAIN:
             most = max(found.errors.get(layer.name, 0.0), checked.error)
             found.errors[layer.name] = most
