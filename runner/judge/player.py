@@ -88,10 +88,17 @@ class LoadedConvolution:
             for one in convolution["launches"]
         ]
         self._constants = [
-            module.variable(name)[0] for name in convolution["constants"]
+            self._room(module, name) for name in convolution["constants"]
         ]
         self.count = len(self._launches) + len(self._constants)
         self._cuda = cuda
+
+    def _room(self, module: Module, name: str) -> int:
+        """Return the address of a variable that the weights fit into."""
+        address, size = module.variable(name)
+        if size < self._weights:
+            raise CudaError("CUDA_ERROR_INVALID_VALUE", f"the copy of k to {name}")
+        return address
 
     def start(self, stream: CudaStream, addresses: Mapping[str, int]) -> None:
         """Launch all kernels, after copying the weights to constant memory."""

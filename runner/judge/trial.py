@@ -18,6 +18,7 @@ from runner.judge.acceptance import Conditions, SiteReference, Wrong
 from runner.judge.bench import PLAIN, Bench, Inputs, Layer, Placed, Seeds, wide
 from runner.judge.figures import Rates, Rules, Sample
 
+MOST_NUMBER = 1e9  # milliseconds or MHz
 LONGEST_CALL_S = 10.0
 LONGEST_START_S = 30.0
 """How long the player may take to start and to load the kernels."""
@@ -93,6 +94,15 @@ class PlayerProcess:
             self._process = _spawn(its)
         finally:
             its.close()
+        try:
+            self._start(setting, convolutions)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(
+        self, setting: TrialSetup, convolutions: Sequence[Mapping[str, Any]]
+    ) -> None:
         bench = setting.bench
         compiled = setting.source / "compiled"
         units = sorted({each["unit"] for each in convolutions})
@@ -106,18 +116,24 @@ class PlayerProcess:
         }
         descriptors = bench.descriptors()
         try:
-            channel.send(self._judge, setup, descriptors)
+            self._send(setup, descriptors)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
         self._answer(LONGEST_START_S, "start")
+
+    def _send(self, message: channel.Message, descriptors: Sequence[int] = ()) -> None:
+        try:
+            channel.send(self._judge, message, descriptors)
+        except channel.ChannelError as error:
+            raise PlayerFaultError(str(error)) from None
 
     def call(self, layer: int, placed: Placed, *, empty: bool) -> Mapping[str, float]:
         """Have a layer computed, or nothing; return times as numbers."""
         offsets = dict(placed.offsets)
         call = {"convolution": layer, "offsets": offsets, "empty": empty}
         began = perf_counter()
-        channel.send(self._judge, call)
+        self._send(call)
         answer = self._answer(LONGEST_CALL_S, "end")
         wall_ms = 1000 * (perf_counter() - began)
         return {**_numbers(answer, ("ms", "stamp_ms", "sm_mhz")), "wall_ms": wall_ms}
@@ -166,6 +182,8 @@ def _numbers(answer: channel.Message, names: Sequence[str]) -> dict[str, float]:
         value = answer.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise PlayerFaultError("their process sends what is no answer")
+        if not 0 <= value <= MOST_NUMBER:  # nor is NaN
+            raise PlayerFaultError(f"{name} of a call cannot be {str(value)[:20]}")
         found[name] = float(value)
     return found
 
