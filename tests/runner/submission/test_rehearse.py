@@ -27,8 +27,8 @@ GPU = Gpu("GPU-1", "NVIDIA H200", 0, compute="9.0")
 ONE_GPU = GpuSituation((WayTried(GpuWay.NODES),), (GPU,), "580.159.04")
 ACCEPTED = made.entry(made.samples(Random(1)))
 WRONG_NUMBER = {
-    **{"call": 4, "layer": "conv2", "image": 7, "map": 3, "row": 2, "column": 1},
-    **{"found": "nan", "expected": 0.5},
+    "call": 4, "layer": "conv2", "image": 7, "map": 3, "row": 2, "column": 1,
+    "found": "nan", "expected": 0.5,
 }
 
 
@@ -137,7 +137,7 @@ def test_what_is_refused_has_the_reason_of_its_cause(
         ),
         ({COMPILE: FakeResult(cancels=True)}, Reason.CANCELLED, "cancelled"),
         ({MEASURE: FakeResult(exit_code=2)}, Reason.INTERNAL, "the judge failed"),
-        ({}, Reason.INTERNAL, "the judge failed: measure left no measurement"),
+        ({}, Reason.INTERNAL, "the judge failed: measure left no measurement.json"),
         (
             {MEASURE: FakeResult(exit_code=137, reason=Reason.MEMORY_LIMIT)},
             Reason.MEMORY_LIMIT,
