@@ -100,12 +100,12 @@ def propose(
 
 
 def _planned_for(submitted: Submitted, milestone: Milestone) -> str:
-    """Return an architecture of a plan's entries, to check it where there is no GPU.
+    """Return an architecture that a plan has, to check it where there is no GPU.
 
-    It is one that all of them serve, if there is such a one.
+    It is one of all entries of the milestone, if there is one.
     """
     plans = submitted.plan.milestones if submitted.plan else {}
     served = [entry.architectures for entry in plans.get(milestone.name, ())]
-    every = [name for names in served for name in names]
-    common = (name for name in every if all(name in names for names in served))
-    return next(common, every[0] if every else "")
+    known = [name for names in served for name in names]
+    shared = (name for name in known if all(name in names for names in served))
+    return next(shared, next(iter(known), ""))
