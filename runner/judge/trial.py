@@ -78,7 +78,7 @@ class TrialSetup:
     site: SiteReference | None
     rates: Rates
     throttled: Callable[[], bool]
-    others: int
+    others: Callable[[], int]
     celsius: float | None
 
 
@@ -187,6 +187,8 @@ def _numbers(answer: channel.Message, names: Sequence[str]) -> dict[str, float]:
             raise PlayerFaultError("their process sends what is no answer")
         if not 0 <= value <= MOST_NUMBER:  # nor is NaN
             raise PlayerFaultError(f"{name} of a call cannot be {str(value)[:20]}")
+        if not 0 <= value < LONGEST_CALL_S * 1e6:  # also NaN
+            raise PlayerFaultError("their process sends what is no answer")
         found[name] = float(value)
     return found
 
@@ -330,7 +332,7 @@ def _outcome(
         floors=floors,
         site=site,
         alone_ms=found.alone_ms,
-        others=setting.others,
+        others=setting.others(),
         celsius=setting.celsius,
         throttled=_share(found.throttled),
         reference_throttled=_share(found.reference_throttled),
