@@ -20,6 +20,8 @@ from runner.submission.files import Submitted
 from runner.submission.golden import GoldenFiles
 from runner.submission.host import SubmissionHost
 
+MACHINE = "`rai doctor` shows which engines and GPUs are here."
+
 
 class Proposal(Struct, frozen=True):
     """A submission that is checked and can be carried out.
@@ -80,7 +82,7 @@ def propose(
     if problems:
         raise RaiError(*problems, *missing, reason=Reason.USAGE)
     if serving is None:
-        raise RaiError(*missing, reason=reason)
+        raise RaiError(*missing, reason=reason, advice=MACHINE)
     here = [run for run in milestone.runs if not run.gpu or serving.gpu]
     return Proposal(
         milestone,
