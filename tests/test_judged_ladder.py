@@ -41,11 +41,9 @@ def test_the_jobs_of_the_ladder_are_those_of_submissions(accuracy):
     assert msgspec.json.decode(judge_job.to_json(decoded)) == job
     assert [e["variant"] for e in job["entries"]] == [e["variant"] for e in entries]
     assert job["class"] == accuracy
-    for judged, entry in zip(job["entries"], entries, strict=True):
+    for one, entry in zip(job["entries"], entries, strict=True):
         (planned,) = entry["plans"]
-        for ours, its in zip(
-            judged["convolutions"], planned["convolutions"], strict=True
-        ):
+        for ours, its in zip(one["convolutions"], planned["convolutions"], strict=True):
             assert {**ours, "unit": job["units"][ours["unit"]]} == its
     assert Rules.from_json(job["rules"]) == Rules()
 
