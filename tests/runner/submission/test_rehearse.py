@@ -27,8 +27,14 @@ GPU = Gpu("GPU-1", "NVIDIA H200", 0, compute="9.0")
 ONE_GPU = GpuSituation((WayTried(GpuWay.NODES),), (GPU,), "580.159.04")
 ACCEPTED = made.entry(made.samples(Random(1)))
 WRONG_NUMBER = {
-    "call": 4, "layer": "conv2", "image": 7, "map": 3, "row": 2, "column": 1,
-    "found": "nan", "expected": 0.5,
+    "call": 4,
+    "layer": "conv2",
+    "image": 7,
+    "map": 3,
+    "row": 2,
+    "column": 1,
+    "found": "nan",
+    "expected": 0.5,
 }
 
 
