@@ -86,6 +86,8 @@ def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
     """
     if not measurement.entries:
         return Reason.INTERNAL, "the judge failed: it measured nothing"
+    if trust is Trust.RANKED and measurement.gpu is None:
+        return Reason.INTERNAL, "the judge failed: it measured on no GPU"
     refused: dict[Reason, list[MeasuredEntry]] = {}
     for entry in measurement.entries:
         if not entry.accepted:

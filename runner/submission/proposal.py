@@ -98,7 +98,12 @@ def propose(
 
 
 def _planned_for(submitted: Submitted, milestone: Milestone) -> str:
-    """Return an architecture that a plan has, to check it where there is no GPU."""
+    """Return an architecture that a plan has, to check it where there is no GPU.
+
+    It is one of all entries of the milestone, if there is one.
+    """
     plans = submitted.plan.milestones if submitted.plan else {}
-    served = (name for e in plans.get(milestone.name, ()) for name in e.architectures)
-    return next(served, "")
+    served = [entry.architectures for entry in plans.get(milestone.name, ())]
+    known = [name for names in served for name in names]
+    shared = (name for name in known if all(name in names for names in served))
+    return next(shared, next(iter(known), ""))

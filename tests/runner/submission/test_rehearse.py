@@ -175,6 +175,16 @@ def test_what_is_no_measurement_is_a_failure_of_the_judge(project, home, left):
     assert not home.run(found.last).measurement.exists()
 
 
+def test_a_ranked_submission_that_names_no_gpu_is_a_failure_of_the_judge(project, home):
+    fake = engine()
+    fake.build = {**fake.build, "measurement.json": json.dumps(made.checked()).encode()}
+
+    found = rehearse(project, home, fake)
+
+    assert found.reason is Reason.INTERNAL
+    assert "on no GPU" in found.message
+
+
 def test_every_problem_of_files_and_machine_is_said_at_once(project, home):
     (project / "report.pdf").unlink()
     (project / sample.SOURCE).write_text("// changed\n")
