@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 
+import judged
 import msgspec
 import plan
 import pytest
@@ -18,6 +20,7 @@ from runner.core.judge_job import JudgeJob
 from runner.judge import compiling
 from runner.judge.figures import Rules
 from runner.submission import planning
+from tests.exploits import standin
 
 
 def ladder(accuracy, architecture="sm_90"):
@@ -38,11 +41,9 @@ def test_the_jobs_of_the_ladder_are_those_of_submissions(accuracy):
     assert msgspec.json.decode(judge_job.to_json(decoded)) == job
     assert [e["variant"] for e in job["entries"]] == [e["variant"] for e in entries]
     assert job["class"] == accuracy
-    for judged, entry in zip(job["entries"], entries, strict=True):
+    for one, entry in zip(job["entries"], entries, strict=True):
         (planned,) = entry["plans"]
-        for ours, its in zip(
-            judged["convolutions"], planned["convolutions"], strict=True
-        ):
+        for ours, its in zip(one["convolutions"], planned["convolutions"], strict=True):
             assert {**ours, "unit": job["units"][ours["unit"]]} == its
     assert Rules.from_json(job["rules"]) == Rules()
 
@@ -111,3 +112,26 @@ def test_a_plan_of_any_variant_is_read(name, architecture):
 
     assert problems == ()
     assert json.loads(msgspec.json.encode(found))["milestones"] == made["milestones"]
+
+
+@pytest.mark.programs
+@pytest.mark.lengthy
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiler: no g++")
+@pytest.mark.parametrize("name", ["constant", "register_gemm", "implicit_gemm"])
+def test_the_judge_measures_what_a_plan_says(name):
+    choice = plan.Choice(
+        images=2, architectures=("sm_90",), m3=(), m4=(), final=(name,)
+    )
+    entries = plan.made(choice)["milestones"]["final"]
+    job = judge_ladder.job(entries, "sm_90", standin.RULES)
+    folder = judge_ladder.SOURCES
+    cubins = [
+        standin.compiled(folder / unit["file"], unit["defines"])
+        for unit in job["units"]
+    ]
+
+    (row,) = judged.rows(standin.measure(job, cubins), choice, "run")
+
+    assert (row["variant"], row["ok"], row["why"]) == (name, True, None)
+    assert {*row["layers"]} == {"conv1", "conv2"}
+    assert row["ms"] > 0
