@@ -1,7 +1,7 @@
 """Write plan.json: what is submitted of the registry, as data for the judge.
 
 python plan.py [--m3 NAME] [--m4 NAME ...] [--final NAME] [--edition NAME]
-               [--images N] [--architecture sm_NN ...] [--out FILE] [--check]
+               [--images N] [--architecture sm_NN ...] [--out FILE] [--check | --list]
 
 An option that is not given keeps what plan.json has; without one, m3 is the simplest
 kernel, final is the fastest of fp32, and m4 is three steps of the ladder that each add
@@ -16,6 +16,7 @@ import argparse
 import ast
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -249,6 +250,12 @@ def check(path: Path, old: Json, new: Json) -> None:
         raise ProjectError(f"{path.name} is stale; {AGAIN}{lines}")
 
 
+def _architecture(word: str) -> str:
+    if not re.fullmatch(r"sm_[1-9][0-9]{1,2}", word):
+        raise argparse.ArgumentTypeError(f"`{word}`; expected a name such as sm_90")
+    return word
+
+
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -265,11 +272,12 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--architecture",
         dest="architectures",
         action="append",
-        choices=Choice.architectures,
+        type=_architecture,
         metavar="sm_NN",
-        help=f"one of {', '.join(Choice.architectures)}; repeatable",
+        help="of a GPU, such as sm_120; repeatable (default: all known)",
     )
     add("--out", type=Path, default=FILE, help="(default: plan.json beside project/)")
+    add("--list", action="store_true", help="print the names of all variants instead")
     add("--check", action="store_true", help="only say whether the file is up to date")
     return parser.parse_args(words)
 
@@ -278,6 +286,9 @@ def main() -> None:
     """Write plan.json, or check it."""
     options = vars(parsed())
     path, only_check = options.pop("out"), options.pop("check")
+    if options.pop("list"):
+        print(*VARIANTS, sep="\n")
+        return
     kept = read(path)
     given = {
         name: tuple(value) if isinstance(value, list) else value

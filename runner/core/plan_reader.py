@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, get_args, get_origin
 
@@ -63,17 +64,20 @@ def _json(data: bytes) -> Any:  # noqa: ANN401 - JSON
     for mark in re.findall(r"[][{}]", _STRING.sub("", text)):
         depth += 1 if mark in "[{" else -1
         if depth > MOST_DEPTH:
-            raise _RefusedPlanError(
-                f"values are nested more than {MOST_DEPTH} levels deep"
-            )
-    return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+            why = f"values are nested more than {MOST_DEPTH} levels deep"
+            raise _RefusedPlanError(why)
+    value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _RefusedPlanError("it has half a character (a lone surrogate)") from None
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise _RefusedPlanError(f"the key {_shown(twice)} occurs twice")
     return found
 

@@ -10,6 +10,7 @@ cannot measure here; the reasons are on stderr.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -56,10 +57,17 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
     """Wait for an idle, cool GPU; measure all entries; return measurement.json."""
     rules = Rules.from_json(job["rules"])
     secret = os.urandom(SECRET_BYTES)
+    gc.disable()
     cuda = Cuda()
     gpu = cuda.facts()
     sensors = Sensors(gpu.uuid)
-    others = max(0, (sensors.processes() or 1) - 1)
+    seen = [0]
+
+    def others() -> int:
+        # This process has a context too.
+        seen.append((sensors.processes() or 1) - 1)
+        return max(seen)
+
     began = datetime.now(UTC).isoformat(timespec="seconds")
     waited_s = _await_cool(sensors, rules)
     started = monotonic()
@@ -96,7 +104,7 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
         "held_s": round(monotonic() - started, 3),
         "celsius": [before[0], sensors.celsius()],
         "watts": [before[1], sensors.watts()],
-        "others": others,
+        "others": others(),
         "entries": found,
     }
 

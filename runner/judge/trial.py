@@ -78,7 +78,7 @@ class TrialSetup:
     site: SiteReference | None
     rates: Rates
     throttled: Callable[[], bool]
-    others: int
+    others: Callable[[], int]
     celsius: float | None
 
 
@@ -120,7 +120,7 @@ class PlayerProcess:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        self._answer(LONGEST_START_S, "start")
+        self._answer(LONGEST_START_S, f"load within {LONGEST_START_S:g} s")
 
     def _send(self, message: channel.Message, descriptors: Sequence[int] = ()) -> None:
         try:
@@ -132,18 +132,21 @@ class PlayerProcess:
         """Have a layer computed, or nothing; return times as numbers."""
         offsets = dict(placed.offsets)
         call = {"convolution": layer, "offsets": offsets, "empty": empty}
-        began = perf_counter()
         self._send(call)
-        answer = self._answer(LONGEST_CALL_S, "end")
+        self._answer(LONGEST_CALL_S, "answer in time")
+        began = perf_counter()
+        self._send({"go": True})
+        channel.spin(self._judge, LONGEST_CALL_S)
         wall_ms = 1000 * (perf_counter() - began)
+        self._answer(0, f"end within {LONGEST_CALL_S:g} s")
+        answer = self._answer(LONGEST_CALL_S, "answer in time")
         return {**_numbers(answer, ("ms", "stamp_ms", "sm_mhz")), "wall_ms": wall_ms}
 
     def _answer(self, timeout_s: float, what: str) -> channel.Message:
         try:
             answer, _ = channel.receive(self._judge, timeout_s)
         except channel.LateError:
-            text = f"they did not {what} within {timeout_s:g} s"
-            raise PlayerFaultError(text) from None
+            raise PlayerFaultError(f"they did not {what}") from None
         except channel.ChannelError:
             raise PlayerFaultError("their process ended") from None
         if name := answer.get("fault"):
@@ -184,6 +187,8 @@ def _numbers(answer: channel.Message, names: Sequence[str]) -> dict[str, float]:
             raise PlayerFaultError("their process sends what is no answer")
         if not 0 <= value <= MOST_NUMBER:  # nor is NaN
             raise PlayerFaultError(f"{name} of a call cannot be {str(value)[:20]}")
+        if not 0 <= value < LONGEST_CALL_S * 1e6:  # also NaN
+            raise PlayerFaultError("their process sends what is no answer")
         found[name] = float(value)
     return found
 
@@ -248,7 +253,7 @@ class _Trial:
         for number in range(-rules.warm_rounds, rules.rounds + len(others)):
             if number >= 0 and self._seeds.random.random() < 0.3 and others:
                 self._other(others.pop())
-            if not self._round(number):
+            if found.wrong or not self._round(number):
                 return
             spent = perf_counter() - self._began
             if figures.enough(rules, found.samples, spent) or spent > ENTRY_S:
@@ -308,7 +313,7 @@ class _Trial:
         checked = bench.check(layer, placed, accuracy, found.calls)
         found.calls += 1
         found.values += checked.values
-        found.wrong = checked.wrong
+        found.wrong = found.wrong or checked.wrong
         if placed.inputs is PLAIN:
             most = max(found.errors.get(layer.name, 0.0), checked.error)
             found.errors[layer.name] = most
@@ -327,7 +332,7 @@ def _outcome(
         floors=floors,
         site=site,
         alone_ms=found.alone_ms,
-        others=setting.others,
+        others=setting.others(),
         celsius=setting.celsius,
         throttled=_share(found.throttled),
         reference_throttled=_share(found.reference_throttled),
