@@ -8,7 +8,6 @@ python bench.py [--variant NAME ...] [--class NAME] [--edition NAME] [--layer NA
 from __future__ import annotations
 
 import argparse
-import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -25,13 +24,14 @@ import cores  # noqa: F401
 # The modules below import numpy, which must come after cores.
 import arguments
 import gpu_facts
+import ledger
 import measurement
 import milestone
 import script_time
 import trials
 from errors import GpuError, ProjectError, UsageError
 from goals import MODEL, OURS
-from ledger import CONVOLUTION, FOLDER, FORWARD, SCRIPT, Row
+from ledger import CONVOLUTION, FORWARD, SCRIPT, Row
 from measurement import FULL, QUICK, Rates, Rule, Spread, Stopwatch, Way
 from shapes import ConvShape
 from trials import Trial
@@ -338,7 +338,7 @@ def main() -> None:
         lab.warm(wanted)
         rule = QUICK if words.quick else FULL
         seed = secrets.randbits(32) if words.seed is None else words.seed
-        out = words.out or FOLDER / f"{device.name.lower().replace(' ', '-')}.jsonl"
+        out = words.out or ledger.file(device.name)
         bench = Bench(lab, lab.rates(), rule, seed)
         if scripts:
             keep(bench.script(FINAL, *scripts), out)
@@ -361,9 +361,7 @@ def main() -> None:
 def keep(row: Row, out: Path) -> None:
     """Print a row and append it to a file; raise GpuError after a fatal one."""
     print(line(row), flush=True)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+    ledger.keep(row, out)
     if row.get("fatal"):
         raise GpuError(row["why"])
 

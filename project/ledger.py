@@ -13,6 +13,7 @@ Row = dict[str, Any]
 Key = tuple[str, ...]
 
 CONVOLUTION, FORWARD, SCRIPT = "convolution", "forward", "script"
+JUDGED = "judged"  # a variant of an edition's convolutions, by the judge of submissions
 _KEYS = ("what", "variant", "class", "edition", "model", "layer", "images")
 
 
@@ -21,6 +22,18 @@ def read(folder: Path = FOLDER) -> Iterator[Row]:
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             yield json.loads(line)
+
+
+def file(gpu: str) -> Path:
+    """Return the file of a GPU's rows."""
+    return FOLDER / f"{gpu.lower().replace(' ', '-')}.jsonl"
+
+
+def keep(row: Row, out: Path) -> None:
+    """Append a row to a file."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(row) + "\n")
 
 
 def tried(rows: Iterable[Row], gpu: str) -> list[Row]:

@@ -1,7 +1,7 @@
 """Write plan.json: what is submitted of the registry, as data for the judge.
 
 python plan.py [--m3 NAME] [--m4 NAME ...] [--final NAME] [--edition NAME]
-               [--images N] [--architecture sm_NN ...] [--out FILE] [--check]
+               [--images N] [--architecture sm_NN ...] [--out FILE] [--check | --list]
 
 An option that is not given keeps what plan.json has; without one, m3 is the simplest
 kernel, final is the fastest of fp32, and m4 is three steps of the ladder that each add
@@ -270,6 +270,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
         help=f"one of {', '.join(Choice.architectures)}; repeatable",
     )
     add("--out", type=Path, default=FILE, help="(default: plan.json beside project/)")
+    add("--list", action="store_true", help="print the names of all variants instead")
     add("--check", action="store_true", help="only say whether the file is up to date")
     return parser.parse_args(words)
 
@@ -278,6 +279,9 @@ def main() -> None:
     """Write plan.json, or check it."""
     options = vars(parsed())
     path, only_check = options.pop("out"), options.pop("check")
+    if options.pop("list"):
+        print(*VARIANTS, sep="\n")
+        return
     kept = read(path)
     given = {
         name: tuple(value) if isinstance(value, list) else value

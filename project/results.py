@@ -12,6 +12,7 @@ from pathlib import Path
 
 import chart
 import goals
+import judged
 import ledger
 import milestone
 from errors import UsageError
@@ -27,6 +28,7 @@ PLOT = ROOT / "docs" / "kernels" / "results.svg"
 BEGIN, END = "<!-- kernels:start -->", "<!-- kernels:end -->"
 GPU = "NVIDIA H200"  # the GPU of the goals
 NONE = "–"
+PROGRAMS = ("compiler", "peer")  # of a machine, with their versions
 SWEEPS = f"The last `bench.py --sweep` of each variant, {IMAGES:,} images of {MAIN}.\n"
 COLUMNS = (
     "* error: ||y - reference|| / ||reference|| against float64, the larger of both "
@@ -67,6 +69,7 @@ def page(
 ) -> str:
     """Return RESULTS.md."""
     found = goals.results(rows)
+    verdicts = judged.by_variant(rows)
     parts = [
         "# Results\n",
         wrapped(
@@ -76,9 +79,10 @@ def page(
         ),
         f"## The variants, {IMAGES:,} images of {MAIN}\n",
         "Times are medians.\n",
-        "".join(map(wrapped, COLUMNS)),
-        table(ladder_table(found, variants)),
+        "".join(map(wrapped, (*COLUMNS, *([judged.COLUMN] if verdicts else ())))),
+        table(ladder_table(found, variants, verdicts)),
         slower(found, variants),
+        judged.refused(verdicts.values()),
         f"![The variants against their floors]({_link(PLOT)})\n",
         "## The goals\n",
         table(goal_table(rows)),
@@ -99,14 +103,28 @@ def page(
     return "\n".join(filter(None, parts))
 
 
-def ladder_table(found: Iterable[Result], variants: Mapping[str, Variant]) -> Table:
-    """Return the table of all variants, including wrong and slow ones."""
-    heads = "step,variant,class,idea,conv1 ms,conv2 ms,sum ms,error,times cuDNN"
-    rows: Table = [[*heads.split(","), "share of floor", "correct"]]
+def ladder_table(
+    found: Iterable[Result],
+    variants: Mapping[str, Variant],
+    verdicts: Mapping[str, Row] | None = None,
+) -> Table:
+    """Return the table of all variants, including wrong and slow ones.
+
+    ``verdicts`` are the judge's rows by variant; without any, its columns are left out.
+    """
+    heads = "step,variant,class,idea,conv1 ms,conv2 ms,sum ms"
+    more = judged.HEADS if verdicts else ()
+    tail = ("error", "times cuDNN", "share of floor", "correct")
+    rows: Table = [[*heads.split(","), *more, *tail]]
     main = {r.variant: r for r in found if r.images == IMAGES}
-    for step, variant in enumerate(variants.values(), 1):
-        head = [str(step), _named(variant.name), variant.accuracy, variant.idea]
-        rows.append([*head, *_measured(main.get(variant.name))])
+    for step, (name, variant) in enumerate(variants.items(), 1):
+        head = [str(step), _named(name), variant.accuracy, variant.idea]
+        cells = _measured(main.get(name))
+        if verdicts:
+            result = main.get(name)
+            sum_ms = result.ms if result and not result.why else None
+            cells[3:3] = judged.cells(verdicts.get(name), sum_ms)
+        rows.append([*head, *cells])
     return rows
 
 
@@ -264,15 +282,17 @@ def machine_lines(rows: Iterable[Row]) -> list[str]:
 
 def _machine(rows: Sequence[Row]) -> str:
     """Describe one run."""
-    machine, rates = rows[-1]["machine"], rows[-1]["rates"]
+    machine, rates = rows[-1]["machine"], rows[-1].get("rates")
+    driver = f"driver {machine.get('driver')}"
+    whose = "" if rates else " of the judge"
     clocks = [r["machine"]["sm_mhz"] for r in rows if r["machine"].get("sm_mhz")]
     heat = [r["machine"]["celsius"] for r in rows if r["machine"].get("celsius")]
     throttled = {why for r in rows for why in r["machine"].get("throttled") or ()}
     others = max(r["machine"].get("others", 0) for r in rows)
     parts = [
-        f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows",
+        f"{rows[-1]['at']}, commit {rows[-1]['commit']}: {len(rows)} rows{whose}",
         f"{machine['gpu']} {machine.get('uuid') or ''}".rstrip(),
-        f"driver {machine.get('driver')}, {machine['compiler']}, {machine['peer']}",
+        ", ".join(filter(None, [driver, *map(machine.get, PROGRAMS)])),
     ]
     if clocks:
         parts.append(
@@ -284,10 +304,12 @@ def _machine(rows: Sequence[Row]) -> str:
     parts.append(f"other processes on the GPU: {others or 'none'}")
     if machine.get("image"):
         parts.append(f"image {machine['image']}")
-    parts.append(
-        f"copy {rates['copy_gbps'] / 1000:.2f} TB/s, FMA {rates['fma_tflops']:.1f} and "
-        f"halves on tensor cores {rates['half_tflops']:.0f} TFLOP/s"
-    )
+    if rates:
+        tflops = rates["fma_tflops"], rates["half_tflops"]
+        parts.append(
+            f"copy {rates['copy_gbps'] / 1000:.2f} TB/s, "
+            "FMA {:.1f} and halves on tensor cores {:.0f} TFLOP/s".format(*tflops)
+        )
     return wrapped("* " + "; ".join(parts) + ".")
 
 

@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
 RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
-    *("run", "replay", "attach", "wait", "cancel", "shell"),
+    *("run", "submit", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
     *("show", "logs"),
     *("pull", "tag", "rm", "prune", "parse", "doctor", "config", "init", "version"),

@@ -27,6 +27,7 @@ READER_LEFT = 141
 
 COMMANDS = (
     "run",
+    "submit",
     "replay",
     "attach",
     "wait",

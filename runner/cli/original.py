@@ -57,11 +57,6 @@ ANSWERS = {
         "`rai history` lists your runs, `rai show RUN` the Op Times of one",
     ),
     "selfupdate": ("rai does not update itself", "pip does: pip install --upgrade ."),
-    "submit": (
-        f"nothing can be submitted, because {SERVERLESS}",
-        "run the project, name the run, and hand it in as your course says:"
-        " rai run -p DIR, then rai tag latest final",
-    ),
     "submitted": (
         f"there are no submissions, because {SERVERLESS}",
         "`rai history` lists your runs",
@@ -132,17 +127,19 @@ def _command(typed: Sequence[str], commands: Collection[str]) -> int | None:
 def _options(line: CommandLine, *, short_form: bool) -> CommandLine:
     """Remove the original's options from those of `rai run`.
 
-    ``-d`` is ``--debug`` in the original's form, without the word ``run``.
+    With ``--submit`` they are those of `rai submit`. ``-d`` is ``--debug`` in the
+    original's form, without the word ``run``.
     """
     end = line.words.index("--") if "--" in line.words else len(line.words)
     rest, kept = line.words[end:], list[str]()
     queue = [w for word in line.words[1:end] for w in _apart(word, short_form)]
     problems: list[Problem] = []
+    milestone = ""
     while queue:
         word = queue.pop(0)
         name, value = _option(word, queue)
         if name == "--submit":
-            problems.append(_submission(value, line.words))
+            milestone = value or "final"
         elif name == "--build":
             hint = f"`-p {value or 'FILE'}` names a build file"
             problems.append(Problem("--build is not an option", hint=hint))
@@ -157,7 +154,8 @@ def _options(line: CommandLine, *, short_form: bool) -> CommandLine:
             kept.append(word)
     if problems:
         raise UsageError(*problems)
-    line.words = ["run", *kept, *rest]
+    command = ["submit", milestone] if milestone else ["run"]
+    line.words = [*command, *kept, *rest]
     return line
 
 
@@ -191,14 +189,3 @@ def _option(word: str, queue: list[str]) -> tuple[str, str]:
     if name == "--color" and not equals and queue and queue[0] in _OFF | _ON:
         value = queue.pop(0)
     return name, value
-
-
-def _submission(kind: str, typed: Sequence[str]) -> Problem:
-    folder = words.value(typed, "--path", "-p") or "."
-    name = kind or "final"
-    return Problem(
-        f"--submit{f'={kind}' if kind else ''}: nothing can be submitted, because"
-        f" {SERVERLESS}",
-        hint="run the project, name the run, and hand it in as your course says:"
-        f" rai run -p {folder}, then rai tag latest {name}",
-    )

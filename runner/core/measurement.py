@@ -159,8 +159,9 @@ class MeasurementHost(Struct, frozen=True):
 
 
 class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
-    """The outcome of a measured submission.
+    """The outcome of a submission that was measured, or checked without a GPU.
 
+    Without one ``gpu`` is null, ``architecture`` empty, and no entry has a time.
     ``began`` is a date and time; ``waited_s`` how long an idle, cool GPU was waited
     for, ``held_s`` how long it was held; ``celsius`` and ``watts`` its temperature and
     power before and after, ``throttled`` the reasons for lower clocks that were seen,
@@ -170,9 +171,9 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     version: Literal[1]
     milestone: MilestoneName
     accuracy: Literal["fp32", "tf32", "half"]
-    architecture: Architecture
+    architecture: Architecture | Literal[""]
     seed: Annotated[int, Meta(ge=0)] | Text
-    gpu: MeasuredGpu
+    gpu: MeasuredGpu | None
     entries: Annotated[tuple[MeasuredEntry, ...], Meta(max_length=16)]
     rates: MeasuredRates | None = None
     began: Text = ""
@@ -210,7 +211,7 @@ def read(data: bytes, limit: int = MEASUREMENT_BYTES) -> Measurement:
     if len(set(names)) < len(names):
         raise MeasurementError(f"{MEASUREMENT_FILE} has two entries of one variant")
     for entry in found.entries:
-        if problem := _contradiction(entry):
+        if problem := _contradiction(entry, timed=found.gpu is not None):
             raise MeasurementError(
                 f"{MEASUREMENT_FILE}: entry {entry.variant} {problem}"
             )
@@ -230,7 +231,7 @@ def to_json(measurement: Measurement) -> bytes:
     return msgspec.json.format(written.encode(measurement), indent=1) + b"\n"
 
 
-def _contradiction(entry: MeasuredEntry) -> str:
+def _contradiction(entry: MeasuredEntry, *, timed: bool) -> str:
     if entry.accepted and entry.why:
         return "is accepted, and says why it is not"
     if not entry.accepted and not entry.why:
@@ -239,12 +240,14 @@ def _contradiction(entry: MeasuredEntry) -> str:
         return "is accepted, but not correct"
     if entry.correct and entry.wrong is not None:
         return "is correct, and has a wrong number"
-    if entry.accepted and (entry.ratio is None or entry.interval is None):
+    if timed and entry.accepted and (entry.ratio is None or entry.interval is None):
         return "is accepted, but has no ratio with an interval"
     if entry.interval and not entry.interval[0] <= entry.interval[1]:
         return "has an interval that ends before it begins"
     if entry.correct and entry.fault:
         return "is correct, and failed"
+    if not timed and (entry.ms is not None or entry.samples):
+        return "has times, but no GPU"
     layers = {layer.name for layer in entry.layers}
     if any(sample.layer not in layers for sample in entry.samples):
         return "has samples of a layer that it does not have"

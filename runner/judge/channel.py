@@ -10,6 +10,7 @@ import json
 import select
 import socket
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 MOST_BYTES = 64 << 10
@@ -63,6 +64,19 @@ def receive(
     if not isinstance(message, dict):
         raise ChannelError("the other process sends what is no message")
     return message, given
+
+
+def spin(source: socket.socket, timeout_s: float) -> None:
+    """Wait without sleeping until ``receive`` has something to return or raise."""
+    ends = perf_counter() + timeout_s
+    while perf_counter() < ends:
+        try:
+            source.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return
+        return
 
 
 def _await(source: socket.socket, timeout_s: float) -> None:

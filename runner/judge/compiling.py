@@ -123,9 +123,9 @@ def unsuitable(team: Path, file: str) -> str | None:
     return None if stat.S_ISREG(mode) else "not a regular file"
 
 
-def shortened(output: str, team: Path) -> str:
+def shortened(output: str, team: Path, shown: str = SHOWN) -> str:
     """Return a compiler's words, with files called what the team calls them."""
-    text = output.replace(f"{team}/", SHOWN)
+    text = output.replace(f"{team}/", shown)
     return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}\n[cut]"
 
 

@@ -130,11 +130,14 @@ static __device__ float loaded(const void *in, u64 i, u64 as_half)
     return as_half ? half_to_float(((const unsigned short *)in)[i]) : ((const float *)in)[i];
 }
 
-// Convert weights for judge_check.
-extern "C" __global__ void judge_widen(double *out, const void *in, u64 n, u64 as_half)
+// Convert weights for judge_check: to double, and to the float of their absolute value.
+extern "C" __global__ void judge_widen(double *out, float *sizes, const void *in, u64 n,
+                                       u64 as_half)
 {
-    for (u64 i = first_index(); i < n; i += stride())
+    for (u64 i = first_index(); i < n; i += stride()) {
         out[i] = loaded(in, i, as_half);
+        sizes[i] = fabsf(loaded(in, i, as_half));
+    }
 }
 
 #define MAPS 4  // that a thread computes at a time
@@ -146,61 +149,109 @@ struct Result {
     double error[SLOTS], norm[SLOTS];
 };
 
-// Compare all of y with float64 sums; k is that of judge_widen.
-//
-// An output is wrong if it is not finite, or differs by more than `share` / 2^40 of the sum
-// of its |x| |k|, or of `top`, the largest |x|, times the sum of |k| if `by_top`.
-extern "C" __global__ void judge_check(const float *y, const void *x, const double *k, u64 B,
-                                       u64 M, u64 C, u64 H, u64 W, u64 K, u64 as_half,
-                                       u64 share, const float *top, Result *result)
+struct Check {
+    const float *y, *sizes, *top;
+    const void *x;
+    const double *k;
+    u64 as_half;
+    double tolerance;
+    Result *result;
+};
+
+// Note an output: what it is, and what it should be.
+static __device__ void note(const Check &given, u64 i, double sum, double size, u64 taps,
+                            double &error, double &norm)
 {
-    const u64 H_out = H - K + 1, W_out = W - K + 1, groups = (M + MAPS - 1) / MAPS;
-    const u64 total = B * groups * H_out * W_out;
-    const double tolerance = (double)share / (1ull << 40);
+    Result *result = given.result;
+    const double off = fabs((double)given.y[i] - sum);
+    if (!(off <= given.tolerance * size + SMALLEST * (double)taps)) {
+        atomicAdd(&result->wrong, (u64)1);
+        atomicMax(&result->first, ~i);
+        if (!(off <= 1e300))
+            atomicAdd(&result->missing, (u64)1);
+        return;
+    }
+    const u64 part = size > SMALLEST ? (u64)(off / size * (1ull << 60)) : 0;
+    if (part > result->worst)
+        atomicMax(&result->worst, part);
+    error += off * off;
+    norm += sum * sum;
+}
+
+// Compare y with sums in double: MAPS maps and ACROSS columns a thread. TAPS is the size of the
+// weights, or 0 for any, with one column a thread.
+template <int TAPS, int ACROSS>
+static __device__ void compare(const Check &given, const Shape &s)
+{
+    const u64 H_out = s.H - s.K + 1, W_out = s.W - s.K + 1, taps = s.C * s.K * s.K;
+    const u64 across = (W_out + ACROSS - 1) / ACROSS, groups = (s.M + MAPS - 1) / MAPS;
+    const u64 total = s.B * groups * H_out * across;
     double error = 0, norm = 0;
     for (u64 n = first_index(); n < total; n += stride()) {
-        const u64 w = n % W_out, h = n / W_out % H_out;
-        const u64 group = n / W_out / H_out % groups, b = n / W_out / H_out / groups;
-        double sum[MAPS] = {}, size[MAPS] = {};
-        const u64 taps = C * K * K;
-        for (u64 c = 0; c < C; c++)
-            for (u64 r = 0; r < K; r++) {
-                const u64 row = ((b * C + c) * H + h + r) * W + w;
-                for (u64 s = 0; s < K; s++) {
-                    const double pixel = loaded(x, row + s, as_half);
-                    const u64 tap = (c * K + r) * K + s;
-                    for (u64 j = 0; j < MAPS; j++) {
-                        const u64 m = group * MAPS + j;
-                        const double weight = m < M ? k[m * taps + tap] : 0;
-                        sum[j] += pixel * weight;
-                        size[j] += (top ? (double)top[b] : fabs(pixel)) * fabs(weight);
+        const u64 w = n % across * ACROSS, h = n / across % H_out;
+        const u64 group = n / across / H_out % groups, b = n / across / H_out / groups;
+        const float most = given.top ? given.top[b] : 0;
+        double sum[MAPS][ACROSS] = {};
+        float size[MAPS][ACROSS] = {};
+        for (u64 c = 0; c < s.C; c++)
+            for (int r = 0; r < (TAPS ? TAPS : (int)s.K); r++) {
+                const u64 row = ((b * s.C + c) * s.H + h + r) * s.W + w;
+                float pixels[TAPS + ACROSS];
+                if (TAPS) {
+#pragma unroll
+                    for (int i = 0; i < TAPS + ACROSS - 1; i++)
+                        pixels[i] = w + i < s.W ? loaded(given.x, row + i, given.as_half) : 0;
+                }
+#pragma unroll
+                for (int t = 0; t < (TAPS ? TAPS : (int)s.K); t++) {
+                    if (!TAPS)
+                        pixels[0] = loaded(given.x, row + t, given.as_half);
+#pragma unroll
+                    for (int j = 0; j < MAPS; j++) {
+                        const u64 m = group * MAPS + j < s.M ? group * MAPS + j : 0;
+                        const u64 at = m * taps + (c * s.K + r) * s.K + t;
+                        const double weight = given.k[at];
+                        const float weight_size = given.sizes[at];
+#pragma unroll
+                        for (int i = 0; i < ACROSS; i++) {
+                            const float pixel = pixels[TAPS ? i + t : 0];
+                            sum[j][i] += (double)pixel * weight;
+                            size[j][i] += (given.top ? most : fabsf(pixel)) * weight_size;
+                        }
                     }
                 }
             }
-        for (u64 j = 0; j < MAPS; j++) {
-            const u64 m = group * MAPS + j;
-            if (m >= M)
-                break;
-            const u64 i = ((b * M + m) * H_out + h) * W_out + w;
-            const double off = fabs((double)y[i] - sum[j]);
-            if (!(off <= tolerance * size[j] + SMALLEST * (double)taps)) {
-                atomicAdd(&result->wrong, (u64)1);
-                atomicMax(&result->first, ~i);
-                if (!(off <= 1e300))
-                    atomicAdd(&result->missing, (u64)1);
-                continue;
-            }
-            const u64 part = size[j] > 0 ? (u64)(off / size[j] * (1ull << 60)) : 0;
-            if (part > result->worst)
-                atomicMax(&result->worst, part);
-            error += off * off;
-            norm += sum[j] * sum[j];
-        }
+#pragma unroll
+        for (int j = 0; j < MAPS; j++)
+#pragma unroll
+            for (int i = 0; i < ACROSS; i++)
+                if (group * MAPS + j < s.M && w + i < W_out)
+                    note(given, ((b * s.M + group * MAPS + j) * H_out + h) * W_out + w + i,
+                         sum[j][i], size[j][i], taps, error, norm);
     }
     const u64 slot = first_index() % SLOTS;
-    atomicAdd(&result->error[slot], error);
-    atomicAdd(&result->norm[slot], norm);
+    atomicAdd(&given.result->error[slot], error);
+    atomicAdd(&given.result->norm[slot], norm);
 }
+
+// Compare all of y with float64 sums; k and its sizes are those of judge_widen.
+//
+// An output is wrong if it is not finite, or differs by more than `share` / 2^40 of the sum
+// of its |x| |k|; or, with `top`, of the largest |x| of its image times the sum of |k|.
+#define CHECK(taps, across)                                                                 \
+    extern "C" __global__ void judge_check_##taps(                                          \
+        const float *y, const void *x, const double *k, const float *sizes, u64 B, u64 M,   \
+        u64 C, u64 H, u64 W, u64 K, u64 as_half, u64 share, const float *top,               \
+        Result *result)                                                                     \
+    {                                                                                       \
+        const double tolerance = (double)share / (1ull << 40);                              \
+        compare<taps, across>(Check{y, sizes, top, x, k, as_half, tolerance, result},       \
+                              Shape{B, M, C, H, W, K});                                     \
+    }
+
+CHECK(0, 1)
+CHECK(5, 4)
+CHECK(7, 4)
 
 // Find the largest |x| of each image; one thread an image.
 extern "C" __global__ void judge_top(float *top, const void *x, u64 images, u64 each,

@@ -10,6 +10,7 @@ cannot measure here; the reasons are on stderr.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -56,6 +57,7 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
     """Wait for an idle, cool GPU; measure all entries; return measurement.json."""
     rules = Rules.from_json(job["rules"])
     secret = os.urandom(SECRET_BYTES)
+    gc.disable()
     cuda = Cuda()
     gpu = cuda.facts()
     sensors = Sensors(gpu.uuid)

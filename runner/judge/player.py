@@ -9,6 +9,7 @@ it gives up all system calls that it does not need.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import socket
 import statistics
@@ -30,8 +31,10 @@ from runner.judge.driver import (
 
 PRINTF_BYTES = 64 << 10
 HEAP_BYTES = 8 << 20
-DELAY_NS, DELAY_OF_LAUNCH_NS = 80_000, 25_000
+DELAY_NS, DELAY_OF_LAUNCH_NS = 400_000, 40_000
 """How long the GPU waits while the host launches what is timed."""
+
+LONGEST_PAUSE_S = 10.0
 
 Message = Mapping[str, Any]
 
@@ -124,7 +127,7 @@ class Player:
         self._clocks = Clocks(cuda, Path(setup["clocks"]).read_bytes())
         self._stream = cuda.stream()
         self._events = Event(cuda), Event(cuda)
-        self._rehearse()
+        self.time(None, {}, 0)  # The driver now has all that it needs.
         sandbox.confine()
         modules = [cuda.load(cubin) for cubin in cubins]
         self._convolutions = [
@@ -142,18 +145,13 @@ class Player:
         except CudaError:
             return self._cuda.map(again, size, driver.READ_WRITE), False
 
-    def _rehearse(self) -> None:
-        """Launch and time nothing once, so that the driver has all that it needs."""
-        self.time(None, {}, 0)
-
     def time(
         self,
         convolution: LoadedConvolution | None,
         addresses: Mapping[str, int],
         launches: int,
-    ) -> Message:
-        """Time a convolution, or nothing; return its times and the clock."""
-        self._cuda.forget_persisting()
+    ) -> None:
+        """Time a convolution, or nothing."""
         self._clocks.wait(self._stream, launches)
         self._clocks.stamp(self._stream, 0)
         first, last = self._events
@@ -163,31 +161,47 @@ class Player:
         self._stream.record(last)
         self._clocks.stamp(self._stream, 1)
         self._stream.wait()
-        stamp_ms, mhz = self._clocks.between()
-        ms = first.ms_until(last)
-        return {"ms": ms, "stamp_ms": stamp_ms, "sm_mhz": mhz}
 
-    def answer(self, call: Message) -> Message:
-        """Carry out one call."""
+    def times(self) -> Message:
+        """Return the times of the last call, and the clock in it."""
+        first, last = self._events
+        stamp_ms, mhz = self._clocks.between()
+        return {"ms": first.ms_until(last), "stamp_ms": stamp_ms, "sm_mhz": mhz}
+
+    def serve(self, call: Message, judge: socket.socket) -> None:
+        """Carry out one call: say when all is ready, wait for the word, say when done.
+
+        Between the two nothing sleeps, and this context has the GPU: the judge's clock
+        then sees little besides the kernels.
+        """
         chosen = self._convolutions[call["convolution"]]
         bases = {"x": self._in.address, "k": self._in.address}
         offsets = call["offsets"].items()
         addresses = {n: bases.get(n, self._out.address) + at for n, at in offsets}
+        self._cuda.forget_persisting()
+        self._clocks.stamp(self._stream, 0)
+        self._stream.wait()
+        channel.send(judge, {"ready": True})
+        channel.spin(judge, LONGEST_PAUSE_S)
+        channel.receive(judge)
         # The same wait for all, so that empty calls tell what each call costs besides.
-        return self.time(None if call["empty"] else chosen, addresses, self._launches)
+        self.time(None if call["empty"] else chosen, addresses, self._launches)
+        channel.send(judge, {"done": True})
+        channel.send(judge, self.times())
 
 
 def main(descriptor: int) -> None:
     """Serve the judge until it hangs up."""
     judge = socket.socket(fileno=descriptor)
     sandbox.lower()
+    gc.disable()
     try:
         setup, descriptors = channel.receive(judge, descriptors=2)
         player = Player(setup, descriptors)
         channel.send(judge, {"read_only": player.read_only})
         while True:
             call, _ = channel.receive(judge)
-            channel.send(judge, player.answer(call))
+            player.serve(call, judge)
     except channel.ChannelError:
         return
     except CudaError as error:

@@ -15,6 +15,9 @@ from runner.report.words import brief, date, seconds, size
 
 _UNKNOWN = 0.0
 _ENTRY = ("variant", "result", "time", "ratio", "95 % interval", "scored")
+_UNTIMED = 2
+"""The columns of an entry without a time."""
+
 _LAYER = ("variant", "layer", "time", "reference", "floor", "error")
 _CLOCKS = ("variant", "layer", "samples", "median", "to", "reference", "median", "to")
 
@@ -26,8 +29,10 @@ def measured(found: Measurement) -> list[Block]:
     """
     blocks: list[Block] = [Pairs(tuple(_head(found)))]
     if found.entries:
-        rows = tuple(map(_entry, found.entries))
-        blocks.append(Table("Variants", _ENTRY, rows, frozenset({2, 3, 4, 5})))
+        shown = len(_ENTRY) if found.gpu else _UNTIMED
+        rows = tuple(_entry(entry)[:shown] for entry in found.entries)
+        heads = _ENTRY[:shown]
+        blocks.append(Table("Variants", heads, rows, frozenset({2, 3, 4, 5})))
     pairs = [(e.variant, la) for e in found.entries if e.correct for la in e.layers]
     if pairs:
         rows = tuple(_layer(*pair) for pair in pairs)
@@ -41,13 +46,14 @@ def measured(found: Measurement) -> list[Block]:
 
 
 def _head(found: Measurement) -> Iterator[tuple[str, str]]:
-    host, gpu = found.host, found.gpu
+    host = found.host
     title = f"{host.title} ({found.milestone})" if host else found.milestone
     yield "submission", f"{title}, class {found.accuracy}"
-    memory = size(gpu.memory_bytes or None)
-    driver = f"driver {gpu.driver}" if gpu.driver else ""
-    about = (gpu.name, found.architecture, memory, driver, gpu.uuid)
-    yield "GPU", ", ".join(filter(None, about))
+    if gpu := found.gpu:
+        memory = size(gpu.memory_bytes or None)
+        driver = f"driver {gpu.driver}" if gpu.driver else ""
+        about = (gpu.name, found.architecture, memory, driver, gpu.uuid)
+        yield "GPU", ", ".join(filter(None, about))
     if condition := _condition(found):
         yield "", condition
     if host is None:

@@ -33,11 +33,15 @@ BUILD_FILES = (BUILD_FILE, "rai-build.yml")
 DOCKERFILE = "Dockerfile"
 REQUIREMENTS = "requirements.txt"
 IGNORE_FILE = ".raiignore"
+BUILD_IGNORE_FILE = ".dockerignore"
 NO_BUILDS: Mapping[str, Path] = {}
 JUDGE = "runner/judge"
 
 _EVERYTHING = "!**\n"
 """A file of rules that leaves nothing out."""
+
+_PINS_ONLY = f"*\n!{REQUIREMENTS}\n"
+"""What the image is made of, so that no other submission builds it again."""
 
 
 class StagedParts(Struct, frozen=True):
@@ -97,6 +101,7 @@ def contents(run: MilestoneRun, parts: StagedParts) -> dict[str, bytes]:
         found[judge_job.FILE] = judge_job.to_json(parts.job)
     if not run.own_image:
         found[IGNORE_FILE] = _EVERYTHING.encode()
+        found[BUILD_IGNORE_FILE] = _PINS_ONLY.encode()
         image = parts.golden.matching((DOCKERFILE, REQUIREMENTS))
         if DOCKERFILE not in image:
             raise EngineError(f"the judge's files have no {DOCKERFILE}")

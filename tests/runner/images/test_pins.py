@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from runner.engines.docker.images import context
 from tests.runner.images.conftest import ROOT
 
 REQUIREMENTS = sorted((ROOT / "image" / "requirements").glob("*.txt"))
+JUDGE = ROOT / "runner" / "judge" / "requirements.txt"
 PIN = re.compile(
     r"^(?P<name>[\w-]+)==(?P<version>[\w.]+)(?:; [^\\\n]+)?"
     r"(?P<sums>(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$",
@@ -20,10 +22,18 @@ PIN = re.compile(
 
 def pins(name: str) -> list[tuple[str, str]]:
     (file,) = (each for each in REQUIREMENTS if each.stem == name)
+    return pinned(file)
+
+
+def pinned(file: Path) -> list[tuple[str, str]]:
     return [(m["name"], m["version"]) for m in PIN.finditer(file.read_text())]
 
 
-@pytest.mark.parametrize("file", REQUIREMENTS, ids=lambda file: file.stem)
+def test_the_judge_compiles_with_the_compiler_of_the_project_s_image():
+    assert set(pinned(JUDGE)) <= set(pins("cuda13"))
+
+
+@pytest.mark.parametrize("file", [*REQUIREMENTS, JUDGE], ids=lambda file: file.stem)
 def test_every_package_has_one_version_and_a_checksum(file):
     text = file.read_text()
     comments = r"^#.*\n|^\n"

@@ -75,7 +75,13 @@ def archive(path: Path, **contents: bytes | tarfile.TarInfo) -> Path:
     return path
 
 
-RAI = {"rai_build.yml", ".raiignore", "Dockerfile", "requirements.txt"}
+RAI = {
+    "rai_build.yml",
+    ".raiignore",
+    ".dockerignore",
+    "Dockerfile",
+    "requirements.txt",
+}
 PACKAGE = {"runner/__init__.py", "runner/judge/__init__.py"}
 
 

@@ -1,0 +1,150 @@
+"""Keep what the judge of submissions measured as rows of measurements/.
+
+python judged.py measurement.json ... --plan plan.json [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import statistics
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import gpu_facts
+import ledger
+import plan
+import program
+from errors import ProjectError
+from goals import MODEL
+from ledger import JUDGED, Row
+from plan import Choice
+from trials import IMAGES, MAIN
+
+HEADS = ("judged ms", "judged - sum")
+COLUMN = (
+    "* judged ms: the time of both layers by the judge of submissions (`rai submit`), "
+    "and by how much it differs from the sum. Both are the GPU's time between events "
+    "around the launches, from an overwritten L2 cache, and both include the packing "
+    "of weights. `bench.py` calls a kernel again and again on the same arrays, in "
+    "turns with cuDNN, and queues its launches from Python while the cache is "
+    "overwritten, so a variant of many short launches may wait for the host. For the "
+    "judge the kernels run in another process, behind a kernel that waits until all "
+    "launches are queued; each call has fresh images and weights at fresh places, all "
+    "of y is checked after it, and a fixed reference kernel runs beside it. So the "
+    "GPU's clocks and the pages that it last used are not the same in both."
+)
+"""What explains the columns."""
+
+NONE = "–"
+
+
+def by_variant(rows: Iterable[Row], edition: str = MAIN) -> dict[str, Row]:
+    """Return the judge's rows of an edition at the usual number of images."""
+    return {
+        row["variant"]: row
+        for row in rows
+        if (row["what"], row["edition"], row["images"]) == (JUDGED, edition, IMAGES)
+    }
+
+
+def cells(row: Row | None, sum_ms: float | None) -> list[str]:
+    """Return the columns of a variant; ``sum_ms`` is what ``bench.py`` measured."""
+    if row is None:
+        return [NONE, NONE]
+    if not row["ok"]:
+        return ["refused", NONE]
+    differs = f"{row['ms'] / sum_ms - 1:+.1%}" if sum_ms else NONE
+    return [f"{row['ms']:.3f}", differs]
+
+
+def refused(rows: Iterable[Row]) -> str:
+    """Return a list of the variants that the judge does not accept."""
+    return "".join(
+        f"* The judge does not accept `{row['variant']}`: {row['why']}\n"
+        for row in rows
+        if not row["ok"]
+    )
+
+
+def rows(measurement: dict[str, Any], choice: Choice, run: str) -> Iterator[Row]:
+    """Yield a row of each variant of a measurement.json; ``run`` is its ID."""
+    at = measurement.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
+    machine = _machine(measurement)
+    for entry in measurement["entries"]:
+        layers = {layer["name"]: layer for layer in entry["layers"]}
+        clocks = [layer["sm_mhz"][1] for layer in layers.values()]
+        yield {
+            "what": JUDGED,
+            "variant": entry["variant"],
+            "class": measurement["class"],
+            "edition": choice.edition,
+            "model": MODEL,
+            "images": choice.images,
+            "swept": False,
+            "quick": False,
+            "ok": entry["accepted"],
+            "why": "; ".join(entry["why"]) or None,
+            "error": entry["error"],
+            "ms": entry["ms"],
+            "ratio": entry["ratio"],
+            "interval": entry["interval"],
+            "n": len({sample["round"] for sample in entry["samples"]}),
+            "layers": layers,
+            "machine": {
+                **machine,
+                "sm_mhz": statistics.median(clocks) if clocks else None,
+            },
+            "commit": gpu_facts.commit(),
+            "run": run,
+            "at": at,
+        }
+
+
+def _machine(measurement: dict[str, Any]) -> dict[str, Any]:
+    gpu = measurement["gpu"]
+    known = {name: gpu.get(name) for name in ("uuid", "driver", "sm_mhz_max")}
+    return {
+        "gpu": gpu["name"],
+        **known,
+        "architecture": measurement["architecture"],
+        "celsius": measurement["celsius"][1],
+        "throttled": list(measurement.get("throttled", ())),
+        "others": measurement.get("others", 0),
+    }
+
+
+def line(row: Row) -> str:
+    """Return a row as a line of text."""
+    name = f"{row['variant']:16} {row['class']:5} {row['edition']} {row['images']:6}"
+    if not row["ok"]:
+        return f"{name}  refused: {row['why']}"
+    low, high = row["interval"]
+    return (
+        f"{name}  {row['ms']:9.4f} ms  {row['ratio']:8.4f} of the reference "
+        f"({low:.4f} to {high:.4f})  n {row['n']}  error {row['error']:.1e}"
+    )
+
+
+def main() -> None:
+    """Append the rows of the named files; print them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("measurements", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--plan", type=Path, default=plan.FILE)
+    parser.add_argument("--out", type=Path, help="(default: measurements/<GPU>.jsonl)")
+    words = parser.parse_args()
+    made_of = plan.read(words.plan)
+    if made_of is None:
+        raise ProjectError(f"{words.plan} is missing")
+    run = secrets.token_hex(4)
+    for path in words.measurements:
+        for row in rows(json.loads(path.read_bytes()), made_of[1], run):
+            ledger.keep(row, words.out or ledger.file(row["machine"]["gpu"]))
+            print(line(row), flush=True)
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,151 @@
+"""What came of a submission: its reason, in words, and the measurement. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from runner.core import Reason, RunRecord
+from runner.core.measurement import MeasuredEntry, Measurement
+from runner.core.milestone import HeldKind, Milestone, MilestoneRun, Trust
+
+ACCEPTED = {
+    Trust.RANKED: "accepted",
+    Trust.CHECKED: "correct",
+    Trust.RECORDED: "recorded",
+}
+"""What a submission is called that ended well, by what its outcome is worth."""
+
+REHEARSED = "a rehearsal"
+
+
+class SubmissionOutcome(Struct, frozen=True):
+    """How a submission ended.
+
+    ``reason`` owns the exit status; ``message`` says why in a sentence. ``runs`` are
+    the ids of its runs by what they did, ``last`` the id of the one to look at,
+    ``unranked`` says why it does not count.
+    """
+
+    milestone: Milestone
+    reason: Reason
+    message: str
+    runs: Mapping[str, str]
+    unranked: tuple[str, ...] = (REHEARSED,)
+    measurement: Measurement | None = None
+    record: RunRecord | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it ended well, by what its milestone asks."""
+        return self.reason is Reason.DONE
+
+    @property
+    def last(self) -> str:
+        """The id of the run that tells most: the last one."""
+        return list(self.runs.values())[-1]
+
+
+def of_the_team(run: MilestoneRun, milestone: Milestone) -> bool:
+    """Whether a failure of this run is the team's, and not the judge's.
+
+    The last run of a milestone that is judged is the judge's; so is one that holds
+    nothing of the team.
+    """
+    judged = milestone.trust is not Trust.RECORDED and run is milestone.runs[-1]
+    holds = run.held(HeldKind.TEAM) or run.held(HeldKind.BUILD)
+    return bool(holds) and not judged
+
+
+def failed(
+    record: RunRecord, run: MilestoneRun, milestone: Milestone
+) -> tuple[Reason, str]:
+    """Return how a submission ended that was not measured, after its last run.
+
+    A command that fails is the judge's fault where the run is the judge's.
+    """
+    verdict = record.verdict
+    if verdict is None:
+        return Reason.RUNNER_LOST, f"{run.name} was not carried out to its end"
+    reason, message = verdict.reason, f"{run.name}: {verdict.message}"
+    if reason is Reason.DONE and milestone.trust is not Trust.RECORDED:
+        return Reason.INTERNAL, f"the judge failed: {run.name} left no measurement"
+    if reason is Reason.DONE:
+        return reason, ""
+    if reason is Reason.CANCELLED:
+        return reason, verdict.message
+    if reason is Reason.COMMAND_FAILED and not of_the_team(run, milestone):
+        return Reason.INTERNAL, f"the judge failed: {message}"
+    return reason, message
+
+
+def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
+    """Return the reason of a measurement, and why in words.
+
+    A wrong result counts before a fault of the kernels, and a fault before what only
+    this machine can mend: others on the GPU, heat, clocks that are not steady.
+    """
+    if not measurement.entries:
+        return Reason.INTERNAL, "the judge failed: it measured nothing"
+    refused: dict[Reason, list[MeasuredEntry]] = {}
+    for entry in measurement.entries:
+        if not entry.accepted:
+            refused.setdefault(_reason(entry, trust), []).append(entry)
+    for reason in (Reason.WRONG_ANSWER, Reason.GPU_FAULT, Reason.BUSY):
+        if found := refused.get(reason):
+            several = len(measurement.entries) > 1
+            return reason, "; ".join(_why(entry, named=several) for entry in found)
+    if trust is not Trust.RANKED:
+        values = sum(entry.checked.values for entry in measurement.entries)
+        return Reason.DONE, f"{values:,} numbers checked"
+    several = len(measurement.entries) > 1
+    figures = (_figures(entry, named=several) for entry in measurement.entries)
+    return Reason.DONE, "; ".join(figures)
+
+
+def _reason(refused: MeasuredEntry, trust: Trust) -> Reason:
+    if refused.correct:
+        return Reason.BUSY
+    fault = refused.wrong is None and (refused.fault or trust is Trust.RANKED)
+    return Reason.GPU_FAULT if fault else Reason.WRONG_ANSWER
+
+
+def _why(refused: MeasuredEntry, *, named: bool) -> str:
+    why = "; ".join(refused.why)
+    return f"{refused.variant}: {why}" if named else why
+
+
+def _figures(entry: MeasuredEntry, *, named: bool) -> str:
+    """Return an accepted entry's time, and its ratio with the interval."""
+    name = f"{entry.variant} " if named else ""
+    if entry.ms is None or entry.ratio is None or entry.interval is None:
+        return entry.variant
+    low, high = entry.interval
+    ratio = f"{entry.ratio:.3f} of the reference ({low:.3f} to {high:.3f})"
+    return f"{name}{entry.ms:.3f} ms, {ratio}"
+
+
+def plain(ended: SubmissionOutcome) -> dict[str, object]:
+    """Return what came of a submission that was not measured, for JSON."""
+    return {
+        "milestone": ended.milestone.name,
+        "accepted": ended.accepted,
+        "reason": ended.reason.value,
+        "exit_code": ended.reason.exit_code,
+        "message": ended.message,
+        "runs": dict(ended.runs),
+        "why_not_ranked": list(ended.unranked),
+    }
+
+
+def told(outcome: SubmissionOutcome) -> str:
+    """Return what came of a rehearsal, in a sentence."""
+    milestone, good = outcome.milestone, ACCEPTED[outcome.milestone.trust]
+    about = f"Rehearsal of {milestone.name}"
+    if outcome.reason is Reason.CANCELLED:
+        return f"{about} cancelled: {outcome.message}."
+    if outcome.accepted:
+        figures = f": {outcome.message}" if outcome.message else ""
+        return f"{about}: {good}{figures}; not ranked: {'; '.join(outcome.unranked)}."
+    return f"{about}: not {good}: {outcome.message.rstrip('.')}."

@@ -1,0 +1,190 @@
+"""Carry a submission out on this machine: its runs one after another, as events.
+
+Each is an ordinary run of rai, with a record of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner import files, session
+from runner.core import Profile, Reason, RunRecord
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import RaiError
+from runner.core.measurement import (
+    MEASUREMENT_BYTES,
+    MEASUREMENT_FILE,
+    Measurement,
+    MeasurementHost,
+    read,
+)
+from runner.core.milestone import Held, HeldKind, MilestoneRun, Trust
+from runner.engines import Choice
+from runner.session import Run
+from runner.store import measurements
+from runner.store.paths import RunPaths
+from runner.submission import builds, outcome, staging
+from runner.submission.host import CONFINING
+from runner.submission.outcome import SubmissionOutcome
+from runner.submission.proposal import Proposal
+from runner.submission.staging import StagedParts, StagingArea
+
+_JUDGED = (Reason.DONE, Reason.COMMAND_FAILED, Reason.GPU_FAULT, Reason.GPU_MEMORY)
+"""How a run may end that leaves a measurement: its judge came to an end."""
+
+
+class StageStarted(Struct, frozen=True):
+    """A run of a submission begins: its name, and which of how many it is."""
+
+    name: str
+    run: Run
+    number: int
+    count: int
+
+
+class StageEnded(Struct, frozen=True):
+    """A run of a submission has ended."""
+
+    name: str
+    record: RunRecord
+
+
+class SubmissionEnded(Struct, frozen=True):
+    """The last event of a submission."""
+
+    outcome: SubmissionOutcome
+
+
+SubmissionEvent = StageStarted | StageEnded | SubmissionEnded | ev.Event
+
+
+def rehearse(
+    proposal: Proposal, cancel: Cancel
+) -> Generator[SubmissionEvent, None, None]:
+    """Carry out the runs of a submission; yield their events among its own.
+
+    The last event is SubmissionEnded. What was staged is removed, whenever it ends.
+
+    Raises:
+        RaiError: a run could not be started.
+    """
+    with staging.area(proposal.settings.home) as area:
+        yield from _Rehearsal(proposal, area, cancel).events()
+
+
+class _Rehearsal:
+    """The runs so far, and what they left."""
+
+    def __init__(self, proposal: Proposal, area: StagingArea, cancel: Cancel) -> None:
+        self.proposal, self.area, self.cancel = proposal, area, cancel
+        self.done: dict[str, RunPaths] = {}
+        self.records: dict[str, RunRecord] = {}
+
+    def events(self) -> Generator[SubmissionEvent, None, None]:
+        runs = self.proposal.runs
+        for number, stage in enumerate(runs, 1):
+            run = self._start(stage)
+            self.done[stage.name] = run.paths
+            yield StageStarted(stage.name, run, number, len(runs))
+            with closing(run.events(self.cancel)) as events:
+                yield from events
+            self.record = run.record
+            yield StageEnded(stage.name, self.record)
+            if self.cancel.requested or _reason(self.record) is not Reason.DONE:
+                break
+        yield SubmissionEnded(self._outcome(stage))
+
+    def _start(self, stage: MilestoneRun) -> Run:
+        """Write the folder of a run, and begin it."""
+        proposal, host = self.proposal, self.proposal.host
+        team = proposal.submitted.team
+        parts = StagedParts(proposal.golden, team, proposal.job)
+        earlier = {name: paths.build for name, paths in self.done.items()}
+        folder = self.area.stage(stage, parts, earlier)
+        options = replace(
+            proposal.options,
+            engine=host.engine.name if host.engine.name in CONFINING else None,
+            profile=Profile.STRICT.value,
+            gpus=host.gpus if stage.gpu else None,
+        )
+        title = f"{proposal.milestone.name}: {stage.name}"
+        project = proposal.submitted.project
+        prepared = session.staged(folder, project, title, options)
+        return session.start(prepared, choice=Choice((host.engine,), host.why))
+
+    def _outcome(self, stage: MilestoneRun) -> SubmissionOutcome:
+        """Return what came of it, after the last run that was begun."""
+        proposal, record = self.proposal, self.record
+        measurement: Measurement | None = None
+        last = stage is proposal.milestone.runs[-1]
+        if last and proposal.milestone.trust is not Trust.RECORDED:
+            measurement = self._measured(stage)
+        if measurement is not None:
+            reason, message = outcome.judged(measurement, proposal.milestone.trust)
+        elif self.cancel.requested:
+            reason, message = Reason.CANCELLED, self.cancel.why
+        else:
+            reason, message = outcome.failed(record, stage, proposal.milestone)
+        return SubmissionOutcome(
+            proposal.milestone,
+            reason,
+            message,
+            self._ids(),
+            self._unranked(),
+            measurement,
+            record,
+        )
+
+    def _measured(self, stage: MilestoneRun) -> Measurement | None:
+        """Keep the measurement of a run in its folder, and return it.
+
+        None where the judge left none. What it left that is no measurement counts as
+        none too: nothing of it is shown.
+        """
+        paths = self.done[stage.name]
+        if _reason(self.record) not in _JUDGED or not paths.build.exists():
+            return None
+        found = Held(
+            HeldKind.BUILD, patterns=(MEASUREMENT_FILE,), most_bytes=MEASUREMENT_BYTES
+        )
+        try:
+            into = self.area.root / "measurement"
+            builds.take(found, paths.build, into)
+            data = files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES)
+            told = read(data)
+        except (RaiError, OSError):
+            return None
+        whole = replace(told, host=self._host())
+        measurements.keep(paths, whole)
+        return whole
+
+    def _host(self) -> MeasurementHost:
+        """Return what rai knows of the submission, and the judge cannot."""
+        proposal, record = self.proposal, self.record
+        return MeasurementHost(
+            title=proposal.milestone.title,
+            trust=proposal.milestone.trust,
+            why_not_ranked=self._unranked(),
+            runs=self._ids(),
+            engine=proposal.host.engine.name,
+            image=record.image.digest if record.image else "",
+            golden=proposal.golden.digest,
+            sources={file.path: file.sha256 for file in proposal.submitted.team},
+            commit=proposal.commit.commit if proposal.commit else "",
+            at=record.created_at,
+        )
+
+    def _ids(self) -> dict[str, str]:
+        return {name: paths.id for name, paths in self.done.items()}
+
+    def _unranked(self) -> tuple[str, ...]:
+        return (outcome.REHEARSED, *self.proposal.host.unranked)
+
+
+def _reason(record: RunRecord) -> Reason:
+    return record.verdict.reason if record.verdict else Reason.RUNNER_LOST

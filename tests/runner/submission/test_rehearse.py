@@ -1,0 +1,198 @@
+"""A submission, from a project's folder to its outcome, on an engine with a script."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from runner import submission
+from runner.core import Gpu, GpuSituation, GpuWay, Reason, WayTried
+from runner.core.cancel import Cancel
+from runner.core.errors import RaiError
+from runner.core.measurement import Measurement
+from runner.engines.fake import FakeEngine, FakeResult
+from runner.session import Options
+from runner.store import measurements, runs
+from runner.store.paths import Home
+from runner.submission import SubmissionOutcome, outcome
+from tests.runner.judge import made
+from tests.runner.submission import sample
+
+COMPILE = "python3 -m runner.judge.compiling"
+MEASURE = "python3 -m runner.judge.measuring"
+GPU = Gpu("GPU-1", "NVIDIA H200", 0, compute="9.0")
+ONE_GPU = GpuSituation((WayTried(GpuWay.NODES),), (GPU,), "580.159.04")
+ACCEPTED = made.entry(made.samples(Random(1)))
+WRONG_NUMBER = {
+    **{"call": 4, "layer": "conv2", "image": 7, "map": 3, "row": 2, "column": 1},
+    **{"found": "nan", "expected": 0.5},
+}
+
+
+def refused(why: str, **fields: object) -> dict[str, object]:
+    return {**ACCEPTED, "accepted": False, "why": [why], **fields}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return sample.write(tmp_path / "team")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def engine(*entries: dict[str, object], **more: object) -> FakeEngine:
+    """Return an engine whose runs leave a cubin and a measurement of these entries."""
+    build = {"0.cubin": b"\x7fELF", "compiled.json": b'{"units": []}'}
+    if entries:
+        build["measurement.json"] = json.dumps(made.measurement(*entries)).encode()
+    return FakeEngine(build=build, situation=ONE_GPU, **more)  # type: ignore[arg-type]
+
+
+def rehearse(
+    project: Path, home: Home, engine: FakeEngine, name: str = "final"
+) -> SubmissionOutcome:
+    proposal = submission.propose(name, project, Options(home=home.root), engine)
+    *_, last = submission.rehearse(proposal, Cancel())
+    assert isinstance(last, submission.SubmissionEnded)
+    return last.outcome
+
+
+def test_an_accepted_submission_keeps_its_measurement_beside_the_run(project, home):
+    fake = engine(ACCEPTED)
+
+    found = rehearse(project, home, fake)
+
+    assert found.reason is Reason.DONE and fake.ran == [COMPILE, MEASURE]
+    assert list(found.runs) == ["compile", "measure"]
+    assert outcome.told(found).startswith("Rehearsal of final: accepted: 1.1")
+    kept = measurements.of(home.run(found.last))
+    assert isinstance(kept, Measurement) and kept.host is not None
+    assert kept.host.runs == found.runs and not kept.host.ranked
+    assert list(kept.host.sources) == [sample.SOURCE]
+
+
+def test_the_runs_are_recorded_as_the_projects_and_nothing_staged_stays(project, home):
+    found = rehearse(project, home, engine(ACCEPTED))
+
+    for name, run in found.runs.items():
+        record = runs.read(home.run(run))
+        assert record is not None
+        assert record.project == str(project) and record.title == f"final: {name}"
+        assert record.git is None and record.limits is not None
+    assert not list(home.submissions.iterdir())
+
+
+def test_only_the_measure_run_gets_a_gpu(project, home):
+    found = rehearse(project, home, engine(ACCEPTED))
+
+    given = [runs.read(home.run(run)) for run in found.runs.values()]
+    assert [record.gpu is not None for record in given if record] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason", "said"),
+    [
+        (
+            refused("wrong result", correct=False, wrong=WRONG_NUMBER),
+            Reason.WRONG_ANSWER,
+            "not accepted: wrong result",
+        ),
+        (
+            refused("the kernels failed", correct=False, fault="an illegal address"),
+            Reason.GPU_FAULT,
+            "not accepted: the kernels failed",
+        ),
+        (
+            refused("1 other program used the GPU"),
+            Reason.BUSY,
+            "not accepted: 1 other program used the GPU",
+        ),
+    ],
+)
+def test_what_is_refused_has_the_reason_of_its_cause(
+    project, home, entry, reason, said
+):
+    fake = engine(entry, script={MEASURE: FakeResult(exit_code=1)})
+
+    found = rehearse(project, home, fake)
+
+    assert found.reason is reason and said in outcome.told(found)
+    assert measurements.of(home.run(found.last)) == found.measurement
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "said"),
+    [
+        ({COMPILE: FakeResult(exit_code=1)}, Reason.COMMAND_FAILED, "compile: "),
+        (
+            {COMPILE: FakeResult(exit_code=137, reason=Reason.TIME_LIMIT)},
+            Reason.TIME_LIMIT,
+            "compile: ",
+        ),
+        ({COMPILE: FakeResult(cancels=True)}, Reason.CANCELLED, "cancelled"),
+        ({MEASURE: FakeResult(exit_code=2)}, Reason.INTERNAL, "the judge failed"),
+        ({}, Reason.INTERNAL, "the judge failed: measure left no measurement"),
+        (
+            {MEASURE: FakeResult(exit_code=137, reason=Reason.MEMORY_LIMIT)},
+            Reason.MEMORY_LIMIT,
+            "measure: ",
+        ),
+    ],
+)
+def test_without_a_measurement_the_run_that_ended_it_tells_why(
+    project, home, script, reason, said
+):
+    found = rehearse(project, home, engine(script=script))
+
+    assert found.reason is reason and said in outcome.told(found)
+    assert found.measurement is None and measurements.of(home.run(found.last)) is None
+    if COMPILE in script:
+        assert list(found.runs) == ["compile"]
+
+
+@pytest.mark.parametrize(
+    "left", [b"{}", b"[" * 10**5, b" " * (5 << 20), b'{"version": 1, "host": {}}']
+)
+def test_what_is_no_measurement_is_a_failure_of_the_judge(project, home, left):
+    fake = engine()
+    fake.build = {**fake.build, "measurement.json": left}
+
+    found = rehearse(project, home, fake)
+
+    assert found.reason is Reason.INTERNAL
+    assert not home.run(found.last).measurement.exists()
+
+
+def test_every_problem_of_files_and_machine_is_said_at_once(project, home):
+    (project / "report.pdf").unlink()
+    (project / sample.SOURCE).write_text("// changed\n")
+
+    with pytest.raises(RaiError) as caught:
+        submission.propose("final", project, Options(home=home.root), FakeEngine())
+
+    assert caught.value.reason is Reason.USAGE
+    text = str(caught.value)
+    assert "report.pdf is missing" in text and sample.SOURCE in text
+    assert "final is measured on a GPU, and none is available" in text
+    assert not home.root.exists()
+
+
+def test_without_a_gpu_a_whole_project_has_that_one_problem(project, home):
+    with pytest.raises(RaiError) as caught:
+        submission.propose("m3", project, Options(home=home.root), FakeEngine())
+
+    assert caught.value.reason is Reason.NO_GPU
+    assert len(caught.value.problems) == 1
+
+
+def test_an_engine_that_confines_nothing_is_refused(project, home):
+    with pytest.raises(RaiError) as caught:
+        submission.propose("final", project, Options("bare", home=home.root))
+
+    assert caught.value.reason is Reason.NOT_ALLOWED
