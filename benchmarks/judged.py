@@ -52,13 +52,16 @@ def main() -> None:
 
 
 def read(folder: Path) -> list[Measurement]:
-    """Return all measurements of a folder; files that are none are named on stderr."""
+    """Return the timed measurements of a folder; name other files on stderr."""
     found = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            found.append(from_json(path.read_bytes()))
+            one = from_json(path.read_bytes())
         except MeasurementError as error:
             print(f"{path}: {error}", file=sys.stderr)
+            continue
+        if one.gpu is not None:
+            found.append(one)
     return found
 
 
@@ -68,7 +71,7 @@ def pooled(found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
     yield _held(found)
     boards: dict[tuple[str, str, str], dict[str, Rounds]] = {}
     for one in found:
-        board = (one.gpu.name, one.accuracy, one.milestone)
+        board = (_gpu(one), one.accuracy, one.milestone)
         variants = boards.setdefault(board, defaultdict(list))
         for entry in one.entries:
             if entry.accepted:
@@ -101,7 +104,7 @@ def _refusals(found: Sequence[Measurement]) -> dict[str, object]:
         measured=len(entries),
         refused=refused,
         why=why,
-        gpus=sorted({one.gpu.name for one in found}),
+        gpus=sorted(set(map(_gpu, found))),
         days=_days(found),
         commits=sorted({one.host.commit for one in found if one.host}),
     )
@@ -117,6 +120,10 @@ def _held(found: Sequence[Measurement]) -> dict[str, object]:
         max_s=max(held),
         n=len(held),
     )
+
+
+def _gpu(measurement: Measurement) -> str:
+    return measurement.gpu.name if measurement.gpu else ""
 
 
 def _days(found: Sequence[Measurement]) -> list[str]:

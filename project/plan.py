@@ -16,6 +16,7 @@ import argparse
 import ast
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -249,6 +250,12 @@ def check(path: Path, old: Json, new: Json) -> None:
         raise ProjectError(f"{path.name} is stale; {AGAIN}{lines}")
 
 
+def _architecture(word: str) -> str:
+    if not re.fullmatch(r"sm_[1-9][0-9]{1,2}", word):
+        raise argparse.ArgumentTypeError(f"`{word}`; expected a name such as sm_90")
+    return word
+
+
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -265,9 +272,9 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--architecture",
         dest="architectures",
         action="append",
-        choices=Choice.architectures,
+        type=_architecture,
         metavar="sm_NN",
-        help=f"one of {', '.join(Choice.architectures)}; repeatable",
+        help="of a GPU, such as sm_120; repeatable (default: all known)",
     )
     add("--out", type=Path, default=FILE, help="(default: plan.json beside project/)")
     add("--list", action="store_true", help="print the names of all variants instead")

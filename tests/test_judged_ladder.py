@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
+import judged
 import msgspec
 import plan
 import pytest
+import variants
+from errors import UsageError
 from kernels import VARIANTS
 
 from benchmarks import judge_ladder
-from runner.core import judge_job
+from runner import milestones
+from runner.core import digests, judge_job, plan_reader
 from runner.core.judge_job import JudgeJob
 from runner.judge import compiling
 from runner.judge.figures import Rules
+from runner.submission import planning
+from tests.exploits import standin
 
 
 def ladder(accuracy, architecture="sm_90"):
@@ -32,11 +41,9 @@ def test_the_jobs_of_the_ladder_are_those_of_submissions(accuracy):
     assert msgspec.json.decode(judge_job.to_json(decoded)) == job
     assert [e["variant"] for e in job["entries"]] == [e["variant"] for e in entries]
     assert job["class"] == accuracy
-    for judged, entry in zip(job["entries"], entries, strict=True):
+    for one, entry in zip(job["entries"], entries, strict=True):
         (planned,) = entry["plans"]
-        for ours, its in zip(
-            judged["convolutions"], planned["convolutions"], strict=True
-        ):
+        for ours, its in zip(one["convolutions"], planned["convolutions"], strict=True):
             assert {**ours, "unit": job["units"][ours["unit"]]} == its
     assert Rules.from_json(job["rules"]) == Rules()
 
@@ -56,3 +63,75 @@ def test_a_job_is_staged_as_a_run_of_a_submission_holds_it(tmp_path):
     assert (place / "runner" / "__init__.py").read_bytes() == b""
     assert (place / "runner" / "judge" / "measuring.py").is_file()
     assert (place / "compiled").is_dir()
+
+
+def submitted():
+    """The repository's plan.json, and the digests of all that it names."""
+    content = plan.FILE.read_bytes()
+    found, problems = plan_reader.read(content)
+    assert problems == ()
+    names = {*found.sources, *found.registry_files}
+    read = {name: (plan.ROOT / name).read_bytes() for name in names}
+    return found, {name: digests.of_bytes(data) for name, data in read.items()}
+
+
+@pytest.mark.parametrize("architecture", plan.Choice.architectures)
+@pytest.mark.parametrize("name", ["m3", "m4", "final"])
+def test_the_plan_of_the_repository_is_accepted_for_each_milestone(name, architecture):
+    written, found = submitted()
+
+    job, problems = planning.job(
+        milestones.find(name), architecture, "", written, found
+    )
+
+    if name == "m4" and variants.number(architecture) < 80:  # it has tensor cores
+        (problem,) = problems
+        assert f"tensor_split) has no launches for {architecture}" in problem.message
+        return
+    assert problems == ()
+    entries = plan.Choice().milestones[name]
+    assert [entry.variant for entry in job.entries] == [*entries]
+    if architecture == "sm_90":
+        raw = json.loads(plan.FILE.read_bytes())["milestones"][name]
+        ours = judge_ladder.job(raw, architecture, {})
+        same = json.loads(judge_job.to_json(job))
+        shared = ("version", "class", "architecture", "units", "entries", "layers")
+        assert [ours[key] for key in shared] == [same[key] for key in shared]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("architecture", plan.Choice.architectures)
+def test_a_plan_of_any_variant_is_read(name, architecture):
+    choice = plan.Choice(architectures=(architecture,), m3=(), m4=(), final=(name,))
+    try:
+        made = plan.made(choice)
+    except UsageError:
+        return  # not on this architecture
+
+    found, problems = plan_reader.read(plan.text(made).encode())
+
+    assert problems == ()
+    assert json.loads(msgspec.json.encode(found))["milestones"] == made["milestones"]
+
+
+@pytest.mark.programs
+@pytest.mark.lengthy
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiler: no g++")
+@pytest.mark.parametrize("name", ["constant", "register_gemm", "implicit_gemm"])
+def test_the_judge_measures_what_a_plan_says(name):
+    choice = plan.Choice(
+        images=2, architectures=("sm_90",), m3=(), m4=(), final=(name,)
+    )
+    entries = plan.made(choice)["milestones"]["final"]
+    job = judge_ladder.job(entries, "sm_90", standin.RULES)
+    folder = judge_ladder.SOURCES
+    cubins = [
+        standin.compiled(folder / unit["file"], unit["defines"])
+        for unit in job["units"]
+    ]
+
+    (row,) = judged.rows(standin.measure(job, cubins), choice, "run")
+
+    assert (row["variant"], row["ok"], row["why"]) == (name, True, None)
+    assert {*row["layers"]} == {"conv1", "conv2"}
+    assert row["ms"] > 0

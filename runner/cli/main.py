@@ -226,5 +226,6 @@ def _report(error: RaiError, debug: bool) -> None:
         if debug:
             traceback.print_exc()
         problems(error.problems)
-        if error.reason is not Reason.USAGE:  # a usage error says itself what to do
-            streams.say(error.reason.advice, to_stderr=True)
+        # A usage error says itself what to do.
+        if error.advice and error.reason is not Reason.USAGE:
+            streams.say(error.advice, to_stderr=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.submission.outcome import SubmissionOutcome
@@ -98,6 +99,7 @@ def _ask(proposal: Proposal, *, yes: bool) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         text = "cannot ask for confirmation here"
         raise UsageError(Problem(text, hint="-y does not ask"))
+    say(to_stderr=True, now=True)
     if not typer.confirm("Rehearse this submission?", err=True):
         raise typer.Exit(Reason.CANCELLED.exit_code)
 

@@ -20,16 +20,25 @@ from runner.core import Problem, Reason
 
 
 class RaiError(Exception):
-    """Base of all errors that a user may see; the text can be shown as it is."""
+    """Base of all errors that a user may see; the text can be shown as it is.
+
+    ``advice`` is shown in place of the reason's own, "" for none.
+    """
 
     reason = Reason.INTERNAL
 
-    def __init__(self, *problems: Problem | str, reason: Reason | None = None) -> None:
+    def __init__(
+        self,
+        *problems: Problem | str,
+        reason: Reason | None = None,
+        advice: str | None = None,
+    ) -> None:
         self.problems: tuple[Problem, ...] = tuple(
             p if isinstance(p, Problem) else Problem(p) for p in problems
         )
         if reason is not None:
             self.reason = reason
+        self.advice = self.reason.advice if advice is None else advice
         super().__init__("\n".join(str(p) for p in self.problems))
 
 

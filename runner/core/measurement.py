@@ -161,7 +161,7 @@ class MeasurementHost(Struct, frozen=True):
 class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     """The outcome of a submission that was measured, or checked without a GPU.
 
-    Without one ``gpu`` is null, ``architecture`` empty, and no entry has a time.
+    Without one ``gpu`` and ``architecture`` are null, and no entry has a time.
     ``began`` is a date and time; ``waited_s`` how long an idle, cool GPU was waited
     for, ``held_s`` how long it was held; ``celsius`` and ``watts`` its temperature and
     power before and after, ``throttled`` the reasons for lower clocks that were seen,
@@ -171,7 +171,7 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
     version: Literal[1]
     milestone: MilestoneName
     accuracy: Literal["fp32", "tf32", "half"]
-    architecture: Architecture | Literal[""]
+    architecture: Architecture | None
     seed: Annotated[int, Meta(ge=0)] | Text
     gpu: MeasuredGpu | None
     entries: Annotated[tuple[MeasuredEntry, ...], Meta(max_length=16)]

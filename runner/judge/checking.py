@@ -168,7 +168,7 @@ def outcome(source: Path) -> dict[str, object]:
         "version": 1,
         "milestone": job["milestone"],
         "class": job["class"],
-        "architecture": "",
+        "architecture": None,
         "seed": listed["seed"],
         "gpu": None,
         "entries": [check(source)],

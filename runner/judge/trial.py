@@ -78,7 +78,7 @@ class TrialSetup:
     site: SiteReference | None
     rates: Rates
     throttled: Callable[[], bool]
-    others: int
+    others: Callable[[], int]
     celsius: float | None
 
 
@@ -187,6 +187,8 @@ def _numbers(answer: channel.Message, names: Sequence[str]) -> dict[str, float]:
             raise PlayerFaultError("their process sends what is no answer")
         if not 0 <= value <= MOST_NUMBER:  # nor is NaN
             raise PlayerFaultError(f"{name} of a call cannot be {str(value)[:20]}")
+        if not 0 <= value < LONGEST_CALL_S * 1e6:  # also NaN
+            raise PlayerFaultError("their process sends what is no answer")
         found[name] = float(value)
     return found
 
@@ -251,7 +253,7 @@ class _Trial:
         for number in range(-rules.warm_rounds, rules.rounds + len(others)):
             if number >= 0 and self._seeds.random.random() < 0.3 and others:
                 self._other(others.pop())
-            if not self._round(number):
+            if found.wrong or not self._round(number):
                 return
             spent = perf_counter() - self._began
             if figures.enough(rules, found.samples, spent) or spent > ENTRY_S:
@@ -311,7 +313,7 @@ class _Trial:
         checked = bench.check(layer, placed, accuracy, found.calls)
         found.calls += 1
         found.values += checked.values
-        found.wrong = checked.wrong
+        found.wrong = found.wrong or checked.wrong
         if placed.inputs is PLAIN:
             most = max(found.errors.get(layer.name, 0.0), checked.error)
             found.errors[layer.name] = most
@@ -330,7 +332,7 @@ def _outcome(
         floors=floors,
         site=site,
         alone_ms=found.alone_ms,
-        others=setting.others,
+        others=setting.others(),
         celsius=setting.celsius,
         throttled=_share(found.throttled),
         reference_throttled=_share(found.reference_throttled),

@@ -57,7 +57,11 @@ def names(folders: Sequence[Path] = ()) -> dict[str, Path]:
     problems: list[Problem] = []
     for folder in (OURS, *reversed(folders)):
         try:
-            inside = sorted(path for path in folder.iterdir() if path.suffix == ".yml")
+            inside = sorted(
+                path
+                for path in folder.iterdir()
+                if path.suffix == ".yml" and not path.name.startswith(".")
+            )
         except OSError as error:
             hint = "correct the setting `milestones`"
             text = f"the milestones' folder {folder} cannot be read: {error.strerror}"

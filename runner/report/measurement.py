@@ -52,7 +52,7 @@ def _head(found: Measurement) -> Iterator[tuple[str, str]]:
     if gpu := found.gpu:
         memory = size(gpu.memory_bytes or None)
         driver = f"driver {gpu.driver}" if gpu.driver else ""
-        about = (gpu.name, found.architecture, memory, driver, gpu.uuid)
+        about = (gpu.name, found.architecture or "", memory, driver, gpu.uuid)
         yield "GPU", ", ".join(filter(None, about))
     if condition := _condition(found):
         yield "", condition

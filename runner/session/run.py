@@ -77,8 +77,9 @@ def sources(
     if sealed is not None:
         parcel, caps = archive.read_parcel(sealed.parcel), settings.project_caps
         project = SealedProject(sealed.source, parcel, paths.unpacked, caps)
-    origin = folder if sealed is not None or prepared.staged is not None else None
-    where = datafiles.DataPlaces(settings.data_dir, project.folder, home.data, origin)
+    origin = folder if sealed is not None else None
+    own = folder if prepared.staged is not None else project.folder
+    where = datafiles.DataPlaces(settings.data_dir, own, home.data, origin)
     return project, where
 
 

@@ -69,8 +69,6 @@ def failed(
     if verdict is None:
         return Reason.RUNNER_LOST, f"{run.name} was not carried out to its end"
     reason, message = verdict.reason, f"{run.name}: {verdict.message}"
-    if reason is Reason.DONE and milestone.trust is not Trust.RECORDED:
-        return Reason.INTERNAL, f"the judge failed: {run.name} left no measurement"
     if reason is Reason.DONE:
         return reason, ""
     if reason is Reason.CANCELLED:
@@ -88,6 +86,8 @@ def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
     """
     if not measurement.entries:
         return Reason.INTERNAL, "the judge failed: it measured nothing"
+    if trust is Trust.RANKED and measurement.gpu is None:
+        return Reason.INTERNAL, "the judge failed: it measured on no GPU"
     refused: dict[Reason, list[MeasuredEntry]] = {}
     for entry in measurement.entries:
         if not entry.accepted:
@@ -148,4 +148,5 @@ def told(outcome: SubmissionOutcome) -> str:
     if outcome.accepted:
         figures = f": {outcome.message}" if outcome.message else ""
         return f"{about}: {good}{figures}; not ranked: {'; '.join(outcome.unranked)}."
-    return f"{about}: not {good}: {outcome.message.rstrip('.')}."
+    how = f": not {good}" if outcome.measurement else " ended"
+    return f"{about}{how}: {outcome.message.rstrip('.')}."

@@ -20,6 +20,8 @@ from runner.submission.files import Submitted
 from runner.submission.golden import GoldenFiles
 from runner.submission.host import SubmissionHost
 
+MACHINE = "`rai doctor` shows which engines and GPUs are here."
+
 
 class Proposal(Struct, frozen=True):
     """A submission that is checked and can be carried out.
@@ -80,7 +82,7 @@ def propose(
     if problems:
         raise RaiError(*problems, *missing, reason=Reason.USAGE)
     if serving is None:
-        raise RaiError(*missing, reason=reason)
+        raise RaiError(*missing, reason=reason, advice=MACHINE)
     here = [run for run in milestone.runs if not run.gpu or serving.gpu]
     return Proposal(
         milestone,
@@ -98,7 +100,12 @@ def propose(
 
 
 def _planned_for(submitted: Submitted, milestone: Milestone) -> str:
-    """Return an architecture that a plan has, to check it where there is no GPU."""
+    """Return an architecture that a plan has, to check it where there is no GPU.
+
+    It is one of all entries of the milestone, if there is one.
+    """
     plans = submitted.plan.milestones if submitted.plan else {}
-    served = (name for e in plans.get(milestone.name, ()) for name in e.architectures)
-    return next(served, "")
+    served = [entry.architectures for entry in plans.get(milestone.name, ())]
+    known = [name for names in served for name in names]
+    shared = (name for name in known if all(name in names for names in served))
+    return next(shared, next(iter(known), ""))

@@ -20,6 +20,7 @@ from runner.core.measurement import (
     MEASUREMENT_BYTES,
     MEASUREMENT_FILE,
     Measurement,
+    MeasurementError,
     MeasurementHost,
     read,
 )
@@ -33,6 +34,9 @@ from runner.submission.host import CONFINING
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import Proposal
 from runner.submission.staging import StagedParts, StagingArea
+
+MEASURED = ".measured"
+"""The folder that a judge's measurement is taken to. No run has such a name."""
 
 _JUDGED = (Reason.DONE, Reason.COMMAND_FAILED, Reason.GPU_FAULT, Reason.GPU_MEMORY)
 """How a run may end that leaves a measurement: its judge came to an end."""
@@ -119,19 +123,25 @@ class _Rehearsal:
 
     def _outcome(self, stage: MilestoneRun) -> SubmissionOutcome:
         """Return what came of it, after the last run that was begun."""
-        proposal, record = self.proposal, self.record
+        milestone, record = self.proposal.milestone, self.record
+        judges = stage is milestone.runs[-1] and milestone.trust is not Trust.RECORDED
         measurement: Measurement | None = None
-        last = stage is proposal.milestone.runs[-1]
-        if last and proposal.milestone.trust is not Trust.RECORDED:
-            measurement = self._measured(stage)
+        left_none = ""
+        if judges and _reason(record) in _JUDGED:
+            try:
+                measurement = self._measured(stage)
+            except RaiError as error:
+                left_none = str(error)
         if measurement is not None:
-            reason, message = outcome.judged(measurement, proposal.milestone.trust)
+            reason, message = outcome.judged(measurement, milestone.trust)
         elif self.cancel.requested:
             reason, message = Reason.CANCELLED, self.cancel.why
+        elif left_none and _reason(record) is Reason.DONE:
+            reason, message = Reason.INTERNAL, f"the judge failed: {left_none}"
         else:
-            reason, message = outcome.failed(record, stage, proposal.milestone)
+            reason, message = outcome.failed(record, stage, milestone)
         return SubmissionOutcome(
-            proposal.milestone,
+            milestone,
             reason,
             message,
             self._ids(),
@@ -140,25 +150,22 @@ class _Rehearsal:
             record,
         )
 
-    def _measured(self, stage: MilestoneRun) -> Measurement | None:
+    def _measured(self, stage: MilestoneRun) -> Measurement:
         """Keep the measurement of a run in its folder, and return it.
 
-        None where the judge left none. What it left that is no measurement counts as
-        none too: nothing of it is shown.
+        Raises:
+            RaiError: it left none, or what it left cannot be one.
         """
-        paths = self.done[stage.name]
-        if _reason(self.record) not in _JUDGED or not paths.build.exists():
-            return None
-        found = Held(
-            HeldKind.BUILD, patterns=(MEASUREMENT_FILE,), most_bytes=MEASUREMENT_BYTES
+        paths, into = self.done[stage.name], self.area.root / MEASURED
+        wanted = Held(
+            HeldKind.BUILD,
+            of=stage.name,
+            patterns=(MEASUREMENT_FILE,),
+            most_bytes=MEASUREMENT_BYTES,
         )
-        try:
-            into = self.area.root / "measurement"
-            builds.take(found, paths.build, into)
-            data = files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES)
-            told = read(data)
-        except (RaiError, OSError):
-            return None
+        if not (paths.build.exists() and builds.take(wanted, paths.build, into)):
+            raise MeasurementError(f"{stage.name} left no {MEASUREMENT_FILE}")
+        told = read(files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES))
         whole = replace(told, host=self._host())
         measurements.keep(paths, whole)
         return whole

@@ -37,6 +37,12 @@ def test_what_the_judge_writes_is_read_and_kept_as_it_is():
     assert from_json(to_json(found)) == found
 
 
+def test_results_that_were_checked_and_not_timed_are_read():
+    found = read(json.dumps(made.checked()).encode())
+    assert found.accepted
+    assert found.gpu is None
+
+
 def test_what_rai_adds_is_read_again():
     host = MeasurementHost("Final", "ranked", why_not_ranked=("local engine",))
     found = msgspec.structs.replace(read(written()), host=host)

@@ -92,6 +92,16 @@ def test_the_gpu_and_its_state_are_shown():
     assert "38 to 41 °C, 110 to 211 W, held for 4.5 s" in text
 
 
+def test_results_that_were_not_timed_have_no_columns_of_times():
+    text = shown(read(json.dumps(made.checked()).encode()))
+    assert text.splitlines() == [
+        "submission  m2, class fp32",
+        "Variants",
+        "variant      result",
+        "convolution  correct",
+    ]
+
+
 def test_a_measurement_of_nothing_says_so():
     assert shown(measured()).endswith("not accepted  nothing was measured")
 

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-NAMES = ("archives", "build_files", "ignore_rules", "logs", "records", "screens")
+NAMES = (
+    "archives",
+    "build_files",
+    "ignore_rules",
+    "logs",
+    "plans",
+    "records",
+    "screens",
+)
 CORPUS = Path(__file__).parent.parent / "corpus"
 
 

@@ -27,8 +27,14 @@ GPU = Gpu("GPU-1", "NVIDIA H200", 0, compute="9.0")
 ONE_GPU = GpuSituation((WayTried(GpuWay.NODES),), (GPU,), "580.159.04")
 ACCEPTED = made.entry(made.samples(Random(1)))
 WRONG_NUMBER = {
-    **{"call": 4, "layer": "conv2", "image": 7, "map": 3, "row": 2, "column": 1},
-    **{"found": "nan", "expected": 0.5},
+    "call": 4,
+    "layer": "conv2",
+    "image": 7,
+    "map": 3,
+    "row": 2,
+    "column": 1,
+    "found": "nan",
+    "expected": 0.5,
 }
 
 
@@ -137,7 +143,7 @@ def test_what_is_refused_has_the_reason_of_its_cause(
         ),
         ({COMPILE: FakeResult(cancels=True)}, Reason.CANCELLED, "cancelled"),
         ({MEASURE: FakeResult(exit_code=2)}, Reason.INTERNAL, "the judge failed"),
-        ({}, Reason.INTERNAL, "the judge failed: measure left no measurement"),
+        ({}, Reason.INTERNAL, "the judge failed: measure left no measurement.json"),
         (
             {MEASURE: FakeResult(exit_code=137, reason=Reason.MEMORY_LIMIT)},
             Reason.MEMORY_LIMIT,
@@ -167,6 +173,16 @@ def test_what_is_no_measurement_is_a_failure_of_the_judge(project, home, left):
 
     assert found.reason is Reason.INTERNAL
     assert not home.run(found.last).measurement.exists()
+
+
+def test_a_ranked_submission_that_names_no_gpu_is_a_failure_of_the_judge(project, home):
+    fake = engine()
+    fake.build = {**fake.build, "measurement.json": json.dumps(made.checked()).encode()}
+
+    found = rehearse(project, home, fake)
+
+    assert found.reason is Reason.INTERNAL
+    assert "on no GPU" in found.message
 
 
 def test_every_problem_of_files_and_machine_is_said_at_once(project, home):

@@ -1,0 +1,80 @@
+"""Milestone 2 for real: a team's host code plays in a sandbox, and the judge checks."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runner import submission
+from runner.core import Reason
+from runner.core.cancel import Cancel
+from runner.engines import make
+from runner.session import Options
+from runner.submission import SubmissionOutcome
+from tests.runner.submission import sample
+
+pytestmark = [pytest.mark.local, pytest.mark.programs, pytest.mark.lengthy]
+
+CPP = Path(__file__).resolve().parents[3] / "project" / "cpp"
+PLAY = """\
+#include "convolution.h"
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+__attribute__((constructor)) void play() { BODY; _exit(0); }
+void rai_convolve(float *, const float *, const float *, int, int, int, int, int, int,
+                  int) {}
+"""
+
+
+def rehearse(tmp_path: Path, source: str) -> SubmissionOutcome:
+    """Rehearse milestone 2 with a team's file, in the local engine's sandbox."""
+    project = tmp_path / "team"
+    folder = project / "project" / "cpp"
+    folder.mkdir(parents=True)
+    (project / "report.pdf").write_bytes(sample.report())
+    shutil.copyfile(CPP / "convolution.h", folder / "convolution.h")
+    (folder / "convolution.cpp").write_text(source)
+    options = Options(home=tmp_path / "home")
+    proposal = submission.propose("m2", project, options, make("local"))
+    *_, last = submission.rehearse(proposal, Cancel())
+    assert isinstance(last, submission.SubmissionEnded)
+    return last.outcome
+
+
+def test_the_shipped_convolution_is_correct(tmp_path):
+    found = rehearse(tmp_path, (CPP / "convolution.cpp").read_text())
+
+    assert found.reason is Reason.DONE, found.message
+    assert list(found.runs) == ["inputs", "compile", "play", "check"]
+    assert found.measurement
+    assert found.measurement.gpu is None
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "says"),
+    [
+        ('mkfifo("/build/0.y", 0666)', Reason.WRONG_ANSWER, "it was not written"),
+        (
+            'ftruncate(open("/build/0.y", O_CREAT | O_WRONLY, 0666), 1ll << 40)',
+            Reason.WRONG_ANSWER,
+            "expected 20,908,800",
+        ),
+        (
+            'std::fputs("{}", std::fopen("/build/measurement.json", "w"))',
+            Reason.WRONG_ANSWER,
+            "it was not written",
+        ),
+        ('for (;;) std::puts("Correctness: 1")', Reason.OUTPUT_LIMIT, "1MiB"),
+        ("*(volatile int *)8 = 1", Reason.COMMAND_FAILED, "playing` exited 1"),
+    ],
+    ids=["a FIFO", "a terabyte", "a measurement", "endless output", "a crash"],
+)
+def test_what_it_leaves_in_place_of_y_counts_for_nothing(tmp_path, body, reason, says):
+    found = rehearse(tmp_path, PLAY.replace("BODY", body))
+
+    assert found.reason is reason
+    assert says in found.message

@@ -1,0 +1,128 @@
+"""`rai submit`, as a user types it: what is said, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.runner.submission import sample
+from tests.runner.test_cli import rai
+
+pytestmark = pytest.mark.programs
+
+CPP = "project/cpp/convolution.cpp"
+END = "        other.join();\n    }\n"
+"""The end of the project's convolution: the threads have written y."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = sample.write(tmp_path / "team")
+    (folder / CPP).parent.mkdir()
+    (folder / CPP).write_bytes((ROOT / CPP).read_bytes())
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_all_problems_are_said_before_anything_is_made(project, home):
+    (project / "report.pdf").write_bytes(b"PK\x03\x04")
+    (project / "project/kernels.py").write_text("KERNELS = ()\n")
+
+    done = rai("submit", "FINAL", "-p", project, "--rehearse", "-y")
+
+    assert done.returncode == 2 and done.stdout == ""
+    assert "report.pdf is not a whole PDF" in done.stderr
+    assert "run `python project/plan.py`" in done.stderr
+    assert not home.exists()
+
+
+def test_without_a_server_it_checks_and_points_at_a_rehearsal(project, home):
+    for words in (("submit", "m2", "-p", project), ("-p", project, "--submit=M2")):
+        done = rai(*words)
+
+        assert done.returncode == 2 and "--rehearse does all of it" in done.stderr
+    assert not home.exists()
+
+
+def test_without_a_terminal_it_shows_what_it_would_do_and_does_not(project, home):
+    done = rai(
+        *("submit", "m2", project, "--rehearse", "--engine", "local"), input="y\n"
+    )
+
+    assert done.returncode == 2 and "-y does not ask" in done.stderr
+    assert CPP in done.stderr and "runner.judge.checking" in done.stderr
+    assert re.search(r"deadline +none", done.stderr) and not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("submit",), 2, "there are final, m1, m2, m3, m4"),
+        (("submit", "m9"), 2, "m9"),
+        (("submit", "m2", "--engine", "bare"), 9, "`--engine docker` or `--engine lo"),
+        (("submit", "m3", "--gpus", "2"), 2, "measured on one GPU"),
+        (("submit", "m3", "--gpus", "GPU-00000000"), 11, "m3 is measured on a GPU"),
+    ],
+)
+def test_what_cannot_be_rehearsed_here_is_refused(project, words, status, said):
+    done = rai(*words, "-p", project, "--rehearse", "-y")
+
+    assert done.returncode == status and said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.local
+@pytest.mark.slow
+def test_a_right_convolution_is_correct_and_its_runs_are_kept(project):
+    done = rai(
+        *("submit", "m2", "-p", project, "--rehearse", "-y", "--engine", "local")
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "Rehearsal of m2: correct: " in done.stderr
+    assert re.search(r"convolution +correct", done.stdout)
+    history = rai("history").stdout
+    for name in ("inputs", "compile", "play", "check"):
+        assert f"team (m2: {name})" in history
+    assert "(m2: check)" not in (shown := rai("show", "latest").stdout)
+    assert re.search(r"submission +m2: check", shown)
+    assert re.search(r"check run +[0-9a-f]{10}", shown)
+
+
+@pytest.mark.local
+@pytest.mark.slow
+def test_the_first_wrong_number_is_named_and_json_has_the_whole(project):
+    text = (ROOT / CPP).read_text()
+    assert END in text
+    (project / CPP).write_text(text.replace(END, f"{END}    y[5] += 1;\n"))
+
+    words = ("submit", "m2", "-p", project, "--rehearse", "-y", "--engine", "local")
+    done = rai(*words, "--json")
+
+    assert done.returncode == 4, done.stderr
+    found = json.loads(done.stdout)
+    assert found["gpu"] is None and found["host"]["ranked"] is False
+    assert found["entries"][0]["wrong"]["column"] == 5
+    assert "not correct: " in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.local
+def test_code_that_does_not_compile_is_shown_with_its_line(project):
+    (project / CPP).write_text("int x = y;\n")
+
+    done = rai(
+        *("submit", "m2", "-p", project, "--rehearse", "-y", "--engine", "local")
+    )
+
+    assert done.returncode == 1
+    assert f"{CPP}:1:9: error:" in done.stderr
+    assert "Rehearsal of m2 ended: compile: " in done.stderr
