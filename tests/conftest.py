@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 30.0
-KEPT = ("RAI_SHARED_DATA", "RAI_TEST_REQUIRE", "RAI_HOSTILE_RESULTS")
+KEPT = (
+    *("RAI_SHARED_DATA", "RAI_TEST_REQUIRE"),
+    *("RAI_HOSTILE_RESULTS", "RAI_EXPLOIT_RESULTS"),
+)
 """Variables that are for tests."""
 
 REQUIRED = frozenset(filter(None, os.environ.get("RAI_TEST_REQUIRE", "").split(",")))
