@@ -28,6 +28,11 @@ from runner.core.plan import SubmissionPlan
 MOST_LISTED = 100_000
 """The most names that are looked at below the team's folder."""
 
+MOST_NAME = 1024
+"""The most bytes of a file's name, with its folders."""
+
+_SHOWN = 100  # characters of a name in a problem
+
 NAMED = 5
 """How many files of one problem are named."""
 
@@ -248,6 +253,8 @@ def _suitable(
             why = "has a name with characters that cannot be shown"
         elif not parts.whole and secret(name, folder=False):
             why = "has a name as a secret has, which is never sent"
+        if not why and len(os.fsencode(name)) > MOST_NAME:
+            why = f"has a name of more than {MOST_NAME:,} bytes"
         try:
             if not why:
                 tree.claim(unicodedata.normalize("NFC", name), MemberKind.FILE)
@@ -259,7 +266,7 @@ def _suitable(
         else:
             found.append(name)
     for why, names in wrong.items():
-        shown = ", ".join(ascii(name)[1:-1] for name in names[:NAMED])
+        shown = ", ".join(_short(ascii(name)[1:-1]) for name in names[:NAMED])
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         hint = "put a regular file there, or remove it"
         problems.append(Problem(f"{shown}{more}: {why}", hint=hint))
@@ -272,6 +279,10 @@ def _suitable(
         text = f"there is none of the team's files: {wanted} in {parts.below or '.'}"
         problems.append(Problem(text, hint="name the project's folder with -p"))
     return found
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
 
 
 def _content(project: Path, name: str, most_bytes: int) -> tuple[bytes, bool]:
