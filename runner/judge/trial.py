@@ -16,8 +16,10 @@ from typing import Any
 
 from runner.judge import acceptance, channel, figures
 from runner.judge.acceptance import Conditions, SiteReference, Wrong
-from runner.judge.bench import PLAIN, Bench, Inputs, Layer, Placed, Seeds, wide
+from runner.judge.bench import Bench, Placed, Seeds
 from runner.judge.figures import Rates, Rules, Sample
+from runner.judge.kinds import PLAIN, Inputs, wide
+from runner.judge.sizes import Layer
 
 MOST_NUMBER = 1e9  # milliseconds or MHz
 LONGEST_CALL_S = 10.0
