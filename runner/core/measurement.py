@@ -117,8 +117,9 @@ class MeasuredEntry(Struct, frozen=True):
 
     ``ratio`` is the median over rounds of its time divided by the reference's,
     ``interval`` its 95 % interval, ``score_ms`` the ratio times the site's time of the
-    reference, if there is one. ``why`` says why it is not accepted, ``fault`` how its
-    kernels failed.
+    reference, if there is one. ``late_rounds`` counts rounds that did not count, since
+    the judge's clock saw a call of theirs end late. ``why`` says why it is not
+    accepted, ``fault`` how its kernels failed.
     """
 
     variant: Word
@@ -133,6 +134,7 @@ class MeasuredEntry(Struct, frozen=True):
     interval: tuple[Ratio, Ratio] | None = None
     score_ms: Milliseconds | None = None
     error: Share | None = None
+    late_rounds: Annotated[int, Meta(ge=0, le=100_000)] = 0
     layers: Annotated[tuple[MeasuredLayer, ...], Meta(max_length=16)] = ()
     samples: Annotated[tuple[MeasuredSample, ...], Meta(max_length=20_000)] = ()
 

@@ -96,10 +96,11 @@ class Conditions:
     ``fault`` is a fault of the entry's kernels in words, or "". ``empty_ms`` are
     golden's times of calls without a launch; ``floors`` each layer's least time.
     ``alone_ms`` are times of a whole round of references, warmed up, before the entry's
-    first call. ``others`` counts other programs on the GPU; ``celsius`` is its
-    temperature after the wait for a cool one. The throttled shares say how many of the
-    samples and of the references had a clock lowered for heat or power. What is unknown
-    keeps its default, and is not judged.
+    first call. ``late_rounds`` counts those that are not among the samples, since the
+    judge's clock saw a call of theirs end late. ``others`` counts other programs on the
+    GPU; ``celsius`` is its temperature after the wait for a cool one. The throttled
+    shares say how many of the samples and of the references had a clock lowered for
+    heat or power. What is unknown keeps its default, and is not judged.
     """
 
     wrong: Wrong | None = None
@@ -108,6 +109,7 @@ class Conditions:
     floors: Mapping[str, float] = field(default_factory=dict)
     site: SiteReference | None = None
     alone_ms: Sequence[float] = ()
+    late_rounds: int = 0
     others: int = 0
     celsius: float | None = None
     throttled: float = 0.0
@@ -132,6 +134,7 @@ def why(
     for name, its in by_layer.items():
         found += _floor(rules, name, its, conditions.floors.get(name, 0.0))
     found += _clocks(rules, samples, conditions.empty_ms)
+    found += _late(rules, samples, conditions.late_rounds)
     found += _rounds(rules, samples)
     found += _reference(rules, samples, conditions)
     return tuple(found)
@@ -162,7 +165,7 @@ def _clocks(
         ("the GPU's timer", lambda s: s.stamp_ms)
     ]
     if empty_ms:
-        overhead = statistics.median(empty_ms)
+        overhead = statistics.median(_usual(rules, empty_ms))
         clocks.append(("the judge's clock", lambda s: s.wall_ms - overhead))
     rounds = whole_rounds(samples)
     if not rounds:
@@ -181,6 +184,22 @@ def _clocks(
                 f"{clock} {span(other)}"
             )
     return found
+
+
+def _usual(rules: Rules, empty_ms: Sequence[float]) -> list[float]:
+    """Return the empty calls that were not late, as ``timely`` says it of others."""
+    lowest = sorted(empty_ms)[len(empty_ms) // 4]
+    return [ms for ms in empty_ms if ms <= lowest + rules.late_us / 1000]
+
+
+def _late(rules: Rules, samples: Sequence[Sample], late: int) -> list[str]:
+    kept = len(whole_rounds(samples))
+    if late <= kept:
+        return []
+    return [
+        f"in {late} of {late + kept} rounds the judge's clock saw calls end more than "
+        f"{rules.late_us:.0f} us later than the events say"
+    ]
 
 
 def _floor(

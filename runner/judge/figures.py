@@ -41,12 +41,14 @@ class Rules:
     ``warm_rounds`` before them do not count.
     The measurement waits up to ``cool_wait_s`` for a GPU of at most ``cool_c`` °C.
 
-    What is refused: rounds whose ratios spread by more than ``spread`` (interquartile
-    range by median); clocks that differ by more than ``clock_slack_us`` and
-    ``clock_slack_share`` of a round's time; a time below ``floor_share`` of the floor;
-    a reference that is ``drift`` slower than alone, whose SM clock is ``clock_drop``
-    below that of the samples, or that is outside the site's ``band``; references that
-    were throttled more often than the samples, by ``throttled_share`` of all.
+    Rounds with a call that golden's clock saw end ``late_us`` after its events do not
+    count. What is refused: more than half of the rounds late, rounds whose ratios
+    spread by more than ``spread`` (interquartile range by median); clocks that differ
+    by more than ``clock_slack_us`` and ``clock_slack_share`` of a round's time; a time
+    below ``floor_share`` of the floor; a reference that is ``drift`` slower than alone,
+    whose SM clock is ``clock_drop`` below that of the samples, or that is outside the
+    site's ``band``; references that were throttled more often than the samples, by
+    ``throttled_share`` of all.
     """
 
     rounds: int = 40
@@ -58,6 +60,7 @@ class Rules:
     cool_wait_s: float = 60.0
     interval_share: float = 0.006
     spread: float = 0.05
+    late_us: float = 150.0
     clock_slack_us: float = 30.0
     clock_slack_share: float = 0.02
     floor_share: float = 0.85
@@ -160,6 +163,28 @@ def sums(samples: Sequence[Sample]) -> list[tuple[float, float]]:
 def ratios(samples: Sequence[Sample]) -> list[float]:
     """Return the ratio of each whole round."""
     return [ms / reference for ms, reference in sums(samples) if reference > 0]
+
+
+def timely(
+    rules: Rules, samples: Sequence[Sample], empty_ms: Sequence[float]
+) -> list[Sample]:
+    """Return the samples of the rounds in which no call was late.
+
+    A call is late if golden's clock saw more than ``late_us`` beyond the events and the
+    lower quartile of the empty calls: the machine was busy elsewhere for a moment, or
+    the events are wrong. It tells nothing of the kernels then, so it does not count.
+    """
+    if len(empty_ms) < 2:
+        return list(samples)
+    usual = statistics.quantiles(empty_ms, n=4, method="inclusive")[0]
+    most = usual + rules.late_us / 1000
+
+    def late(sample: Sample) -> bool:
+        slack = rules.clock_slack_share * sample.ms
+        return sample.wall_ms - sample.ms > most + slack
+
+    rounds = {sample.round for sample in samples if late(sample)}
+    return [sample for sample in samples if sample.round not in rounds]
 
 
 def score(

@@ -9,14 +9,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from runner.judge import acceptance, channel, figures
 from runner.judge.acceptance import Conditions, SiteReference, Wrong
-from runner.judge.bench import PLAIN, Bench, Inputs, Layer, Placed, Seeds, wide
+from runner.judge.bench import Bench, Placed, Seeds
 from runner.judge.figures import Rates, Rules, Sample
+from runner.judge.kinds import PLAIN, Inputs, wide
+from runner.judge.sizes import Layer
 
 MOST_NUMBER = 1e9  # milliseconds or MHz
 LONGEST_CALL_S = 10.0
@@ -250,13 +253,13 @@ class _Trial:
         # What is checked for other inputs comes at times that nobody can foresee.
         others = [*wide(self._storage)]
         self._seeds.random.shuffle(others)
-        for number in range(-rules.warm_rounds, rules.rounds + len(others)):
+        for number in count(-rules.warm_rounds):
             if number >= 0 and self._seeds.random.random() < 0.3 and others:
                 self._other(others.pop())
             if found.wrong or not self._round(number):
                 return
             spent = perf_counter() - self._began
-            if figures.enough(rules, found.samples, spent) or spent > ENTRY_S:
+            if figures.enough(rules, self._timely(), spent) or spent > ENTRY_S:
                 break
         while others and found.wrong is None:
             self._other(others.pop())
@@ -264,6 +267,10 @@ class _Trial:
     @property
     def _storage(self) -> str:
         return "float16" if self._layers[0].halves else "float32"
+
+    def _timely(self) -> list[Sample]:
+        found = self._found
+        return figures.timely(self._setting.rules, found.samples, found.empty_ms)
 
     def _round(self, number: int) -> bool:
         """Take a sample of each layer; return whether all was right."""
@@ -324,6 +331,8 @@ def _outcome(
     setting: TrialSetup, layers: Sequence[Layer], found: EntryLog, seeds: Seeds
 ) -> dict[str, Any]:
     rules, site = setting.rules, setting.site
+    samples = figures.timely(rules, found.samples, found.empty_ms)
+    rounds = len(figures.whole_rounds(found.samples))
     floors = {la.name: _floor(setting.rates, la) for la in layers}
     conditions = Conditions(
         wrong=found.wrong,
@@ -332,14 +341,15 @@ def _outcome(
         floors=floors,
         site=site,
         alone_ms=found.alone_ms,
+        late_rounds=rounds - len(figures.whole_rounds(samples)),
         others=setting.others(),
         celsius=setting.celsius,
         throttled=_share(found.throttled),
         reference_throttled=_share(found.reference_throttled),
     )
-    why = acceptance.why(rules, found.samples, conditions)
-    score = figures.score(found.samples, seeds.next(), site.ms if site else None)
-    table = figures.layers(found.samples, floors, found.errors)
+    why = acceptance.why(rules, samples, conditions)
+    score = figures.score(samples, seeds.next(), site.ms if site else None)
+    table = figures.layers(samples, floors, found.errors)
     return {
         "variant": found.variant,
         "accepted": not why,
@@ -350,8 +360,9 @@ def _outcome(
         "checked": {"calls": found.calls, "values": found.values},
         "error": max(found.errors.values(), default=0.0),
         **(figures.plain(score) if score else EMPTY_SCORE),  # type: ignore[dict-item]
+        "late_rounds": conditions.late_rounds,
         "layers": figures.plain(table),
-        "samples": figures.plain(found.samples),
+        "samples": figures.plain(samples),
     }
 
 

@@ -126,3 +126,30 @@ def test_what_json_has_not_becomes_null():
     found = figures.plain({"error": math.nan, "pair": (math.inf, 1.5), "n": 3})
     assert found == {"error": None, "pair": [None, 1.5], "n": 3}
     json.dumps(figures.plain(sample()), allow_nan=False)
+
+
+def test_a_round_with_a_late_call_does_not_count():
+    random = Random(3)
+    found = made.samples(random, noise=0.0)
+    late = {0, 4, 5}
+    found = [
+        replace(one, wall_ms=one.wall_ms + 0.3)
+        if one.round in late and one.layer == "conv2"
+        else one
+        for one in found
+    ]
+
+    kept = figures.timely(RULES, found, made.empty_ms(random))
+
+    assert {one.round for one in found} - {one.round for one in kept} == late
+
+
+def test_slow_moments_of_empty_calls_hide_no_late_call():
+    random = Random(4)
+    slow = [ms + 0.4 for ms in made.empty_ms(random)[::2]]
+    found = [
+        replace(one, wall_ms=one.wall_ms + 0.3)
+        for one in made.samples(random, noise=0.0)
+    ]
+
+    assert figures.timely(RULES, found, [*made.empty_ms(random), *slow]) == []
