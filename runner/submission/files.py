@@ -80,11 +80,6 @@ class Submitted(Struct, frozen=True):
     digests: dict[str, str]
     problems: tuple[Problem, ...]
 
-    @property
-    def total_bytes(self) -> int:
-        """The bytes of the required files and the team's."""
-        return sum(file.size_bytes for file in (*self.required, *self.team))
-
 
 def look(
     project: Path, milestone: Milestone, apart: Mapping[str, str] = NONE_APART
