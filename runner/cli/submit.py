@@ -61,19 +61,25 @@ def submit(
     rai submit m2 -p DIR --rehearse   check the results of another
     """
     from runner import milestones, session, submission
-    from runner.core import Problem
-    from runner.core.errors import UsageError
+    from runner.core import Problem, Reason
+    from runner.core.errors import RaiError, UsageError
 
     if milestone is None:
         known = ", ".join(milestones.names(common.settings().milestones))
         raise UsageError(Problem("name a milestone", hint=f"there are {known}"))
     options = session.Options(engine, None, progress, gpus, wait)
     project = common.project(directory, path)
-    proposal = submission.propose(milestone, project, options)
+    serverless = Problem(f"rai submit {milestone}: {SERVERLESS}", hint=REHEARSE)
+    try:
+        proposal = submission.propose(milestone, project, options)
+    except RaiError as error:
+        if rehearse or error.reason not in {Reason.NO_GPU, Reason.NO_ENGINE}:
+            raise
+        # The files are right, and that is all that was asked for.
+        raise UsageError(serverless, *error.problems) from error
     common.warn(proposal.warnings)
     if not rehearse:
-        name = proposal.milestone.name
-        raise UsageError(Problem(f"rai submit {name}: {SERVERLESS}", hint=REHEARSE))
+        raise UsageError(serverless)
     _ask(proposal, yes=yes)
     ended = _carry_out(proposal, as_json=as_json)
     _show(ended, as_json=as_json)

@@ -53,6 +53,14 @@ def test_without_a_server_it_checks_and_points_at_a_rehearsal(project, home):
     assert not home.exists()
 
 
+def test_where_it_cannot_be_rehearsed_the_files_are_checked_nevertheless(project):
+    done = rai("submit", "m3", "-p", project, "--gpus", "GPU-00000000")
+
+    assert done.returncode == 2
+    assert "nothing is wrong with the files" in done.stderr
+    assert "m3 is measured on a GPU" in done.stderr
+
+
 def test_without_a_terminal_it_shows_what_it_would_do_and_does_not(project, home):
     done = rai(
         *("submit", "m2", project, "--rehearse", "--engine", "local"), input="y\n"
