@@ -96,11 +96,12 @@ class Conditions:
     ``fault`` is a fault of the entry's kernels in words, or "", ``unchecked`` says what
     there was no time to check. ``empty_ms`` are golden's times of calls without a
     launch; ``floors`` each layer's least time. ``alone_ms`` are times of a whole round
-    of references, warmed up, before the entry's first call. ``late_rounds`` counts those that are not among the samples, since the
-    judge's clock saw a call of theirs end late. ``others`` counts other programs on the
-    GPU; ``celsius`` is its temperature after the wait for a cool one. The throttled
-    shares say how many of the samples and of the references had a clock lowered for
-    heat or power. What is unknown keeps its default, and is not judged.
+    of references, warmed up, before the entry's first call. ``late_rounds`` counts
+    those that are not among the samples, since the judge's clock saw a call of theirs
+    end late. ``others`` counts other programs on the GPU; ``celsius`` is its
+    temperature after the wait for a cool one. The throttled shares say how many of the
+    samples and of the references had a clock lowered for heat or power. What is unknown
+    keeps its default, and is not judged.
     """
 
     wrong: Wrong | None = None

@@ -6,7 +6,6 @@ import hashlib
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from math import sqrt
 from pathlib import Path
 from random import Random
@@ -14,7 +13,9 @@ from random import Random
 from runner.judge import layout
 from runner.judge.acceptance import Wrong
 from runner.judge.driver import Cuda, Event, Region
+from runner.judge.kinds import PLAIN, Inputs, ValueKind
 from runner.judge.player import Clocks
+from runner.judge.sizes import Layer, reference_of
 
 BLOCKS_OF_MULTIPROCESSOR, THREADS = 16, 256
 SWEEPS = 4  # times the size of the L2 cache that a sweep covers
@@ -24,134 +25,19 @@ RESULT_BYTES = 8 * (4 + 2 * RESULT_SLOTS)
 COUNTERS = ("out", "in", "x", "k")
 SHARE = 1 << 40
 WORST = 1 << 60
-REFERENCES = (3, 5, 7)
-"""The sizes of weights for which kernels.cu has a reference."""
-
 CHECKS = (5, 7)
-"""The sizes for which it has a fast check."""
-
-REFERENCE_PART = 4
-"""The reference computes one of so many images."""
+"""The sizes of weights for which kernels.cu has a fast check."""
 
 REFERENCE_INPUTS = (0, 0, 0, 0)  # N(0, 1), as floats
 
 ELEMENT = {"fp32": 2e-6, "tf32": 2e-3, "half": 1e-3}
 """How far an output may be off, as a share of the sum of its |x| |k|.
 
-A single product of two numbers rounded to the 11 bits of tf32 is off by 2 / 2^11.
+A single product of two numbers cut to the 11 bits of tf32 is off by up to 2 / 2^10.
 """
 
 NORM = {"fp32": 1e-6, "tf32": 5e-4, "half": 1e-3}
 """How far y may be off on N(0, 1): ||y - expected|| / ||expected||."""
-
-
-class ValueKind(IntEnum):
-    """How values are drawn: ``Kind`` of kernels.cu."""
-
-    NORMAL = 0
-    CONSTANT = 1
-    HEAVY = 2
-    SPARSE = 3
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """A kind of inputs; images and maps are scaled by 2^e, |e - shift| <= spread.
-
-    ``by_top`` compares with an image's largest value in place of the values themselves:
-    for images whose own values differ in size by more than a float's precision.
-    """
-
-    name: str
-    kind: ValueKind = ValueKind.NORMAL
-    shift: int = 0
-    spread: int = 0
-    weights_spread: int = 0
-    by_top: bool = False
-
-
-PLAIN = Inputs("N(0, 1)")
-WIDE = (
-    Inputs("each image of another size, 1e-20 to 1e20", spread=66),
-    Inputs("each image and each map of another size", spread=30, weights_spread=30),
-    Inputs("constant images", ValueKind.CONSTANT),
-    Inputs("constant images of very different size", ValueKind.CONSTANT, 0, 60),
-    Inputs("denormals", shift=-130, spread=4),
-    Inputs("values of very different size in an image", ValueKind.HEAVY, by_top=True),
-    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE, by_top=True),
-    Inputs("small values", shift=-40),
-    Inputs("large values", shift=40),
-)
-WIDE_HALVES = (
-    Inputs("each image of another size", spread=6),
-    Inputs("constant images", ValueKind.CONSTANT),
-    Inputs("mostly zeros, some images all zeros", ValueKind.SPARSE, by_top=True),
-)
-"""Halves hold 6e-8 to 65504 only."""
-
-
-def wide(storage: str) -> tuple[Inputs, ...]:
-    """Return the inputs, besides N(0, 1), that a result has to be right for."""
-    return WIDE if storage == "float32" else WIDE_HALVES
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A convolution of a plan: its sizes in elements and bytes."""
-
-    name: str
-    shape: tuple[int, int, int, int, int, int]  # B, M, C, H, W, K
-    halves: bool
-    scratch: Mapping[str, int]
-
-    @property
-    def outputs(self) -> tuple[int, int, int, int]:
-        """The shape of y."""
-        images, maps, _, rows, columns, taps = self.shape
-        return images, maps, rows - taps + 1, columns - taps + 1
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """The elements of y, x and k."""
-        images, maps, channels, rows, columns, taps = self.shape
-        _, _, rows_out, columns_out = self.outputs
-        return (
-            images * maps * rows_out * columns_out,
-            images * channels * rows * columns,
-            maps * channels * taps * taps,
-        )
-
-    @property
-    def stored(self) -> int:
-        """The bytes of an element of x and k."""
-        return 2 if self.halves else 4
-
-    @property
-    def inputs(self) -> dict[str, int]:
-        """The bytes of x and k."""
-        _, x, k = self.counts
-        return {"x": self.stored * x, "k": self.stored * k}
-
-    @property
-    def products(self) -> int:
-        """The multiplications of the plain sum."""
-        y, _, _ = self.counts
-        return y * self.shape[2] * self.shape[5] ** 2
-
-    def outside(self) -> dict[str, int]:
-        """Return the bytes of y and of all scratch arrays together."""
-        y, _, _ = self.counts
-        scratch = sum(map(layout.padded, self.scratch.values()))
-        return {"y": 4 * y, **({"scratch": scratch} if scratch else {})}
-
-
-def reference_of(layer: Layer) -> Layer:
-    """Return what the reference computes beside a layer: a part of its images."""
-    images, maps, channels, rows, columns, taps = layer.shape
-    taps = min(REFERENCES, key=lambda known: abs(known - taps))
-    sizes = max(rows, taps), max(columns, taps), taps
-    shape = max(1, images // REFERENCE_PART), maps, channels, *sizes
-    return Layer(layer.name, shape, halves=False, scratch={})
 
 
 @dataclass(frozen=True)

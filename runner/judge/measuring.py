@@ -22,11 +22,12 @@ from typing import Any
 
 from runner.judge import figures, sandbox, trial
 from runner.judge.acceptance import SiteReference
-from runner.judge.bench import Bench, Layer, Seeds
+from runner.judge.bench import Bench, Seeds
 from runner.judge.driver import Cuda, CudaError, GpuFacts
 from runner.judge.figures import Rates, Rules
 from runner.judge.nvml import Sensors
 from runner.judge.player_process import JudgeError
+from runner.judge.sizes import Layer
 from runner.judge.trial import TrialSetup
 
 VERSION = 1

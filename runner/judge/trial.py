@@ -12,9 +12,11 @@ from typing import Any
 
 from runner.judge import acceptance, figures
 from runner.judge.acceptance import Conditions, SiteReference, Wrong
-from runner.judge.bench import PLAIN, Bench, Inputs, Layer, Placed, Seeds, wide
+from runner.judge.bench import Bench, Placed, Seeds
 from runner.judge.figures import Rates, Rules, Sample
+from runner.judge.kinds import PLAIN, Inputs, wide
 from runner.judge.player_process import PlayerFaultError, PlayerProcess
+from runner.judge.sizes import Layer
 
 ALONE_ROUNDS = 5
 ENTRY_S, JOB_S = 20.0, 60.0
