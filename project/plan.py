@@ -1,7 +1,8 @@
 """Write plan.json: what is submitted of the registry, as data for the judge.
 
-python plan.py [--m3 NAME] [--m4 NAME ...] [--final NAME] [--edition NAME]
-               [--images N] [--architecture sm_NN ...] [--out FILE] [--check | --list]
+python plan.py [--m3 NAME] [--m4 NAME ...] [--final NAME]
+               [--milestone MILESTONE NAME ...] [--edition NAME] [--images N]
+               [--architecture sm_NN ...] [--out FILE] [--check | --list]
 
 An option that is not given keeps what plan.json has; without one, m3 is the simplest
 kernel, final is the fastest of fp32, and m4 is three steps of the ladder that each add
@@ -18,7 +19,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ FILE = ROOT / "plan.json"
 VERSION = 1
 WIDTH = 160  # of a value that stands on one line, which fits most launches
 AGAIN = "run python project/plan.py"
+OWN = ("m3", "m4", "final")  # milestones that have an option of their own
 
 Json = dict[str, Any]
 
@@ -54,11 +56,12 @@ class Choice:
     m3: tuple[str, ...] = ("naive",)
     m4: tuple[str, ...] = ("register_gemm", "implicit_gemm", "tensor_split")
     final: tuple[str, ...] = (BEST[FP32],)
+    others: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def milestones(self) -> dict[str, tuple[str, ...]]:
         """Return the variants of each milestone."""
-        return {"m3": self.m3, "m4": self.m4, "final": self.final}
+        return {"m3": self.m3, "m4": self.m4, "final": self.final, **self.others}
 
 
 def made(choice: Choice) -> Json:
@@ -201,12 +204,14 @@ def chosen(document: Json) -> Choice:
     plans = [
         plan for found in entries.values() for entry in found for plan in entry["plans"]
     ]
+    named = {name: tuple(e["variant"] for e in entries[name]) for name in entries}
     architectures = {name for plan in plans for name in plan["architectures"]}
     return Choice(
         document["edition"],
         plans[0]["convolutions"][0]["shape"]["B"],
         tuple(sorted(architectures, key=variants.number)),
-        **{name: tuple(e["variant"] for e in entries[name]) for name in entries},
+        **{name: named.pop(name) for name in OWN if name in named},
+        others=named,
     )
 
 
@@ -250,6 +255,14 @@ def check(path: Path, old: Json, new: Json) -> None:
         raise ProjectError(f"{path.name} is stale; {AGAIN}{lines}")
 
 
+def grouped(pairs: Sequence[Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the variants of each milestone, from pairs of milestone and variant."""
+    found: dict[str, tuple[str, ...]] = {}
+    for milestone, variant in pairs:
+        found[milestone] = (*found.get(milestone, ()), variant)
+    return found
+
+
 def _architecture(word: str) -> str:
     if not re.fullmatch(r"sm_[1-9][0-9]{1,2}", word):
         raise argparse.ArgumentTypeError(f"`{word}`; expected a name such as sm_90")
@@ -266,6 +279,14 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--m3", action="append", metavar="NAME", help="the kernel of milestone 3")
     add("--m4", action="append", metavar="NAME", help="one of milestone 4; repeatable")
     add("--final", action="append", metavar="NAME", help="the kernel of the final")
+    add(
+        "--milestone",
+        dest="others",
+        action="append",
+        nargs=2,
+        metavar=("MILESTONE", "NAME"),
+        help="a kernel of a milestone of your site; repeatable",
+    )
     add("--edition", metavar="NAME", help=f"one of {known}")
     add("--images", type=int, metavar="N")
     add(
@@ -290,12 +311,15 @@ def main() -> None:
         print(*VARIANTS, sep="\n")
         return
     kept = read(path)
+    before = kept[1] if kept else Choice()
+    others = grouped(options.pop("others") or [])
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in options.items()
         if value is not None
     }
-    new = made(replace(kept[1] if kept else Choice(), **given))
+    given |= {name: others.pop(name) for name in OWN if name in others}
+    new = made(replace(before, **given, others=before.others | others))
     if only_check:
         if kept is None:
             raise ProjectError(f"{path} is missing; {AGAIN}")

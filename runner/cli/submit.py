@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runner.submission.outcome import SubmissionOutcome
     from runner.submission.proposal import Proposal
 
-SERVERLESS = "rai has no server yet, so nothing can be submitted"
+SERVERLESS = "nothing is wrong with the files, but rai has no server to submit them to"
 REHEARSE = "--rehearse does all of it on this machine"
 
 
@@ -97,8 +97,8 @@ def _ask(proposal: Proposal, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        text = "cannot ask for confirmation here"
-        raise UsageError(Problem(text, hint="-y does not ask"))
+        text = "there is no terminal to ask for confirmation in"
+        raise UsageError(Problem(text, hint="-y goes on without asking"))
     say(to_stderr=True, now=True)
     if not typer.confirm("Rehearse this submission?", err=True):
         raise typer.Exit(Reason.CANCELLED.exit_code)

@@ -17,7 +17,6 @@ from runner.core.errors import RaiError
 from runner.core.plan import Architecture, MilestoneName, Sha256, Word
 from runner.core.units import MIB
 
-MEASUREMENT_VERSION = 1
 MEASUREMENT_FILE = "measurement.json"
 MEASUREMENT_BYTES = 4 * MIB
 """What a measurement may have; 40 rounds of three entries have 50 kB."""

@@ -69,7 +69,7 @@ class Submitted(Struct, frozen=True):
 
     ``plan`` is None where the milestone has none, or it is wrong. ``digests`` has the
     SHA-256 of each file that the plan names, by its path; a file that cannot be read is
-    absent there.
+    absent there. With a plan, ``team`` has only the files that are its sources.
     """
 
     project: Path
@@ -79,11 +79,6 @@ class Submitted(Struct, frozen=True):
     plan_file: SubmittedFile | None
     digests: dict[str, str]
     problems: tuple[Problem, ...]
-
-    @property
-    def total_bytes(self) -> int:
-        """The bytes of the required files and the team's."""
-        return sum(file.size_bytes for file in (*self.required, *self.team))
 
 
 def look(
@@ -107,6 +102,8 @@ def look(
     plan_file, plan = None, None
     if milestone.planned:
         plan_file, plan = _plan(project, problems)
+    if plan:
+        team = tuple(file for file in team if file.path in plan.sources)
     known = {file.path: file.sha256 for file in team}
     if plan:
         asked = {*plan.sources, *plan.registry_files} - set(known)
@@ -143,21 +140,19 @@ def _required(
             problems.append(Problem(text, hint="remove one, so that it is clear"))
         if why := _not_a_pdf(content):
             hint = _REPORT.format(file.path)
-            problems.append(
-                Problem(f"{file.path} is not a whole PDF: {why}", hint=hint)
-            )
+            problems.append(Problem(f"{file.path} {why}", hint=hint))
         sha256 = digests.of_bytes(content)
         yield SubmittedFile(file.path, file.path, content, sha256)
 
 
 def _not_a_pdf(content: bytes) -> str:
-    """Return why bytes are not those of a PDF, "" if they may be."""
+    """Return what keeps bytes from being a PDF, "" if they may be one."""
     if not content:
-        return "it is empty"
+        return "is empty"
     if not content.startswith(_PDF):
-        return f"it does not begin with {_PDF.decode()}"
+        return f"is not a PDF: it does not begin with {_PDF.decode()}"
     if _PDF_END not in content[-_PDF_TAIL:]:
-        return f"it does not end with {_PDF_END.decode()}, so a part is missing"
+        return f"is not a whole PDF: it does not end with {_PDF_END.decode()}"
     return ""
 
 
@@ -276,7 +271,7 @@ def _suitable(
         return []
     if not found and len(problems) == before:
         wanted = ", ".join(parts.patterns) or "anything"
-        text = f"there is none of the team's files: {wanted} in {parts.below or '.'}"
+        text = f"no file of the team is here: {wanted} in {parts.below or '.'}"
         problems.append(Problem(text, hint="name the project's folder with -p"))
     return found
 

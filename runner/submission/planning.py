@@ -29,6 +29,9 @@ from runner.report import size
 
 FILE = plan_reader.FILE
 AGAIN = "run `python project/plan.py`"
+OWN_OPTIONS = ("m3", "m4", "final")
+"""The milestones that have an option of their own in project/plan.py."""
+
 MOST_THREADS = 1024
 MOST_SCRATCH = 8 << 30
 """Bytes of scratch arrays of one entry."""
@@ -119,7 +122,7 @@ def _problems(
     entries, count = _entries(milestone, plan), milestone.entries
     if not count.least <= len(entries) <= count.most:
         text = f"{FILE} has {len(entries)} entries of {milestone.name}; it takes"
-        hint = f"{AGAIN[:-1]} --{milestone.name} NAME`, with the variants' names"
+        hint = f"{AGAIN[:-1]} {_option(milestone)} NAME`, with the variants' names"
         yield Problem(f"{text} {count}", hint=hint)
     seen: set[str] = set()
     for at, entry in enumerate(entries):
@@ -130,6 +133,12 @@ def _problems(
         seen.add(entry.variant)
         for text, hint in _of_entry(entry, milestone, architecture, plan):
             yield Problem(f"{where}{text}", hint=hint)
+
+
+def _option(milestone: Milestone) -> str:
+    """Return the option of project/plan.py that chooses a milestone's variants."""
+    name = milestone.name
+    return f"--{name}" if name in OWN_OPTIONS else f"--milestone {name}"
 
 
 def _stale(plan: SubmissionPlan, found: Mapping[str, str]) -> Iterator[Problem]:
@@ -214,7 +223,7 @@ def _of_launch(launch: PlannedLaunch, one: PlannedConvolution) -> Iterator[_Find
     known = (*ARRAYS, *one.scratch)
     unknown = dict.fromkeys(name for name in launch.buffers if name not in known)
     if unknown:
-        text = f" names the buffers {', '.join(unknown)}, which there are not"
+        text = f" names unknown buffers: {', '.join(unknown)}"
         yield text, f"there are {', '.join(known)}"
 
 

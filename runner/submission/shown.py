@@ -18,7 +18,7 @@ TRUST = {
     " returns; no time counts",
     Trust.RECORDED: "recorded: what your own program prints",
 }
-MOST_FILES = 50
+MOST_FILES = 20
 """The most files that are listed; the rest are counted."""
 
 
@@ -40,7 +40,8 @@ def _head(proposal: Proposal, now: datetime) -> Iterator[tuple[str, str]]:
     yield "engine", f"{host.engine.name}, strict profile, no network{why}"
     if host.engine.name == "docker":
         targets = ", ".join(dict.fromkeys(run.target for run in proposal.runs))
-        yield "image", f"{milestone.name}'s own Dockerfile, target {targets}"
+        whose = "project" if proposal.runs[0].own_image else "judge"
+        yield "image", f"the {whose}'s Dockerfile, target {targets}"
     if host.gpu:
         yield "GPU", f"{host.gpu.name} ({host.gpu.uuid}), {host.architecture}"
     for name in proposal.left_out:
@@ -52,8 +53,8 @@ def _sent(proposal: Proposal) -> Table:
     sent = proposal.submitted
     found = [*sent.required, *([sent.plan_file] if sent.plan_file else []), *sent.team]
     rows = [(report.size(file.size_bytes), file.path) for file in found[:MOST_FILES]]
-    if more := len(found) - MOST_FILES:
-        rows += [("", f"... and {more:,} more")] if more > 0 else []
+    if (more := len(found) - MOST_FILES) > 0:
+        rows.append(("", f"... and {more:,} more"))
     count = "1 file" if len(found) == 1 else f"{len(found):,} files"
     total = report.size(sum(file.size_bytes for file in found))
     title = f"Files of the submission: {count}, {total}"

@@ -146,6 +146,18 @@ def test_a_plan_made_again_keeps_what_was_chosen(copy):
 
 
 @pytest.mark.programs
+def test_a_sites_own_milestone_has_the_kernels_named_for_it(copy):
+    words = ("--milestone", "half", "tensor_half", "--milestone", "m3", "tiled")
+    assert copy(*words) == (0, "")
+    assert copy("--m3", "tree") == (0, "")
+
+    document, choice = plan.read(copy.folder / "plan.json")
+    assert choice == Choice(m3=("tree",), others={"half": ("tensor_half",)})
+    (entry,) = document["milestones"]["half"]
+    assert entry["variant"] == "tensor_half" and entry["class"] == "half"
+
+
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [

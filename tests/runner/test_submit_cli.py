@@ -40,7 +40,7 @@ def test_all_problems_are_said_before_anything_is_made(project, home):
     done = rai("submit", "FINAL", "-p", project, "--rehearse", "-y")
 
     assert done.returncode == 2 and done.stdout == ""
-    assert "report.pdf is not a whole PDF" in done.stderr
+    assert "report.pdf is not a PDF" in done.stderr
     assert "run `python project/plan.py`" in done.stderr
     assert not home.exists()
 
@@ -58,7 +58,7 @@ def test_without_a_terminal_it_shows_what_it_would_do_and_does_not(project, home
         *("submit", "m2", project, "--rehearse", "--engine", "local"), input="y\n"
     )
 
-    assert done.returncode == 2 and "-y does not ask" in done.stderr
+    assert done.returncode == 2 and "-y goes on without asking" in done.stderr
     assert CPP in done.stderr and "runner.judge.checking" in done.stderr
     assert re.search(r"deadline +none", done.stderr) and not home.exists()
 

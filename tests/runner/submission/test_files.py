@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import milestones
+from runner.core import digests
 from runner.core.errors import UsageError
 from runner.submission import files
 from runner.submission.files import Submitted
@@ -28,10 +29,17 @@ def told(project: Path, name: str = "final") -> list[str]:
     return [str(problem) for problem in look(project, name).problems]
 
 
-def test_the_teams_files_the_report_and_the_plan_are_read(project):
-    (project / "project/cuda/deep").mkdir()
-    (project / "project/cuda/deep/more.cuh").write_text("// more\n")
+def test_the_plans_sources_the_report_and_the_plan_are_read(project):
+    more = project / "project/cuda/deep/more.cuh"
+    more.parent.mkdir()
+    more.write_text("// more\n")
+    (project / "project/cuda/other.cu").write_text("// no source of the plan\n")
     (project / "project/cuda/notes.txt").write_text("not sent\n")
+    values = sample.plan(project)
+    values["sources"]["project/cuda/deep/more.cuh"] = digests.of_bytes(
+        more.read_bytes()
+    )
+    sample.write_plan(project, values)
     found = look(project)
     assert found.problems == ()
     assert [(file.path, file.name) for file in found.team] == [
@@ -93,13 +101,13 @@ def linked_out(path: Path) -> None:
     ("make", "says"),
     [
         (zipped, "does not begin with %PDF-"),
-        (cut, "a part is missing"),
+        (cut, "is not a whole PDF"),
         (huge, "larger than"),
         (linked, "is a link"),
         (linked_out, "is a link"),
         (os.mkfifo, "not a regular file"),
         (Path.mkdir, "not a regular file"),
-        (Path.touch, "it is empty"),
+        (Path.touch, "is empty"),
     ],
 )
 def test_a_report_that_is_none_is_refused_without_reading_it_all(project, make, says):
@@ -183,7 +191,7 @@ def test_milestone_1_sends_the_project_as_a_run_would(project):
 def test_milestone_2_sends_one_file(project):
     assert any("project/cpp cannot be read" in line for line in told(project, "m2"))
     (project / "project/cpp").mkdir()
-    assert any("none of the team's files" in line for line in told(project, "m2"))
+    assert any("no file of the team is here" in line for line in told(project, "m2"))
     (project / "project/cpp/convolution.cpp").write_text("// mine\n")
     (project / "project/cpp/driver.h").write_text("// not sent\n")
     found = look(project, "m2")

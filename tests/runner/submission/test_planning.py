@@ -140,7 +140,7 @@ CHANGES: list[tuple[str, Change]] = [
         lambda v: first(v).update(scratch={"a": 8 << 30, "b": 1}),
     ),
     (
-        "which there are not",
+        "names unknown buffers",
         lambda v: first(v)["launches"][0].update(buffers=["y", "seed"]),
     ),
     (

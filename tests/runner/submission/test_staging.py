@@ -12,6 +12,7 @@ import zstandard
 
 from runner import buildfile, milestones
 from runner.archive import survey
+from runner.core import digests
 from runner.core.errors import NotAllowedError, RaiError
 from runner.core.milestone import Held, HeldKind, Milestone
 from runner.submission import builds, files, golden, planning, staging
@@ -88,8 +89,12 @@ PACKAGE = {"runner/__init__.py", "runner/judge/__init__.py"}
 def test_the_compile_run_holds_the_teams_files_apart_from_the_judges(
     tmp_path, project, final, judge
 ):
-    (project / "project/cuda/runner/judge").mkdir(parents=True)
-    (project / "project/cuda/runner/judge/compiling.cu").touch()
+    named = "project/cuda/runner/judge/compiling.cu"
+    (project / named).parent.mkdir(parents=True)
+    (project / named).touch()
+    values = sample.plan(project)
+    values["sources"][named] = digests.of_bytes(b"")
+    sample.write_plan(project, values)
     with staging.area(tmp_path / "home") as area:
         folder = area.stage(final.run("compile"), parts(project, final, judge))
         assert inside(folder) == {
@@ -101,7 +106,7 @@ def test_the_compile_run_holds_the_teams_files_apart_from_the_judges(
             "team/naive.cu",
             "team/runner/judge/compiling.cu",
         }
-        # Whatever a team calls its files, all of it is sent.
+        # Whatever a team calls its sources, all of them are sent.
         assert {m.name for m in survey(folder).members} >= inside(folder)
         assert stat.S_IMODE(area.root.stat().st_mode) == 0o700
         spec, warnings = buildfile.parse((folder / "rai_build.yml").read_text(), "x")
