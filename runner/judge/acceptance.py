@@ -93,18 +93,20 @@ class SiteReference:
 class Conditions:
     """What a measurement of one entry is judged by, beside its samples.
 
-    ``fault`` is a fault of the entry's kernels in words, or "". ``empty_ms`` are
-    golden's times of calls without a launch; ``floors`` each layer's least time.
-    ``alone_ms`` are times of a whole round of references, warmed up, before the entry's
-    first call. ``late_rounds`` counts those that are not among the samples, since the
-    judge's clock saw a call of theirs end late. ``others`` counts other programs on the
-    GPU; ``celsius`` is its temperature after the wait for a cool one. The throttled
-    shares say how many of the samples and of the references had a clock lowered for
-    heat or power. What is unknown keeps its default, and is not judged.
+    ``fault`` is a fault of the entry's kernels in words, or "", ``unchecked`` says what
+    there was no time to check. ``empty_ms`` are golden's times of calls without a
+    launch; ``floors`` each layer's least time. ``alone_ms`` are times of a whole round
+    of references, warmed up, before the entry's first call. ``late_rounds`` counts
+    those that are not among the samples, since the judge's clock saw a call of theirs
+    end late. ``others`` counts other programs on the GPU; ``celsius`` is its
+    temperature after the wait for a cool one. The throttled shares say how many of the
+    samples and of the references had a clock lowered for heat or power. What is unknown
+    keeps its default, and is not judged.
     """
 
     wrong: Wrong | None = None
     fault: str = ""
+    unchecked: str = ""
     empty_ms: Sequence[float] = ()
     floors: Mapping[str, float] = field(default_factory=dict)
     site: SiteReference | None = None
@@ -127,7 +129,8 @@ def why(
         return (conditions.wrong.words,)
     if conditions.fault:
         return (f"the kernels failed: {conditions.fault}",)
-    found = _machine(rules, conditions)
+    found = [conditions.unchecked] if conditions.unchecked else []
+    found += _machine(rules, conditions)
     by_layer: dict[str, list[Sample]] = {}
     for sample in samples:
         by_layer.setdefault(sample.layer, []).append(sample)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import select
 import socket
+import struct
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 MOST_BYTES = 64 << 10
+LONGEST_SEND_S = 2
 
 Message = Mapping[str, Any]
 
@@ -27,8 +29,14 @@ class LateError(ChannelError):
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets that keep messages apart."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """Return two connected sockets that keep messages apart: the judge's, the player's.
+
+    The judge waits a limited time also for a player that reads nothing.
+    """
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    limit = struct.pack("ll", LONGEST_SEND_S, 0)  # struct timeval
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    return ours, its
 
 
 def send(to: socket.socket, message: Message, descriptors: Sequence[int] = ()) -> None:
@@ -38,6 +46,8 @@ def send(to: socket.socket, message: Message, descriptors: Sequence[int] = ()) -
         raise ChannelError(f"a message of {len(data)} bytes is too long")
     try:
         socket.send_fds(to, [data], descriptors)
+    except BlockingIOError:
+        raise LateError("the other process does not read") from None
     except OSError as error:
         raise ChannelError(f"the other process has ended: {error}") from error
 
@@ -82,5 +92,5 @@ def spin(source: socket.socket, timeout_s: float) -> None:
 def _await(source: socket.socket, timeout_s: float) -> None:
     poll = select.poll()
     poll.register(source, select.POLLIN)
-    if not poll.poll(int(1000 * timeout_s)):
+    if not poll.poll(max(0, int(1000 * timeout_s))):
         raise LateError(f"no answer within {timeout_s:g} s")

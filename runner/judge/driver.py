@@ -18,6 +18,7 @@ COMPUTE_MAJOR, COMPUTE_MINOR = 75, 76
 MULTIPROCESSORS, L2_BYTES = 16, 38
 PRINTF_BYTES, HEAP_BYTES = 1, 2  # of cuCtxSetLimit
 MOST_DYNAMIC_SHARED = 8
+MOST_PARAMETER_BYTES = 32 << 10  # of all parameters of a kernel
 STATIC_SHARED = 48 << 10
 NON_BLOCKING = 1  # a stream that the default stream does not wait for
 DEVICE, PINNED, FILE_DESCRIPTOR = 1, 1, 1
@@ -269,8 +270,11 @@ class CudaStream:
         arguments: Sequence[int],
         shared_bytes: int = 0,
     ) -> None:
-        """Launch a kernel; each argument is passed in 8 bytes, little end first."""
-        values = (ctypes.c_int64 * max(1, len(arguments)))()
+        """Launch a kernel; each argument is passed in 8 bytes, little end first.
+
+        A parameter that is larger than an argument gets zeros after it.
+        """
+        values = (ctypes.c_int64 * (len(arguments) + MOST_PARAMETER_BYTES // 8))()
         for n, value in enumerate(arguments):
             values[n] = ctypes.c_int64(value).value
         # The list ends with NULL, for drivers that cannot know how many there are.

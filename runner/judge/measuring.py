@@ -3,8 +3,8 @@
     python3 -m runner.judge.measuring [--source /src] [--out /build]
 
 Reads ``job.json`` and ``compiled/N.cubin`` of the source, and writes
-``measurement.json``. Exits 0 if all entries are accepted, 1 if not, 2 if the judge
-cannot measure here; the reasons are on stderr.
+``measurement.json``, which says whether they are accepted. Exits 0 if it is written, 2
+if the judge cannot measure here; the reasons are on stderr.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, perf_counter, sleep
 from typing import Any
 
 from runner.judge import figures, sandbox, trial
@@ -26,12 +26,15 @@ from runner.judge.bench import Bench, Seeds
 from runner.judge.driver import Cuda, CudaError, GpuFacts
 from runner.judge.figures import Rates, Rules
 from runner.judge.nvml import Sensors
-from runner.judge.trial import JudgeError, TrialSetup
+from runner.judge.player_process import JudgeError
+from runner.judge.sizes import Layer
+from runner.judge.trial import TrialSetup
 
 VERSION = 1
 SECRET_BYTES = 16
 POLL_S = 0.25
 BUSY_PERCENT = 5
+OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
 def main() -> int:
@@ -50,11 +53,14 @@ def main() -> int:
     for entry in found["entries"]:
         for reason in entry["why"]:
             sys.stderr.write(f"{entry['variant']}: {reason}\n")
-    return int(not all(entry["accepted"] for entry in found["entries"]))
+    return 0
 
 
 def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
-    """Wait for an idle, cool GPU; measure all entries; return measurement.json."""
+    """Wait for an idle, cool GPU; measure all entries; return measurement.json.
+
+    Raises CudaError, JudgeError.
+    """
     rules = Rules.from_json(job["rules"])
     secret = os.urandom(SECRET_BYTES)
     gc.disable()
@@ -68,12 +74,21 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
         seen.append((sensors.processes() or 1) - 1)
         return max(seen)
 
+    lowered = set[str]()
+
+    def throttled() -> bool:
+        reasons = sensors.throttled()
+        lowered.update(reasons)
+        return bool(reasons)
+
     began = datetime.now(UTC).isoformat(timespec="seconds")
     waited_s = _await_cool(sensors, rules)
     started = monotonic()
     entries = job["entries"]
     layers = [trial.layer_of(c) for entry in entries for c in entry["convolutions"]]
-    bench = Bench(cuda, Path(__file__).parent, tuple(layers))
+    if not layers:
+        raise JudgeError("job.json has no entries")
+    bench = _bench(cuda, gpu, layers)
     rates = Rates(bench.copied_bytes_per_s(), l2_bytes=gpu.l2_bytes)
     sandbox.hide()
     before = sensors.celsius(), sensors.watts()
@@ -85,12 +100,13 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
         job["class"],
         site if site and site.gpu == gpu.name else None,
         rates,
-        sensors.throttled,
+        throttled,
         others,
         before[0],
+        perf_counter() + trial.JOB_S,
     )
     seeds = Seeds(secret)
-    found = [trial.measure(setting, entry, seeds) for entry in entries]
+    found = [_entry(setting, entry, seeds) for entry in entries]
     return {
         "version": VERSION,
         "milestone": job["milestone"],
@@ -104,9 +120,34 @@ def measured(job: Mapping[str, Any], source: Path) -> dict[str, Any]:
         "held_s": round(monotonic() - started, 3),
         "celsius": [before[0], sensors.celsius()],
         "watts": [before[1], sensors.watts()],
+        "throttled": sorted(lowered),
         "others": others(),
         "entries": found,
     }
+
+
+def _bench(cuda: Cuda, gpu: GpuFacts, layers: Sequence[Layer]) -> Bench:
+    try:
+        return Bench(cuda, Path(__file__).parent, tuple(layers))
+    except CudaError as error:
+        if error.name != OUT_OF_MEMORY:
+            raise
+        most = max(sum(one.outside().values()) for one in layers)
+        most += max(sum(one.inputs.values()) for one in layers)
+        raise JudgeError(
+            f"{gpu.name} has too little free memory for x, k, y and the scratch arrays "
+            f"of these entries, {most >> 20} MiB, and for the judge's own copies"
+        ) from error
+
+
+def _entry(
+    setting: TrialSetup, entry: Mapping[str, Any], seeds: Seeds
+) -> dict[str, Any]:
+    try:
+        return trial.measure(setting, entry, seeds)
+    except (CudaError, JudgeError) as error:
+        text = f"the judge failed during {entry['variant']}: {error}"
+        raise JudgeError(text) from error
 
 
 def _gpu(gpu: GpuFacts, sensors: Sensors) -> dict[str, Any]:

@@ -12,8 +12,14 @@ from ctypes import c_int, c_uint, c_ulonglong, c_void_p
 LIBRARY = "libnvidia-ml.so.1"
 SM_CLOCK = 1
 MOST_PROCESSES = 64
-SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80 | 0x4
-"""Clocks lowered for power or heat: power cap, hardware, software thermal, brake."""
+SLOWDOWNS = {
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x20: "heat",
+    0x40: "heat, by hardware",
+    0x80: "power brake",
+}
+"""Why clocks are lowered for power or heat."""
 
 
 class _Process(ctypes.Structure):
@@ -70,11 +76,13 @@ class Sensors:
         known = self._ask("nvmlDeviceGetMaxClockInfo", value, c_int(SM_CLOCK))
         return float(value.value) if known else None
 
-    def throttled(self) -> bool:
-        """Return whether the clock is lowered for power or heat now."""
+    def throttled(self) -> tuple[str, ...]:
+        """Return why the clock is lowered for power or heat now; none if it is not."""
         value = c_ulonglong()
         known = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", value)
-        return known and bool(value.value & SLOWDOWN)
+        if not known:
+            return ()
+        return tuple(why for bit, why in SLOWDOWNS.items() if value.value & bit)
 
     def busy_percent(self) -> int | None:
         """Return the share of the last moments in which a kernel ran."""

@@ -114,10 +114,10 @@ class LoadedConvolution:
 
 
 class Player:
-    """A context with the team's kernels in it."""
+    """A context for the team's kernels; it has none of them until ``load``."""
 
     def __init__(self, setup: Message, descriptors: Sequence[int]) -> None:
-        cubins = [Path(path).read_bytes() for path in setup["cubins"]]
+        self._cubins = [Path(path).read_bytes() for path in setup["cubins"]]
         self._cuda = cuda = Cuda()
         cuda.limit(driver.PRINTF_BYTES, PRINTF_BYTES)
         cuda.limit(driver.HEAP_BYTES, HEAP_BYTES)
@@ -128,11 +128,16 @@ class Player:
         self._stream = cuda.stream()
         self._events = Event(cuda), Event(cuda)
         self.time(None, {}, 0)  # The driver now has all that it needs.
-        sandbox.confine()
-        modules = [cuda.load(cubin) for cubin in cubins]
+        self._convolutions: list[LoadedConvolution] = []
+        self._launches = 0
+
+    def load(self, convolutions: Sequence[Message]) -> None:
+        """Load the team's kernels, after ``sandbox.confine``."""
+        cuda = self._cuda
+        modules = [cuda.load(cubin) for cubin in self._cubins]
         self._convolutions = [
             LoadedConvolution(cuda, modules[each["unit"]], each)
-            for each in setup["convolutions"]
+            for each in convolutions
         ]
         self._launches = max(each.count for each in self._convolutions)
         self._cuda.wait()
@@ -198,6 +203,9 @@ def main(descriptor: int) -> None:
     try:
         setup, descriptors = channel.receive(judge, descriptors=2)
         player = Player(setup, descriptors)
+        sandbox.confine()
+        channel.send(judge, {"confined": True})
+        player.load(setup["convolutions"])
         channel.send(judge, {"read_only": player.read_only})
         while True:
             call, _ = channel.receive(judge)

@@ -109,7 +109,7 @@ def _result(entry: MeasuredEntry) -> str:
     if entry.correct:
         return "correct" if entry.accepted else "not accepted"
     if entry.wrong is None:
-        return "failed" if entry.fault else "wrong"
+        return "failed" if entry.fault else "not checked"
     image = entry.wrong.what == "y"
     return (
         f"wrong: image {entry.wrong.image}" if image else f"wrong: {entry.wrong.layer}"

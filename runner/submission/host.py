@@ -63,7 +63,7 @@ def find(
 ) -> SubmissionHost:
     """Find what serves a milestone here; ``engine`` is one that is given.
 
-    Where the outcome is not ranked, the runs that need a GPU are left out without one.
+    Where the outcome is recorded only, runs that need a GPU are left out without one.
 
     Raises:
         RaiError: nothing does; carries all that is missing, with the reason of the
@@ -82,7 +82,7 @@ def find(
     try:
         gpu, option = _gpu(engine, asked)
     except EngineError as error:
-        if milestone.trust is not Trust.RANKED and gpus is None:
+        if _optional(milestone) and gpus is None:
             return host
         needs = [_needed(milestone, one) for one in error.problems]
         raise EngineError(*needs, *missing, reason=error.reason) from error
@@ -90,6 +90,12 @@ def find(
         raise EngineError(*missing, reason=Reason.NO_ENGINE)
     slices = (SLICE,) if gpu.parent else ()
     return replace(host, gpu=gpu, gpus=option, unranked=(*unranked, *slices))
+
+
+def _optional(milestone: Milestone) -> bool:
+    """Whether some of it can be carried out without a GPU, and nothing is judged."""
+    some = not all(run.gpu for run in milestone.runs)
+    return milestone.trust is Trust.RECORDED and some
 
 
 def _one_gpu(gpus: str | None) -> GpuRequest:

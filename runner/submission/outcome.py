@@ -107,8 +107,10 @@ def judged(measurement: Measurement, trust: Trust) -> tuple[Reason, str]:
 def _reason(refused: MeasuredEntry, trust: Trust) -> Reason:
     if refused.correct:
         return Reason.BUSY
-    fault = refused.wrong is None and (refused.fault or trust is Trust.RANKED)
-    return Reason.GPU_FAULT if fault else Reason.WRONG_ANSWER
+    if refused.wrong is None and refused.fault:
+        return Reason.GPU_FAULT
+    late = refused.wrong is None and trust is Trust.RANKED  # not all was checked
+    return Reason.BUSY if late else Reason.WRONG_ANSWER
 
 
 def _why(refused: MeasuredEntry, *, named: bool) -> str:

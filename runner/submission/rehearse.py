@@ -38,9 +38,6 @@ from runner.submission.staging import StagedParts, StagingArea
 MEASURED = ".measured"
 """The folder that a judge's measurement is taken to. No run has such a name."""
 
-_JUDGED = (Reason.DONE, Reason.COMMAND_FAILED, Reason.GPU_FAULT, Reason.GPU_MEMORY)
-"""How a run may end that leaves a measurement: its judge came to an end."""
-
 
 class StageStarted(Struct, frozen=True):
     """A run of a submission begins: its name, and which of how many it is."""
@@ -127,7 +124,7 @@ class _Rehearsal:
         judges = stage is milestone.runs[-1] and milestone.trust is not Trust.RECORDED
         measurement: Measurement | None = None
         left_none = ""
-        if judges and _reason(record) in _JUDGED:
+        if judges and _reason(record) is Reason.DONE:
             try:
                 measurement = self._measured(stage)
             except RaiError as error:

@@ -7,17 +7,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
-from runner import submission
+from runner import milestones, submission
 from runner.core import Gpu, GpuSituation, GpuWay, Reason, WayTried
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.measurement import Measurement
+from runner.core.milestone import Trust
 from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import Options
 from runner.store import measurements, runs
 from runner.store.paths import Home
-from runner.submission import SubmissionOutcome, outcome
+from runner.submission import SubmissionOutcome, host, outcome
 from tests.runner.judge import made
 from tests.runner.submission import sample
 
@@ -115,6 +117,11 @@ def test_only_the_measure_run_gets_a_gpu(project, home):
             "not accepted: the kernels failed",
         ),
         (
+            refused("3 kinds of inputs were not checked", correct=False),
+            Reason.BUSY,
+            "not accepted: 3 kinds of inputs were not checked",
+        ),
+        (
             refused("1 other program used the GPU"),
             Reason.BUSY,
             "not accepted: 1 other program used the GPU",
@@ -124,12 +131,20 @@ def test_only_the_measure_run_gets_a_gpu(project, home):
 def test_what_is_refused_has_the_reason_of_its_cause(
     project, home, entry, reason, said
 ):
-    fake = engine(entry, script={MEASURE: FakeResult(exit_code=1)})
-
-    found = rehearse(project, home, fake)
+    found = rehearse(project, home, engine(entry))
 
     assert found.reason is reason and said in outcome.told(found)
     assert measurements.of(home.run(found.last)) == found.measurement
+    assert found.record and found.record.verdict
+    assert found.record.verdict.reason is Reason.DONE, "the judge itself did not fail"
+
+
+def test_a_measurement_of_a_judge_that_failed_counts_nothing(project, home):
+    fake = engine(ACCEPTED, script={MEASURE: FakeResult(exit_code=1)})
+
+    found = rehearse(project, home, fake)
+
+    assert found.reason is Reason.INTERNAL and found.measurement is None
 
 
 @pytest.mark.parametrize(
@@ -205,6 +220,15 @@ def test_without_a_gpu_a_whole_project_has_that_one_problem(project, home):
 
     assert caught.value.reason is Reason.NO_GPU
     assert len(caught.value.problems) == 1
+
+
+def test_a_judge_that_needs_a_gpu_is_not_left_out_where_there_is_none():
+    milestone = replace(milestones.find("m3"), trust=Trust.CHECKED)
+
+    with pytest.raises(RaiError) as caught:
+        host.find(milestone, engine=FakeEngine())
+
+    assert caught.value.reason is Reason.NO_GPU
 
 
 def test_an_engine_that_confines_nothing_is_refused(project, home):
