@@ -2,7 +2,7 @@
 //
 // They use no shared memory, barriers or warp functions, so that they also compile for the
 // CPU (JUDGE_ON_CPU), where the tests run them. Arguments are pointers and integers of 64
-// bits. `make golden` compiles each file to PTX.
+// bits. `python tools/golden.py` compiles each file to PTX.
 #ifndef JUDGE_ON_CPU
 typedef unsigned int u32;
 typedef unsigned long long u64;

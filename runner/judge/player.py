@@ -146,9 +146,11 @@ class Player:
         """Map the inputs, read-only where the driver can."""
         again = os.dup(descriptor)
         try:
-            return self._cuda.map(descriptor, size, driver.READ), True
+            found = self._cuda.map(descriptor, size, driver.READ)
         except CudaError:
             return self._cuda.map(again, size, driver.READ_WRITE), False
+        os.close(again)
+        return found, True
 
     def time(
         self,
