@@ -106,8 +106,11 @@ class PlayerProcess:
         except channel.ChannelError as error:
             raise PlayerFaultError(str(error)) from None
 
-    def call(self, layer: int, placed: Placed, *, empty: bool) -> Mapping[str, float]:
-        """Have a layer computed, or nothing; return times as numbers."""
+    def call(self, layer: int, placed: Placed, *, empty: bool) -> float:
+        """Have a layer computed, or nothing; return the milliseconds by our clock.
+
+        What is computed is to be checked before ``times`` waits for the player again.
+        """
         offsets = dict(placed.offsets)
         call = {"convolution": layer, "offsets": offsets, "empty": empty}
         ends = perf_counter() + LONGEST_CALL_S
@@ -118,8 +121,12 @@ class PlayerProcess:
         channel.spin(self._judge, ends - began)
         wall_ms = 1000 * (perf_counter() - began)
         self._answer(0, f"end within {LONGEST_CALL_S:g} s")
-        answer = self._answer(ends, "answer in time")
-        return {**times_of(answer), "wall_ms": wall_ms}
+        return wall_ms
+
+    def times(self) -> dict[str, float]:
+        """Return the player's times of the last call."""
+        ends = perf_counter() + LONGEST_CALL_S
+        return times_of(self._answer(ends, "answer in time"))
 
     def _answer(self, ends: float, what: str) -> channel.Message:
         try:

@@ -130,7 +130,7 @@ class _Trial:
         while others and found.wrong is None:
             self._other(others.pop())
 
-    def _call(self, n: int, placed: Placed, *, empty: bool) -> Mapping[str, float]:
+    def _call(self, n: int, placed: Placed, *, empty: bool) -> float:
         if perf_counter() > self._ends:
             raise TimeOverError
         return self._player.call(n, placed, empty=empty)
@@ -145,22 +145,25 @@ class _Trial:
             reference_first = self._seeds.random.random() < 0.5
             reference = self._reference(layer) if reference_first else (0.0, 0.0)
             placed = self._setting.bench.place(layer, PLAIN, self._seeds)
-            times = self._call(n, placed, empty=False)
+            wall_ms = self._call(n, placed, empty=False)
             throttled = self._setting.throttled()
             if not self._right(layer, placed):
                 return False
+            times = self._player.times()
             if number >= 0:
                 self._found.throttled.append(throttled)
             if not reference_first:
                 reference = self._reference(layer)
-            empty = self._call(n, placed, empty=True)
+            empty_ms = self._call(n, placed, empty=True)
+            self._player.times()
             if number < 0:
                 continue
-            self._found.empty_ms.append(empty["wall_ms"])
+            self._found.empty_ms.append(empty_ms)
             self._found.samples.append(
                 Sample(
                     layer=layer.name,
                     round=number,
+                    wall_ms=wall_ms,
                     reference_ms=reference[0],
                     reference_mhz=reference[1],
                     **times,
@@ -180,6 +183,7 @@ class _Trial:
             self._call(n, placed, empty=False)
             if not self._right(layer, placed):
                 return
+            self._player.times()
         self._found.unchecked -= 1
 
     def _right(self, layer: Layer, placed: Placed) -> bool:
