@@ -9,7 +9,6 @@ GROUPS = 2  # warp groups of a block, each with a pair of images
 ROW = 64  # pixels of one product: a row of two images side by side
 SECTOR = 8  # floats of a 32-byte sector
 MEMO = 8
-WARPS = 12  # that prepare the weights
 BARRIER = 8  # bytes
 
 
@@ -34,7 +33,7 @@ def shared_bytes(s: ConvShape, p: Params) -> int:
     padding = (48 - 4 * s.H_out * s.W_out % SECTOR) % 32
     outputs = GROUPS * 2 * (s.M * ring + s.M // 4 * padding)  # floats
     barriers = BARRIER * GROUPS * (2 * p["ROWS_IN"] + 4)
-    notes = 4 * (GROUPS * MEMO * 2 * 2 + 1 + WARPS)
+    notes = 4 * (GROUPS * MEMO * 2 * 2 + 2)
     passing = s.M * (s.weights // s.M | 1)  # weights, loaded through the outputs' space
     room = 8 * tiles(max(outputs, passing), 2)
     return weights + GROUPS * p["ROWS_IN"] * row + room + barriers + notes

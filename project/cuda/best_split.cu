@@ -76,7 +76,7 @@ constexpr int SLOT = M / 2; // registers of an output row
 // The scale brings the largest of a sample of an image to 2^6, so fp16 overflows only if others
 // are 2^9 times larger, or if the sample is all zeros.
 constexpr int IMAGE_TO = 6, WEIGHT_TO = 10;
-constexpr int MOST_APART = 10; // exponents of the largest weight and of a map's largest
+constexpr unsigned MOST_APART = 10; // exponents of the largest weight and of a map's largest
 constexpr float LARGEST = 60000, SMALLEST = 8;
 
 // Layout of shared memory
@@ -95,7 +95,7 @@ struct Notes
     float scale[2][MEMO][2]; // per group, pair, image: the power of two
     float most[2][MEMO][2];  // the largest |x|, scaled
     unsigned weight;           // the largest |k|
-    unsigned least[12];        // for each warp's maps, the smallest of their largest |k|
+    unsigned uneven;           // whether its scale leaves too few bits to a map of smaller ones
 };
 
 template <int ID, int THREADS> __device__ __forceinline__ void meet()
@@ -661,11 +661,7 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
                                       const Plan &plan, int group, int image)
 {
     const int lane = threadIdx.x % 32;
-    const float back = inverse(weight_scale(notes));
-    // The scale of the largest weight leaves too few bits to a map of much smaller ones.
-    const unsigned least = lane < 12 ? notes->least[lane] : ~0u;
-    const int apart = (notes->weight >> 23) - (__reduce_min_sync(~0u, least) >> 23);
-    const bool uneven = apart > MOST_APART;
+    const float back = notes->uneven ? 0 : inverse(weight_scale(notes)); // 0: all directly
     Place get; // of halves of the ring
     int memo = 0;
     out += image * IMAGE_FLOATS;
@@ -713,7 +709,7 @@ __device__ __forceinline__ void store(float *y, const float *x, const float *k, 
             get.next(2);
         }
         const float factor = inverse(notes->scale[group][memo][image]) * back;
-        bool exotic = uneven || notes->weight >= 0x7f800000 || factor == 0;
+        bool exotic = notes->weight >= 0x7f800000 || factor == 0;
         for (int j = 0; j < 2; j++) {
             const float most = notes->most[group][memo][j]; // Inf or NaN if fp16 overflowed
             const float product =
@@ -748,6 +744,24 @@ __device__ __forceinline__ void load_weights(float *w, const float *k, int t)
         w[i] = i * THREADS + t < WEIGHTS ? __ldg(k + i * THREADS + t) : 0;
 }
 
+// Note whether the weights of a map are so small that the scale leaves them too few bits. This is
+// done by the four warps that store, which have registers to spare.
+__device__ __forceinline__ void compare_maps(const float *room, Notes *notes)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (int m = threadIdx.x / 32 % 4; m < M; m += 4) {
+        unsigned largest = 0;
+#pragma unroll 1
+        for (int i = lane; i < OF_MAP; i += 32)
+            largest = max(largest, magnitude(room[m * MAP_ROOM + i]));
+        largest = __reduce_max_sync(~0u, largest);
+        if (lane == 0 && largest && (notes->weight >> 23) - (largest >> 23) > MOST_APART)
+            atomicOr(&notes->uneven, 1);
+    }
+}
+
+template <bool COMPARES>
 __device__ __forceinline__ void prepare_weights(char *weights, float *room, const float *w,
                                                 Notes *notes, int t)
 {
@@ -763,16 +777,8 @@ __device__ __forceinline__ void prepare_weights(char *weights, float *room, cons
     if (t % 32 == 0)
         atomicMax(&notes->weight, most);
     meet<1, THREADS>();
-    unsigned least = ~0u; // of the maps that are not zeros
-    for (int m = t / 32; m < M; m += THREADS / 32) {
-        unsigned largest = 0;
-        for (int i = t % 32; i < OF_MAP; i += 32)
-            largest = max(largest, magnitude(room[m * MAP_ROOM + i]));
-        largest = __reduce_max_sync(~0u, largest);
-        least = largest ? min(least, largest) : least;
-    }
-    if (t % 32 == 0)
-        notes->least[t / 32] = least;
+    if constexpr (COMPARES)
+        compare_maps(room, notes);
     const float scale = weight_scale(notes);
     for (int i = t; i < 2 * STEPS * K * M; i += THREADS) {
         const int column = i % M, m = column_map(column);
@@ -832,7 +838,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             expect(out_empty + 8 * i, 64);
         }
         if (group == 0)
-            notes->weight = 0;
+            notes->weight = notes->uneven = 0;
         expected();
     }
     for (int i = threadIdx.x * 16; i < 2 * ROWS_IN * ROW_BYTES; i += 512 * 16)
@@ -840,7 +846,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     __syncthreads();
 
     if (role < 2) {
-        prepare_weights(memory, out, w, notes, t);
+        prepare_weights<false>(memory, out, w, notes, t);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
         const int second = threadIdx.x % 128 / 64; // of a pair's images
         const float back = inverse(weight_scale(notes));
@@ -870,7 +876,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         Reader reader{x, plan, first, image};
         convert(reader, memory + AT_ROWS + group * ROWS_IN * ROW_BYTES, full, empty, notes, group);
     } else {
-        prepare_weights(memory, out, w, notes, t);
+        prepare_weights<true>(memory, out, w, notes, t);
         asm volatile("setmaxnreg.dec.sync.aligned.u32 48;");
         store(y, x, k, out + group * OUT_FLOATS, out_full, out_empty, notes, plan, group, image);
     }
