@@ -151,8 +151,8 @@ def register(path: Path) -> None:
     """Load a library of operators into MXNet; raise MissingError."""
     base = loaded().base
     try:
-        # mxnet.library.load would also generate the Python functions of all operators
-        # again, which is slow and not needed.
+        # mxnet.library.load would also make every operator's Python function anew,
+        # which is slow and not needed.
         base.check_call(base._LIB.MXLoadLib(os.fsencode(path), 0))
     except base.MXNetError as error:
         raise MissingError(f"MXNet does not load {path}: {_last_line(error)}") from None

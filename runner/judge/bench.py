@@ -10,12 +10,12 @@ from math import sqrt
 from pathlib import Path
 from random import Random
 
-from runner.judge import layout
-from runner.judge.acceptance import Wrong
+from runner.judge import layout, wrong
 from runner.judge.driver import Cuda, Event, Region
 from runner.judge.kinds import PLAIN, Inputs, ValueKind
 from runner.judge.player import Clocks
 from runner.judge.sizes import Layer, reference_of
+from runner.judge.wrong import Wrong
 
 BLOCKS_OF_MULTIPROCESSOR, THREADS = 16, 256
 SWEEPS = 4  # times the size of the L2 cache that a sweep covers
@@ -229,12 +229,8 @@ class Bench:
         self._run("explain", self._explained, *given)
         self._stream.wait()
         found, expected = struct.unpack("<2d", self._cuda.download(self._explained, 16))
-        place = []
-        for size in reversed(layer.outputs):
-            index, inner = divmod(index, size)
-            place.append(inner)
-        column, row, map_, image = place
-        where = call, layer.name, image, map_, row, column
+        _, *sizes = layer.outputs
+        where = call, layer.name, *wrong.place(index, *sizes)
         return Wrong(*where, found, expected, "y", placed.inputs.name)
 
     def reference(self, layer: Layer) -> tuple[float, float]:

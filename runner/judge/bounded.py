@@ -41,7 +41,7 @@ class ProgramEnd:
 
     @property
     def ended(self) -> str:
-        """Say how it ended, such as ``exited with status 1``."""
+        """Return how it ended, such as ``exited with status 1``."""
         if self.status is None:
             return "took too long"
         if self.status < 0:

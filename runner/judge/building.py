@@ -8,13 +8,12 @@ compile, and says why on stderr.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from runner.judge import bounded
+from runner.judge import bounded, folders
 from runner.judge.compiling import shortened, unsuitable
 
 SOURCE = "convolution.cpp"
@@ -61,13 +60,10 @@ def build(source: Path, out: Path) -> str | None:
 
 def main(argv: list[str] | None = None) -> int:
     """Compile the team's file; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python3 -m runner.judge.building")
-    parser.add_argument("--source", type=Path, default=Path("/src"))
-    parser.add_argument("--out", type=Path, default=Path("/build"))
-    options = parser.parse_args(argv)
+    source, out = folders.read("runner.judge.building", argv)
     bounded.limit()
     try:
-        why = build(options.source.resolve(), options.out.resolve())
+        why = build(source, out)
     except OSError as error:
         why = str(error)
     if why is not None:

@@ -8,17 +8,17 @@ writes ``measurement.json``. Exits 1 only if nothing could be checked.
 
 from __future__ import annotations
 
-import argparse
 import json
 import stat
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from runner.judge import bounded, cases
+from runner.judge import bounded, cases, folders, wrong
 from runner.judge.building import HOST, compiler
 from runner.judge.cases import FLOAT, ConvolutionCase
+from runner.judge.wrong import Wrong
 
 OPTIONS = ("-std=c++17", "-O3", "-march=native")
 ENTRY = "convolution"
@@ -32,36 +32,11 @@ class CheckError(Exception):
 
 
 @dataclass(frozen=True)
-class WrongOutput:
-    """The first output that is not as expected, as ``measurement.json`` has it."""
-
-    call: int
-    layer: str
-    image: int
-    map: int
-    row: int
-    column: int
-    found: float | str
-    expected: float
-    what: str = "y"
-    inputs: str = ""
-
-    @property
-    def words(self) -> str:
-        """The place and both numbers, in a sentence."""
-        place = f"image {self.image}, map {self.map}, row {self.row}"
-        return (
-            f"wrong result for {self.layer} ({self.inputs} values): {place}, "
-            f"column {self.column} is {self.found}; expected {self.expected:.7g}"
-        )
-
-
-@dataclass(frozen=True)
 class CheckedCase:
     """What became of a case: why its file is none, or the first wrong output."""
 
     why: str = ""
-    wrong: WrongOutput | None = None
+    wrong: Wrong | None = None
     worst: float = 0.0  # the largest error, as a share of what is allowed
 
 
@@ -100,23 +75,19 @@ def compare(
 
 def wrong_at(
     case: ConvolutionCase, number: int, index: int, found: float, expected: float
-) -> WrongOutput:
+) -> Wrong:
     """Return where in y an index is, with what was found there."""
     rows, columns = case.H - case.K + 1, case.W - case.K + 1
-    rest, column = divmod(index, columns)
-    rest, row = divmod(rest, rows)
-    image, at = divmod(rest, case.M)
-    number_or_word = found if abs(found) < float("inf") else str(found)
-    return WrongOutput(
-        number,
-        case.name,
-        image,
-        at,
-        row,
-        column,
-        number_or_word,
-        expected,
-        inputs=case.kind,
+    where = wrong.place(index, case.M, rows, columns)
+    return Wrong(number, case.name, *where, found, expected, inputs=case.kind)
+
+
+def sentence(found: Wrong) -> str:
+    """Return what is wrong, with its place and both numbers."""
+    place = f"image {found.image}, map {found.map}, row {found.row}"
+    return (
+        f"wrong result for {found.layer} ({found.inputs} values): {place}, "
+        f"column {found.column} is {found.found}; expected {found.expected:.7g}"
     )
 
 
@@ -148,14 +119,14 @@ def check(source: Path) -> dict[str, object]:
                 break
             calls += 1
             values += case.y_count
-    why = found.why or (found.wrong.words if found.wrong else "")
+    why = found.why or (sentence(found.wrong) if found.wrong else "")
     return {
         "variant": ENTRY,
         "accepted": not why,
         "why": [why] if why else [],
         "correct": not why,
         "checked": {"calls": calls, "values": values},
-        "wrong": asdict(found.wrong) if found.wrong else None,
+        "wrong": found.wrong.to_json() if found.wrong else None,
         "error": worst,
     }
 
@@ -177,18 +148,13 @@ def outcome(source: Path) -> dict[str, object]:
 
 def main(argv: list[str] | None = None) -> int:
     """Check all cases and write the outcome; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python3 -m runner.judge.checking")
-    parser.add_argument("--source", type=Path, default=Path("/src"))
-    parser.add_argument("--out", type=Path, default=Path("/build"))
-    options = parser.parse_args(argv)
+    source, out = folders.read("runner.judge.checking", argv)
     try:
-        found = outcome(options.source.resolve())
+        found = outcome(source)
     except (CheckError, OSError, ValueError, KeyError) as error:
         sys.stderr.write(f"cannot check: {error}\n")
         return 1
-    aside = options.out / ".measurement.json"
-    aside.write_text(f"{json.dumps(found, allow_nan=False)}\n", encoding="utf-8")
-    aside.replace(options.out / "measurement.json")
+    folders.keep_measurement(out, found)
     return 0
 
 

@@ -8,7 +8,6 @@ Reads ``job.json`` and ``team/`` of the source folder; writes ``compiled.json`` 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.judge import bounded
+from runner.judge import bounded, folders
 
 STANDARD = "c++17"
 MOST_AT_ONCE = 4
@@ -163,18 +162,15 @@ def report(results: list[tuple[CompileUnit, str | None]]) -> dict[str, object]:
 
 def main(argv: list[str] | None = None) -> int:
     """Compile a job's units; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python3 -m runner.judge.compiling")
-    parser.add_argument("--source", type=Path, default=Path("/src"))
-    parser.add_argument("--out", type=Path, default=Path("/build"))
-    options = parser.parse_args(argv)
+    source, out = folders.read("runner.judge.compiling", argv)
     bounded.limit()
     try:
-        results = compile_all(options.source.resolve(), options.out.resolve())
+        results = compile_all(source, out)
     except (BadJob, OSError, ValueError) as error:
         sys.stderr.write(f"cannot compile: {error}\n")
         return 1
     text = json.dumps(report(results), indent=1)
-    (options.out / "compiled.json").write_text(f"{text}\n", encoding="utf-8")
+    (out / "compiled.json").write_text(f"{text}\n", encoding="utf-8")
     failed = [(unit, why) for unit, why in results if why is not None]
     for unit, why in failed:
         sys.stderr.write(f"{SHOWN}{unit.file} ({unit.target}): {why}\n")

@@ -9,7 +9,6 @@ of other magnitudes, too.
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
 import sys
@@ -18,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 
-from runner.judge import cases
+from runner.judge import cases, folders
 from runner.judge.cases import ConvolutionCase
 
 MOST_VALUES = 32 << 20
@@ -127,18 +126,15 @@ def write(folder: Path, number: int, case: ConvolutionCase, random: Random) -> N
 
 def main(argv: list[str] | None = None) -> int:
     """Write all cases; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python3 -m runner.judge.inputs")
-    parser.add_argument("--source", type=Path, default=Path("/src"))
-    parser.add_argument("--out", type=Path, default=Path("/build"))
-    options = parser.parse_args(argv)
+    source, out = folders.read("runner.judge.inputs", argv)
     seed = secrets.token_hex(16)
     random = Random(seed)
     try:
-        job = json.loads((options.source / "job.json").read_bytes())
+        job = json.loads((source / "job.json").read_bytes())
         found = cases_of(job, random)
         for number, case in enumerate(found):
-            write(options.out, number, case, random)
-        cases.write(options.out, seed, found)
+            write(out, number, case, random)
+        cases.write(out, seed, found)
     except (OSError, ValueError, KeyError) as error:
         sys.stderr.write(f"cannot make inputs: {error}\n")
         return 1

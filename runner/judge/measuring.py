@@ -9,7 +9,6 @@ if the judge cannot measure here; the reasons are on stderr.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import os
@@ -20,7 +19,7 @@ from pathlib import Path
 from time import monotonic, perf_counter, sleep
 from typing import Any
 
-from runner.judge import figures, sandbox, trial
+from runner.judge import figures, folders, sandbox, trial
 from runner.judge.acceptance import SiteReference
 from runner.judge.bench import Bench, Seeds
 from runner.judge.driver import Cuda, CudaError, GpuFacts
@@ -39,17 +38,14 @@ OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 def main() -> int:
     """Measure, write the result, and return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--source", type=Path, default=Path("/src"))
-    parser.add_argument("--out", type=Path, default=Path("/build"))
-    words = parser.parse_args()
-    job = json.loads((words.source / "job.json").read_bytes())
+    source, out = folders.read("runner.judge.measuring")
+    job = json.loads((source / "job.json").read_bytes())
     try:
-        found = measured(job, words.source)
+        found = measured(job, source)
     except (CudaError, JudgeError, OSError) as error:
         sys.stderr.write(f"cannot measure: {error}\n")
         return 2
-    write(words.out / "measurement.json", found)
+    folders.keep_measurement(out, found)
     for entry in found["entries"]:
         for reason in entry["why"]:
             sys.stderr.write(f"{entry['variant']}: {reason}\n")
@@ -170,13 +166,6 @@ def _await_cool(sensors: Sensors, rules: Rules) -> float:
             break
         sleep(POLL_S)
     return spent
-
-
-def write(path: Path, found: Mapping[str, Any]) -> None:
-    """Write JSON aside, then rename it."""
-    aside = path.with_name(f".{path.name}")
-    aside.write_text(json.dumps(found, allow_nan=False) + "\n", encoding="utf-8")
-    aside.rename(path)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ process of its own, so that one that crashes is named.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import os
 import resource
@@ -18,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from runner.judge import cases
+from runner.judge import cases, folders
 from runner.judge.cases import FLOAT, ConvolutionCase
 
 LIBRARY = Path("program", "convolution.so")
@@ -93,13 +92,10 @@ def _end(group: int) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Call the function for every case, up to the first failure; return the status."""
-    parser = argparse.ArgumentParser(prog="python3 -m runner.judge.playing")
-    parser.add_argument("--source", type=Path, default=Path("/src"))
-    parser.add_argument("--out", type=Path, default=Path("/build"))
-    options = parser.parse_args(argv)
-    for number, case in enumerate(cases.read(options.source / "inputs")):
+    source, out = folders.read("runner.judge.playing", argv)
+    for number, case in enumerate(cases.read(source / "inputs")):
         try:
-            apart(options.source, options.out, number, case)
+            apart(source, out, number, case)
         except PlayError as error:
             sys.stderr.write(f"{FUNCTION} failed for {case.words}: {error}\n")
             return 1

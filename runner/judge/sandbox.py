@@ -93,7 +93,7 @@ def rules(machine: str) -> bytes:
 
 
 def confine() -> None:
-    """Give up all system calls of this process but those of ALLOWED, for ever.
+    """Give up all system calls of this process but those of ALLOWED, permanently.
 
     Raises OSError where the kernel cannot do that.
     """

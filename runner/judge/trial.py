@@ -11,12 +11,13 @@ from time import perf_counter
 from typing import Any
 
 from runner.judge import acceptance, figures
-from runner.judge.acceptance import Conditions, SiteReference, Wrong
+from runner.judge.acceptance import Conditions, SiteReference
 from runner.judge.bench import Bench, Placed, Seeds
 from runner.judge.figures import Rates, Rules, Sample
 from runner.judge.kinds import PLAIN, Inputs, wide
 from runner.judge.player_process import PlayerFaultError, PlayerProcess
 from runner.judge.sizes import Layer
+from runner.judge.wrong import Wrong
 
 ALONE_ROUNDS = 5
 ENTRY_S, JOB_S = 20.0, 60.0

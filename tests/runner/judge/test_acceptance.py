@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from runner.judge.acceptance import Conditions, SiteReference, Wrong, why
+from runner.judge.acceptance import Conditions, SiteReference, why
 from runner.judge.figures import Rules, Sample
+from runner.judge.wrong import Wrong
 from tests.runner.judge import made
 
 RULES = Rules()
