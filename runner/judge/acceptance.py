@@ -16,7 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from runner.judge.figures import Rules, Sample, ratios, spread, sums, whole_rounds
+from runner.judge.figures import (
+    Rules,
+    Sample,
+    latest_ms,
+    ratios,
+    spread,
+    sums,
+    whole_rounds,
+)
 from runner.judge.wrong import Wrong
 
 
@@ -120,7 +128,8 @@ def _clocks(
         ("the GPU's timer", lambda s: s.stamp_ms)
     ]
     if empty_ms:
-        overhead = statistics.median(_usual(rules, empty_ms))
+        most = latest_ms(rules, empty_ms)
+        overhead = statistics.median(ms for ms in empty_ms if ms <= most)
         clocks.append(("the judge's clock", lambda s: s.wall_ms - overhead))
     rounds = whole_rounds(samples)
     if not rounds:
@@ -139,12 +148,6 @@ def _clocks(
                 f"{clock} {span(other)}"
             )
     return found
-
-
-def _usual(rules: Rules, empty_ms: Sequence[float]) -> list[float]:
-    """Return the empty calls that were not late, as ``timely`` says it of others."""
-    lowest = sorted(empty_ms)[len(empty_ms) // 4]
-    return [ms for ms in empty_ms if ms <= lowest + rules.late_us / 1000]
 
 
 def _late(rules: Rules, samples: Sequence[Sample], late: int) -> list[str]:

@@ -165,6 +165,12 @@ def ratios(samples: Sequence[Sample]) -> list[float]:
     return [ms / reference for ms, reference in sums(samples) if reference > 0]
 
 
+def latest_ms(rules: Rules, empty_ms: Sequence[float]) -> float:
+    """Return the overhead from which on a call is late: beyond the lower quartile's."""
+    lower = sorted(empty_ms)[len(empty_ms) // 4]
+    return lower + rules.late_us / 1000
+
+
 def timely(
     rules: Rules, samples: Sequence[Sample], empty_ms: Sequence[float]
 ) -> list[Sample]:
@@ -174,10 +180,9 @@ def timely(
     lower quartile of the empty calls: the machine was busy elsewhere for a moment, or
     the events are wrong. It tells nothing of the kernels then, so it does not count.
     """
-    if len(empty_ms) < 2:
+    if not empty_ms:
         return list(samples)
-    usual = statistics.quantiles(empty_ms, n=4, method="inclusive")[0]
-    most = usual + rules.late_us / 1000
+    most = latest_ms(rules, empty_ms)
 
     def late(sample: Sample) -> bool:
         slack = rules.clock_slack_share * sample.ms

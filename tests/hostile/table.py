@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks import rows
+from tests import marks
 from tests.conftest import ROOT
 from tests.hostile import cases
 from tests.hostile.case import Case
@@ -60,9 +61,7 @@ def keep(kept: Kept, fresh: Iterable[dict[str, object]]) -> None:
 
 def page(text: str, kept: Kept) -> str:
     """Return the page with the table between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{''.join(_tables(kept))}\n{END}{after}"
+    return marks.between(text, BEGIN, END, _tables(kept))
 
 
 def _tables(kept: Kept) -> Iterator[str]:
@@ -70,10 +69,10 @@ def _tables(kept: Kept) -> Iterator[str]:
         about = (import_module(f"{cases.__name__}.{topic}").__doc__ or "").split("\n")
         yield f"\n**{topic.capitalize()}.** {about[0]}\n\n"
         head = ["what is tried", *(column.name for column in COLUMNS)]
-        yield _line(head) + _line(["---"] * len(head))
+        yield marks.heading(head)
         for case in found:
             cells = [cell(case, column.name, kept) for column in COLUMNS]
-            yield _line([case.tries.removesuffix("."), *cells])
+            yield marks.row([case.tries.removesuffix("."), *cells])
 
 
 def cell(case: Case, column: str, kept: Kept) -> str:
@@ -93,10 +92,6 @@ def possible(case: Case, column: str) -> set[str]:
         for reason in case.reasons(column)
     }
     return {*ends, SAID} if case.needs else ends
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(text.replace('|', '&#124;') for text in cells)} |\n"
 
 
 if __name__ == "__main__":
