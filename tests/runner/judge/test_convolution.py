@@ -97,7 +97,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def holds_large_values(folder: Path) -> bool:
-    """Return whether a case of widely different values has what LARGE_LEFT_OUT skips."""
+    """Return whether the first case of wide values has what LARGE_LEFT_OUT skips."""
     for number, case in enumerate(cases.read(folder)):
         if case.kind == "wide":
             return max(array("f", (folder / f"{number}.x").read_bytes())) > 1e4
