@@ -69,17 +69,19 @@ def pooled(found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
     """Yield rows: refusals, and for each variant its spread, and its order."""
     yield _refusals(found)
     yield _held(found)
-    boards: dict[tuple[str, str, str], dict[str, Rounds]] = {}
+    # Two GPUs of one model differ by more than a GPU does from day to day.
+    boards: dict[tuple[str, str, str, str], dict[str, Rounds]] = {}
     for one in found:
-        board = (_gpu(one), one.accuracy, one.milestone)
+        board = (*_gpu(one), one.accuracy, one.milestone)
         variants = boards.setdefault(board, defaultdict(list))
         for entry in one.entries:
             if entry.accepted:
                 variants[entry.variant].append(ratios(entry))
-    for (gpu, accuracy, milestone), variants in boards.items():
-        where = {"gpu": gpu, "class": accuracy, "milestone": milestone}
+    for (gpu, uuid, accuracy, milestone), variants in boards.items():
+        where = {"gpu": gpu, "uuid": uuid, "class": accuracy, "milestone": milestone}
         for variant, rounds in variants.items():
-            yield _spread(variant, rounds, where)
+            if len(rounds) > 1:
+                yield _spread(variant, rounds, where)
             faster = [[ratio * (1 - APART) for ratio in one] for one in rounds]
             name = f"{variant} and the same, {APART:.0%} faster"
             yield _order(name, rounds, faster, where)
@@ -104,7 +106,7 @@ def _refusals(found: Sequence[Measurement]) -> dict[str, object]:
         measured=len(entries),
         refused=refused,
         why=why,
-        gpus=sorted(set(map(_gpu, found))),
+        gpus=sorted({_gpu(one)[0] for one in found}),
         days=_days(found),
         commits=sorted({one.host.commit for one in found if one.host}),
     )
@@ -122,8 +124,9 @@ def _held(found: Sequence[Measurement]) -> dict[str, object]:
     )
 
 
-def _gpu(measurement: Measurement) -> str:
-    return measurement.gpu.name if measurement.gpu else ""
+def _gpu(measurement: Measurement) -> tuple[str, str]:
+    gpu = measurement.gpu
+    return (gpu.name, gpu.uuid) if gpu else ("", "")
 
 
 def _days(found: Sequence[Measurement]) -> list[str]:

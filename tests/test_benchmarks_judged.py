@@ -40,13 +40,14 @@ def test_the_spread_the_order_and_the_refusals_are_of_all_files(tmp_path, capsys
 def test_what_was_refused_is_counted_with_its_reason_and_is_in_no_ratio(tmp_path):
     kept(tmp_path, 0, entry("best", 1))
     kept(tmp_path, 1, entry("best", 2, "the GPU was at 78 °C"))
+    kept(tmp_path, 2, entry("best", 3))
 
     rows = {row["bench"]: row for row in judged.pooled(judged.read(tmp_path))}
 
     refusals = rows["refusals of honest variants"]
     assert (refusals["ok"], refusals["refused"]) == (False, 1)
     assert refusals["why"] == ["best: the GPU was at 78 °C"]
-    assert rows["ratio of best"]["measurements"] == 1
+    assert rows["ratio of best"]["measurements"] == 2
 
 
 def test_a_ratio_that_wanders_from_day_to_day_is_seen(tmp_path):

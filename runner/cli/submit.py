@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from runner.cli import common
+from runner.cli import ci, common
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
+    from runner.session import Run
     from runner.submission.outcome import SubmissionOutcome
     from runner.submission.proposal import Proposal
 
@@ -50,6 +51,8 @@ def submit(
             "--json", help="Print measurement.json on stdout; the rest goes to stderr."
         ),
     ] = False,
+    in_ci: ci.Ci = None,
+    junit: ci.Junit = None,
 ) -> None:
     """Check what a milestone asks of a project, run it, and judge it.
 
@@ -70,19 +73,20 @@ def submit(
     options = session.Options(engine, None, progress, gpus, wait)
     project = common.project(directory, path)
     serverless = Problem(f"rai submit {milestone}: {SERVERLESS}", hint=REHEARSE)
-    try:
-        proposal = submission.propose(milestone, project, options)
-    except RaiError as error:
-        if rehearse or error.reason not in {Reason.NO_GPU, Reason.NO_ENGINE}:
-            raise
-        # The files are right, and that is all that was asked for.
-        raise UsageError(serverless, *error.problems) from error
-    common.warn(proposal.warnings)
-    if not rehearse:
-        raise UsageError(serverless)
-    _ask(proposal, yes=yes)
-    ended = _carry_out(proposal, as_json=as_json)
-    _show(ended, as_json=as_json)
+    with ci.session(in_ci, junit, answer=as_json) as reported:
+        try:
+            proposal = submission.propose(milestone, project, options)
+        except RaiError as error:
+            if rehearse or error.reason not in {Reason.NO_GPU, Reason.NO_ENGINE}:
+                raise
+            # The files are right, and that is all that was asked for.
+            raise UsageError(serverless, *error.problems) from error
+        reported.warn(proposal.warnings)
+        if not rehearse:
+            raise UsageError(serverless)
+        _ask(proposal, yes=yes)
+        ended = _carry_out(proposal, reported, as_json=as_json)
+        _show(ended, reported, as_json=as_json)
 
 
 def _ask(proposal: Proposal, *, yes: bool) -> None:
@@ -110,7 +114,9 @@ def _ask(proposal: Proposal, *, yes: bool) -> None:
         raise typer.Exit(Reason.CANCELLED.exit_code)
 
 
-def _carry_out(proposal: Proposal, *, as_json: bool) -> SubmissionOutcome:
+def _carry_out(
+    proposal: Proposal, reported: ci.CiSession, *, as_json: bool
+) -> SubmissionOutcome:
     """Carry the submission out and show it; signals end it cleanly."""
     from contextlib import closing
 
@@ -118,10 +124,12 @@ def _carry_out(proposal: Proposal, *, as_json: bool) -> SubmissionOutcome:
     from runner.cli import interrupt
     from runner.core.cancel import Cancel
     from runner.core.events import Finished
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Mode
 
     cancel = Cancel()
-    console = Console(Mode(proposal.settings.progress), to_stderr=as_json)
+    mode = Mode(proposal.settings.progress)
+    console = reported.console(mode, to_stderr=as_json)
+    going: Run | None = None
     with (
         interrupt.cancel_on_signals(cancel, console),
         closing(submission.rehearse(proposal, cancel)) as events,
@@ -131,8 +139,11 @@ def _carry_out(proposal: Proposal, *, as_json: bool) -> SubmissionOutcome:
                 case submission.StageStarted(name, run, number, count):
                     text = f"Run {number} of {count}, {name}: {run.id}"
                     console.line(text, "cyan")
-                case submission.StageEnded():
+                    going = run
+                case submission.StageEnded(_, done):
                     console.close()
+                    if going is not None:
+                        reported.ended(going.paths, done, going.places)
                 case submission.SubmissionEnded(ended):
                     return ended
                 case Finished():
@@ -142,22 +153,28 @@ def _carry_out(proposal: Proposal, *, as_json: bool) -> SubmissionOutcome:
     raise AssertionError("a rehearsal ends with its outcome")
 
 
-def _show(ended: SubmissionOutcome, *, as_json: bool) -> NoReturn:
+def _show(
+    ended: SubmissionOutcome, reported: ci.CiSession, *, as_json: bool
+) -> NoReturn:
     """Print the outcome, and exit with its status."""
     from runner import report
     from runner.core import record
     from runner.submission import outcome
-    from runner.terminal.console import Console
+    from runner.terminal.console import Mode
     from runner.terminal.tables import blocks
 
     measured = ended.measurement
+    if measured:
+        reported.show(report.measured(measured))
+    if not ended.accepted:
+        reported.failed("rai: submission", [outcome.told(ended)])
     if as_json:
         common.print_json(record.plain(measured or outcome.plain(ended)))
     elif measured:
         blocks(report.measured(measured))
     elif ended.record and ended.accepted:
         blocks(report.figures(ended.record.findings))
-    console = Console()
+    console = reported.console(Mode.AUTO)
     good = ended.accepted
     text = f"{outcome.told(ended)} See it again: rai show {ended.last}"
     console.line(text, "green" if good else "red")

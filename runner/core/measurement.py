@@ -66,7 +66,8 @@ class WrongValue(Struct, frozen=True):
 
     ``what`` is y for a wrong result, or what was changed that must not be: x, k, or
     outside (memory around the buffers); norm for a y whose error as a whole, ``found``,
-    is above ``expected``. ``inputs`` is the kind of inputs of the call.
+    is above ``expected``; late for a y that was still written after the call was said
+    to be over. ``inputs`` is the kind of inputs of the call.
     """
 
     call: Index
@@ -77,7 +78,7 @@ class WrongValue(Struct, frozen=True):
     column: Index
     found: float | Literal["nan", "inf", "-inf"]
     expected: float | Literal["nan", "inf", "-inf"]
-    what: Literal["y", "x", "k", "outside", "norm"] = "y"
+    what: Literal["y", "x", "k", "outside", "norm", "late"] = "y"
     inputs: Text = ""
 
 
@@ -98,7 +99,8 @@ class MeasuredSample(Struct, frozen=True):
     """One timed call of one layer, and the reference beside it.
 
     ``ms`` is the time between events, ``stamp_ms`` by the GPU's timer, ``wall_ms`` by
-    the judge's clock, from the request to the answer. A clock of 0 is unknown.
+    the judge's clock, from the request to the answer, ``read_ms`` until it had looked
+    at the output. A clock of 0 is unknown.
     """
 
     layer: Word
@@ -109,6 +111,7 @@ class MeasuredSample(Struct, frozen=True):
     sm_mhz: Megahertz
     reference_ms: Milliseconds
     reference_mhz: Megahertz
+    read_ms: Milliseconds = 0.0
 
 
 class MeasuredEntry(Struct, frozen=True):

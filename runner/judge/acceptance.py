@@ -55,19 +55,20 @@ class Conditions:
 
     ``fault`` is a fault of the entry's kernels in words, or "", ``unchecked`` says what
     there was no time to check. ``empty_ms`` are golden's times of calls without a
-    launch; ``floors`` each layer's least time. ``alone_ms`` are times of a whole round
-    of references, warmed up, before the entry's first call. ``late_rounds`` counts
-    those that are not among the samples, since the judge's clock saw a call of theirs
-    end late. ``others`` counts other programs on the GPU; ``celsius`` is its
-    temperature after the wait for a cool one. The throttled shares say how many of the
-    samples and of the references had a clock lowered for heat or power. What is unknown
-    keeps its default, and is not judged.
+    launch, ``empty_read_ms`` with its look at the output; ``floors`` each layer's least
+    time. ``alone_ms`` are times of a whole round of references, warmed up, before the
+    entry's first call. ``late_rounds`` counts those that are not among the samples,
+    since the judge's clock saw a call of theirs end late. ``others`` counts other
+    programs on the GPU; ``celsius`` is its temperature after the wait for a cool one.
+    The throttled shares say how many of the samples and of the references had a clock
+    lowered for heat or power. What is unknown keeps its default, and is not judged.
     """
 
     wrong: Wrong | None = None
     fault: str = ""
     unchecked: str = ""
     empty_ms: Sequence[float] = ()
+    empty_read_ms: Sequence[float] = ()
     floors: Mapping[str, float] = field(default_factory=dict)
     site: SiteReference | None = None
     alone_ms: Sequence[float] = ()
@@ -96,7 +97,7 @@ def why(
         by_layer.setdefault(sample.layer, []).append(sample)
     for name, its in by_layer.items():
         found += _floor(rules, name, its, conditions.floors.get(name, 0.0))
-    found += _clocks(rules, samples, conditions.empty_ms)
+    found += _clocks(rules, samples, conditions)
     found += _late(rules, samples, conditions.late_rounds)
     found += _rounds(rules, samples)
     found += _reference(rules, samples, conditions)
@@ -117,30 +118,35 @@ def _machine(rules: Rules, conditions: Conditions) -> list[str]:
 
 
 def _clocks(
-    rules: Rules, samples: Sequence[Sample], empty_ms: Sequence[float]
+    rules: Rules, samples: Sequence[Sample], conditions: Conditions
 ) -> list[str]:
     """Compare the events with the GPU's timer, and with golden's clock.
 
     Whole rounds are compared, as they are scored: by layers, half of the samples of
     each could be wrong, and so three quarters of the rounds.
     """
-    clocks: list[tuple[str, Callable[[Sample], float]]] = [
-        ("the GPU's timer", lambda s: s.stamp_ms)
+    slack = rules.clock_slack_us
+    clocks: list[tuple[str, float, Callable[[Sample], float]]] = [
+        ("the GPU's timer", slack, lambda s: s.stamp_ms)
     ]
-    if empty_ms:
+    if empty_ms := conditions.empty_ms:
         most = latest_ms(rules, empty_ms)
         overhead = statistics.median(ms for ms in empty_ms if ms <= most)
-        clocks.append(("the judge's clock", lambda s: s.wall_ms - overhead))
+        clocks.append(("the judge's clock", slack, lambda s: s.wall_ms - overhead))
+    if conditions.empty_read_ms:
+        besides = statistics.median(conditions.empty_read_ms)
+        name = "the judge's clock, once y was there,"
+        clocks.append((name, rules.read_slack_us, lambda s: s.read_ms - besides))
     rounds = whole_rounds(samples)
     if not rounds:
         return []
     layers = " and ".join(dict.fromkeys(s.layer for s in samples))
     ms = statistics.median(sum(s.ms for s in one) for one in rounds)
     found = []
-    for clock, read in clocks:
+    for clock, slack_us, read in clocks:
         other = statistics.median(sum(map(read, one)) for one in rounds)
         apart = statistics.median(sum(read(s) - s.ms for s in one) for one in rounds)
-        allowed = rules.clock_slack_us / 1000
+        allowed = slack_us / 1000
         allowed += rules.clock_slack_share * max(ms, other)
         if not abs(apart) <= allowed:
             found.append(

@@ -44,7 +44,8 @@ class Rules:
     Rounds with a call that golden's clock saw end ``late_us`` after its events do not
     count. What is refused: more than half of the rounds late, rounds whose ratios
     spread by more than ``spread`` (interquartile range by median); clocks that differ
-    by more than ``clock_slack_us`` and ``clock_slack_share`` of a round's time; a time
+    by more than ``clock_slack_us`` (``read_slack_us`` where the GPU changes to another
+    process in between) and ``clock_slack_share`` of a round's time; a time
     below ``floor_share`` of the floor; a reference that is ``drift`` slower than alone,
     whose SM clock is ``clock_drop`` below that of the samples, or that is outside the
     site's ``band``; references that were throttled more often than the samples, by
@@ -62,6 +63,7 @@ class Rules:
     spread: float = 0.05
     late_us: float = 150.0
     clock_slack_us: float = 30.0
+    read_slack_us: float = 200.0
     clock_slack_share: float = 0.02
     floor_share: float = 0.85
     drift: float = 0.03
@@ -97,8 +99,8 @@ class Sample:
 
     ``ms`` is the time between the player's events, ``stamp_ms`` between its reads of
     the GPU's timer, ``wall_ms`` by golden's own clock from the request to the answer,
-    overhead included. ``sm_mhz`` is the SM clock during the call, ``reference_mhz``
-    during the reference; 0 if unknown.
+    overhead included, ``read_ms`` until it has looked at the output. ``sm_mhz`` is the
+    SM clock during the call, ``reference_mhz`` during the reference; 0 if unknown.
     """
 
     layer: str
@@ -109,6 +111,7 @@ class Sample:
     sm_mhz: float
     reference_ms: float
     reference_mhz: float
+    read_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

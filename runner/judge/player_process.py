@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -106,9 +106,14 @@ class PlayerProcess:
         except channel.ChannelError as error:
             raise PlayerFaultError(str(error)) from None
 
-    def call(self, layer: int, placed: Placed, *, empty: bool) -> float:
-        """Have a layer computed, or nothing; return the milliseconds by our clock.
+    def call(
+        self, layer: int, placed: Placed, digest: Callable[[], int], *, empty: bool
+    ) -> tuple[float, float, int]:
+        """Have a layer computed, or nothing; return two times in ms by our clock.
 
+        The first ends when the player says that it is done, the second when ``digest``
+        has looked at the output, which is returned too: a player that says so too early
+        gains little, since what it has not computed by then is missing in the digest.
         What is computed is to be checked before ``times`` waits for the player again.
         """
         offsets = dict(placed.offsets)
@@ -119,9 +124,11 @@ class PlayerProcess:
         began = perf_counter()
         self._send({"go": True})
         channel.spin(self._judge, ends - began)
-        wall_ms = 1000 * (perf_counter() - began)
+        done = perf_counter()
+        found = digest()
+        read = perf_counter()
         self._answer(0, f"end within {LONGEST_CALL_S:g} s")
-        return wall_ms
+        return 1000 * (done - began), 1000 * (read - began), found
 
     def times(self) -> dict[str, float]:
         """Return the player's times of the last call."""

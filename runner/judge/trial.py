@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from runner.judge import acceptance, figures
+from runner.judge import acceptance, figures, wrong
 from runner.judge.acceptance import Conditions, SiteReference
 from runner.judge.bench import Bench, Placed, Seeds
 from runner.judge.figures import Rates, Rules, Sample
@@ -36,6 +37,7 @@ class EntryLog:
     unchecked: int
     samples: list[Sample] = field(default_factory=list)
     empty_ms: list[float] = field(default_factory=list)
+    empty_read_ms: list[float] = field(default_factory=list)
     alone_ms: list[float] = field(default_factory=list)
     wrong: Wrong | None = None
     fault: str = ""
@@ -106,6 +108,7 @@ class _Trial:
         self._setting, self._layers, self._player = setting, layers, player
         self._seeds, self._found = seeds, found
         self._began, self._ends = perf_counter(), ends
+        self._digest = 0
 
     def run(self) -> None:
         """Make all calls, up to the first wrong result or the entry's end."""
@@ -131,10 +134,12 @@ class _Trial:
         while others and found.wrong is None:
             self._other(others.pop())
 
-    def _call(self, n: int, placed: Placed, *, empty: bool) -> float:
+    def _call(self, n: int, placed: Placed, *, empty: bool) -> tuple[float, float]:
         if perf_counter() > self._ends:
             raise TimeOverError
-        return self._player.call(n, placed, empty=empty)
+        read = partial(self._setting.bench.digest, self._layers[n], placed)
+        *times, self._digest = self._player.call(n, placed, read, empty=empty)
+        return times[0], times[1]
 
     def _timely(self) -> list[Sample]:
         found = self._found
@@ -146,7 +151,7 @@ class _Trial:
             reference_first = self._seeds.random.random() < 0.5
             reference = self._reference(layer) if reference_first else (0.0, 0.0)
             placed = self._setting.bench.place(layer, PLAIN, self._seeds)
-            wall_ms = self._call(n, placed, empty=False)
+            wall_ms, read_ms = self._call(n, placed, empty=False)
             throttled = self._setting.throttled()
             if not self._right(layer, placed):
                 return False
@@ -155,16 +160,18 @@ class _Trial:
                 self._found.throttled.append(throttled)
             if not reference_first:
                 reference = self._reference(layer)
-            empty_ms = self._call(n, placed, empty=True)
+            empty_ms, empty_read_ms = self._call(n, placed, empty=True)
             self._player.times()
             if number < 0:
                 continue
             self._found.empty_ms.append(empty_ms)
+            self._found.empty_read_ms.append(empty_read_ms)
             self._found.samples.append(
                 Sample(
                     layer=layer.name,
                     round=number,
                     wall_ms=wall_ms,
+                    read_ms=read_ms,
                     reference_ms=reference[0],
                     reference_mhz=reference[1],
                     **times,
@@ -191,6 +198,9 @@ class _Trial:
         found = self._found
         bench, accuracy = self._setting.bench, self._setting.accuracy
         checked = bench.check(layer, placed, accuracy, found.calls)
+        late = bench.digest(layer, placed) != self._digest
+        if late and checked.wrong is None:
+            checked = replace(checked, wrong=wrong.late(found.calls, layer.name))
         found.calls += 1
         found.values += checked.values
         found.wrong = found.wrong or checked.wrong
@@ -212,6 +222,7 @@ def _outcome(
         fault=found.fault,
         unchecked=_unchecked(found),
         empty_ms=found.empty_ms,
+        empty_read_ms=found.empty_read_ms,
         floors=floors,
         site=site,
         alone_ms=found.alone_ms,

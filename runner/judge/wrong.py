@@ -12,7 +12,8 @@ class Wrong:
 
     ``what`` is ``y`` for a wrong result, or what was changed that must not be: ``x``,
     ``k`` or ``outside`` (memory around y and the scratch buffers); ``norm`` for a y
-    whose error as a whole, ``found``, is above ``expected``. ``call`` counts an
+    whose error as a whole, ``found``, is above ``expected``; ``late`` for a y that was
+    written after the call was said to be over. ``call`` counts an
     entry's calls from 0, warm-up included; ``image``, ``map``, ``row`` and ``column``
     are y's, or x's, or of k: map, channel, row, column. ``inputs`` says which kind of
     inputs the call had, for example "denormals".
@@ -36,6 +37,8 @@ class Wrong:
         call = f"call {self.call} of {self.layer}{of}"
         if self.what == "outside":
             return f"{call} wrote outside its buffers"
+        if self.what == "late":
+            return f"{call} wrote its result after it was over"
         if self.what == "norm":
             return (
                 f"{call} is off by {self.found:.1e} as a whole, "
@@ -52,6 +55,11 @@ class Wrong:
     def to_json(self) -> dict[str, object]:
         """Return the fields; a number that JSON has not becomes a word (nan, inf)."""
         return {name: _written(getattr(self, name)) for name in self.__slots__}
+
+
+def late(call: int, layer: str) -> Wrong:
+    """Return what is wrong with a call whose result came later than its end."""
+    return Wrong(call, layer, 0, 0, 0, 0, 0.0, 0.0, "late")
 
 
 def place(index: int, maps: int, rows: int, columns: int) -> tuple[int, int, int, int]:

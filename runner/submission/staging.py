@@ -9,20 +9,19 @@ with staging.area(settings.home) as area:
 
 from __future__ import annotations
 
-import fcntl
 import os
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from runner import trees, yamlfile
-from runner.core import LIMITS, Problem, globs, judge_job
-from runner.core.errors import ConfigError, EngineError
+from runner.core import LIMITS, globs, judge_job
+from runner.core.errors import EngineError
 from runner.core.judge_job import JudgeJob
 from runner.core.milestone import HeldKind, MilestoneRun
+from runner.store import scratch
 from runner.store.paths import Home
 from runner.submission import builds as earlier
 from runner.submission.files import SubmittedFile
@@ -142,24 +141,8 @@ def area(home: Path) -> Iterator[StagingArea]:
     Raises:
         ConfigError: it cannot be made.
     """
-    root = Home(home).submissions
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(root):
-            _sweep(root)
-            folder = root / secrets.token_hex(8)
-            folder.mkdir(mode=0o700)
-            lock = _lock(folder, fcntl.LOCK_EX)
-    except OSError as error:
-        text = f"{root} cannot be written: {error.strerror}"
-        hint = "set RAI_HOME to a folder that you can write to"
-        raise ConfigError(Problem(text, hint=hint)) from error
-    try:
+    with scratch.folder(Home(home).submissions) as folder:
         yield StagingArea(folder)
-    finally:
-        with suppress(OSError):
-            trees.remove(folder)
-        os.close(lock)
 
 
 def _write(
@@ -179,34 +162,3 @@ def _check(run: str, found: Mapping[str, int], units: int) -> None:
     if missing:
         text = f"the run {run} left no {missing[0]}.cubin"
         raise EngineError(text)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    handle = _lock(folder, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-def _lock(folder: Path, how: int) -> int:
-    """Lock a folder until the descriptor that is returned is closed."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, how)
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
-
-
-def _sweep(root: Path) -> None:
-    """Remove the folders that no process holds."""
-    for folder in root.iterdir():
-        with suppress(OSError):
-            lock = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
-                trees.remove(folder)
-            finally:
-                os.close(lock)

@@ -12,6 +12,9 @@ LAYERS = {"conv1": (0.62, 2.4), "conv2": (0.55, 3.0)}
 """Each layer's time and the reference's, in milliseconds."""
 
 EMPTY_MS = 0.3
+LOOK_MS = 0.8
+"""What the judge's look at the output takes."""
+
 SITE_MS = 5.4
 
 
@@ -24,7 +27,8 @@ def samples(
             layer=name,
             round=number,
             ms=(spent := ms * faster * random.gauss(1, noise)),
-            wall_ms=EMPTY_MS + spent + random.expovariate(1 / 0.01),
+            wall_ms=(wall := EMPTY_MS + spent + random.expovariate(1 / 0.01)),
+            read_ms=wall + LOOK_MS + random.expovariate(1 / 0.03),
             stamp_ms=spent + random.uniform(0, 0.004),
             sm_mhz=1980 - 15 * random.randrange(3),
             reference_ms=reference * random.gauss(1, noise),
@@ -38,6 +42,11 @@ def samples(
 def empty_ms(random: Random, calls: int = 40) -> list[float]:
     """Return golden's times of calls without a launch."""
     return [EMPTY_MS + random.expovariate(1 / 0.01) for _ in range(calls)]
+
+
+def empty_read_ms(random: Random) -> list[float]:
+    """Return golden's times of calls without a launch, with the look at the output."""
+    return [ms + LOOK_MS + random.expovariate(1 / 0.03) for ms in empty_ms(random)]
 
 
 def entry(found: list[Sample], why: tuple[str, ...] = ()) -> dict[str, Any]:

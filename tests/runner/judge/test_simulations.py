@@ -30,6 +30,7 @@ def judged(
     found = [change(random, sample) for sample in made.samples(random)]
     conditions = Conditions(
         empty_ms=made.empty_ms(random),
+        empty_read_ms=made.empty_read_ms(random),
         floors={"conv1": 0.53, "conv2": 0.31},
         alone_ms=[made.SITE_MS * random.gauss(1, 0.005) for _ in range(5)],
     )
@@ -85,6 +86,7 @@ def test_no_honest_short_measurement_is_refused():
             ms=sample.ms * slow,
             stamp_ms=sample.stamp_ms * slow,
             wall_ms=sample.wall_ms + sample.ms * (slow - 1) + late,
+            read_ms=sample.read_ms + sample.ms * (slow - 1) + late,
             reference_ms=sample.reference_ms * (1 + 0.3 * (random.random() < 0.02)),
         )
 
@@ -143,6 +145,7 @@ def test_a_clock_of_two_speeds_is_refused_or_harmless(by_round):
             sample,
             ms=sample.ms * (1.15 if one else 1),
             wall_ms=sample.wall_ms + sample.ms * (0.15 if one else 0),
+            read_ms=sample.read_ms + sample.ms * (0.15 if one else 0),
             stamp_ms=sample.stamp_ms * (1.15 if one else 1),
             sm_mhz=sample.sm_mhz / (1.15 if one else 1),
             reference_ms=sample.reference_ms * (1.15 if other else 1),
@@ -163,6 +166,7 @@ def test_one_sample_of_another_size_changes_nothing(factor):
             ms=sample.ms * times,
             stamp_ms=sample.stamp_ms * times,
             wall_ms=sample.wall_ms * times,
+            read_ms=sample.read_ms * times,
         )
 
     ratio, refused = judged(odd)
