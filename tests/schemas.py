@@ -11,9 +11,14 @@ import msgspec
 
 from runner.core.measurement import Measurement
 from runner.core.plan import SubmissionPlan
+from runner.report.diff import RunDiff
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/schemas"
-TYPES: dict[str, type] = {"measurement": Measurement, "plan": SubmissionPlan}
+TYPES: dict[str, type] = {
+    "diff": RunDiff,
+    "measurement": Measurement,
+    "plan": SubmissionPlan,
+}
 """The type of each schema's files, by the schema's name."""
 
 

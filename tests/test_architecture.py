@@ -25,6 +25,7 @@ PURE = [name for name, pure in ROWS if pure]
 HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("runner/cli/",),
     "rich": ("runner/terminal/",),
+    "plotille": ("runner/terminal/plot.py",),
     "docker": ("runner/engines/docker/",),
     "pynvml": ("runner/gpu/nvidia/nvml.py",),
     "requests": ("runner/engines/docker/",),

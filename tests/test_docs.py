@@ -23,10 +23,11 @@ DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
 RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
-    *("run", "submit", "replay", "attach", "wait", "cancel", "shell"),
+    *("run", "bench", "submit", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
-    *("show", "logs"),
-    *("pull", "tag", "rm", "prune", "parse", "doctor", "config", "init", "version"),
+    *("show", "diff", "logs", "export"),
+    *("pull", "tag", "note", "rm", "prune", "parse", "doctor", "config"),
+    *("init", "version"),
     *("completion", "image"),
 ]
 HEAD = """\

@@ -1,7 +1,8 @@
 """The archives of a run: a project folder going in, a build folder coming back.
 
 ``survey`` and ``pack`` make the first, ``BuildWriter`` keeps the second as an engine
-sends it. ``open_tar``, ``files`` and ``unpack`` read either, and trust neither.
+sends it. ``open_tar``, ``files``, ``checksums`` and ``unpack`` read either, and trust
+neither.
 """
 
 from runner.archive.beside import folder_beside
@@ -19,6 +20,7 @@ from runner.archive.project import (
 )
 from runner.archive.read import (
     Unpacked,
+    checksums,
     creatable,
     files,
     open_tar,
@@ -45,6 +47,7 @@ __all__ = [
     "Survey",
     "Unpacked",
     "build_caps",
+    "checksums",
     "creatable",
     "exceeded",
     "files",

@@ -69,7 +69,8 @@ class FolderProject:
     """A folder of this machine, packed as it is now.
 
     ``apart`` are folders in it that rai made: their names, and why they stay.
-    ``shown`` is the client's own folder, where this one was made of it.
+    ``shown`` is the client's own folder, where this one was made of it, ``commit`` the
+    commit whose files this one has, if it was made of one.
     """
 
     def __init__(
@@ -79,15 +80,17 @@ class FolderProject:
         apart: Mapping[str, str] = NONE_APART,
         cache: PackCache | None = None,
         shown: Path | None = None,
+        commit: GitState | None = None,
     ) -> None:
         self.folder, self.shown = folder, shown or folder
+        self._commit = commit
         self._cache = cache
         self.caps = caps
         self._apart = apart
 
     def git(self) -> GitState | None:
         """Return the client's commit, None outside a repository."""
-        return git.state(self.shown)
+        return self._commit or git.state(self.shown)
 
     def open(self, into: Path) -> None:
         """Use the user's folder as it is."""
@@ -212,6 +215,9 @@ def seal(
         only=request.only,
         substitute=request.spec.substitute,
         title=request.title,
+        repeat=request.repeat,
+        measured=request.measured,
+        budget=request.budget,
     )
     files.write(into, to_json(sealed))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -79,6 +80,26 @@ def files(archive: Path, caps: Caps = BUILD, root: str = "") -> dict[str, int]:
     """Return the sizes of an archive's files, by their names without ``root``."""
     with _members(archive, caps) as (tar, _):
         return {inside(info.name, root): info.size for info in tar if info.isfile()}
+
+
+def checksums(archive: Path, caps: Caps) -> dict[str, str]:
+    """Return a checksum of each file of an archive: of its content and its mode.
+
+    That of a link is of its target. Raise NotAllowedError for an archive over the
+    ceilings, and RaiError for a damaged one.
+    """
+    found: dict[str, str] = {}
+    with _members(archive, caps) as (tar, _):
+        for info in tar:
+            digest = hashlib.blake2b(digest_size=16)
+            digest.update(info.type + bytes([info.mode & 0o100]))
+            digest.update(os.fsencode(info.linkname))
+            if info.isreg() and (source := tar.extractfile(info)) is not None:
+                while chunk := source.read(CHUNK):
+                    digest.update(chunk)
+            if not info.isdir():
+                found[info.name] = digest.hexdigest()
+    return found
 
 
 def pick(

@@ -34,6 +34,12 @@ Progress = Annotated[str | None, _option("progress")]
 Wait = Annotated[str | None, _option("gpu_wait")]
 Older = Annotated[str | None, _option("keep_for")]
 Size = Annotated[str | None, _option("keep_size")]
+Gpus = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|UUID,...", help="GPUs, in place of the file's; 0 for none."
+    ),
+]
 Image = Annotated[
     str | None,
     typer.Option(
@@ -173,3 +179,24 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
 
     text = json.dumps(value, indent=2, ensure_ascii=False)
     write_line(json_safe(text), sys.stdout)
+
+
+def check_output(path: Path, option: str) -> None:
+    """Refuse the file of an option that cannot be written, before any work is done.
+
+    Raises:
+        UsageError: its folder is not there or not writable, or it is a folder.
+    """
+    from runner.core import Problem
+    from runner.core.errors import UsageError
+
+    if path.is_dir():
+        text = f"{option} {path}: it is a folder"
+        raise UsageError(Problem(text, hint="name a file"))
+    folder = path.parent
+    if not folder.is_dir():
+        text = f"{option} {path}: there is no folder {folder}"
+        raise UsageError(Problem(text, hint="make it first"))
+    if not os.access(folder, os.W_OK):
+        text = f"{option} {path}: the folder {folder} cannot be written"
+        raise UsageError(Problem(text, hint="name another"))

@@ -27,6 +27,7 @@ READER_LEFT = 141
 
 COMMANDS = (
     "run",
+    "bench",
     "submit",
     "replay",
     "attach",
@@ -37,9 +38,12 @@ COMMANDS = (
     "ps",
     "history",
     "show",
+    "diff",
     "logs",
+    "export",
     "pull",
     "tag",
+    "note",
     "rm",
     "prune",
     "parse",
@@ -119,6 +123,8 @@ def main() -> NoReturn:
         sys.stdout.flush()
         os._exit(0)
     status = _status(sys.argv[1:])
+    if (ci := sys.modules.get("runner.terminal.ci")) is not None:
+        ci.end()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

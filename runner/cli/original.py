@@ -24,7 +24,8 @@ WITH_VALUE = {
 RUNS_WITH_VALUE = frozenset(
     {
         *("--engine", "--profile", "--progress", "--gpus", "--wait", "--wait-for"),
-        *("--only", "--image", "-e"),
+        *("--only", "--image", "-e", "--fail-if", "--baseline"),
+        *("--repeat", "--command", "--budget", "--junit"),
     }
 )
 """The options of `rai run` that take a value and that the original does not have."""
@@ -47,7 +48,6 @@ SAME = {"buildinfo": "version", "buildtime": "version", "queued": "ps"}
 SERVERLESS = "rai has no server yet"
 
 ANSWERS = {
-    "bench": ("rai does not measure itself", "`rai show RUN` has the times of a run"),
     "doc": ("rai writes no documents", "`rai COMMAND --help` describes each command"),
     "encrypt": ("rai keeps no credentials to encrypt", ""),
     "env": ("`env` is a program of its own", "type it without `rai`"),

@@ -7,4 +7,4 @@ from runner.cli import common, listing
 
 def ps(as_json: common.JsonFlag = False) -> None:
     """List running runs."""
-    listing.show(active=True, limit=None, as_json=as_json)
+    listing.running(as_json=as_json)

@@ -34,8 +34,10 @@ def replay(
     same digest), even if the project or the image of that name has changed. The exit
     status is that of the new run.
     """
-    from runner import report, session
+    from runner import session
     from runner.core import record
+    from runner.report import diff
+    from runner.store import sides
     from runner.store.home import record_of
     from runner.terminal.console import Console, Mode
     from runner.terminal.tables import blocks
@@ -60,10 +62,11 @@ def replay(
     started = session.start(prepared)
     running.carry_out(started, console)
     after = started.record
+    found = diff.between(*sides.of(paths, started.paths, before, after))
     if as_json:
-        found = record.plain(report.changes(before, after))
-        common.print_json({**record.plain(after), "differences": found})
+        facts = record.plain(diff.differences(found))
+        common.print_json({**record.plain(after), "differences": facts})
     elif console.mode is not Mode.QUIET:
-        blocks(report.differences(before, after), to_stderr=True)
+        blocks(diff.blocks(found), to_stderr=True)
     running.bring_back(started, output, console, force=force)
     raise typer.Exit(after.verdict.reason.exit_code if after.verdict else 10)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common, running, variables
+from runner.cli import ci, common, gating, running, variables
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -32,12 +32,7 @@ def run(
         bool, typer.Option("--dry-run", help="List what would be sent, and stop.")
     ] = False,
     as_json: running.JsonFlag = False,
-    gpus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|UUID,...", help="GPUs, in place of the file's; 0 for none."
-        ),
-    ] = None,
+    gpus: common.Gpus = None,
     wait: common.Wait = None,
     strict_limits: common.StrictLimits = False,
     detach: Annotated[
@@ -68,12 +63,41 @@ def run(
         ),
     ] = None,
     image: common.Image = None,
+    repeat: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="Measure N times: after the first round repeat what --command names,"
+            " else the commands that printed a time, a correctness or a profile.",
+        ),
+    ] = 1,
+    command: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|N", help="What --repeat repeats, as for --only. Repeatable."
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="For how long --repeat may repeat, e.g. 90s or 10m; as long as the"
+            " run's time limit unless given.",
+        ),
+    ] = None,
+    fail_if: gating.FailIf = None,
+    allow_single: gating.AllowSingle = False,
+    baseline: gating.Baseline = None,
     watch: Annotated[
         bool,
         typer.Option(
             "--watch", help="Run again each time a file is saved, until Ctrl-C."
         ),
     ] = False,
+    in_ci: ci.Ci = None,
+    junit: ci.Junit = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it.
 
@@ -81,14 +105,30 @@ def run(
     rai run                       the project of this folder
     rai run DIR --only m2.1       one command of another
     rai run -e TOKEN -e N=100     with variables, whose values stay secret
+    rai run --repeat 10           measured ten times
     rai run --watch -o build      again after each save
+    rai run --fail-if "correctness<0.85"    exit with 7 if that holds
     """
+    from runner.core.errors import UsageError
+
     project = common.project(directory, path)
     if dry_run:
         from runner.cli.dry_run import show
 
         show(project, as_json=as_json)
         return
+    gate = gating.conditions(fail_if, allow_single=allow_single)
+    if gate and detach:
+        raise UsageError(
+            "--fail-if needs the run's end, and --detach does not wait for it; leave"
+            " one out, and judge it later: rai diff BASELINE RUN --fail-if CONDITION"
+        )
+    if repeat == 1 and (command or budget is not None):
+        one = "--command" if command else "--budget"
+        raise UsageError(f"{one} is for the repeats of --repeat N; give that too")
+    if junit and (detach or watch):
+        other = "--detach" if detach else "--watch"
+        raise UsageError(f"--junit is written at the run's end; leave {other} out")
     from runner.process.detached import Detached, python
 
     # It loads its modules while this process loads the same and packs the project.
@@ -96,7 +136,7 @@ def run(
     from runner import session
     from runner.core import record
     from runner.core.variables import Secrets
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Mode
 
     options = session.Options(
         engine,
@@ -110,39 +150,56 @@ def run(
         only=tuple(only or ()),
         image=image,
         strict_limits=strict_limits,
+        repeat=repeat,
+        measured=tuple(command or ()),
+        budget=budget,
+        stop_grace_s=ci.grace_s(in_ci),
     )
     if watch:
         from runner.cli import watching
 
         one = "--detach" if detach else "--json" if as_json else ""
+        one = one or ("--fail-if" if gate else "")
         watching.watch(project, options, output, force=force, one_run=one)
-    prepared = session.prepare(project, options)
-    running.refuse_output(
-        output,
-        prepared.settings,
-        prepared.request.project,
-        force=force,
-        detach=detach,
-    )
-    console = Console(
-        Mode(prepared.settings.progress),
-        to_stderr=as_json,
-        unpacks=output is not None,
-    )
-    if console.mode is not Mode.QUIET:
-        common.warn(prepared.warnings)
-    for text in session.tidy(prepared.settings):
-        console.line(text, "yellow")
-    if detach:
-        _detach(session.detach(prepared, loading), console, as_json=as_json)
-        return
-    started = session.start(prepared)
-    running.carry_out(started, console)
-    done = started.record
-    if as_json:
-        common.print_json(record.plain(done))
-    running.bring_back(started, output, console, force=force)
-    raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
+    with ci.session(in_ci, junit, answer=as_json or detach) as reported:
+        prepared = session.prepare(project, options)
+        rounds = prepared.request.repeat
+        before = gating.baseline(
+            gate, baseline, allow_single=allow_single, rounds=rounds
+        )
+        running.refuse_output(
+            output,
+            prepared.settings,
+            prepared.request.project,
+            force=force,
+            detach=detach,
+        )
+        mode = Mode(prepared.settings.progress)
+        console = reported.console(mode, to_stderr=as_json, unpacks=output is not None)
+        if mode is not Mode.QUIET:
+            reported.warn(prepared.warnings)
+        for text in session.tidy(prepared.settings):
+            console.line(text, "yellow")
+        if detach:
+            _detach(session.detach(prepared, loading), console, as_json=as_json)
+            return
+        started = session.start(prepared)
+        running.carry_out(started, console, reported)
+        done = started.record
+        status = done.verdict.reason.exit_code if done.verdict else 10
+        judged = None
+        if gate and status == 0:
+            judged = gating.of_run(gate, before, done, allow_single=allow_single)
+            reported.failed("rai: gate", judged.failed)
+        if as_json:
+            found = {"gate": record.plain(judged)} if gate else {}
+            common.print_json({**record.plain(done), **found})
+        running.bring_back(started, output, console, force=force)
+        if judged:
+            status = gating.told(judged, console.line)
+        elif gate:
+            console.line("The gate is not judged: the run failed.", "yellow")
+    raise typer.Exit(status)
 
 
 def _detach(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from runner.cli.ci import CiSession
     from runner.session import Run
     from runner.store.settings import Settings
     from runner.terminal.console import Console
@@ -58,8 +59,13 @@ def refuse_output(
     archive.creatable(outputs.place(output))
 
 
-def carry_out(started: Run, console: Console) -> None:
-    """Carry out the run and show it; signals end it cleanly."""
+def carry_out(
+    started: Run, console: Console, reported: CiSession | None = None
+) -> None:
+    """Carry out the run and show it; signals end it cleanly.
+
+    However it ends, it is ``reported`` to a CI system.
+    """
     from runner.cli import interrupt
     from runner.core.cancel import Cancel
 
@@ -76,6 +82,17 @@ def carry_out(started: Run, console: Console) -> None:
         again = f"See it again: rai show {started.id}"
         console.line(f"Run {started.id} interrupted{kept}. {again}", "red")
         raise
+    finally:
+        if reported is not None:
+            _report(started, reported)
+
+
+def _report(ended: Run, reported: CiSession) -> None:
+    """Tell a CI system of a run; one whose record cannot be read has its own error."""
+    from runner.core.errors import RaiError
+
+    with suppress(RaiError):
+        reported.ended(ended.paths, ended.record, ended.places)
 
 
 def bring_back(

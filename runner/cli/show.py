@@ -16,20 +16,21 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
     """
     from runner import places, report
     from runner.core import record
-    from runner.store import measurements, tags
+    from runner.store import measurements, notes, tags
     from runner.terminal.tables import blocks
 
     paths = common.find_run(run)
     found, tag = places.record_of(paths), tags.read(paths)
+    note = notes.read(paths)
     away = places.elsewhere(paths)
     measured = measurements.of(paths)
     if as_json:
-        facts = {"tag": tag or None, "on": away or None}
+        facts = {"tag": tag or None, "note": note or None, "on": away or None}
         if measured:
             facts["measurement"] = record.plain(measured)
         common.print_json({**record.plain(found), **facts})
         return
-    blocks(report.of(found, tag, away))
+    blocks(report.of(found, tag, away, note))
     if measured:
         say()
         blocks(report.measured(measured))

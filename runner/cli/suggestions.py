@@ -98,7 +98,9 @@ def _values(
     words: list[str],
 ) -> list[str]:
     """Return the values of an option or argument that begin with a prefix."""
-    from runner.core import Profile
+    from runner.cli.choosing import FAILED, FORMATS
+    from runner.core import Profile, Reason
+    from runner.store.query import RunOrder
     from runner.store.settings import ENGINES, PROGRESS, SETTINGS
 
     match parameter.name:
@@ -112,13 +114,25 @@ def _values(
             return _beginning(prefix, [setting.key for setting in SETTINGS])
         case "shell":
             return _beginning(prefix, SHELLS)
-        case "run" | "runs" | "wait_for":
+        case "run" | "runs" | "other" | "baseline" | "wait_for":
             return _runs(prefix, active=name in UNENDED)
         case "image":
             return _beginning(prefix, _images())
         case "only":
             return _beginning(prefix, _commands(words))
-        case "path" | "directory" | "output":
+        case "command" if name == "run":
+            return _beginning(prefix, _commands(words))
+        case "reason":
+            return _beginning(prefix, [*Reason, FAILED])
+        case "sort":
+            return _beginning(prefix, list(RunOrder))
+        case "as_format":
+            return _beginning(prefix, FORMATS)
+        case "branch" | "tag" as column:
+            return sorted(_known(column, prefix))
+        case "output" if name == "history":
+            return [FILES]
+        case "path" | "directory" | "output" | "project":
             return [FOLDERS]
         case "file":
             return [FILES]
@@ -130,14 +144,24 @@ def _beginning(prefix: str, words: Iterable[str]) -> list[str]:
 
 
 def _runs(prefix: str, *, active: bool) -> list[str]:
-    from runner.store import settings
     from runner.store.index import suggested
+
+    latest = [] if active else _beginning(prefix, ["latest"])
+    return [*latest, *suggested(_index(), prefix, MOST, active=active)]
+
+
+def _known(column: str, prefix: str) -> list[str]:
+    from runner.store.index import known
+
+    return known(_index(), column, prefix, MOST)
+
+
+def _index() -> Path:
+    from runner.store import settings
     from runner.store.paths import Home
 
     found, _ = settings.load(os.environ, settings.settings_files(), {})
-    latest = [] if active else _beginning(prefix, ["latest"])
-    index = Home(found.home).index
-    return [*latest, *suggested(index, prefix, MOST, active=active)]
+    return Home(found.home).index
 
 
 def _images() -> Iterator[str]:

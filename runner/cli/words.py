@@ -8,7 +8,7 @@ from msgspec import Struct
 
 OWN = frozenset({"--help", "-h", "--version", "--install-completion"})
 OWN_PREFIXES = ("--show-completion",)
-WITH_PATH = frozenset({"run", "validate", "init", "submit"})
+WITH_PATH = frozenset({"run", "validate", "init", "submit", "bench"})
 """Commands that take a project's folder by `-p` too."""
 
 

@@ -41,7 +41,8 @@ class Created(_Tagged, frozen=True):
     ``replays`` is the id of the earlier run that this one repeats, if any.
     ``env_given`` are the names of the variables given by ``-e``, ``only`` the words of
     ``--only``. ``commands`` is how many commands the run has, 0 if that is not known.
-    ``title`` says what it is of a submission.
+    ``title`` says what it is of a submission. ``beside`` is the id of the run that is
+    measured beside this one, ``repeat`` how many rounds ``--repeat`` asks for.
     """
 
     run_id: str
@@ -54,6 +55,8 @@ class Created(_Tagged, frozen=True):
     only: tuple[str, ...] = ()
     commands: int = 0
     title: str = ""
+    beside: str = ""
+    repeat: int = 1
 
 
 class StateChanged(_Tagged, frozen=True):
@@ -176,11 +179,17 @@ class GpuGiven(_Tagged, frozen=True):
 
 
 class CommandStarted(_Tagged, frozen=True):
-    """A command begins."""
+    """A command begins.
+
+    A repeat has an index of its own, after those of the build file. ``repeats`` is the
+    index of the command that it repeats, ``round`` 0 for the first time, then 1, 2, ...
+    """
 
     index: int
     text: str
     name: str | None = None
+    repeats: int | None = None
+    round: int = 0
 
 
 NOT_REACHED = "the run ended first"
@@ -238,6 +247,15 @@ class CommandFinished(_Tagged, frozen=True):
     cpu_s: float | None = None
     reason: Reason | None = None
     oom_killed: bool = False
+
+
+class RoundEnded(_Tagged, frozen=True):
+    """A round of the commands ended, and another may follow. Not recorded.
+
+    Nothing runs until the next event is asked for. ``round`` is 0 after the first.
+    """
+
+    round: int
 
 
 class Found(_Tagged, frozen=True):
@@ -313,6 +331,7 @@ Event = (
     | Output
     | Tick
     | CommandFinished
+    | RoundEnded
     | Found
     | Checked
     | Profiled
@@ -322,7 +341,7 @@ Event = (
     | Finished
 )
 
-TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder)
+TRANSIENT = (Progress, BuildOutput, Tick, BuildFolder, RoundEnded)
 """Events without a line in events.jsonl."""
 
 

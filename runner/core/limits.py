@@ -72,7 +72,12 @@ _PIDS = COUNT.at_least(8)
 """What an engine itself may need beside a command."""
 
 LIMITS = (
-    Limit("time", TIME, "of the whole run", Reason.TIME_LIMIT),
+    Limit(
+        "time",
+        TIME,
+        "of the whole run; with `--repeat` of each round",
+        Reason.TIME_LIMIT,
+    ),
     Limit(
         "memory",
         _MEMORY,

@@ -21,7 +21,8 @@ class Parcel(msgspec.Struct, frozen=True):
     ``env_given`` are the names of the variables given by ``-e``: no value is kept.
     ``only`` are the words of ``--only``.
     ``substitute`` is the image that was decided in place of the build file's, ``title``
-    what the run is of a submission.
+    what the run is of a submission. ``repeat``, ``measured`` and ``budget`` are the
+    options of a run whose commands are measured several times.
     """
 
     project: str
@@ -40,6 +41,9 @@ class Parcel(msgspec.Struct, frozen=True):
     only: tuple[str, ...] = ()
     substitute: Substitute | None = None
     title: str = ""
+    repeat: int = 1
+    measured: tuple[str, ...] = ()
+    budget: str | None = None
     version: int = PARCEL_VERSION
 
 

@@ -21,19 +21,33 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.expectations import Check
+from runner.core.samples import samples
+
+MOST_WORK = 3 * 10**8
+"""The most entries of records that are passed to make one of events, some seconds.
+
+A run of 10,000 commands, repeats included, takes less.
+"""
 
 
 def fold(stamped: Iterable[tuple[float, ev.Event]]) -> RunRecord | None:
     """Return the record that these events add up to; None if there are none.
 
-    An event that cannot follow those before it, in a file that is damaged, ends it.
+    An event that cannot follow those before it, in a file that is damaged, ends it. So
+    does more than a run has: an event takes the longer, the more there is before it.
     """
     record: RunRecord | None = None
+    work = 0
     for at, event in stamped:
         try:
             record = begin(at, event) if record is None else advance(record, at, event)
         except ValueError:
             break
+        if record is not None and not isinstance(event, ev.Output):
+            data = len(record.data) + len(record.missing_data)
+            work += len(record.commands) + len(record.warnings) + data
+            if work > MOST_WORK:
+                break
     return record
 
 
@@ -52,6 +66,8 @@ def begin(at: float, event: ev.Event) -> RunRecord | None:
         env_given=event.env_given,
         only=event.only,
         title=event.title,
+        beside=event.beside,
+        repeat=event.repeat,
     )
 
 
@@ -109,6 +125,7 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower 
     built = msgspec.to_builtins(value, enc_hook=str)
     if isinstance(value, RunRecord):
         built["synthetic"] = value.synthetic
+        built["samples"] = msgspec.to_builtins(samples(value))
         built["exit_code"] = value.verdict.reason.exit_code if value.verdict else None
     return built
 
@@ -131,8 +148,10 @@ def _end(record: RunRecord, state: State, at: float, verdict: Verdict) -> RunRec
 
 def _command(record: RunRecord, event: ev.Event) -> RunRecord:
     match event:
-        case ev.CommandStarted(index, text, name):
-            started = CommandRecord(index, text, name, Outcome.RUNNING)
+        case ev.CommandStarted(index, text, name, repeats, round):
+            started = CommandRecord(
+                index, text, name, Outcome.RUNNING, repeats=repeats, round=round
+            )
             return replace(record, commands=(*record.commands, started))
         case ev.CommandSkipped(index, text, why, name):
             skipped = CommandRecord(index, text, name, Outcome.SKIPPED, why=why)
@@ -169,14 +188,25 @@ def _ended(record: RunRecord, event: ev.CommandFinished) -> RunRecord:
 
 
 def _checked(record: RunRecord, index: int, checks: tuple[Check, ...]) -> RunRecord:
-    ok = {c.index for c in record.commands if c.outcome is Outcome.OK}
-    if index in ok and not all(check.holds for check in checks):
+    wrong = not all(check.holds for check in checks)
+    at = _place(record, index)
+    if wrong and at is not None and record.commands[at].outcome is Outcome.OK:
         record = _amend(record, index, outcome=Outcome.WRONG)
     return _amend(record, index, checks=checks)
 
 
 def _amend(record: RunRecord, index: int, **changes: Any) -> RunRecord:  # noqa: ANN401
-    commands = tuple(
-        replace(c, **changes) if c.index == index else c for c in record.commands
-    )
-    return replace(record, commands=commands)
+    at = _place(record, index)
+    if at is None:
+        return record
+    changed, commands = replace(record.commands[at], **changes), record.commands
+    return replace(record, commands=(*commands[:at], changed, *commands[at + 1 :]))
+
+
+def _place(record: RunRecord, index: int) -> int | None:
+    """Return where a command stands in the record; None if it does not.
+
+    It is one of the last nearly always, and a run may have thousands.
+    """
+    places = range(len(record.commands) - 1, -1, -1)
+    return next((at for at in places if record.commands[at].index == index), None)

@@ -75,7 +75,9 @@ class Outcome(StrEnum):
 class CommandRecord(Struct, frozen=True):
     """One command in a record; times are None if it did not run.
 
-    ``checks`` are what the build file expects of it and what it printed.
+    ``checks`` are what the build file expects of it and what it printed. ``repeats`` is
+    the index of the command that it repeats, None for one of the build file's own;
+    ``round`` is 0 for these, and 1, 2, ... for repeats.
     """
 
     index: int
@@ -91,6 +93,13 @@ class CommandRecord(Struct, frozen=True):
     why: str = ""
     profile_files: tuple[ProfileFile, ...] = ()
     checks: tuple[Check, ...] = ()
+    repeats: int | None = None
+    round: int = 0
+
+    @property
+    def number(self) -> int:
+        """Its place in the build file, from 1; of a repeat that of its command."""
+        return (self.index if self.repeats is None else self.repeats) + 1
 
 
 class RunRecord(Struct, frozen=True):
@@ -100,6 +109,8 @@ class RunRecord(Struct, frozen=True):
     checksum of each data file, by its name in ``data``. ``env_given`` are the names of
     the variables given by ``-e``, whose values are not kept; ``only`` the commands that
     ``--only`` named. ``title`` says what it is of a submission, e.g. "final: measure".
+    ``beside`` is the id of the run that was measured beside this one, round by round.
+    ``repeat`` is how many rounds ``--repeat`` asked for.
     """
 
     id: str
@@ -131,14 +142,26 @@ class RunRecord(Struct, frozen=True):
     env_given: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     title: str = ""
+    beside: str = ""
+    repeat: int = 1
+
+    @property
+    def first_round(self) -> tuple[CommandRecord, ...]:
+        """The build file's commands, without their repeats."""
+        return tuple(c for c in self.commands if c.repeats is None)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds began."""
+        return max((c.round for c in self.commands), default=0) + 1
 
     @property
     def findings(self) -> Findings:
         """The findings of all commands, in the commands' order, each with its command.
 
-        Records of rai 0.1 have figures without it.
+        Those of repeats are left out. Records of rai 0.1 have no command in figures.
         """
-        return combined(map(_with_commands, self.commands))
+        return combined(map(_with_commands, self.first_round))
 
     @property
     def synthetic(self) -> bool:
@@ -173,7 +196,11 @@ class JobRequest(Struct, frozen=True):
     the commands that these leave out. ``policy`` is the site's as it is now, however
     old the request is. ``strict_limits`` says what refuses a run if one of its limits
     cannot be enforced, "" if nothing does. ``title`` is what the run is of a
-    submission.
+    submission. ``repeat`` is how many rounds the measured commands have, the first one
+    included; ``measured`` are the words of ``--command``, and ``repeated`` the commands
+    that these name. ``budget`` is the option of the command line, and ``budget_s`` what
+    all rounds after the first may take together. ``beside`` is the id of the run that
+    is measured beside this one, ``idle_s`` how long this one may wait for it in all.
     """
 
     project: Path
@@ -193,3 +220,10 @@ class JobRequest(Struct, frozen=True):
     policy: Policy = NO_POLICY
     strict_limits: str = ""
     title: str = ""
+    repeat: int = 1
+    measured: tuple[str, ...] = ()
+    repeated: frozenset[int] = frozenset()
+    budget: str | None = None
+    budget_s: float = 3600.0
+    beside: str = ""
+    idle_s: float = 0.0

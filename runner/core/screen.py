@@ -90,8 +90,11 @@ def printable(text: str) -> str:
 
 
 def json_safe(text: str) -> str:
-    """Return JSON with the same characters, but the mark, as JSON's own escapes."""
-    return _UNSEEN_IN_JSON.sub(_json_escaped, text)
+    """Return JSON with the same characters, but the mark, as JSON's own escapes.
+
+    So is a sign of ``##[``, which GitHub reads as a command wherever it stands.
+    """
+    return _UNSEEN_IN_JSON.sub(_json_escaped, text).replace("##[", r"#\u0023[")
 
 
 def unmarked(text: str) -> str:

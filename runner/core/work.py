@@ -44,12 +44,18 @@ class Invocation(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """A command for an engine; ``skip`` says why it is not run."""
+    """A command for an engine; ``skip`` says why it is not run.
+
+    ``repeats`` is the index of the step that it repeats; ``round`` is 0 for the first
+    time, then 1, 2, ...
+    """
 
     index: int
     command: Command
     invocation: Invocation
     skip: str | None = None
+    repeats: int | None = None
+    round: int = 0
 
 
 class Archive(Struct, frozen=True):
@@ -177,7 +183,9 @@ class Workspace(Struct, frozen=True):
     addresses that the run may reach although they are not public. ``data_kept_bytes``
     is how much of data files an engine may keep for later runs, of all runs together.
     ``strict_limits`` says what ends the run if a limit is not enforced any more, "" if
-    nothing does.
+    nothing does. ``more`` returns the steps of a further round each time that one ended
+    well, none if the run is over; it is None for a run of one round. ``more_s`` is how
+    long these rounds and the time between them may take, besides the run's time limit.
     """
 
     run_id: str
@@ -196,6 +204,8 @@ class Workspace(Struct, frozen=True):
     private: tuple[PrivateTarget, ...] = ()
     data_kept_bytes: float = math.inf
     strict_limits: str = ""
+    more: Callable[[], tuple[Step, ...]] | None = None
+    more_s: float = 0.0
 
     def variables(self, step: Step) -> dict[str, str]:
         """Return what users add to the variables that an engine sets for a step.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from runner.core import Reason, Step, Workspace
 from runner.core.cancel import Cancel
@@ -13,6 +13,7 @@ from runner.core.events import (
     CommandSkipped,
     CommandStarted,
     Event,
+    RoundEnded,
 )
 
 Execute = Callable[[Step, float], Generator[Event, None, CommandFinished]]
@@ -25,19 +26,45 @@ def in_order(work: Workspace, cancel: Cancel, execute: Execute) -> Iterator[Even
     A command may take its own timeout or the rest of the job's time, whichever is less.
     A command that fails, or whose answer is wrong, does not end the job with
     ``keep_going``, or if it has ``continue_on_error``; a limit or a cancel always does.
+
+    While nothing ended the job, rounds of further steps follow until ``work.more`` has
+    none. Each round may take the job's time again.
+    """
+    stop = yield from _round(work.steps, work, cancel, execute)
+    rounds = 0
+    while stop is None and work.more is not None and not cancel.requested:
+        yield RoundEnded(rounds)  # a caller that measures two jobs in turn pauses here
+        steps = () if cancel.requested else work.more()
+        if not steps:
+            return
+        stop = yield from _round(steps, work, cancel, execute)
+        rounds += 1
+
+
+def _round(
+    steps: Sequence[Step], work: Workspace, cancel: Cancel, execute: Execute
+) -> Generator[Event, None, str | None]:
+    """Run steps; return why no others may follow, None if they may.
+
+    Steps that have no turn are skipped in the first round, and else left out.
     """
     deadline = time.monotonic() + work.limits.time_s
     stop: str | None = None
-    for step in work.steps:
+    for step in steps:
+        index, command = step.index, step.command
         skip = step.skip or stop or (STOPPED if cancel.requested else None)
         if skip:
-            yield CommandSkipped(step.index, step.command.text, skip, step.command.name)
+            if step.repeats is None:
+                yield CommandSkipped(index, command.text, skip, command.name)
             continue
-        yield CommandStarted(step.index, step.command.text, step.command.name)
+        yield CommandStarted(
+            index, command.text, command.name, step.repeats, step.round
+        )
         left = max(deadline - time.monotonic(), 0.0)
-        finished = yield from execute(step, min(left, step.command.timeout_s or left))
+        finished = yield from execute(step, min(left, command.timeout_s or left))
         yield finished
         stop = _stops(finished, step, work)
+    return stop
 
 
 def _stops(finished: CommandFinished, step: Step, work: Workspace) -> str | None:

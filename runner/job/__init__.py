@@ -18,6 +18,7 @@ from runner.core import (
     JobRequest,
     Reason,
     State,
+    Step,
     Verdict,
     Workspace,
 )
@@ -31,6 +32,7 @@ from runner.core.masking import Mask, OutputMask
 from runner.engines.base import Engine
 from runner.job import misplaced
 from runner.job.preparation import Preparation
+from runner.job.rounds import GoOn, Rounds
 from runner.report import verdicts
 from runner.store import runs
 from runner.store.paths import RunPaths
@@ -50,11 +52,15 @@ def run(
     download: bool = True,
     data_size: float = math.inf,
     build_files: int = BUILD_FILES,
+    go_on: GoOn | None = None,
 ) -> Generator[ev.Event, None, None]:
     """Run the job on the first engine; record every event, then yield it.
 
     ``project`` is a folder to pack or a sealed parcel; both are run from the archive.
-    ``data_size`` is how much of data files is kept for later runs, in bytes.
+    ``data_size`` is how much of data files is kept for later runs, in bytes. ``go_on``
+    says after each round, given how many there were, whether another follows; without
+    it there are as many as the request says. Before each RoundEnded is left, nothing
+    runs.
     If an engine cannot get the base image of a build, the next engine runs the job. The
     last event is Finished. Only a bug in rai raises an exception, after Finished.
     """
@@ -70,7 +76,7 @@ def run(
             download=download,
             data_size=data_size,
         )
-        job = _Job(preparation, build_files)
+        job = _Job(preparation, build_files, go_on)
 
         def keep(event: ev.Event) -> ev.Event:
             return recorder.keep(job.mask.event(event))
@@ -95,13 +101,17 @@ def run(
 class _Job:
     """The steps of one run, and the results so far."""
 
-    def __init__(self, preparation: Preparation, build_files: int) -> None:
+    def __init__(
+        self, preparation: Preparation, build_files: int, go_on: GoOn | None
+    ) -> None:
         self.request = preparation.request
         self.paths = preparation.paths
         self.cancel = preparation.cancel
         self.mask = Mask(self.request.secrets.values.values())
         self.preparation = preparation
         self.caps = archive.build_caps(self.request.spec.limits, build_files)
+        self.rounds = Rounds(self.request, go_on)
+        self.steps: dict[int, Step] = {}
         self.ended: list[ev.CommandFinished] = []
         self.found: dict[int, Findings] = {}
         self.room_bytes = MOST_OF_RUN_BYTES
@@ -131,13 +141,11 @@ class _Job:
             message = self.cancel.why + kept
             return Verdict(True, False, None, Reason.CANCELLED, message)
         verdict = verdicts.judge(
-            self.ended, self.request, self.found, self.gpu, self.checks
+            self.ended, self.request, self.found, self.gpu, self.checks, self.steps
         )
         if verdict.reason is not Reason.COMMAND_FAILED:
             return verdict
-        commands = (
-            self.request.spec.commands[e.index] for e in self.ended if _failed(e)
-        )
+        commands = (self.steps[e.index].command for e in self.ended if _failed(e))
         line = next(c.text for c in commands if not c.continue_on_error)
         found = misplaced.hint(line, self.paths.source, self.paths.build, self.caps)
         return replace(verdict, hint=f"{found} {verdict.hint}".strip())
@@ -147,7 +155,12 @@ class _Job:
         output: CommandOutput | None = None
         writer: archive.BuildWriter | None = None
         lost = _Lost()
-        work = replace(work, is_wrong=self._is_wrong)
+        more = self._more if self.rounds.wanted else None
+        # The last round may begin as the budget ends, and has the run's time limit.
+        more_s = self.request.budget_s + work.limits.time_s + self.request.idle_s
+        more_s = more_s if more else 0.0
+        work = replace(work, is_wrong=self._is_wrong, more=more, more_s=more_s)
+        self.steps = {step.index: step for step in work.steps}
         with ExitStack() as stack:
             masked = OutputMask(self.mask).follow(engine.run(work, self.cancel))
             for event in lost.follow(masked):
@@ -163,9 +176,12 @@ class _Job:
                     self.gpu = event.use
                 if isinstance(event, (ev.CommandStarted, ev.CommandSkipped)):
                     self.reached.add(event.index)
+                if isinstance(event, ev.RoundEnded):
+                    self.rounds.ended()
                 if isinstance(event, ev.CommandStarted):
-                    command = work.steps[event.index].command
-                    output = CommandOutput(command, event.index + 1)
+                    step = self.steps[event.index]
+                    own = step.index if step.repeats is None else step.repeats
+                    output = CommandOutput(step.command, own + 1)
                 elif isinstance(event, ev.Output) and output:
                     output.feed(event)
                 yield event
@@ -173,6 +189,7 @@ class _Job:
                     yield from self._ended(event, output)
             if lost.error is not None and (writer is None or not writer.whole):
                 raise lost.error
+        yield from map(ev.Warned, self.rounds.notes)
         if writer is not None:
             path, size = str(self.paths.build), writer.size_bytes
             self.collected = writer.members > 0
@@ -197,6 +214,14 @@ class _Job:
             self.checks[index] = checks
             yield ev.Checked(index, checks)
 
+    def _more(self) -> tuple[Step, ...]:
+        """Return the steps of one more round; none if there is no other."""
+        well = {e.index for e in self.ended if not _failed(e)}
+        right = {index for index in well if not self._is_wrong(index)}
+        steps = self.rounds.steps(tuple(self.steps.values()), right, self.found)
+        self.steps |= {step.index: step for step in steps}
+        return steps
+
     def _is_wrong(self, index: int) -> bool:
         return not all(check.holds for check in self.checks.get(index, ()))
 
@@ -204,8 +229,9 @@ class _Job:
         """Yield the files that the commands' profilers wrote to the build folder."""
         # If several commands name one file, it belongs to one that succeeded.
         ended = sorted(self.ended, key=lambda end: (not _failed(end), end.index))
-        texts = {step.index: step.command.text for step in self.preparation.steps}
-        lines = [(end.index, texts[end.index]) for end in ended]
+        # A repeat writes its file over that of the command it repeats.
+        steps = [step for e in ended if (step := self.steps[e.index]).repeats is None]
+        lines = [(step.index, step.command.text) for step in steps]
         if not any(exports.exporting(line) for _, line in lines):
             return
         try:

@@ -119,6 +119,8 @@ class Preparation:
             only,
             commands=len(self.steps),
             title=request.title,
+            beside=request.beside,
+            repeat=request.repeat,
         )
         yield from self._use(self.engines[0], request.why)
         # Planned before anything is packed, to refuse a project without an image early.

@@ -1,21 +1,25 @@
 """Turn records into blocks, which each display renders, and figures into words.
 
 run.py (a whole record, a list of records) -> figures.py (findings)
-measurement.py (a measured submission)
+measurement.py (a measured submission), diff/ (two runs; imported where it is used)
        -> words.py (figures as text), blocks.py (the parts of a report)
+
+Imported by those who need them alone, as they take time to load: op_times.py (records
+as a plot), svg_plot.py (a plot as SVG).
 """
 
 from __future__ import annotations
 
 from runner.report.blocks import Block, Pairs, Table
-from runner.report.differences import Difference, changes, differences
 from runner.report.figures import figures, incomplete
 from runner.report.measurement import measured
 from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
-from runner.report.run import Listed, history, of, result, table
-from runner.report.summary import summary
+from runner.report.run import Listed, history, of, op_time_s, result, table
+from runner.report.samples import sampled
+from runner.report.summary import figures as figures_in_words
+from runner.report.summary import listed, summary
 from runner.report.versus import Series, versus
 from runner.report.words import (
     ago,
@@ -25,6 +29,7 @@ from runner.report.words import (
     date,
     day,
     elsewhere,
+    in_round,
     main_part,
     mismatch,
     named_by,
@@ -39,7 +44,6 @@ from runner.report.words import (
 
 __all__ = [
     "Block",
-    "Difference",
     "Listed",
     "Pairs",
     "Series",
@@ -47,27 +51,30 @@ __all__ = [
     "ago",
     "allowed",
     "brief",
-    "changes",
     "condition",
     "date",
     "day",
-    "differences",
     "elsewhere",
     "figures",
+    "figures_in_words",
     "fitted",
     "history",
+    "in_round",
     "incomplete",
+    "listed",
     "main_part",
     "measured",
     "mismatch",
     "named_by",
     "of",
     "one_line",
+    "op_time_s",
     "outcome",
     "plan",
     "processes",
     "profile",
     "result",
+    "sampled",
     "seconds",
     "shortened",
     "size",

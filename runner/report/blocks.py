@@ -21,7 +21,8 @@ class Table(Struct, frozen=True):
     """Rows under heads.
 
     ``right`` are the columns with numbers, ``names`` those with names of functions,
-    which a terminal may shorten.
+    which a terminal may shorten, ``asides`` those that go below their rows first where
+    there is too little room.
     """
 
     title: str
@@ -29,6 +30,7 @@ class Table(Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
     right: frozenset[int] = frozenset()
     names: frozenset[int] = frozenset()
+    asides: frozenset[int] = frozenset()
 
 
 Block = Pairs | Table

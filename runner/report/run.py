@@ -19,6 +19,8 @@ from runner.core import (
 from runner.report.blocks import Block, Pairs, Table
 from runner.report.figures import faults, printed
 from runner.report.profiles import files, profile
+from runner.report.samples import sampled
+from runner.report.summary import listed
 from runner.report.words import (
     ago,
     commit,
@@ -26,6 +28,7 @@ from runner.report.words import (
     date,
     day,
     elsewhere,
+    in_round,
     named_by,
     outcome,
     processes,
@@ -35,22 +38,29 @@ from runner.report.words import (
     words,
 )
 
+LONGEST_NAME = 300
+"""The most characters of a name in a list of runs, each of which is one line."""
+
+SHORT = 8
+"""How many digits of a commit tell it from others in a table."""
+
 _ANSWERS = {True: "right: as the build file expects", False: "wrong", None: ""}
 NOT_AWAY: Mapping[str, str] = MappingProxyType({})
 HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
 
 
-def of(record: RunRecord, tag: str = "", away: str = "") -> list[Block]:
+def of(record: RunRecord, tag: str = "", away: str = "", note: str = "") -> list[Block]:
     """Return the whole record as blocks, the most important first.
 
     ``away`` is the machine that carries it out, if it cannot be seen from this one.
     """
-    blocks: list[Block] = [Pairs(tuple(_head(record, tag, away)))]
+    blocks: list[Block] = [Pairs(tuple(_head(record, tag, away, note)))]
     if record.commands:
-        rows = tuple(_command(c) for c in record.commands)
+        rows = tuple(_command(c) for c in listed(record))
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
         blocks.append(Table("Commands", heads, rows, frozenset({0, 3, 4, 5})))
-    blocks += expected(record.commands)
+    blocks += sampled(record)
+    blocks += expected(listed(record))
     found = record.findings
     return [
         *(*blocks, *printed(found)),
@@ -63,7 +73,7 @@ def expected(commands: Sequence[CommandRecord]) -> list[Block]:
     """Return what the build file expects, and what the commands printed."""
     rows = tuple(
         (
-            str(command.index + 1),
+            str(command.number),
             check.expected,
             check.found or "not printed",
             "right" if check.holds else "wrong",
@@ -88,40 +98,66 @@ def table(
 
 
 class Listed(Struct, frozen=True):
-    """A run that has ended, with its tag and the space that it takes on disk."""
+    """A run, with its tag, the space that it takes on disk once it ended, its note."""
 
     record: RunRecord
     tag: str
     size_bytes: int | None
+    note: str = ""
 
 
-def history(found: Sequence[Listed], now: float, here: str = "") -> Table:
+def history(
+    found: Sequence[Listed], now: float, here: str = "", *, commits: bool = False
+) -> Table:
     """Return a table with a row for each ended run, with its date and its size.
 
     It has the projects' names unless all are ``here``, the folder of one project, and
-    none is of a submission; and the engines unless all are the same.
+    none is of a submission; the engines unless all are the same; and the notes if there
+    is one. ``commits`` adds the commits, and the branches unless all are the same.
     """
     projects = {one.record.project for one in found}
     submitted = any(one.record.title for one in found)
     left_out = {"project"} if projects == {here} and not submitted else set[str]()
     if len({one.record.engine and one.record.engine.name for one in found}) == 1:
         left_out.add("engine")
+    if not any(one.note for one in found):
+        left_out.add("note")
+    branches = {_branch(one.record) for one in found}
+    left_out |= {"branch"} if len(branches) == 1 or not commits else set()
+    left_out |= set() if commits else {"commit"}
     shown = [head for head in _PAST if head not in left_out]
     rows = []
     for one in found:
         made_at = one.record.created_at
         row = dict(zip(HEADS, _line(one.record, made_at), strict=True))
         row |= {"tag": one.tag, "date": day(made_at, now), "size": size(one.size_bytes)}
+        row |= {"branch": _branch(one.record), "commit": _commit(one.record)}
+        row |= {"note": one.note}
         project = _project(one.record.project, projects)
         row["project"] = named(project, one.record.title)
         rows.append(tuple(row[head] for head in shown))
     whole = frozenset(n for n, head in enumerate(shown) if head in _WHOLE)
-    return Table("", tuple(shown), tuple(rows), whole)
+    asides = frozenset(n for n, head in enumerate(shown) if head == "note")
+    return Table("", tuple(shown), tuple(rows), whole, asides=asides)
 
 
-_PAST = ("run", "tag", "date", "engine", "took", "op time", "size", "result", "project")
+_PAST = (
+    *("run", "tag", "date", "branch", "commit", "engine", "took", "op time", "size"),
+    *("result", "project", "note"),
+)
 _WHOLE = frozenset({"date", "took", "op time", "size"})
 """What is aligned to the right, and so never wrapped."""
+
+
+def _branch(record: RunRecord) -> str:
+    return record.git.branch[:LONGEST_NAME] if record.git else ""
+
+
+def _commit(record: RunRecord) -> str:
+    """Return the beginning of a commit, with a plus if the files differed from it."""
+    if record.git is None:
+        return ""
+    return record.git.commit[:SHORT] + ("+" if record.git.dirty else "")
 
 
 def _project(path: str, projects: Set[str]) -> str:
@@ -147,8 +183,14 @@ def result(record: RunRecord) -> str:
     return f"{reason}, {answer}" if answer else reason
 
 
-def _line(record: RunRecord, now: float, away: str = "") -> tuple[str, ...]:
+def op_time_s(record: RunRecord) -> float | None:
+    """Return the sum of op times of a run's last inference, as a list shows it."""
     times = [t for i in record.findings.inferences[-1:] for t in i.op_times_s]
+    return sum(times) if times else None
+
+
+def _line(record: RunRecord, now: float, away: str = "") -> tuple[str, ...]:
+    op_time = op_time_s(record)
     took = max(0.0, (record.ended_at or now) - record.created_at)
     return (
         record.id,
@@ -156,23 +198,25 @@ def _line(record: RunRecord, now: float, away: str = "") -> tuple[str, ...]:
         _state(record, away),
         record.engine.name if record.engine else "",
         seconds(took),
-        f"{sum(times):.6f} s" if times else "",
+        "" if op_time is None else f"{op_time:.6f} s",
         result(record),
         named(record.project, record.title),
     )
 
 
 def named(project: str, title: str) -> str:
-    """Return a project with what its run was of a submission."""
-    return f"{project} ({title})" if title else project
+    """Return a project with what its run was of a submission, or their beginning."""
+    name = f"{project} ({title})" if title else project
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _state(record: RunRecord, away: str) -> str:
     return f"{record.state} on {away}" if away else record.state.value
 
 
-def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
+def _head(record: RunRecord, tag: str, away: str, note: str) -> list[tuple[str, str]]:
     rows = [("run", record.id), ("replay of", record.replays), ("tag", tag)]
+    rows.append(("note", note))
     rows.append(("state", _state(record, away)))
     if away:
         rows.append(("", elsewhere(record.id, away)))
@@ -186,6 +230,8 @@ def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
     rows.append(("project", record.project))
     rows.append(("submission", record.title))
     rows.append(("date", date(record.created_at)))
+    rows.append(("rounds", _rounds(record)))
+    rows.append(("measured beside", record.beside))
     rows.append(("only", ", ".join(record.only)))
     rows.append(("variables", ", ".join(f"{name}=***" for name in record.env_given)))
     if record.git:
@@ -219,6 +265,12 @@ def _head(record: RunRecord, tag: str, away: str) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value]
 
 
+def _rounds(record: RunRecord) -> str:
+    if record.repeat > 1:
+        return f"{record.rounds} of {record.repeat}"
+    return str(record.rounds) if record.rounds > 1 else ""
+
+
 def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
     rows = []
     for gpu in use.gpus:
@@ -246,9 +298,9 @@ def _command(command: CommandRecord) -> tuple[str, ...]:
     if command.why:
         how += f": {command.why}"
     return (
-        str(command.index + 1),
+        str(command.number),
         titled(command.name, command.text),
-        how,
+        how + in_round(command),
         "" if command.exit_code is None else str(command.exit_code),
         seconds(command.wall_s),
         seconds(command.cpu_s),

@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from runner.core import CommandRecord, Findings, Outcome, RunRecord
 from runner.core.events import NOT_REACHED, STOPPED
 from runner.report.blocks import Table
-from runner.report.words import main_part, outcome, seconds, words
+from runner.report.samples import sampled_lines
+from runner.report.words import in_round, main_part, outcome, seconds, words
 
 MOST_ROWS = 9
 """So many commands are listed; of more, those that failed, and then the first."""
 
+MOST_REPEATS = 3
+"""So many repeats that went wrong are listed."""
+
 
 def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
     """Return a row for each command that ran, and lines about the others."""
-    ran = [c for c in record.commands if c.outcome is not Outcome.SKIPPED]
+    ran = [c for c in record.first_round if c.outcome is not Outcome.SKIPPED]
+    wrong = _wrong_repeats(record)
+    ran += wrong[:MOST_REPEATS]
     shown = _chosen(ran)
     rows = tuple(_row(command) for command in shown)
     heads = ("#", "outcome", "took", "command", "result")
@@ -23,7 +29,20 @@ def summary(record: RunRecord) -> tuple[Table | None, list[str]]:
     lines = []
     if len(ran) > len(shown):
         lines.append(f"{len(ran) - len(shown)} more ended well.")
-    return table, [*lines, *_skipped(record.commands)]
+    if len(wrong) > MOST_REPEATS:
+        lines.append(f"{len(wrong) - MOST_REPEATS} more repeats went wrong.")
+    return table, [*lines, *_skipped(record.commands), *sampled_lines(record)]
+
+
+def listed(record: RunRecord) -> list[CommandRecord]:
+    """Return the commands that a list has: each once, and repeats that went wrong."""
+    return [*record.first_round, *_wrong_repeats(record)]
+
+
+def _wrong_repeats(record: RunRecord) -> list[CommandRecord]:
+    well = (Outcome.OK, Outcome.RUNNING)
+    again = (c for c in record.commands if c.repeats is not None)
+    return [c for c in again if c.outcome not in well]
 
 
 def _chosen(ran: Sequence[CommandRecord]) -> list[CommandRecord]:
@@ -48,7 +67,7 @@ def _row(command: CommandRecord) -> tuple[str, ...]:
         results.insert(0, "a process was killed for memory")
     text = command.name or main_part(command.text)
     result = ", ".join(filter(None, results))
-    number = str(command.index + 1)
+    number, how = str(command.number), how + in_round(command)
     return number, how, seconds(command.wall_s), text, result
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner import report
-from runner.core import Command, Findings, GpuFault, GpuUse, JobRequest, Reason, Verdict
+from runner.core import (
+    Command,
+    Findings,
+    GpuFault,
+    GpuUse,
+    JobRequest,
+    Reason,
+    Step,
+    Verdict,
+)
 from runner.core.errors import RaiError
 from runner.core.events import CommandFinished
 from runner.core.expectations import Check
@@ -40,8 +49,11 @@ def judge(
     found: Mapping[int, Findings],
     gpu: GpuUse | None,
     checks: Mapping[int, tuple[Check, ...]],
+    steps: Mapping[int, Step],
 ) -> Verdict:
     """Return the verdict of a run from its commands, and the state of its GPUs.
+
+    ``steps`` are all that it had, repeats too, by index.
 
     A limit comes before a failed command, and this before a wrong answer. An answer is
     wrong wherever the file expects another, also in a command whose failure does not
@@ -51,23 +63,22 @@ def judge(
     continue. The program reports it; that rai failed follows only from a problem that
     rai itself saw on the GPU.
     """
-    commands = request.spec.commands
     failed = [e for e in ended if e.exit_code and e.reason is None]
-    failed = [e for e in failed if not commands[e.index].continue_on_error]
+    failed = [e for e in failed if not steps[e.index].command.continue_on_error]
     faults = {e.index: fault for e in failed if (fault := _fault(e, found))}
-    failures = [_failures(failed, commands, faults)] if failed else []
-    wrong = _wrong(commands, checks)
+    failures = [_failures(failed, steps, faults)] if failed else []
+    wrong = _wrong(steps, checks)
     passed = False if wrong else None
     others = [*failures, *wrong]
     for event in ended:
         if event.reason is not None:
-            limits, command = request.spec.limits, commands[event.index]
-            allowed = report.allowed(event.reason, command, limits, event.wall_s)
-            limit = f"{_named(command)} {allowed}".rstrip()
+            limits, step = request.spec.limits, steps[event.index]
+            allowed = report.allowed(event.reason, step.command, limits, event.wall_s)
+            limit = f"{_named(step.command)} {allowed}{_in_round(step)}".rstrip()
             message = "; ".join([limit, *others])
             return Verdict(True, False, passed, event.reason, message)
     if not failed and wrong:
-        hint = _hint(request, ended[-1].index, Reason.WRONG_ANSWER)
+        hint = _hint(request, steps[ended[-1].index], Reason.WRONG_ANSWER)
         return Verdict(True, True, False, Reason.WRONG_ANSWER, wrong[0], hint)
     if not failed:
         return Verdict(True, True, True if checks else None, Reason.DONE)
@@ -80,17 +91,17 @@ def judge(
         for e in failed
     ]
     reason = Reason.GPU_ERROR if Reason.GPU_ERROR in reasons else reasons[0]
-    hint = _hint(request, failed[-1].index, reason)
+    hint = _hint(request, steps[failed[-1].index], reason)
     return Verdict(True, False, passed, reason, "; ".join(others), hint)
 
 
 def _wrong(
-    commands: Sequence[Command], checks: Mapping[int, tuple[Check, ...]]
+    steps: Mapping[int, Step], checks: Mapping[int, tuple[Check, ...]]
 ) -> list[str]:
     """Describe what is wrong, up to a few, as one message; none if nothing is."""
     wrong = [
-        f"command {index + 1}, {commands[index].name or _named(commands[index])}:"
-        f" {report.mismatch(check)}"
+        f"command {_own(steps[index]) + 1}, {_titled(steps[index].command)}"
+        f"{_in_round(steps[index])}: {report.mismatch(check)}"
         for index, every in sorted(checks.items())
         for check in every
         if not check.holds
@@ -100,13 +111,15 @@ def _wrong(
     return [text] if text else []
 
 
-def _hint(request: JobRequest, last: int, reason: Reason) -> str:
+def _hint(request: JobRequest, last: Step, reason: Reason) -> str:
     """Return what to do after ordinary failures, ``last`` being the last of them."""
+    if last.repeats is not None:
+        return ""  # it ended well in the first round
     if reason is Reason.NO_GPU and request.spec.gpu is None:
         return ASK
     if reason not in (Reason.COMMAND_FAILED, Reason.WRONG_ANSWER):
         return ""
-    after = set(range(last + 1, len(request.spec.commands)))
+    after = set(range(last.index + 1, len(request.spec.commands)))
     stopped = not request.keep_going and after - request.left_out
     needed = request.left_out - after
     return " ".join(filter(None, (KEEP_GOING * bool(stopped), ONLY * bool(needed))))
@@ -118,15 +131,15 @@ def _fault(event: CommandFinished, found: Mapping[int, Findings]) -> GpuFault | 
 
 def _failures(
     failed: Sequence[CommandFinished],
-    commands: Sequence[Command],
+    steps: Mapping[int, Step],
     faults: Mapping[int, GpuFault],
 ) -> str:
     """Describe the command that failed, or list the numbers of several, up to a few."""
     if len(failed) == 1:
         (event,) = failed
-        fault = faults.get(event.index)
+        fault, step = faults.get(event.index), steps[event.index]
         return (
-            f"{_named(commands[event.index])} exited {event.exit_code}"
+            f"{_named(step.command)} exited {event.exit_code}{_in_round(step)}"
             + (" (a process was killed for memory)" if event.oom_killed else "")
             + (f": {fault.kind.words} ({fault.line})" if fault else "")
         )
@@ -135,15 +148,29 @@ def _failures(
         how = [f"exit {event.exit_code}"]
         how += ["a process was killed for memory"] if event.oom_killed else []
         how += [fault.kind.words] if (fault := faults.get(event.index)) else []
-        listed.append(f"{event.index + 1} ({', '.join(how)})")
+        step = steps[event.index]
+        listed.append(f"{_own(step) + 1}{_in_round(step)} ({', '.join(how)})")
     more = len(failed) - MOST_LISTED
-    return f"{len(failed)} of {len(commands)} commands failed: {', '.join(listed)}" + (
+    return f"{len(failed)} of {len(steps)} commands failed: {', '.join(listed)}" + (
         f" and {more} more" if more > 0 else ""
     )
 
 
 def _named(command: Command) -> str:
     return f"`{report.one_line(command.text)}`"
+
+
+def _titled(command: Command) -> str:
+    return command.name or _named(command)
+
+
+def _own(step: Step) -> int:
+    """Return the index in the build file of a step's command."""
+    return step.index if step.repeats is None else step.repeats
+
+
+def _in_round(step: Step) -> str:
+    return f" in round {step.round + 1}" if step.round else ""
 
 
 def _broken(gpu: GpuUse | None) -> list[str]:

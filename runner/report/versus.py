@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from runner.core import CommandRecord, Outcome, RunRecord
+from runner.report.pairs import identity, paired
 from runner.report.words import one_line, outcome, seconds
 
 NOISE, LEAST_WALL_S = 0.05, 0.25
@@ -60,12 +61,8 @@ class Series:
 
 def versus(before: RunRecord, after: RunRecord) -> str:
     """Return the line; commands are the same if their names or texts are."""
-    earlier = {_key(command): command for command in before.commands}
-    pairs = [
-        (earlier[_key(command)], command)
-        for command in after.commands
-        if _key(command) in earlier
-    ]
+    matched = paired(before.first_round, after.first_round, identity)
+    pairs = [(one, other) for one, other in matched if one and other]
     told = [text for pair in pairs for text in _results(*pair)]
     timings = [timing for pair in pairs for timing in _timings(*pair)]
     notable = sorted(
@@ -84,12 +81,8 @@ def versus(before: RunRecord, after: RunRecord) -> str:
     return f"Since run {before.id}: {'; '.join(told)}."
 
 
-def _key(command: CommandRecord) -> str:
-    return command.name or command.text
-
-
 def _shown(command: CommandRecord) -> str:
-    text = one_line(_key(command))
+    text = one_line(identity(command))
     return f"`{text}`" if len(text) <= LONGEST else f"command {command.index + 1}"
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from runner.core import (
     LIMITS,
     Command,
+    CommandRecord,
     GitState,
     GpuProcess,
     GpuState,
@@ -67,6 +68,11 @@ def titled(name: str | None, command: str) -> str:
     """Return a command's first line, after its name if it has one."""
     line = one_line(command)
     return f"{name}: {line}" if name else line
+
+
+def in_round(command: CommandRecord) -> str:
+    """Describe the round of a repeat, after other words; "" for the first one."""
+    return f" in round {command.round + 1}" if command.round else ""
 
 
 def main_part(command: str) -> str:

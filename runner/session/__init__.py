@@ -9,7 +9,14 @@ The command line, a worker and a program that imports rai start runs by the same
 
 from runner.session.detached import detach
 from runner.session.options import Options
-from runner.session.prepare import Prepared, prepare, reopen, replay, staged
+from runner.session.prepare import (
+    Prepared,
+    exported,
+    prepare,
+    reopen,
+    replay,
+    staged,
+)
 from runner.session.run import Run, resume, start
 from runner.session.shell import Shell
 from runner.session.upkeep import tidy
@@ -24,6 +31,7 @@ __all__ = [
     "Validation",
     "Watcher",
     "detach",
+    "exported",
     "prepare",
     "reopen",
     "replay",

@@ -15,7 +15,10 @@ class Options(Struct, frozen=True):
     All are text as typed: ``gpu_wait`` is a time span such as "10m", ``gpus`` a number
     or UUIDs, ``after`` names the runs that end before this one begins, ``image`` an
     image that is used in place of the build file's. ``secrets`` are variables for the
-    commands, ``only`` names the commands that run.
+    commands, ``only`` names the commands that run. ``repeat`` is how many rounds the
+    commands that ``measured`` names have, ``budget`` the time span that the rounds
+    after the first may take together. ``stop_grace_s`` is how long commands may live
+    after SIGTERM, for a caller that is killed soon after it.
     """
 
     engine: str | None = None
@@ -30,6 +33,10 @@ class Options(Struct, frozen=True):
     secrets: Secrets = Secrets()
     only: tuple[str, ...] = ()
     strict_limits: bool = False
+    repeat: int = 1
+    measured: tuple[str, ...] = ()
+    budget: str | None = None
+    stop_grace_s: float | None = None
 
     @property
     def settings(self) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from runner import archive, buildfile
 from runner.core import (
     BuildSpec,
+    GitState,
     GpuRequest,
     JobRequest,
     Problem,
@@ -27,7 +28,7 @@ from runner.core.policy import Policy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import substitutes
-from runner.session import selection
+from runner.session import repeating, selection
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.project import read_spec
 from runner.session.rules import refused as refusals
@@ -45,7 +46,8 @@ class Prepared(Struct, frozen=True):
 
     ``parcel`` is the folder of the run that holds the sealed project; None for a
     project that is packed from its folder. ``text`` is the build file with the values
-    that records mask. ``staged`` is a folder that is packed in place of the project's.
+    that records mask. ``staged`` is a folder that is packed in place of the project's,
+    ``commit`` the one whose files it has.
     """
 
     request: JobRequest
@@ -54,6 +56,7 @@ class Prepared(Struct, frozen=True):
     parcel: RunPaths | None = None
     text: str = ""
     staged: Path | None = None
+    commit: GitState | None = None
 
 
 def in_ci() -> bool:
@@ -104,6 +107,21 @@ def staged(
     return replace(prepared, request=request, staged=folder)
 
 
+def exported(
+    path: Path, project: Path, commit: GitState, options: Options = NONE_GIVEN
+) -> Prepared:
+    """Prepare to run the files of a project's commit, which were written elsewhere.
+
+    ``path`` is the folder that has them, or the build file in it; the run is recorded
+    as one of the ``project`` at that ``commit``. Raise errors as ``prepare`` does.
+    """
+    prepared = prepare(path, options)
+    request = prepared.request
+    spec = replace(request.spec, file=Path(request.spec.file).name)
+    folder, request = request.project, replace(request, project=project, spec=spec)
+    return replace(prepared, request=request, staged=folder, commit=commit)
+
+
 def reopen(
     folder: RunPaths,
     options: Options = NONE_GIVEN,
@@ -133,6 +151,9 @@ def reopen(
         keep_going=parcel.keep_going,
         secrets=secrets,
         only=parcel.only,
+        repeat=parcel.repeat,
+        measured=parcel.measured,
+        budget=parcel.budget,
     )
     found = replace(
         found,
@@ -224,13 +245,17 @@ def _request(
     rules = policies.read()
     warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
     profile = found.profile or spec.profile
-    spec = replace(spec, limits=policy.fit(spec.limits, rules))
+    limits = policy.fit(spec.limits, rules)
+    if options.stop_grace_s is not None:
+        limits = replace(limits, stop_grace_s=options.stop_grace_s)
+    spec = replace(spec, limits=limits)
     if options.gpus is not None:
         spec = replace(spec, gpu=_gpus(options.gpus, spec))
     if refused := refusals(
         spec, profile, rules, found.engine, None if sealed else project
     ):
         raise NotAllowedError(*refused)
+    asked = repeating.read(spec, left_out, options, rules)
     request = JobRequest(
         project=project,
         spec=spec,
@@ -245,6 +270,11 @@ def _request(
         left_out=left_out,
         policy=rules,
         strict_limits=_strict_limits(found, rules),
+        repeat=options.repeat,
+        measured=options.measured,
+        repeated=asked.repeated,
+        budget=options.budget,
+        budget_s=asked.budget_s,
     )
     return request, warnings
 

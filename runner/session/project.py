@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runner import buildfile, files
 from runner.archive import FolderProject, PackCache
-from runner.core import BuildSpec, Problem, Severity
+from runner.core import BuildSpec, GitState, Problem, Severity
 from runner.core.errors import UsageError
 from runner.store import outputs
 from runner.store.settings import Settings
@@ -47,14 +47,16 @@ def folder_project(
     settings: Settings,
     cache: PackCache | None = None,
     staged: Path | None = None,
+    commit: GitState | None = None,
 ) -> FolderProject:
     """Return a project's folder with what of it these settings send.
 
-    ``staged`` is a folder that was made of the project, and is sent instead.
+    ``staged`` is a folder that was made of the project, and is sent instead; ``commit``
+    is the one that it was made of, if any.
     """
     folder = staged or project
     apart = outputs.inside(settings.home, folder)
-    return FolderProject(folder, settings.project_caps, apart, cache, project)
+    return FolderProject(folder, settings.project_caps, apart, cache, project, commit)
 
 
 def read_spec(path: Path) -> tuple[BuildSpec, list[Problem], str]:

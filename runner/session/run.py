@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from runner import archive, engines, files, job, places
 from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
-from runner.core import JobRequest, Problem, RunRecord
+from runner.core import JobRequest, Place, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
 from runner.core.variables import NO_SECRETS, Secrets
 from runner.engines import Choice
 from runner.engines.base import Engine
+from runner.job.rounds import GoOn
 from runner.session.options import Options
 from runner.session.prepare import Prepared, in_ci, reopen
 from runner.session.project import folder_project
@@ -31,12 +32,16 @@ CANCEL_POLL_S = 0.2
 
 
 def start(
-    prepared: Prepared, cache: PackCache | None = None, choice: Choice | None = None
+    prepared: Prepared,
+    cache: PackCache | None = None,
+    choice: Choice | None = None,
+    go_on: GoOn | None = None,
 ) -> Run:
     """Choose the engine, make the run's folder and claim it; run nothing yet.
 
     ``cache`` saves reading files of the project that an earlier run packed. ``choice``
-    is an engine that was chosen before.
+    is an engine that was chosen before. ``go_on`` says after each round whether another
+    follows, given how many there were; without it the request does.
 
     Raises:
         EngineError: no engine can run it here (no_engine); no folder is made.
@@ -47,7 +52,7 @@ def start(
     with files.naming(home.root):
         paths = runs.create(home)
         claim = Claim(paths)
-    return Run(prepared, request, choice.engines, home, claim, paths, cache)
+    return Run(prepared, request, choice.engines, home, claim, paths, cache, go_on)
 
 
 def ready(
@@ -73,7 +78,9 @@ def sources(
     """
     settings, folder = prepared.settings, prepared.request.project
     sealed = prepared.parcel
-    project: Project = folder_project(folder, settings, cache, prepared.staged)
+    project: Project = folder_project(
+        folder, settings, cache, prepared.staged, prepared.commit
+    )
     if sealed is not None:
         parcel, caps = archive.read_parcel(sealed.parcel), settings.project_caps
         project = SealedProject(sealed.source, parcel, paths.unpacked, caps)
@@ -129,8 +136,10 @@ class Run:
         claim: Claim,
         paths: RunPaths,
         cache: PackCache | None = None,
+        go_on: GoOn | None = None,
     ) -> None:
         self.paths = paths
+        self._go_on = go_on
         self._cache = cache
         self._prepared = prepared
         self._request = request
@@ -154,6 +163,11 @@ class Run:
         return self._request.project
 
     @property
+    def places(self) -> dict[int, Place | None]:
+        """Where in the build file each command stands, by its index."""
+        return {n: c.place for n, c in enumerate(self._request.spec.commands)}
+
+    @property
     def build_caps(self) -> Caps:
         """The ceilings of the run's build folder."""
         most = self._prepared.settings.build_files
@@ -164,11 +178,15 @@ class Run:
         """The run's record as it is now."""
         return homes.record_of(self.paths)
 
-    def events(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
+    def events(
+        self, cancel: Cancel, beside: str = ""
+    ) -> Generator[ev.Event, None, None]:
         """Carry the run out and yield what happens; the last event is Finished.
 
-        Closing the iterator early ends the run and records it as cancelled.
+        Closing the iterator early ends the run and records it as cancelled. ``beside``
+        is the id of the run that is measured beside this one, if any.
         """
+        self._request = replace(self._request, beside=beside)
         with (
             self._claim,
             homes.open_index(self.home) as index,
@@ -196,6 +214,7 @@ class Run:
             download=settings.download,
             data_size=settings.data_size,
             build_files=settings.build_files,
+            go_on=self._go_on,
         )
 
     def _update(self, index: Index) -> None:

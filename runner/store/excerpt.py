@@ -15,7 +15,8 @@ from msgspec import Struct
 from runner import files
 from runner.core import Stream
 from runner.core.errors import RaiError
-from runner.core.events import Output
+from runner.core.events import CommandStarted, Event, Output
+from runner.store import runs
 from runner.store.paths import RunPaths
 from runner.store.runs import MOST_LINE_BYTES
 from runner.store.tail import CHUNK_BYTES, Tail, parsed
@@ -28,12 +29,24 @@ class Part(Struct, frozen=True):
     """Which part of the output: all of it where nothing is given.
 
     ``lines`` is how many of the last lines, ``since`` a time in seconds since 1970,
-    ``commands`` are the indices of commands.
+    ``commands`` are the indices of commands, whose repeats belong to them. ``round`` is
+    0 for the first round.
     """
 
     lines: int | None = None
     since: float = 0.0
     commands: frozenset[int] | None = None
+    round: int | None = None
+
+    @property
+    def of_commands(self) -> bool:
+        """Whether it leaves out the output of some commands."""
+        return self.commands is not None or self.round is not None
+
+    def has(self, index: int, round: int) -> bool:
+        """Whether it has what a command printed in a round."""
+        of_command = self.commands is None or index in self.commands
+        return of_command and self.round in (None, round)
 
 
 class Chunk(Struct, frozen=True):
@@ -51,40 +64,59 @@ class Excerpt:
         self._paths, self._part = paths, part
         self._tail: Tail | None = None
         self._starts = dict.fromkeys(Stream, 0)
+        self._repeats: dict[int, tuple[int, int]] = {}
+        """By index, the command that each repeat is of, and its round."""
 
     def pieces(self) -> Iterator[Chunk]:
         """Yield the output that is in the part and was not read yet."""
         for at, event in self._opened().events(self._offset):
-            if isinstance(event, Output) and self._wanted(at, event):
+            self._learn(event)
+            if isinstance(event, Output) and self._wanted(at, event.index):
                 yield Chunk(at, event.stream, event.data)
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of events.jsonl instead; the last of them count as lines."""
         for line in self._opened(events=True).lines():
-            if (self._part.commands is None and not self._part.since) or self._has(
-                line
-            ):
+            part = self._part
+            if not (part.of_commands or part.since) or self._has(line):
                 yield line
 
     def _has(self, line: bytes) -> bool:
         at, event = parsed(self._paths, line)
-        commands, index = self._part.commands, getattr(event, "index", None)
-        return at >= self._part.since and (commands is None or index in commands)
+        self._learn(event)
+        index: int | None = getattr(event, "index", None)
+        if index is None:
+            return at >= self._part.since and not self._part.of_commands
+        return self._wanted(at, index)
 
-    def _wanted(self, at: float, event: Output) -> bool:
-        commands = self._part.commands
-        return at >= self._part.since and (commands is None or event.index in commands)
+    def _wanted(self, at: float, index: int) -> bool:
+        command, number = self._repeats.get(index, (index, 0))
+        return at >= self._part.since and self._part.has(command, number)
+
+    def _learn(self, event: Event) -> None:
+        """Note of which command a repeat is that began meanwhile."""
+        if isinstance(event, CommandStarted) and event.repeats is not None:
+            self._repeats[event.index] = event.repeats, event.round
 
     def _offset(self, at: float, event: Output) -> int:
         """Return how many bytes of an event's output are left out."""
-        if not self._wanted(at, event):
+        if not self._wanted(at, event.index):
             return event.length
         return min(max(0, self._starts[event.stream] - event.offset), event.length)
 
     def _opened(self, *, events: bool = False) -> Tail:
         if self._tail is None:
+            self._recorded()
             self._tail = Tail(self._paths, self._start(events=events))
+            self._recorded()  # those that began before the place that was found
         return self._tail
+
+    def _recorded(self) -> None:
+        """Note of which commands the repeats are so far."""
+        if self._part.of_commands and (record := runs.read(self._paths)):
+            for one in record.commands:
+                if one.repeats is not None:
+                    self._repeats[one.index] = one.repeats, one.round
 
     def _start(self, *, events: bool) -> int:
         """Return where in events.jsonl the part begins."""
@@ -116,7 +148,7 @@ class Excerpt:
             if _OUTPUT not in line:
                 continue
             at, event = parsed(self._paths, line)
-            if isinstance(event, Output) and self._wanted(at, event):
+            if isinstance(event, Output) and self._wanted(at, event.index):
                 start = place
                 for offset, data in self._backwards(event):
                     counter.read(event.stream, offset, data)

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from runner import files
 from runner.core import Problem, RunRecord
 from runner.core.errors import ConfigError, RaiError, UsageError
-from runner.store import index, removal, runs, tags
+from runner.store import index, notes, removal, runs, tags
 from runner.store.entries import Entry
 from runner.store.index import Index
 from runner.store.paths import Home, RunPaths
+from runner.store.query import RunQuery
 
 LATEST = "latest"
 
@@ -85,12 +86,25 @@ def _synced(home: Home, listed: Index) -> Index:
             runs.changed_ns(home),
             lambda: runs.names(home),
             lambda name: _read(home.run(name)),
-            lambda name: tags.read(home.run(name)),
+            lambda name: _own(home.run(name)),
+            lambda name: _changed_at(home.runs, name),
         )
     except BaseException:
         listed.close()
         raise
     return listed
+
+
+def _own(paths: RunPaths) -> tuple[str, str]:
+    return tags.read(paths), notes.read(paths)
+
+
+def _changed_at(folder: Path, name: str) -> float:
+    """Return when a run's folder last changed, which is about when the run ended."""
+    try:
+        return os.stat(f"{folder}/{name}").st_mtime  # noqa: PTH116 - of 100,000 runs
+    except OSError:
+        return 0.0
 
 
 def _read(paths: RunPaths) -> RunRecord | None:
@@ -131,6 +145,31 @@ def find_in(listed: Index, home: Home, text: str) -> RunPaths:
     return home.run(text if text in found else found[0])
 
 
+def latest_ended(listed: Index, home: Home) -> RunPaths:
+    """Return the newest run that has ended; raise UsageError if there is none."""
+    found = listed.list_runs(RunQuery(active=False), limit=1)
+    if not found:
+        raise UsageError("no run has ended yet; `rai run -p DIR` makes one")
+    return home.run(found[0].id)
+
+
+def before(listed: Index, home: Home, run: RunRecord) -> RunPaths:
+    """Return the run that one is compared with if no other is named.
+
+    That is the run measured beside it, else the newest of its project that ended and
+    is older.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known = bool(run.beside) and run.beside in listed.find(run.beside)
+    name = run.beside if known else listed.before(run.id)
+    if name is None:
+        text = f"run {run.id} has no earlier run of its project to be compared with"
+        raise UsageError(Problem(text, hint="name one: rai diff A B"))
+    return home.run(name)
+
+
 def set_tag(home: Home, paths: RunPaths, tag: str) -> list[str]:
     """Give a run a tag, or none if it is ""; return the runs that lose this tag."""
     with open_index(home) as listed:
@@ -143,6 +182,16 @@ def set_tag(home: Home, paths: RunPaths, tag: str) -> list[str]:
     with open_index(home) as listed:
         listed.tag({paths.id: tag, **dict.fromkeys(before, "")})
     return before
+
+
+def set_note(home: Home, paths: RunPaths, note: str) -> None:
+    """Write a run's note; "" removes it."""
+    with open_index(home) as listed:
+        # If this process dies in between, its folder is read again.
+        listed.remove(paths.id)
+        notes.write(paths, note)
+    with open_index(home) as listed:
+        listed.annotate({paths.id: note})
 
 
 def measured(home: Home, listed: Index, entries: Sequence[Entry]) -> list[Entry]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import sqlite3
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from runner import files
-from runner.core import Problem, RunRecord, State
+from runner.core import Problem, RunRecord
 from runner.core.errors import RaiError
-from runner.store.entries import COLUMNS, Entry, from_row, to_row
+from runner.store.entries import SHOWN, Entry, from_row, to_row
+from runner.store.query import ACTIVE, ENDED, NEWEST, RunOrder, RunQuery, order, where
+from runner.store.statements import ADD, COLUMNS, MAKE, OWN, PUT, REMOVE
 
-VERSION = 2
+VERSION = 3
 """Incremented with each change of the columns."""
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -29,36 +32,17 @@ BUSY_S = 10.0
 """How long a process waits for another that writes."""
 
 SOON_S = 0.1
+AT_ONCE = 1000
+"""How many records are held in memory while an index is made."""
 
 IN_MEMORY = Path(":memory:")
+ALL = RunQuery()
 
-_NAMES = [column.split()[0] for column in COLUMNS]
-_OWN_COLUMNS = ("tag TEXT NOT NULL DEFAULT ''", "size_bytes INTEGER")
-"""Facts of a run's folder that are not in its record."""
+Own = tuple[str, str]
+"""A run's tag and its note."""
 
-_FINAL = ", ".join(f"'{state.value}'" for state in State if state.final)
-_ENDED = f"state IN ({_FINAL})"
-_ACTIVE = f"state NOT IN ({_FINAL})"
-_MAKE = (
-    "DROP TABLE IF EXISTS runs",
-    "DROP TABLE IF EXISTS seen",
-    f"CREATE TABLE runs ({', '.join(COLUMNS + _OWN_COLUMNS)})",
-    "CREATE INDEX newest ON runs (created_at, id)",
-    f"CREATE INDEX active ON runs (created_at, id) WHERE {_ACTIVE}",
-    "CREATE INDEX tagged ON runs (tag) WHERE tag != ''",
-    "CREATE TABLE seen (changed_ns INTEGER NOT NULL, others TEXT NOT NULL)",
-)
-_INTO = f"INTO runs ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"
-_PUT = (
-    f"INSERT {_INTO} ON CONFLICT (id) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
-    + ", size_bytes = NULL"
-)
-_ADD = f"INSERT OR IGNORE {_INTO}"
-"""Keeps a run that another process has put meanwhile."""
-_REMOVE = "DELETE FROM runs WHERE id = ?"
 Change = tuple[str, list[tuple[Any, ...]]]
-_NEWEST = "ORDER BY created_at DESC, id DESC"
+_NEWEST = f"ORDER BY {NEWEST}"
 
 
 class IndexWarning(UserWarning):
@@ -91,16 +75,20 @@ class Index:
     def put(self, *records: RunRecord) -> None:
         """Add or replace runs."""
         if records:
-            self._change((_PUT, [to_row(record) for record in records]))
+            self._change((PUT, [to_row(record) for record in records]))
 
     def remove(self, *run_ids: str) -> None:
         """Remove runs."""
         rows = [(run_id,) for run_id in run_ids]
-        self._change((_REMOVE, rows), ("DELETE FROM seen", [()]))
+        self._change((REMOVE, rows), ("DELETE FROM seen", [()]))
 
     def tag(self, tags: Mapping[str, str]) -> None:
         """Set the tags of runs by their ids; "" for none."""
         self._set("tag", tags)
+
+    def annotate(self, notes: Mapping[str, str]) -> None:
+        """Set the notes of runs by their ids; "" for none."""
+        self._set("note", notes)
 
     def measured(self, sizes: Mapping[str, int]) -> None:
         """Set the sizes of runs by their ids."""
@@ -111,24 +99,26 @@ class Index:
         changed_ns: int,
         present: Callable[[], set[str]],
         read: Callable[[str], RunRecord | None],
-        tag: Callable[[str], str] = lambda name: "",
+        own: Callable[[str], Own] = lambda name: ("", ""),
+        age: Callable[[str], float] = lambda name: 0.0,
     ) -> None:
         """Remove the runs that are no longer present, and add those that are new.
 
         ``changed_ns`` is another number after each change of the names that are
         present, 0 if that is not known. With the number of the last call, only the
         names that had no record then are looked at. ``read`` returns a run's record, if
-        it has one yet.
+        it has one yet, ``own`` its tag and its note. Those of the least ``age`` are
+        read first, as a listing is fast where they lie in the file by their times.
         """
         before = self._others(changed_ns)
         names = self._new(present) if before is None else before
-        found = [one for name in names if (one := read(name)) is not None]
-        tags = {one.id: text for one in found if (text := tag(one.id))}
-        if found:
-            self._change((_ADD, [to_row(record) for record in found]))
-        if tags:
-            self.tag(tags)
-        self._unread = names - {one.id for one in found}
+        added = set[str]()
+        left = iter(sorted(names, key=age))
+        while some := tuple(islice(left, AT_ONCE)):
+            found = [one for name in some if (one := read(name)) is not None]
+            self._add(found, own)
+            added.update(one.id for one in found)
+        self._unread = names - added
         if changed_ns and self._unread != before:
             # Only saves time: a disk that is full does not stop a command that reads.
             with suppress(RaiError), self._writing():
@@ -136,9 +126,17 @@ class Index:
                 self._connection.execute("DELETE FROM seen")
                 self._connection.execute("INSERT INTO seen VALUES (?, ?)", seen)
 
+    def _add(self, found: Sequence[RunRecord], own: Callable[[str], Own]) -> None:
+        """Add runs, with what their users gave them, all together or not at all."""
+        rows = [to_row(record) for record in found]
+        owned = [(*own(one.id), one.id) for one in found]
+        kept = [row for row in owned if row[0] or row[1]]
+        if rows:
+            self._change((ADD, rows), (OWN, kept))
+
     def unfinished(self) -> set[str]:
         """Return the runs that have not ended, and the names without a record."""
-        active = {row[0] for row in self._select("id", f"WHERE {_ACTIVE}")}
+        active = {row[0] for row in self._select("id", f"WHERE {ACTIVE}")}
         return active | self._unread
 
     def tagged(self, tag: str) -> list[str]:
@@ -156,21 +154,30 @@ class Index:
         rows = self._select("id", f"{_NEWEST} LIMIT 1")
         return rows[0][0] if rows else None
 
+    def before(self, run_id: str) -> str | None:
+        """Return the newest ended run of a run's project that is older than it."""
+        # To read the whole table is quicker than to look up each run of the index.
+        where = (
+            f"NOT INDEXED WHERE {ENDED} AND"
+            " (created_at, id) < (SELECT created_at, id FROM runs WHERE id = ?) AND"
+            f" project = (SELECT project FROM runs WHERE id = ?) {_NEWEST} LIMIT 1"
+        )
+        rows = self._select("id", where, run_id, run_id)
+        return rows[0][0] if rows else None
+
     def list_runs(
         self,
+        query: RunQuery = ALL,
         limit: int | None = None,
-        project: str | None = None,
-        active: bool | None = None,
+        by: RunOrder = RunOrder.WHEN,
+        *,
+        reverse: bool = False,
     ) -> list[Entry]:
-        """Return the runs, newest first; ``active`` selects running or ended ones."""
-        conditions, values = ["1"], list[object]()
-        if project is not None:
-            conditions.append("project = ?")
-            values.append(project)
-        if active is not None:
-            conditions.append(_ACTIVE if active else _ENDED)
-        where = f"WHERE {' AND '.join(conditions)} {_NEWEST} LIMIT ?"
-        rows = self._select("*", where, *values, -1 if limit is None else limit)
+        """Return the runs that a query asks for, sorted; no more than ``limit``."""
+        conditions, values = where(query)
+        sorting = f"ORDER BY {order(by, reverse=reverse)} LIMIT ?"
+        values.append(-1 if limit is None else limit)
+        rows = self._select(", ".join(SHOWN), f"WHERE {conditions} {sorting}", *values)
         return [from_row(row) for row in rows]
 
     def projects(self) -> set[str]:
@@ -211,7 +218,7 @@ class Index:
         with self._writing():
             if self.version == VERSION:
                 return
-            for statement in _MAKE:
+            for statement in MAKE:
                 self._connection.execute(statement)
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -254,7 +261,7 @@ class Index:
             self.close()
             self._path, self._connection = IN_MEMORY, _connect(IN_MEMORY)
             self.make()
-            places = ", ".join("?" * len(COLUMNS + _OWN_COLUMNS))
+            places = ", ".join("?" * len(COLUMNS))
             copy = (f"INSERT INTO runs VALUES ({places})", listed)
             self._execute(copy, *statements)
 
@@ -318,16 +325,32 @@ def suggested(path: Path, prefix: str, most: int, *, active: bool) -> list[str]:
     Raises:
         sqlite3.Error: there is no index, or another process holds it.
     """
-    state = _ACTIVE if active else "1"
+    state = ACTIVE if active else "1"
     between = (prefix, prefix + "\U0010ffff", most)
     tags = f"SELECT tag FROM runs WHERE tag != '' AND tag BETWEEN ? AND ? AND {state}"
     ids = f"SELECT id FROM runs WHERE id BETWEEN ? AND ? AND {state} LIMIT ?"
     newest = f"SELECT id FROM runs WHERE {state} {_NEWEST} LIMIT ?"
-    file = f"{path.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(file, timeout=SOON_S, uri=True)) as opened:
+    with closing(_reading(path)) as opened:
         found = opened.execute(f"{tags} LIMIT ?", between).fetchall()
         found += opened.execute(*((ids, between) if prefix else (newest, (most,))))
     return [row[0] for row in found[:most]]
+
+
+def known(path: Path, column: str, prefix: str, most: int) -> list[str]:
+    """Return the values of a column of texts that begin with a prefix.
+
+    It reads the file as ``suggested`` does, and raises as that does.
+    """
+    between = (prefix, prefix + "\U0010ffff", most)
+    where = f"{column} != '' AND {column} BETWEEN ? AND ?"
+    query = f"SELECT DISTINCT {column} FROM runs WHERE {where} LIMIT ?"
+    with closing(_reading(path)) as opened:
+        return [row[0] for row in opened.execute(query, between).fetchall()]
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    file = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(file, timeout=SOON_S, uri=True)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

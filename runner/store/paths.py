@@ -79,6 +79,11 @@ class RunPaths(Struct, frozen=True):
         return self.root / "tag"
 
     @property
+    def note(self) -> Path:
+        """What the user wrote about the run."""
+        return self.root / "note"
+
+    @property
     def holder(self) -> Path:
         """Who carries the run out; locked by that process for as long as it lives."""
         return self.root / "holder.json"
@@ -133,6 +138,11 @@ class Home(Struct, frozen=True):
     def submissions(self) -> Path:
         """The folders of the runs of submissions, while these are made."""
         return self.root / "submissions"
+
+    @property
+    def benches(self) -> Path:
+        """The files of the commits that are benched, while that goes on."""
+        return self.root / "benches"
 
     def run(self, run_id: str) -> RunPaths:
         """Return the paths of one run."""

@@ -21,6 +21,7 @@ from runner.store.claim import Standing
 from runner.store.entries import Entry
 from runner.store.home import make, measured, open_index, warnings_of
 from runner.store.paths import Home, RunPaths
+from runner.store.query import RunQuery
 from runner.store.retention import DAY_S, Retention
 
 LOW_BYTES = 5 * GIB
@@ -58,7 +59,7 @@ def plan(
 ) -> Removal:
     """Return what is to be removed so that only what is to be kept is left."""
     with open_index(home) as listed:
-        ended = listed.list_runs(active=False)
+        ended = listed.list_runs(RunQuery(active=False))
         if not math.isinf(keep.size_bytes):
             ended = measured(home, listed, ended)
         found = retention.expired(ended, keep, now, spare_latest=spare_latest)
@@ -188,7 +189,7 @@ def _space(
     if left >= LOW_BYTES:
         return []
     with open_index(home) as listed:
-        ended = measured(home, listed, listed.list_runs(active=False))
+        ended = measured(home, listed, listed.list_runs(RunQuery(active=False)))
     found = retention.for_space(ended, LOW_BYTES - left, now)
     if not found:
         return []

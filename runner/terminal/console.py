@@ -17,7 +17,8 @@ from runner.core.screen import MARK, printable, uncoloured
 from runner.terminal import layout, look, messages
 from runner.terminal.live import LiveLine, bar
 from runner.terminal.marked import marked, own
-from runner.terminal.sinks import Cursor, Sink, same_place
+from runner.terminal.rounds import RoundsShown
+from runner.terminal.sinks import Cursor, Sink, is_file, same_place
 
 SILENCE_S = 60
 """In plain mode a silent command is reported this often."""
@@ -44,20 +45,24 @@ class Console:
         *,
         to_stderr: bool = False,
         unpacks: bool = False,
+        filtered: bool = False,
     ) -> None:
         """Show in a mode; ``to_stderr`` sends the program's stdout to stderr too.
 
-        ``unpacks`` tells that the caller says where the build folder went.
+        ``unpacks`` tells that the caller says where the build folder went. A program's
+        output is ``filtered`` as for a terminal, if that is asked, but not in files.
         """
         if mode is Mode.AUTO:
             mode = Mode.TTY if look.of(sys.stderr).live else Mode.PLAIN
         self.mode = mode
         out = sys.stderr if to_stderr else sys.stdout
-        self._own, self._unpacks = Sink(sys.stderr), unpacks
-        self._sinks = {Stream.STDOUT: Sink(out), Stream.STDERR: self._own}
+        here = same_place(out, sys.stderr)
+        self._own, self._unpacks = Sink(sys.stderr, filtered=filtered), unpacks
+        stdout = Sink(out, filtered=filtered and not is_file(out))
+        self._sinks = {Stream.STDOUT: stdout, Stream.STDERR: self._own}
         self._live = LiveLine(self._own) if mode is Mode.TTY else None
         self._cursor = Cursor()
-        self._here = {Stream.STDOUT: same_place(out, sys.stderr), Stream.STDERR: True}
+        self._here = {Stream.STDOUT: here, Stream.STDERR: True}
         self._record: RunRecord | None = None
         self._run, self._count, self._began_s, self._now_s = "", 0, 0.0, 0.0
         self._running, self._heard_s, self._told_s = "", 0.0, 0.0
@@ -65,6 +70,8 @@ class Console:
         self._skipped: list[ev.CommandSkipped] = []
         self._index: int | None = None
         self._name: str | None = None
+        self._rounds, self._announced = RoundsShown(), False
+        self._latest = ""
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
@@ -75,7 +82,10 @@ class Console:
             return
         self._show_skipped(event)
         if isinstance(event, ev.Output):
-            self._output(event)
+            if self._rounds.of(event):
+                self._rounds.hold(event)
+            else:
+                self._output(event)
             return
         if isinstance(event, ev.Progress):
             if self._live and self._cursor.at_line_start:
@@ -88,8 +98,35 @@ class Console:
             self._build(event.text)
             return
         self._follow(event)
+        if self._rounds.of(event):
+            self._repeat(event)
+            return
         for text, colour in self._lines(event):
             self.line(text, colour)
+
+    def _repeat(self, event: ev.Event) -> None:
+        """Show which round it is, and of a repeat only what went wrong."""
+        if isinstance(event, ev.CommandStarted):
+            self._round(event)
+        elif self._rounds.failed(event):
+            self.line(f"{self._rounds.name}: {self._running}", "green")
+            for output in self._rounds.held:
+                self._output(output)
+        if isinstance(event, (ev.CommandFinished, ev.Checked)):
+            for text, colour in self._lines(event):
+                if colour == "red":
+                    self.line(text, colour)
+
+    def _round(self, event: ev.CommandStarted) -> None:
+        if not self._announced:
+            self.announce(self._run)
+        name = f"{self._rounds.name} · {self._name or report.main_part(event.text)}"
+        if self._live and self._cursor.at_line_start:
+            again = self._latest or printable(name)
+            self._live.show(f"{MARK} {again}")
+        elif self.mode is Mode.PLAIN and self._now_s - self._told_s >= SILENCE_S:
+            self._told_s = self._now_s
+            self.line(name)
 
     def _show_skipped(self, next_event: ev.Event) -> None:
         """Show the commands that were skipped since the last event, as one list."""
@@ -102,6 +139,18 @@ class Console:
         """Print one of rai's own lines, with its mark."""
         if self.mode is not Mode.QUIET or colour == "red":
             self._print(own(text, colour, look.of(sys.stderr)))
+
+    def announce(self, *run_ids: str) -> None:
+        """Say once that what is measured is repeated, and in which runs' logs it is."""
+        self._announced, self._told_s = True, self._now_s
+        self.line(self._rounds.announced(*run_ids), "yellow")
+
+    def latest(self, text: str) -> None:
+        """Show what has just been measured: in the live line, else as a line."""
+        if self._live:
+            self._latest = printable(text)
+        else:
+            self.line(text, "cyan")
 
     def close(self) -> None:
         """Remove the live line."""
@@ -122,9 +171,10 @@ class Console:
 
     def _follow(self, event: ev.Event) -> None:
         """Keep what later lines tell of the run."""
+        self._rounds.follow(event)
         if isinstance(event, ev.Created):
             self._run, self._began_s = event.run_id, self._now_s
-            self._count = event.commands
+            self._count, self._announced = event.commands, False
             self._record = record.begin(self._now_s, event)
         elif self._record:
             with suppress(ValueError):  # the events that are shown again are damaged
@@ -135,7 +185,9 @@ class Console:
             self._index = event.index
             self._running, self._name = event.text, event.name
             self._used = (0.0, 0.0)
-            self._heard_s = self._told_s = self._now_s
+            self._heard_s = self._now_s
+            if not self._announced:
+                self._told_s = self._now_s
 
     def _lines(self, event: ev.Event) -> messages.Lines:
         if isinstance(event, ev.Collected) and self._unpacks:
@@ -187,7 +239,10 @@ class Console:
 
     def _progress(self, event: ev.Tick) -> str:
         """Return what runs, for how long, and what it uses."""
-        parts = [messages.numbered(event.index, self._count)]
+        again = self._rounds.of(event)
+        which = self._rounds.name if again else ""
+        which = which or messages.numbered(event.index, self._count)
+        parts = [f"{self._latest} · {which}" if again and self._latest else which]
         elapsed_s = round(event.elapsed_s)
         parts.append(report.seconds(elapsed_s) if elapsed_s > 99 else f"{elapsed_s} s")
         if event.cpu_s is not None:

@@ -82,7 +82,9 @@ class _Grid:
         self._beside = list(range(len(columns)))
         self._below: list[int] = []
         if width is not None and self._total() > width:
-            self._beside = filled or self._beside
+            asides = table.asides.intersection(filled)
+            self._beside = [i for i in filled if i not in asides] or self._beside
+            self._below = sorted(asides.difference(self._beside))
             least = [max(map(_longest_word, column)) for column in columns]
             self._fit(width, least)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+from collections.abc import Callable
 from typing import TextIO
 
 from runner.core.screen import COLOUR, TerminalFilter
@@ -14,12 +16,14 @@ _RESETS = (b"\x1b[m", b"\x1b[0m")
 
 
 class Sink:
-    """A sink for bytes: raw for files and pipes, filtered for terminals."""
+    """A sink for bytes: raw for files and pipes, filtered for terminals and logs."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, filtered: bool = False) -> None:
         self.stream = stream
+        self.rewrite: Callable[[bytes], bytes] | None = None
+        """What changes all that is written, rai's own lines too."""
         self._raw = getattr(stream, "buffer", None)
-        self._filter = TerminalFilter() if stream.isatty() else None
+        self._filter = TerminalFilter() if filtered or stream.isatty() else None
 
     def put(self, data: bytes) -> bytes:
         """Write a piece and return what is shown of it; raise OSError if that fails."""
@@ -48,6 +52,8 @@ class Sink:
             discard(self.stream)
 
     def _write(self, data: bytes) -> None:
+        if self.rewrite is not None:
+            data = self.rewrite(data)
         if self._raw is None:
             self.stream.write(data.decode(errors="replace"))
         else:
@@ -82,6 +88,14 @@ class Cursor:
         """Begin a line of rai's own: it is at the line's start, without colours."""
         self.at_line_start = True
         self._colours = []
+
+
+def is_file(stream: TextIO) -> bool:
+    """Return whether a stream leads to a file on a disk."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def same_place(one: TextIO, other: TextIO) -> bool:

@@ -54,6 +54,19 @@ def write_line(line: str, stream: TextIO) -> None:
         raise unwritten(error, stream) from error
 
 
+def put(text: str) -> None:
+    """Write a document to stdout as it is; raise OSError that names the stream."""
+    try:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode(errors="replace"))
+        else:
+            sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        raise unwritten(error, sys.stdout) from error
+
+
 def unwritten(error: OSError, stream: TextIO) -> OSError:
     """Return the error of a stream that cannot be written, with the stream's name."""
     name = "stderr" if stream is sys.stderr else "stdout"

@@ -16,6 +16,12 @@ _BAD = frozenset(
         *("wrong", "no", "not", "missing", "none", "error", "cannot"),
     }
 )
+_VERDICTS = {
+    "faster": Tone.GOOD,
+    "slower": Tone.BAD,
+    "not comparable": Tone.CARE,
+    "not enough samples": Tone.FAINT,
+}
 _ENDS = tuple(reason.value for reason in Reason if reason is not Reason.DONE)
 _WORD = re.compile(r"[a-z_]+")
 
@@ -24,6 +30,8 @@ def tone(head: str, value: str) -> Tone:
     """Return how a value below a head is painted."""
     if head == "exit":
         return Tone.PLAIN if not value else Tone.GOOD if value == "0" else Tone.BAD
+    if head == "verdict":
+        return _VERDICTS.get(value, Tone.PLAIN)
     if head in ("warning", "missing data", "note", "not accepted", "never ranked"):
         return Tone.CARE
     if head not in _RESULTS:

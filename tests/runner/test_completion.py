@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from runner.cli import completion, main, suggestions
-from runner.core import RunRecord, State
+from runner.core import GitState, RunRecord, State
 from runner.core.errors import UsageError
 from runner.store import index
 from runner.store.paths import Home
 
 RAI = str(Path(sys.executable).with_name("rai"))
+GIT = GitState("c" * 40, "main")
 EVIL = """
 commands:
   build:
@@ -35,7 +36,7 @@ def home(tmp_path, monkeypatch) -> Path:
     records = [
         RunRecord("aaa1", "/p", "rai_build.yml", 1.0, State.DONE),
         RunRecord("aaa2", "/p", "rai_build.yml", 2.0, State.RUNNING),
-        RunRecord("bbb3", "/p", "rai_build.yml", 3.0, State.DONE),
+        RunRecord("bbb3", "/p", "rai_build.yml", 3.0, State.DONE, git=GIT),
     ]
     with index.open_index(Home(tmp_path).index) as listed:
         listed.put(*records)
@@ -71,6 +72,14 @@ def offered(line: str) -> list[str]:
         ("image pr", ["prune"]),
         ("completion ", ["bash", "zsh", "fish"]),
         ("run --gpus ", []),
+        ("history --sort ", ["when", "took", "op-time", "size"]),
+        ("history --format ", ["table", "json", "csv"]),
+        ("history --reason f", ["failed"]),
+        ("history --tag ", ["fast"]),
+        ("history --branch m", ["main"]),
+        ("history --project ", [suggestions.FOLDERS]),
+        ("history --plot -o ", [suggestions.FILES]),
+        ("note f", ["fast"]),
         ("nonsense ", []),
     ],
 )

@@ -88,3 +88,8 @@ def test_no_link_is_written_through(folder):
 
     assert outside.read_bytes() == b"outside"
     assert {each.name for each in folder.parent.iterdir()} == {"file", "folder"}
+
+
+def test_a_file_that_is_written_is_no_program(folder):
+    files.write(folder / "new", b"#!/bin/sh\n")
+    assert (folder / "new").stat().st_mode & 0o111 == 0

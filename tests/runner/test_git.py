@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runner import git
+from runner.git import workingtree
 
 pytestmark = pytest.mark.programs
 
@@ -324,7 +325,7 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(name, repository):
     "name", [".git/config", ".git/info/exclude", ".git/index", ".gitignore"]
 )
 def test_a_pipe_that_git_would_read_leaves_the_commit(name, repository, monkeypatch):
-    monkeypatch.setattr(git, "TIME_S", 0.5)
+    monkeypatch.setattr(workingtree, "TIME_S", 0.5)
     (repository / name).unlink(missing_ok=True)
     os.mkfifo(repository / name)
 

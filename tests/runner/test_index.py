@@ -26,6 +26,7 @@ from runner.core import (
 from runner.core.errors import RaiError
 from runner.store import entries, home, index
 from runner.store.paths import Home
+from runner.store.query import RunQuery
 
 
 def record(run_id: str, created_at: float = 1.0, **more: object) -> RunRecord:
@@ -86,16 +87,16 @@ def test_a_run_that_is_put_again_is_replaced(path):
         ((Inference(correctness=0.8), Inference(correctness=0.9)), None, 0.9),
         (
             (
-                Inference((0.5, 0.25), 0.85),
-                Inference((0.2, 0.1), 0.75),
                 Inference(correctness=0.9),
+                Inference((0.2, 0.1), 0.85),
+                Inference((0.5, 0.25), 0.75),
             ),
-            pytest.approx(0.3),
+            pytest.approx(0.75),
             0.75,
         ),
     ],
 )
-def test_the_figures_of_a_run_are_those_of_its_fastest_inference(
+def test_the_figures_of_a_run_are_those_of_its_last_inference(
     path, inferences, op_time_s, correctness
 ):
     with index.open_index(path) as runs:
@@ -125,12 +126,14 @@ def test_a_listing_can_be_of_one_project_of_active_runs_and_short(path):
     with index.open_index(path) as runs:
         runs.put(*(record(f"r{n}", n, state=state) for n, state in enumerate(State)))
         runs.put(RunRecord("other", "/elsewhere", "rai_build.yml", 99))
-        active = runs.list_runs(active=True, project="/home/me/project")
+        active = runs.list_runs(RunQuery(active=True, project="/home/me/project"))
         assert [e.state for e in active] == [s for s in reversed(State) if not s.final]
-        ended = runs.list_runs(active=False)
+        ended = runs.list_runs(RunQuery(active=False))
         assert {e.state for e in ended} == {s for s in State if s.final}
         assert [e.id for e in runs.list_runs(limit=2)] == ["other", "r8"]
-        assert [e.id for e in runs.list_runs(project="/elsewhere")] == ["other"]
+        assert [e.id for e in runs.list_runs(RunQuery(project="/elsewhere"))] == [
+            "other"
+        ]
 
 
 def test_an_index_of_another_version_is_made_again(path):
@@ -194,7 +197,7 @@ def test_a_sync_follows_the_folders_and_leaves_alone_what_another_process_put(pa
         runs.sync(0, lambda: set(folders), read)
 
         assert runs.find("") == ["new", "b"]
-        assert [e.id for e in runs.list_runs(active=True)] == ["new", "b"]
+        assert [e.id for e in runs.list_runs(RunQuery(active=True))] == ["new", "b"]
         assert runs.list_runs(limit=1)[0].state is State.RUNNING
 
 

@@ -181,3 +181,15 @@ def test_an_own_line_is_wrapped_with_an_indent_on_a_terminal_only():
     assert own("  an item that does not fit", "", Look(width=20)) == (
         "✱   an item that\n    does not fit\n"
     )
+
+
+def test_an_aside_goes_below_its_row_before_any_other_column_is_narrowed():
+    rows = (("1a2b", "ok, correct", "a few words"), ("2b3c", "ok", ""))
+    table = Table("", ("run", "result", "note"), rows, asides=frozenset({2}))
+    assert text(table, 24) == [
+        "run   result",
+        "1a2b  ok, correct",
+        "      a few words",
+        "2b3c  ok",
+    ]
+    assert text(table, 40)[1] == "1a2b  ok, correct  a few words"

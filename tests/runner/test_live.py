@@ -268,3 +268,60 @@ def test_a_command_is_told_by_its_name_or_by_what_is_its_own(terminal, watch):
     assert terminal.lines[-1].endswith(" · 9 s · python project/m1.py 9")
     play(console, ev.CommandStarted(1, "make -j", "the build"), ev.Tick(1, 2.0), at=9)
     assert terminal.lines[-1].endswith(" · 2 s · the build")
+
+
+AGAIN = ev.Created("0a1b", "/p", "f.yml", None, HERE, commands=1, repeat=9)
+FINAL = ev.CommandStarted(0, "./final", "final")
+
+
+def repeat(index: int) -> ev.CommandStarted:
+    return ev.CommandStarted(index, "./final", "final", 0, index)
+
+
+def test_a_repeat_shows_its_round_and_nothing_that_it_prints(terminal, watch):
+    console = watch()
+    play(console, AGAIN, FINAL, out(b"first\n"), ev.CommandFinished(0, 0, 1.0))
+    play(console, repeat(1), ev.Output(1, Stream.STDOUT, b"second\n"), at=9)
+    play(console, ev.CommandFinished(1, 0, 1.0), ev.Found(1, FOUND), repeat(2), at=12)
+    assert "first" in terminal.lines
+    assert b"second" not in terminal.written
+    assert terminal.lines[-1] == "✱ Round 3 of 9 · final"
+    play(console, ev.Tick(2, 1.0), at=16)
+    assert terminal.lines[-1] == "✱ Round 3 of 9 · 1 s · final"
+    assert terminal.written.count(b"Repeating what is measured, 9 rounds") == 1
+
+
+def test_a_repeat_that_fails_shows_the_end_of_what_it_printed(terminal, watch):
+    console = watch()
+    play(console, AGAIN, FINAL, ev.CommandFinished(0, 0, 1.0), repeat(1))
+    for data in (b"early\n", b"late\n" * 10_000, b"the cause\n"):
+        console.show(ev.Output(1, Stream.STDERR, data), 5.0)
+    play(console, ev.CommandFinished(1, 3, 1.0), at=6)
+    assert terminal.lines[-2:] == [
+        "the cause",
+        "✱ `./final` ended with exit status 3 after 1.0 s.",
+    ]
+    written = terminal.written
+    assert b"Round 2 of 9: ./final" in written
+    assert b"early" not in written
+    assert 3000 < written.count(b"late") < 3500
+
+
+def test_a_repeat_with_a_wrong_answer_shows_it_and_its_output(terminal, watch):
+    console = watch()
+    play(console, AGAIN, FINAL, ev.CommandFinished(0, 0, 1.0), repeat(1))
+    check = Check("correctness 0.8", "correctness 0.1", False)
+    play(console, ev.Output(1, Stream.STDOUT, b"odd\n"), at=5)
+    play(console, ev.CommandFinished(1, 0, 1.0), ev.Checked(1, (check,)), at=6)
+    assert terminal.lines[-3] == "odd"
+    assert "Wrong answer: expected correctness 0.8" in terminal.lines[-2]
+
+
+def test_plain_lines_tell_each_minute_which_round_it_is(terminal, watch):
+    console = watch(Mode.PLAIN)
+    play(console, AGAIN, FINAL, ev.CommandFinished(0, 0, 1.0))
+    for number in range(1, 8):
+        console.show(repeat(number), 30.0 * number)
+        console.show(ev.CommandFinished(number, 0, 30.0), 30.0 * number + 29)
+    rounds = [line for line in terminal.lines if line.startswith("✱ Round")]
+    assert rounds == [f"✱ Round {n} of 9 · final" for n in (4, 6, 8)]

@@ -11,6 +11,7 @@ from runner.cli.logs import logs
 from runner.core import Machine, Reason, Stream, Verdict, events
 from runner.core.errors import UsageError
 from runner.store import runs
+from runner.store.excerpt import Excerpt, Part
 from runner.store.paths import Home
 
 SPEC = """\
@@ -118,3 +119,54 @@ def test_events_are_counted_and_chosen_alike(capfdbinary):
 
     (line,) = out.splitlines()
     assert json.loads(line)["length"] == 7
+
+
+@pytest.fixture
+def repeated(tmp_path):
+    """A run whose first command was repeated, and that goes on."""
+    paths = runs.create(Home(tmp_path))
+    paths.spec.write_text(SPEC)
+    with runs.Recorder(paths) as recorder:
+        recorder.keep(events.Created(paths.id, "/p", "f", None, MACHINE))
+        for index, repeats, number in ((0, None, 0), (1, None, 0), (2, 0, 1)):
+            started = events.CommandStarted(index, "x", None, repeats, number)
+            recorder.keep(started)
+            data = f"{index} in {number}\n".encode()
+            recorder.keep(events.Output(index, Stream.STDOUT, data))
+        yield paths, recorder
+
+
+@pytest.mark.parametrize(
+    ("options", "out"),
+    [
+        ({}, b"0 in 0\n1 in 0\n2 in 1\n"),
+        ({"command": ["tiled"]}, b"0 in 0\n2 in 1\n"),
+        ({"command": ["tiled"], "lines": 1}, b"2 in 1\n"),
+        ({"command": ["2"]}, b"1 in 0\n"),
+        ({"round_number": 1}, b"0 in 0\n1 in 0\n"),
+        ({"round_number": 2}, b"2 in 1\n"),
+        ({"round_number": 2, "command": ["2"]}, b""),
+        ({"round_number": 1, "lines": 1}, b"1 in 0\n"),
+    ],
+)
+def test_a_repeat_belongs_to_its_command_and_its_round(
+    repeated, capfdbinary, options, out
+):
+    assert printed(capfdbinary, **options) == (out, b"")
+
+
+def test_the_events_of_a_round_are_those_of_its_commands(repeated, capfdbinary):
+    out, _ = printed(capfdbinary, round_number=2, as_json=True)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [event["event"] for event in found] == ["CommandStarted", "Output"]
+
+
+def test_a_repeat_that_begins_while_one_reads_is_followed_too(repeated):
+    paths, recorder = repeated
+    excerpt = Excerpt(paths, Part(commands=frozenset({0}), lines=1))
+    assert [piece.data for piece in excerpt.pieces()] == [b"2 in 1\n"]
+    recorder.keep(events.CommandStarted(3, "x", None, 0, 2))
+    recorder.keep(events.Output(3, Stream.STDOUT, b"3 in 2\n"))
+    recorder.keep(events.CommandStarted(4, "x", None, 1, 2))
+    recorder.keep(events.Output(4, Stream.STDOUT, b"4 in 2\n"))
+    assert [piece.data for piece in excerpt.pieces()] == [b"3 in 2\n"]

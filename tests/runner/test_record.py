@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import get_args
 
@@ -232,3 +233,26 @@ def test_every_state_leads_to_an_end():
     for state in State:
         assert state in TRANSITIONS
         assert state.final or {State.CANCELLED, State.LOST} <= TRANSITIONS[state]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda n: ev.CommandStarted(n, "make", None),
+        lambda n: ev.Warned("odd"),
+        lambda n: ev.DataReady(f"d{n}", "/data", "cache"),
+        lambda n: ev.DataMissing(f"d{n}", "/data", "gone"),
+    ],
+)
+def test_a_file_of_more_events_than_a_run_has_is_read_in_part(more, monkeypatch):
+    monkeypatch.setattr(record, "MOST_WORK", 5000)
+    read = []
+
+    def endless():
+        yield from told(STORY[:1])
+        for n in itertools.count():
+            read.append(n)
+            yield 1.0, more(n)
+
+    assert record.fold(endless()) is not None
+    assert 90 < len(read) < 110

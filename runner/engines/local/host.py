@@ -26,6 +26,9 @@ Link = tuple[Path, str]
 class Host(Struct, frozen=True):
     """Folders and links that a sandbox shows at their own paths, read-only.
 
+    ``aliases`` are pairs of a path and the folder to show there: links in /tmp, which
+    all commands of a run share. The first command's sandbox would leave a link there,
+    and the next one's could not make it.
     ``bin`` is the folder of the Python that runs rai, ``python`` the program itself.
     ``wrap`` says that the folder lacks the name ``python`` or ``python3`` for it.
     ``user_base`` is where pip installs this user's packages; None without any.
@@ -33,6 +36,7 @@ class Host(Struct, frozen=True):
 
     folders: tuple[Path, ...]
     links: tuple[Link, ...]
+    aliases: tuple[tuple[Path, Path], ...]
     python: Path
     bin: Path
     wrap: bool
@@ -50,13 +54,14 @@ def host() -> Host:
     wanted = [python, *prefixes, *packages]
     links += [link for path in wanted for link in _links(path)]
     apart = _outermost([*seen, *(path.resolve() for path in prefixes + packages)])
+    outside = dict.fromkeys(link for link in links if not _below(link[0], apart))
+    shared = [path for path, _ in outside if path.is_relative_to("/tmp")]
     bin = Path(sys.prefix, "bin")
     venv = sys.prefix != sys.base_prefix
     return Host(
         folders=tuple(apart),
-        links=tuple(
-            dict.fromkeys(link for link in links if not _below(link[0], apart))
-        ),
+        links=tuple(link for link in outside if link[0] not in shared),
+        aliases=tuple((path, path.resolve()) for path in shared),
         python=python,
         bin=bin,
         wrap=not (venv and (bin / "python").exists() and (bin / "python3").exists()),

@@ -98,6 +98,7 @@ def layout(
         binds=(
             *own,
             *(Bind(str(path), str(path)) for path in seen),
+            *(Bind(str(real), str(path)) for path, real in host.aliases),
             *hidden,
             *([resolver] if resolver else []),
             *(

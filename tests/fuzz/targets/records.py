@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 from runner import report
 from runner.core import record
+from runner.markup import listed_rows
+from runner.report.op_times import op_time_plot
+from runner.report.svg_plot import svg
 from runner.store import runs
 from runner.store.paths import RunPaths
+from runner.terminal import plot as terminal_plot
 from runner.terminal.layout import lines, written
 from tests.fuzz.parts import Parts
 
@@ -61,6 +66,12 @@ def one(data: bytes) -> None:
         for block in report.of(found, "tag", ""):
             for line in lines(block, width):
                 assert not _STEERING.search(written(line, colour=False))
+    rows = listed_rows.table([report.Listed(found, "", 0)])
+    assert not _STEERING.search(rows.replace("\r\n", ""))
+    if plot := op_time_plot([found], 0.0):
+        ElementTree.fromstring(svg(plot))
+        for text in terminal_plot.lines(plot, 80):
+            assert not _STEERING.search(text)
 
 
 def _lines(parts: Parts) -> bytes:

@@ -10,13 +10,29 @@ import copy
 import hashlib
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from runner.core import DataFile, DataMount, GpuGrant, GpuWay, Profile, Reason
+from runner.core import (
+    DataFile,
+    DataMount,
+    GpuGrant,
+    GpuWay,
+    Profile,
+    Reason,
+    Step,
+)
 from runner.core.errors import BusyError
-from runner.core.events import CommandFinished, CommandStarted, GpuGiven, Starting
+from runner.core.events import (
+    CommandFinished,
+    CommandStarted,
+    GpuGiven,
+    RoundEnded,
+    Starting,
+)
 from runner.core.variables import Secrets
 from runner.engines.base import Engine
 from tests.runner.engines.gpus import DRIVER_API, StandIn, stand_in
@@ -261,6 +277,75 @@ def test_a_run_starts_before_its_first_command_and_says_its_usage_at_the_end(
     assert kinds.index(Starting) < kinds.index(CommandStarted)
     peak = result.usage.peak_memory_bytes
     assert peak is None or 100_000 < peak < 10_000 * MB
+
+
+# Further rounds
+
+
+def rounds(*scripts: str) -> Callable[[], tuple[Step, ...]]:
+    """Return a function that has one more round of each of these scripts, in turn."""
+    numbers = enumerate(scripts, 1)
+
+    def more() -> tuple[Step, ...]:
+        number, script = next(numbers, (0, ""))
+        step = replace(shell(script), index=number, repeats=0, round=number)
+        return (step,) if script else ()
+
+    return more
+
+
+def test_further_rounds_run_where_the_first_one_did(subject: Subject):
+    again = "echo again >> $RAI_BUILD_DIR/kept; wc -l < $RAI_BUILD_DIR/kept"
+    result = run(subject, ["echo x > kept"], more=rounds(again, again))
+    assert result.codes == [0, 0, 0]
+    assert [f.index for f in result.finished] == [0, 1, 2]
+    assert result.stdout.split() == [b"2", b"3"]
+    assert result.content("build/kept") == b"x\nagain\nagain\n"
+
+
+def test_nothing_runs_between_a_rounds_end_and_the_next_event(subject: Subject):
+    result = run(subject, ["true"], more=rounds("echo one", "echo two"))
+    told = [
+        event.round
+        for event in result.events
+        if isinstance(event, (RoundEnded, CommandStarted))
+    ]
+    assert told == [0, 0, 1, 1, 2, 2]
+    kinds = [type(event) for event in result.events]
+    first = kinds.index(RoundEnded)
+    assert kinds[first + 1] is CommandStarted
+
+
+def test_a_failure_in_a_further_round_is_the_end_and_the_build_folder_comes_back(
+    subject: Subject,
+):
+    result = run(subject, ["echo x > kept"], more=rounds("true", "exit 3", "echo no"))
+    assert result.codes == [0, 0, 3]
+    assert (result.stdout, result.skipped) == (b"", [])
+    assert result.content("build/kept") == b"x\n"
+
+
+def test_the_output_of_all_rounds_together_has_the_limit(subject: Subject):
+    script = "head -c 600000 /dev/zero"
+    more = rounds(script, script, script)
+    result = run(subject, [script], output_bytes=MB, more=more)
+    assert [f.reason for f in result.finished] == [None, Reason.OUTPUT_LIMIT]
+    assert len(result.stdout) == MB
+
+
+def test_each_round_has_the_time_of_the_job(subject: Subject):
+    more = rounds("sleep 1.2", "sleep 1.2", "sleep 60")
+    result = run(subject, ["sleep 1.2"], time_s=3.0, more=more)
+    reasons = [f.reason for f in result.finished]
+    assert reasons == [None, None, None, Reason.TIME_LIMIT]
+
+
+def test_a_run_that_is_cancelled_between_rounds_starts_no_other(subject: Subject):
+    result = run(
+        subject, ["echo go"], more=rounds("sleep 0.3; echo go on"), cancel_at=b"go"
+    )
+    assert len(result.finished) == 1
+    assert "build" in result.members
 
 
 # Limits

@@ -158,6 +158,7 @@ def run(
     run_id: str = RUN_ID,
     private: Sequence[PrivateTarget] = (),
     strict_limits: str = "",
+    more: Callable[[], tuple[Step, ...]] | None = None,
     **limits: object,
 ) -> Result:
     """Run commands (a string is a shell line) to the end, and gather what was said.
@@ -180,6 +181,7 @@ def run(
         gpu=gpu,
         private=tuple(private),
         strict_limits=strict_limits,
+        more=more,
     )
     result, cancel, began = Result(), Cancel(), time.monotonic()
     for event in subject.engine.run(work, cancel):

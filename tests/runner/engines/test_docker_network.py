@@ -87,8 +87,10 @@ def port() -> Iterator[int]:
 @pytest.fixture
 def gateway(client: docker.APIClient) -> str:
     """This machine's address on the engine's bridge."""
-    found: str = client.inspect_network("bridge")["IPAM"]["Config"][0]["Gateway"]
-    return found
+    config = client.inspect_network("bridge")["IPAM"]["Config"][0]
+    # Some versions name it only once the daemon was started again: it is the first.
+    first = next(ipaddress.ip_network(config["Subnet"]).hosts())
+    return str(config.get("Gateway", first))
 
 
 @pytest.fixture

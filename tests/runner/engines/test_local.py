@@ -418,3 +418,19 @@ def test_no_command_hides_what_it_writes(
 def test_no_command_of_an_ordinary_user_hides_what_it_writes(kind: str, how: str):
     done = served(kind, HIDDEN[how], disk="20000000")
     assert done.stdout == "disk_limit\n", done.stderr
+
+
+def test_a_python_that_a_link_in_tmp_names_runs_more_than_one_command(tmp_path):
+    link = tmp_path / "venv"
+    link.symlink_to(sys.prefix)
+    spec = "rai: {version: 0.2}\ncommands: {build: [python -V, python -V]}\n"
+    (tmp_path / "rai_build.yml").write_text(spec)
+    rai = [f"{link}/bin/python", "-c", "from runner.cli.main import main; main()"]
+    done = subprocess.run(
+        [*rai, "run", str(tmp_path), "--engine", "local"],
+        env={**os.environ, "RAI_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Python 3.") == 2

@@ -18,6 +18,7 @@ from runner.engines.local.tools import redirected
 HOST = Host(
     folders=(Path("/usr"), Path("/root/py")),
     links=((Path("/bin"), "usr/bin"),),
+    aliases=((Path("/tmp/venv"), Path("/root/py")),),
     python=Path("/root/py/bin/python"),
     bin=Path("/root/py/bin"),
     wrap=False,
@@ -47,6 +48,7 @@ def test_bubblewrap_shows_the_run_its_folders_and_the_host_read_only():
     assert follows(words, "--dir", "/root", "--ro-bind", "/root/py", "/root/py")
     assert follows(words, "--ro-bind", "/cache/a.gz", "/data/x/a.gz")
     assert follows(words, "--symlink", "usr/bin", "/bin")
+    assert follows(words, "--ro-bind", "/root/py", "/tmp/venv")
     assert follows(words, "--size", "5", "--tmpfs", "/dev/shm")
     assert follows(words, "--remount-ro", "/dev", "--remount-ro", "/")
 

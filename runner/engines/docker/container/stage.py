@@ -39,7 +39,7 @@ from runner.images import architecture
 PROGRESS_S = 0.2
 CLEAR_TIME_S = 30.0
 SLACK_S = 3600.0
-"""The time beside its commands' limit after which a container ends by itself.
+"""The time beside that of its commands after which a container ends by itself.
 
 It starts before the project is sent, which may take long. An hour later other machines'
 runs may remove what is left of it.
@@ -72,7 +72,8 @@ class RunContainers:
         self.container = ""
         self._held: Callable[[], None] = lambda: None
         self._files = ""
-        self._labels = owner.labels(work.run_id, work.limits.time_s + SLACK_S)
+        self._lasts_s = work.limits.time_s + work.more_s + SLACK_S
+        self._labels = owner.labels(work.run_id, self._lasts_s)
         self._image = work.image or ""
         self._sent = 0
         self._leaving = False
@@ -187,7 +188,7 @@ class RunContainers:
         made = client.create_container(
             self._image,
             name=self.name,
-            **confinement.keeper(work.profile, work.limits.time_s + SLACK_S),
+            **confinement.keeper(work.profile, self._lasts_s),
             working_dir="/build",
             environment=confinement.variables(work, variables, gpu),
             labels=self._labels,

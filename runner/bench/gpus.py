@@ -1,0 +1,124 @@
+"""The GPUs of a bench: taken once, for both of its runs, until the last has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+
+from runner.archive import Project
+from runner.core import (
+    BuildSpec,
+    EngineFacts,
+    Gpu,
+    GpuSituation,
+    ImageFacts,
+    ImagePlan,
+    Problem,
+    Workspace,
+)
+from runner.core.cancel import Cancel
+from runner.core.errors import BusyError
+from runner.core.events import Event
+from runner.core.terminal import Terminal
+from runner.engines.base import Engine
+
+
+class SharedGpus:
+    """The GPUs that the runs of one bench hold together.
+
+    ``same`` says that they ask for as many: then the second gets those of the first
+    and no others, whichever would be free.
+    """
+
+    def __init__(self, *, same: bool) -> None:
+        self._same = same
+        self._held: dict[str, ExitStack] = {}
+        self._users: dict[str, set[str]] = {}
+
+    @contextmanager
+    def hold(self, engine: Engine, gpu: Gpu, run_id: str) -> Iterator[None]:
+        """Keep a GPU for one of the runs; it is locked until both have let it go.
+
+        Raises:
+            BusyError: a run that is not of this bench has it, or the other run of this
+                bench has others.
+        """
+        if gpu.uuid not in self._held:
+            others = [one for one, runs in self._users.items() if runs - {run_id}]
+            if self._same and others:
+                held = ", ".join(others)
+                raise BusyError(f"the other run of this bench uses GPU {held}")
+            with ExitStack() as taking:
+                taking.enter_context(engine.hold(gpu, run_id))
+                self._held[gpu.uuid] = taking.pop_all()
+                self._users[gpu.uuid] = set()
+        self._users[gpu.uuid].add(run_id)
+        try:
+            yield
+        finally:
+            self._users[gpu.uuid].remove(run_id)
+            if not self._users[gpu.uuid]:
+                del self._users[gpu.uuid]
+                self._held.pop(gpu.uuid).close()
+
+
+class BenchEngine:
+    """An engine that is as another, but for GPUs that it shares."""
+
+    def __init__(self, engine: Engine, shared: SharedGpus) -> None:
+        self.name = engine.name
+        self._engine, self._shared = engine, shared
+
+    def check(self, spec: BuildSpec) -> list[Problem]:
+        """Return why the engine cannot be used here."""
+        return self._engine.check(spec)
+
+    def facts(self) -> EngineFacts:
+        """Return the engine's facts."""
+        return self._engine.facts()
+
+    def found(self) -> str:
+        """Return what the engine found out."""
+        return self._engine.found()
+
+    def adopt(self, found: str) -> None:
+        """Let the engine take over what another found out."""
+        self._engine.adopt(found)
+
+    def image_facts(self, project: Project, spec: BuildSpec) -> ImageFacts | None:
+        """Return the engine's facts about the image."""
+        return self._engine.image_facts(project, spec)
+
+    def prepare(
+        self, plan: ImagePlan, project: Project, cancel: Cancel
+    ) -> Iterator[Event]:
+        """Let the engine pull or build the image."""
+        return self._engine.prepare(plan, project, cancel)
+
+    def gpus(self, image: str | None = None) -> GpuSituation:
+        """Return the engine's GPUs."""
+        return self._engine.gpus(image)
+
+    def hold(self, gpu: Gpu, run_id: str) -> AbstractContextManager[None]:
+        """Keep a GPU for both runs."""
+        return self._shared.hold(self._engine, gpu, run_id)
+
+    def run(self, work: Workspace, cancel: Cancel) -> Iterator[Event]:
+        """Let the engine run the steps."""
+        return self._engine.run(work, cancel)
+
+    def shell(
+        self, work: Workspace, terminal: Terminal, cancel: Cancel
+    ) -> Generator[Event, None, None]:
+        """Let the engine run the steps on a terminal."""
+        return self._engine.shell(work, terminal, cancel)
+
+
+def shared(
+    engines: tuple[Engine, ...], others: tuple[Engine, ...], *, same: bool
+) -> tuple[tuple[Engine, ...], tuple[Engine, ...]]:
+    """Return the engines of both runs, which hold their GPUs together."""
+    gpus = SharedGpus(same=same)
+    make = partial(BenchEngine, shared=gpus)
+    return tuple(map(make, engines)), tuple(map(make, others))

@@ -1,0 +1,220 @@
+"""What a CI system gets of a command: `--ci`, `--junit`, annotations, a summary.
+
+    with ci.session(given, junit) as reported:
+        console = reported.console(Mode(settings.progress))
+        ...
+        reported.ended(run.paths, run.record, places)
+
+`rai run` and others that carry out or compare runs share it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from runner import report
+    from runner.core import Place, Problem, RunRecord
+    from runner.core.errors import RaiError
+    from runner.markup.annotations import Annotation
+    from runner.markup.reported import ReportedRun
+    from runner.store.paths import RunPaths
+    from runner.terminal.ci import CiLog
+    from runner.terminal.console import Console, Mode
+
+Ci = Annotated[
+    bool | None,
+    typer.Option(
+        "--ci/--no-ci",
+        help="Write for the log of a CI system, with annotations and a summary.  "
+        "[default: as CI=true says]",
+        show_default=False,
+    ),
+]
+Junit = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the results as JUnit XML to this file."),
+]
+SUMMARY = "GITHUB_STEP_SUMMARY"
+GRACE_S = 4.0
+"""How long commands may live after SIGTERM, as CI systems kill rai after 7.5 s."""
+
+NO_PLACES: Mapping[int, Place | None] = {}
+
+
+def wanted(given: bool | None, environ: Mapping[str, str]) -> bool:
+    """Whether a command writes for a CI system: by its option, else by ``CI``."""
+    if given is not None:
+        return given
+    return environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def grace_s(given: bool | None) -> float | None:
+    """Return how long commands may live after SIGTERM in CI; None elsewhere."""
+    return GRACE_S if wanted(given, os.environ) else None
+
+
+@contextmanager
+def session(
+    given: bool | None, junit: Path | None = None, *, answer: bool = False
+) -> Iterator[CiSession]:
+    """Yield what collects the runs of a command; tell of them all at its end.
+
+    ``answer`` tells that stdout has what another program reads, such as JSON. The log
+    that it opens is closed by the process's end, after the last message.
+
+    Raises:
+        UsageError: the file of ``junit`` cannot be written.
+    """
+    if junit is not None:
+        from runner.cli import common
+
+        common.check_output(junit, "--junit")
+    log = None
+    if wanted(given, os.environ):
+        from runner.process import parent
+        from runner.terminal import ci
+
+        log = ci.begin(ci.system(os.environ), answer=answer)
+        if log.system is ci.CiSystem.GITHUB:
+            parent.end_with_parent()
+    reported = CiSession(log, junit)
+    from runner.core.errors import RaiError
+
+    try:
+        yield reported
+    except RaiError as error:
+        reported.refused(error)
+        raise
+    finally:
+        reported.write()
+
+
+class CiSession:
+    """What a command tells a CI system; without one, and without a file, nothing."""
+
+    def __init__(self, log: CiLog | None, junit: Path | None) -> None:
+        self._log, self._junit = log, junit
+        self._runs: list[ReportedRun] = []
+        self._failures: list[Annotation] = []
+        self._blocks: list[report.Block] = []
+
+    @property
+    def on(self) -> bool:
+        """Whether the command writes for a CI system."""
+        return self._log is not None
+
+    def console(
+        self, mode: Mode, *, to_stderr: bool = False, unpacks: bool = False
+    ) -> Console:
+        """Return what shows a run: in groups, if this is a CI system's log."""
+        from runner.terminal.console import Console
+
+        if self._log is None:
+            return Console(mode, to_stderr=to_stderr, unpacks=unpacks)
+        from runner.terminal.ci import CiConsole
+
+        return CiConsole(self._log, mode, to_stderr=to_stderr, unpacks=unpacks)
+
+    def warn(self, problems: Iterable[Problem]) -> None:
+        """Print warnings on stderr, and annotate their places."""
+        from runner.cli import common
+        from runner.markup.annotations import of_problem
+
+        found = list(problems)
+        common.warn(found)
+        if self._log is not None:
+            self._log.annotate(*(of_problem(one, "rai") for one in found))
+
+    def ended(
+        self,
+        paths: RunPaths,
+        record: RunRecord,
+        places: Mapping[int, Place | None] = NO_PLACES,
+    ) -> None:
+        """Take in a run that has ended, and annotate what went wrong in it.
+
+        ``places`` says by index where in the build file a command stands.
+        """
+        if self._log is None and self._junit is None:
+            return
+        from runner.markup.annotations import of_record
+
+        self._runs.append(of_run(paths, record))
+        if self._log is not None:
+            self._log.annotate(*of_record(record, places))
+
+    def failed(self, title: str, sentences: Iterable[str]) -> None:
+        """Take in what failed beside the runs, such as a gate, and annotate it."""
+        from runner.markup.annotations import Annotation
+
+        self._fail([Annotation(title, text) for text in sentences])
+
+    def show(self, blocks: Sequence[report.Block]) -> None:
+        """Put blocks at the head of the summary, such as a comparison of two runs."""
+        self._blocks += blocks
+
+    def refused(self, error: RaiError) -> None:
+        """Take in why the command ended before its time."""
+        from runner import report
+        from runner.markup.annotations import of_problem
+
+        title = f"rai: {report.words(error.reason)}"
+        self._fail([of_problem(problem, title) for problem in error.problems])
+
+    def write(self) -> None:
+        """Write the summary and the JUnit file; say what cannot be written."""
+        if not (self._runs or self._failures or self._blocks):
+            return
+        from runner import files
+        from runner.core import Severity
+        from runner.markup import junit
+        from runner.terminal.problems import problems
+
+        errors = [one for one in self._failures if one.severity is Severity.ERROR]
+        try:
+            if self._log is not None and (path := os.environ.get(SUMMARY)):
+                self._summarize(Path(path))
+            if self._junit is not None:
+                text = junit.document(self._runs, errors)
+                files.write(self._junit, text.encode())
+        except OSError as error:
+            problems([files.problem(error)])
+
+    def _summarize(self, path: Path) -> None:
+        from runner import files
+        from runner.markup import summary
+
+        with files.naming(path), files.appended(path) as file:
+            there = file.tell()
+            page = summary.page(self._runs, self._failures, self._blocks, there=there)
+            file.write(page.encode())
+
+    def _fail(self, found: list[Annotation]) -> None:
+        self._failures += found
+        if self._log is not None:
+            self._log.annotate(*found)
+
+
+def of_run(paths: RunPaths, record: RunRecord) -> ReportedRun:
+    """Return a run with its tag, and the ends of what its failed commands printed."""
+    from runner.core import Outcome
+    from runner.core.errors import RaiError
+    from runner.markup import reported
+    from runner.store import tags
+    from runner.store.last_output import last_output
+
+    good = (Outcome.OK, Outcome.SKIPPED)
+    failed = [c.index for c in record.commands if c.outcome not in good]
+    tails = {}
+    for index in failed[: reported.MOST_TAILS]:
+        with suppress(OSError, RaiError):  # a damaged log is no reason to say nothing
+            data, whole = last_output(paths, index, reported.TAIL_BYTES)
+            tails[index] = reported.readable(data, whole=whole)
+    return reported.ReportedRun(record, tags.read(paths), tails)

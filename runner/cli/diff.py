@@ -1,0 +1,125 @@
+"""`rai diff [A] [B]`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import ci, common, gating
+
+if TYPE_CHECKING:
+    from runner.core import RunRecord
+    from runner.store.paths import RunPaths
+
+
+def diff(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[A]",
+            help="The earlier run; alone, the later one: it is compared with the run of"
+            " its project before it.  [default: latest]",
+            show_default=False,
+        ),
+    ] = None,
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="[B]", help="The later run.", show_default=False),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="The earlier run: `B --baseline A` is `A B`."),
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Show what is equal too, and all rows of tables."),
+    ] = False,
+    fail_if: gating.FailIf = None,
+    allow_single: gating.AllowSingle = False,
+    as_json: common.JsonFlag = False,
+    in_ci: ci.Ci = None,
+) -> None:
+    """Show what differs between two runs.
+
+    First what makes their figures not comparable, such as another GPU or other data;
+    then how the commands ended, times, Op Times, profiles and memory; then the build
+    file, the project's files, and the machines. One sample a side shows differences
+    and gives no verdict: `rai bench` and `rai run --repeat N` take more.
+    """
+    from runner import places
+    from runner.core import record
+    from runner.report import diff as differing
+    from runner.store import sides
+    from runner.terminal.tables import blocks
+
+    gate = gating.conditions(fail_if, allow_single=allow_single)
+    with ci.session(in_ci, answer=as_json) as reported:
+        earlier, later = _named(run, other, baseline)
+        old, new = places.record_of(earlier), places.record_of(later)
+        compared = differing.compared(old, new, named=gating.named(gate))
+        found = differing.between(*sides.of(earlier, later, old, new), compared)
+        reported.show(differing.blocks(found))
+        judged = None
+        if gate:
+            _judgeable(new)
+            judged = gating.of_diff(
+                gate, found, compared, new, allow_single=allow_single
+            )
+            reported.failed("rai: gate", judged.failed)
+        if as_json:
+            facts = {"gate": record.plain(judged)} if judged else {}
+            common.print_json({**record.plain(found), **facts})
+        else:
+            blocks(differing.blocks(found, everything=everything))
+        if judged:
+            raise typer.Exit(gating.told(judged))
+
+
+def _judgeable(run: RunRecord) -> None:
+    """Refuse to judge a run that failed, or goes on: it lacks figures."""
+    from runner.core import Reason
+    from runner.core.errors import UsageError
+
+    reason = run.verdict.reason if run.verdict else None
+    if reason is not Reason.DONE:
+        how = reason.value.replace("_", " ") if reason else run.state.value
+        raise UsageError(
+            f"the gate cannot judge run {run.id}, which is not done: {how}"
+        )
+
+
+def _named(
+    run: str | None, other: str | None, baseline: str | None
+) -> tuple[RunPaths, RunPaths]:
+    """Return the folders of the earlier and the later run.
+
+    Raises:
+        UsageError: a word names no run, there is no run before, or both are one.
+    """
+    from runner import places
+    from runner.core.errors import UsageError
+    from runner.store.home import before, find_in, latest_ended, open_index
+
+    if baseline is not None and other is not None:
+        text = "three runs are given: --baseline names the earlier one, so leave out A"
+        raise UsageError(text)
+    if other is not None:
+        run, baseline = other, run
+    home = common.home()
+    with open_index(home) as listed:
+        later = (
+            find_in(listed, home, run)
+            if run is not None
+            else latest_ended(listed, home)
+        )
+        if baseline is not None:
+            earlier = find_in(listed, home, baseline)
+        else:
+            new = places.record_of(later)
+            earlier = before(listed, home, new)
+            if places.record_of(earlier).created_at > new.created_at:
+                earlier, later = later, earlier  # of a bench, the first side was named
+    if earlier == later:
+        raise UsageError(f"both are run {later.id}; name two runs")
+    return earlier, later

@@ -1,0 +1,220 @@
+"""The gate that `rai run`, `rai diff` and `rai bench` share: --fail-if."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.terminal.streams import say
+
+if TYPE_CHECKING:
+    from runner.comparison import Comparison, Samples
+    from runner.comparison.conditions import Condition
+    from runner.comparison.gate import GateOutcome
+    from runner.core import Problem, RunRecord
+    from runner.report.diff import RunDiff
+
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION",
+        help='Exit with 7 if this holds: "op_time>3%" (slower by more than 3 %),'
+        ' "correctness<0.85", "peak_memory>10%", "command[NAME].wall>5%". Repeatable.',
+    ),
+]
+AllowSingle = Annotated[
+    bool,
+    typer.Option(
+        "--allow-single",
+        help="Let --fail-if judge a change by fewer than ten samples a side; noise may"
+        " fail it then.",
+    ),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN", help="The run that the percentages of --fail-if compare with."
+    ),
+]
+Line = Callable[[str, str], None]
+"""What prints a line of rai's own, in a colour."""
+
+
+def conditions(
+    fail_if: Sequence[str] | None, *, allow_single: bool = False
+) -> tuple[Condition, ...]:
+    """Return the conditions of --fail-if; call it before anything runs.
+
+    Raises:
+        UsageError: some are wrong; carries every problem. Or --allow-single is given
+            without them.
+    """
+    from runner.comparison.gate import SINGLE, parse
+    from runner.core.errors import UsageError
+
+    if allow_single and not fail_if:
+        raise UsageError(f"{SINGLE} is for the conditions of --fail-if; give these too")
+    return parse(fail_if or ())
+
+
+def named(given: Sequence[Condition]) -> tuple[str, ...]:
+    """Return the metrics that conditions name, for ``compare_runs``."""
+    return tuple(dict.fromkeys(one.metric for one in given))
+
+
+def judged(
+    given: Sequence[Condition],
+    comparison: Comparison | None,
+    values: Samples,
+    *,
+    allow_single: bool = False,
+) -> GateOutcome:
+    """Return what the conditions come to; ``values`` are those of the newer run.
+
+    ``comparison`` is None where there is nothing to compare with.
+    """
+    from runner.comparison.gate import judge
+
+    return judge(
+        given,
+        comparison.metrics if comparison else None,
+        values,
+        allow_single=allow_single,
+        paired=comparison is not None and comparison.paired,
+    )
+
+
+def told(outcome: GateOutcome, line: Line | None = None) -> int:
+    """Print a gate's outcome by ``line`` or on stderr; return the exit code, 0 or 7.
+
+    Raises:
+        UsageError: conditions cannot be judged, and none of the others failed.
+    """
+    from runner.core import Reason
+    from runner.core.errors import UsageError
+
+    shown = line or _plain
+    for text in outcome.passed:
+        shown(f"Gate passed: {text}", "green")
+    for text in outcome.unsure:
+        shown(f"Warning: beyond the limit, which may be noise: {text}", "yellow")
+    for text in outcome.failed:
+        shown(f"Gate failed: {text}", "red")
+    if outcome.refused and not outcome.failed:
+        raise UsageError(*outcome.refused)
+    for problem in outcome.refused:
+        shown(f"Warning: {problem}", "yellow")
+    return Reason.REGRESSION.exit_code if outcome.failed else 0
+
+
+def baseline(
+    given: Sequence[Condition], run: str | None, *, allow_single: bool, rounds: int
+) -> RunRecord | None:
+    """Return the record of --baseline, for a run of so many rounds that begins.
+
+    Raises:
+        UsageError: percentages have no run to be compared with, or one that has too few
+            samples; or there are no conditions for it.
+    """
+    from runner.cli import common
+    from runner.comparison import compare_runs
+    from runner.comparison.gate import refusals
+    from runner.core.errors import UsageError
+    from runner.store.home import record_of
+
+    relative = [one for one in given if one.relative]
+    if run is not None and not relative:
+        text = "--baseline is for the percentages of --fail-if; give one, such as"
+        raise UsageError(f'{text} --fail-if "op_time>3%", or leave out --baseline')
+    record = None if run is None else record_of(common.find_run(run))
+    # Compared with itself it has the samples that the new run can be compared with.
+    metrics = None if record is None else compare_runs(record, record).metrics
+    problems = refusals(relative, metrics, allow_single=allow_single, rounds=rounds)
+    if problems:
+        raise UsageError(*problems)
+    return record
+
+
+def of_run(
+    given: Sequence[Condition],
+    before: RunRecord | None,
+    run: RunRecord,
+    *,
+    allow_single: bool,
+) -> GateOutcome:
+    """Return what the conditions come to for a run that ended, beside its baseline."""
+    from runner.comparison import samples
+    from runner.report import diff
+
+    if before is None:
+        return judged(given, None, samples(run), allow_single=allow_single)
+    compared = diff.compared(before, run, named=named(given))
+    found = diff.between(diff.DiffSide(before), diff.DiffSide(run), compared)
+    return of_diff(given, found, compared, run, allow_single=allow_single)
+
+
+def of_diff(
+    given: Sequence[Condition],
+    found: RunDiff,
+    comparison: Comparison,
+    after: RunRecord,
+    *,
+    allow_single: bool,
+) -> GateOutcome:
+    """Return what the conditions come to for two runs, ``after`` being the newer one.
+
+    A percentage of figures that cannot be compared is refused.
+    """
+    from msgspec.structs import replace
+
+    from runner.comparison import samples
+
+    refused = {one: why for one in given if (why := _incomparable(one, found))}
+    rest = [one for one in given if one not in refused]
+    outcome = judged(rest, comparison, samples(after), allow_single=allow_single)
+    return replace(outcome, refused=(*refused.values(), *outcome.refused))
+
+
+def impossible(
+    given: Sequence[Condition],
+    before: RunRecord,
+    after: RunRecord,
+    *,
+    allow_single: bool,
+) -> tuple[Problem, ...]:
+    """Return why conditions cannot be judged, however many pairs a bench goes on for.
+
+    A figure is not there, or a run has one value of it.
+    """
+    from runner.comparison import compare_runs, gate, samples
+
+    compared = compare_runs(before, after).metrics
+    return gate.impossible(given, compared, samples(after), allow_single=allow_single)
+
+
+def _incomparable(condition: Condition, found: RunDiff) -> Problem | None:
+    """Return why a percentage says nothing about the code, None if it does."""
+    from runner.comparison import parsed
+    from runner.core import Problem
+    from runner.report.diff import NOT_COMPARABLE
+
+    name = parsed(condition.metric)
+    spoiled = [
+        one
+        for one in found.figures
+        if one.verdict == NOT_COMPARABLE and name.covers(parsed(one.metric))
+    ]
+    if not condition.relative or not spoiled:
+        return None
+    first = spoiled[0]
+    odd = next(one for one in found.mismatches if one.what == first.because)
+    text = f'"{condition.text}" cannot be judged: {first.metric} is not comparable'
+    why = f"{odd.what}: {odd.before or 'none'} before, {odd.after or 'none'} after"
+    hint = "measure both alike: `rai bench` does; `rai diff` shows all that differs"
+    return Problem(f"{text} ({why})", hint=hint)
+
+
+def _plain(text: str, colour: str) -> None:
+    say(text, to_stderr=True)

@@ -1,0 +1,59 @@
+"""Compare the samples of two runs: what changed, and how sure that is.
+
+metrics.py    a run's record to samples: one value a round, by metric
+ranks.py      whether two sides differ: rank tests with exact distributions
+intervals.py  by how much: the ratio and its bootstrap interval
+families.py   how much of the risk each look and each metric has
+changes.py    verdicts of all that
+gate.py       conditions that a change has to meet
+words.py      verdicts as sentences
+"""
+
+from __future__ import annotations
+
+from runner.comparison.changes import (
+    LEAST,
+    MARGIN,
+    Change,
+    ComparedMetric,
+    Comparison,
+    are_paired,
+    compare,
+    compare_runs,
+    stands,
+)
+from runner.comparison.families import LEVEL, looks
+from runner.comparison.metrics import (
+    PEAK_MEMORY,
+    MetricName,
+    Samples,
+    Unit,
+    known,
+    parsed,
+    samples,
+)
+from runner.comparison.words import amount, percent, sentence
+
+__all__ = [
+    "LEAST",
+    "LEVEL",
+    "MARGIN",
+    "PEAK_MEMORY",
+    "Change",
+    "ComparedMetric",
+    "Comparison",
+    "MetricName",
+    "Samples",
+    "Unit",
+    "amount",
+    "are_paired",
+    "compare",
+    "compare_runs",
+    "known",
+    "looks",
+    "parsed",
+    "percent",
+    "samples",
+    "sentence",
+    "stands",
+]

@@ -1,0 +1,115 @@
+"""Runs as the results.json of an autograder on Gradescope.
+
+The form is that of "Autograder Specifications" in Gradescope's documentation:
+``tests`` with ``score``, ``max_score``, ``name``, ``status``, ``output`` and
+``visibility``, and a ``leaderboard`` of named values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runner import report
+from runner.core import CommandRecord, Outcome, Reason
+from runner.core.screen import printable
+from runner.markup import figures
+from runner.markup.annotations import how
+from runner.markup.reported import ReportedRun
+
+VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
+"""Who sees a test: students always, never, after the due date, or with the grades."""
+
+MOST_TESTS = 500
+
+
+def results(
+    runs: Sequence[ReportedRun], visibility: str = "visible", points: float = 1.0
+) -> dict[str, Any]:
+    """Return the runs as the values of results.json.
+
+    Each command is a test worth ``points``; a command that failed, was wrong or was not
+    run gets none. The leaderboard has the Op Time and the correctness that the last run
+    printed, if that run ended well: they are the program's own words.
+    """
+    tests = [
+        _test(run, command, visibility, points)
+        for run in runs
+        for command in run.record.first_round
+    ]
+    told = [
+        f"Run {run.record.id}: {_verdict(run)}" for run in runs if run.record.verdict
+    ]
+    cut = tests[MOST_TESTS:]
+    if cut:
+        told.append(f"{len(cut)} more commands are counted and not listed.")
+    found: dict[str, Any] = {
+        "output": printable("\n".join(told)),
+        "output_format": "text",
+        "visibility": visibility,
+        "stdout_visibility": "hidden",
+        "execution_time": round(sum(_took(run) for run in runs)),
+        "tests": tests[:MOST_TESTS],
+    }
+    if not tests or cut:
+        # Without a score of its own Gradescope adds up those of the tests.
+        found["score"] = sum(float(test["score"]) for test in tests)
+    if board := _leaderboard(runs[-1]) if runs else []:
+        found["leaderboard"] = board
+    return found
+
+
+def _test(
+    run: ReportedRun, command: CommandRecord, visibility: str, points: float
+) -> dict[str, Any]:
+    good = command.outcome is Outcome.OK
+    lines = [] if good else [how(command)]
+    lines += [command.why] if command.why else []
+    lines += [report.mismatch(c) for c in command.checks if not c.holds]
+    if fault := command.findings.gpu_fault:
+        lines.append(f"{fault.kind.words}: {fault.line}")
+    lines += filter(None, [report.figures_in_words(command.findings)])
+    lines += filter(None, [run.tail(command)])
+    return {
+        "number": str(command.number),
+        "name": printable(report.titled(command.name, command.text)),
+        "name_format": "text",
+        "status": "passed" if good else "failed",
+        "score": points if good else 0.0,
+        "max_score": points,
+        "output": printable("\n".join(lines)),
+        "output_format": "text",
+        "visibility": visibility,
+    }
+
+
+def _verdict(run: ReportedRun) -> str:
+    verdict = run.record.verdict
+    if verdict is None:
+        return ""
+    text = f": {verdict.message}" if verdict.message else ""
+    return f"{report.words(verdict.reason)}{text}"
+
+
+def _took(run: ReportedRun) -> float:
+    record = run.record
+    return max(0.0, (record.ended_at or record.created_at) - record.created_at)
+
+
+def _leaderboard(run: ReportedRun) -> list[dict[str, Any]]:
+    verdict = run.record.verdict
+    if verdict is None or verdict.reason is not Reason.DONE:
+        return []
+    last: dict[str, float] = {}
+    for figure in figures.medians(list(figures.of(run.record))):
+        last[figure.name.partition("[")[0]] = figure.value
+    kinds = (
+        ("op_time", "Op Time (s)", "asc"),
+        ("correctness", "Correctness", "desc"),
+        ("agreement", "Agreement (synthetic)", "desc"),
+    )
+    return [
+        {"name": name, "value": last[key], "order": order}
+        for key, name, order in kinds
+        if key in last
+    ]

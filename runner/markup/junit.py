@@ -1,0 +1,174 @@
+"""Runs as JUnit's XML, which CI systems read as the results of tests.
+
+There is no one schema. What is written here holds for those of Jenkins (junit-10.xsd,
+and the older junit-4.xsd) and, but for skipped commands, that of Ant's JUnit reports
+(JUnit.xsd). So a suite has its properties first and the attributes that the last one
+requires, and no test case has properties of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from runner import report
+from runner.core import CommandRecord, Outcome, Reason, RunRecord
+from runner.markup import figures
+from runner.markup.annotations import Annotation, how
+from runner.markup.reported import ReportedRun
+from runner.markup.xmltext import attribute, text
+
+MOST_PROPERTIES = 2000
+"""Figures of a run; what a profiler lists may be more."""
+
+LONGEST_NAME = 500
+
+
+class _Case(Struct, frozen=True):
+    """A test case; ``element`` is failure, error, skipped, or "" for a good end."""
+
+    name: str
+    group: str
+    seconds: float = 0.0
+    element: str = ""
+    type: str = ""
+    message: str = ""
+    body: str = ""
+
+
+def document(runs: Sequence[ReportedRun], failures: Sequence[Annotation] = ()) -> str:
+    """Return the runs as one document, a suite each and a test case a command.
+
+    A suite's properties are the run's figures; of repeated commands their medians.
+
+    ``failures`` are problems that belong to no command: why nothing ran, a gate that
+    failed. They are a suite of their own.
+    """
+    suites = [_suite(number, one) for number, one in enumerate(runs)]
+    if failures:
+        cases = [
+            _Case(one.title, "rai", 0.0, "failure", "rai", one.title, one.text)
+            for one in failures
+        ]
+        suites.append(_element(len(runs), "rai", cases, [("failures", len(cases))]))
+    declared = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    return f"{declared}<testsuites>\n{''.join(suites)}</testsuites>\n"
+
+
+def _suite(number: int, run: ReportedRun) -> str:
+    record = run.record
+    name = PurePath(record.project).name or "rai"
+    cases = [
+        _case(name, command, run.tail(command)) for command in report.listed(record)
+    ]
+    verdict = record.verdict
+    shown = any(case.element in ("failure", "error") for case in cases)
+    if verdict and verdict.reason is not Reason.DONE and not shown:
+        words = report.words(verdict.reason)
+        body = f"{verdict.message}\n{verdict.advice}"
+        reason = verdict.reason.value
+        cases.append(_Case("run", name, 0.0, "error", reason, words, body))
+    medians = figures.medians(list(figures.of(record)))
+    found = [*_about(run), *((f.name, f"{f.value:.9g}") for f in medians)]
+    return _element(number, name, cases, found, record)
+
+
+def _about(run: ReportedRun) -> Iterator[tuple[str, str]]:
+    """Yield what a run is of: its id, and what it ran on."""
+    record = run.record
+    yield "run", record.id
+    if run.tag:
+        yield "tag", run.tag
+    if record.verdict:
+        yield "reason", record.verdict.reason.value
+    if record.git:
+        yield "commit", record.git.commit
+    if record.engine:
+        yield "engine", record.engine.name
+    if record.image:
+        yield "image", record.image.reference
+    if record.gpu:
+        yield "gpu", ", ".join(gpu.name for gpu in record.gpu.gpus)
+
+
+def _case(group: str, command: CommandRecord, tail: str) -> _Case:
+    name = report.titled(command.name, command.text)
+    again = report.in_round(command)
+    name = f"{command.number}. {name}"[:LONGEST_NAME] + again
+    took = command.wall_s or 0.0
+    ended = how(command)
+    match command.outcome:
+        case Outcome.OK:
+            return _Case(name, group, took)
+        case Outcome.SKIPPED:
+            return _Case(name, group, took, "skipped", body=command.why)
+        case Outcome.FAILED:
+            kind = (command.reason or Reason.COMMAND_FAILED).value
+            fault = command.findings.gpu_fault
+            more = f"{fault.kind.words}: {fault.line}\n" if fault else ""
+            return _Case(name, group, took, "failure", kind, ended, more + tail)
+        case Outcome.WRONG:
+            wrong = [report.mismatch(c) for c in command.checks if not c.holds]
+            kind, message = Reason.WRONG_ANSWER.value, "; ".join(wrong)
+            return _Case(name, group, took, "failure", kind, message, tail)
+        case _:
+            return _Case(name, group, took, "error", ended, ended, tail)
+
+
+def _element(
+    number: int,
+    name: str,
+    cases: Sequence[_Case],
+    properties: Sequence[tuple[str, object]],
+    record: RunRecord | None = None,
+) -> str:
+    counts = {
+        kind: sum(case.element == kind for case in cases)
+        for kind in ("failure", "error")
+    }
+    began = datetime.fromtimestamp(record.created_at if record else 0, UTC)
+    took = sum(case.seconds for case in cases)
+    machine = record.machine if record else None
+    about = {
+        "id": str(number),
+        "package": name,
+        "name": name,
+        "timestamp": began.strftime("%Y-%m-%dT%H:%M:%S"),
+        "hostname": (machine.host if machine else "") or "unknown",
+        "tests": str(len(cases)),
+        "failures": str(counts["failure"]),
+        "errors": str(counts["error"]),
+        "time": f"{took:.3f}",
+    }
+    kept = "".join(
+        f'<property name="{attribute(key)}" value="{attribute(str(value))}"/>\n'
+        for key, value in islice(properties, MOST_PROPERTIES)
+    )
+    return (
+        f"<testsuite{_attributes(about)}>\n<properties>\n{kept}</properties>\n"
+        + "".join(map(_written, cases))
+        + "<system-out/>\n<system-err/>\n</testsuite>\n"
+    )
+
+
+def _written(case: _Case) -> str:
+    about = {
+        "classname": case.group,
+        "name": case.name,
+        "time": f"{case.seconds:.3f}",
+    }
+    head = f"<testcase{_attributes(about)}"
+    if not case.element:
+        return f"{head}/>\n"
+    why = {"type": case.type, "message": case.message}
+    given = _attributes({key: value for key, value in why.items() if value})
+    inner = f"<{case.element}{given}>{text(case.body)}</{case.element}>"
+    return f"{head}>{inner}</testcase>\n"
+
+
+def _attributes(values: dict[str, str]) -> str:
+    return "".join(f' {key}="{attribute(value)}"' for key, value in values.items())

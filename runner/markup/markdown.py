@@ -1,0 +1,118 @@
+"""Blocks of reports as Markdown, as GitHub renders it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from runner.core.screen import printable
+from runner.report.blocks import Block, Pairs
+
+LONGEST_CELL = 1000
+"""Characters of a cell; what is longer, such as a name of a template, is cut."""
+
+_MARKUP = re.compile(r"[&<>`|*_~\[\]\\$:#]|@|(?<=[Ww]{3})\.")
+_REFERENCE = re.compile(r"(&#64;|&#35;)(?=\w)")
+_APART = "&#8203;"
+_NOTE = "\n*{} rows are left out, as there is no room for them.*\n"
+
+
+class PagePart(Struct, frozen=True):
+    """A piece of a page: lines that belong together, and rows that may be cut.
+
+    ``tail`` closes what ``head`` opens; it stays if rows are left out.
+    """
+
+    head: str
+    rows: tuple[str, ...] = ()
+    tail: str = ""
+
+
+def text(value: str) -> str:
+    """Escape a text for a place within a line or a cell of a table.
+
+    Nothing in it is HTML, emphasis, code, a link, an image or a formula, and it names
+    nobody: GitHub finds ``@name`` and ``#1`` after Markdown's own escapes are resolved,
+    so a character without width follows the sign.
+    """
+    if len(value) > LONGEST_CELL:
+        value = value[: LONGEST_CELL - 1] + "…"
+    shown = printable(value).replace("\t", " ").replace("\r", " ").strip()
+    escaped = _MARKUP.sub(lambda found: f"&#{ord(found.group())};", shown)
+    return _REFERENCE.sub(rf"\1{_APART}", escaped).replace("\n", "<br>")
+
+
+def heading(value: str, level: int = 2) -> PagePart:
+    """Return a heading."""
+    return PagePart(f"{'#' * level} {text(value)}\n\n")
+
+
+def paragraph(value: str) -> PagePart:
+    """Return a paragraph of plain text."""
+    return PagePart(f"{text(value)}\n\n")
+
+
+def output(title: str, value: str) -> PagePart:
+    """Return a program's output below a title that unfolds it.
+
+    Within ``<pre>`` nothing but HTML is read, and names of people are let alone.
+    """
+    shown = printable(value).replace("&", "&amp;").replace("<", "&lt;")
+    head = f"<details><summary>{text(title)}</summary>\n\n<pre>\n"
+    return PagePart(head, (shown.replace(">", "&gt;"),), "\n</pre>\n\n</details>\n\n")
+
+
+def block(shown: Block) -> PagePart:
+    """Return a block as a table; the columns with numbers are aligned to the right."""
+    if isinstance(shown, Pairs):
+        head = "| | |\n|---|---|\n"
+        return PagePart(head, tuple(map(_row, shown.rows)), "\n")
+    title = f"### {text(shown.title)}\n\n" if shown.title else ""
+    rules = ["---:" if i in shown.right else "---" for i, _ in enumerate(shown.heads)]
+    head = f"{title}{_row(shown.heads)}|{'|'.join(rules)}|\n"
+    return PagePart(head, tuple(map(_row, shown.rows)), "\n")
+
+
+def blocks(shown: Iterable[Block]) -> str:
+    """Return blocks as one text."""
+    return page([block(one) for one in shown])
+
+
+def page(parts: Sequence[PagePart], most_bytes: int | None = None) -> str:
+    """Return the parts as one text of at most so many bytes in UTF-8.
+
+    Rows that do not fit are left out whole, with a note that counts them; "" if there
+    is no room for anything.
+    """
+    every = "".join(part.head + "".join(part.rows) + part.tail for part in parts)
+    if most_bytes is None or _size(every) <= most_bytes:
+        return every
+    left = most_bytes - _size(_NOTE) - len(str(10**9))
+    kept: list[str] = []
+    lost = 0
+    for part in parts:
+        whole = _size(part.head) + _size(part.tail)
+        fits = whole <= left and not (lost and part.rows)
+        rows = 0
+        if fits:
+            left -= whole
+            kept.append(part.head)
+            for row in part.rows:
+                if _size(row) > left:
+                    break
+                left -= _size(row)
+                kept.append(row)
+                rows += 1
+            kept.append(part.tail)
+        lost += max(len(part.rows), 0 if fits else 1) - rows
+    return "".join(kept) + _NOTE.format(lost) if kept else ""
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(text, cells))} |\n"
+
+
+def _size(value: str) -> int:
+    return len(value.encode())

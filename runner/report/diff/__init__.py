@@ -1,0 +1,34 @@
+"""Compare two runs: what differs, as data and as blocks.
+
+pairs.py (which command belongs to which) -> mismatches.py (what is not comparable),
+measured.py (commands, inferences, profiles), facts.py (project, machine), textdiff.py
+       -> between.py (all of it, nouns.py) -> tables.py, blocks.py (as it is shown)
+"""
+
+from __future__ import annotations
+
+from runner.report.diff.between import between, compared, differences, unlike
+from runner.report.diff.blocks import blocks, measured
+from runner.report.diff.nouns import (
+    NOT_COMPARABLE,
+    Affected,
+    Difference,
+    DiffSide,
+    Mismatch,
+    RunDiff,
+)
+
+__all__ = [
+    "NOT_COMPARABLE",
+    "Affected",
+    "DiffSide",
+    "Difference",
+    "Mismatch",
+    "RunDiff",
+    "between",
+    "blocks",
+    "compared",
+    "differences",
+    "measured",
+    "unlike",
+]

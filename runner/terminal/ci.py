@@ -1,0 +1,249 @@
+"""The log of a CI system: folded, annotated, and closed to what programs print.
+
+On GitHub Actions a program could give the runner commands by printing them, and rai
+quotes what projects and programs say in lines of its own. So nothing that rai shows is
+read for commands but the few lines of `CiLog`: before and after each of them stands
+``stop-commands`` with a token that nobody can guess.
+
+The runner reads stdout and stderr as two pipes, takes what waits in stderr first, and
+keeps one state for both (actions/runner, ProcessInvoker.cs and ScriptHandler.cs). So
+the order across them is lost, and with it what a token encloses: all goes into one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import TextIO
+
+from runner.core import Severity
+from runner.core import events as ev
+from runner.markup import workflow
+from runner.markup.annotations import Annotation
+from runner.report import one_line
+from runner.terminal import messages
+from runner.terminal.console import Console, Mode
+from runner.terminal.streams import BestEffort
+
+MOST_ANNOTATIONS = 10
+"""Of each kind GitHub keeps so many a step, no more (ExecutionContext.cs)."""
+
+
+class CiSystem(StrEnum):
+    """The CI systems whose logs can be folded, and all others."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    OTHER = "other"
+
+
+def system(environ: Mapping[str, str]) -> CiSystem:
+    """Return the CI system that an environment is of."""
+    for name, found in (
+        ("GITHUB_ACTIONS", CiSystem.GITHUB),
+        ("GITLAB_CI", CiSystem.GITLAB),
+    ):
+        if environ.get(name, "").lower() == "true":
+            return found
+    return CiSystem.OTHER
+
+
+class CiLog:
+    """Writes what a CI system reads to stderr, in one order with all that is shown."""
+
+    def __init__(self, system: CiSystem, *, answer: bool = False) -> None:
+        """``answer`` tells that stdout has what another program reads.
+
+        Otherwise, on GitHub, stdout and stderr become one, unless stdout is a file.
+        """
+        self.system = system
+        self.at_line_start = True
+        self.one_stream = system is CiSystem.GITHUB and not answer and _is_log()
+        if self.one_stream:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
+        self._stream: TextIO = BestEffort(sys.stderr)  # type: ignore[assignment]
+        self._token = ""
+        self._folds = 0
+        self._folded = ""
+        self._counts: dict[Severity, int] = {}
+        if system is CiSystem.GITHUB:
+            # From here it reads nothing, up to a line that only this process knows.
+            self._token = secrets.token_hex(16)
+            self._write(workflow.command("stop-commands", self._token))
+
+    def fold(self, title: str) -> None:
+        """Begin a group of lines that is shown folded, and end the one before."""
+        self.unfold()
+        self._folds += 1
+        self._folded = f"rai_{self._folds}"
+        if self.system is CiSystem.GITHUB:
+            self._tell(workflow.group(title))
+        elif self.system is CiSystem.GITLAB:
+            self._write(workflow.section(title, self._folded, int(time.time())))
+
+    def unfold(self) -> None:
+        """End the group, if there is one."""
+        name, self._folded = self._folded, ""
+        if name and self.system is CiSystem.GITHUB:
+            self._tell(workflow.command("endgroup"))
+        elif name and self.system is CiSystem.GITLAB:
+            self._write(workflow.section_end(name, int(time.time())))
+
+    def annotate(self, *found: Annotation) -> None:
+        """Show annotations on GitHub, as many as it keeps, outside of any group."""
+        self.unfold()
+        if self.system is not CiSystem.GITHUB:
+            return
+        lines = []
+        for one in found:
+            count = self._counts[one.severity] = self._counts.get(one.severity, 0) + 1
+            if count < MOST_ANNOTATIONS or (
+                count == MOST_ANNOTATIONS and len(found) == 1
+            ):
+                lines.append(workflow.annotation(one, _file(one)))
+            elif count == MOST_ANNOTATIONS:
+                more = Annotation("rai", "There are more in the log.", one.severity)
+                lines.append(workflow.annotation(more))
+        if lines:
+            self._tell("".join(lines))
+
+    def end(self) -> None:
+        """End the group, and let the CI system read what others print after this."""
+        self.unfold()
+        with suppress(OSError):
+            sys.stdout.flush()
+        if self._token:
+            self._write(workflow.command(self._token))
+            self._token = ""
+
+    def _tell(self, lines: str) -> None:
+        """Have GitHub read some lines, all in one write: nothing comes between."""
+        before, self._token = self._token, secrets.token_hex(16)
+        after = workflow.command("stop-commands", self._token)
+        self._write(workflow.command(before) + lines + after)
+
+    def _write(self, text: str) -> None:
+        begin = "" if self.at_line_start else "\n"
+        self.at_line_start = True
+        self._stream.write(begin + text)
+        self._stream.flush()
+
+
+class CiConsole(Console):
+    """Shows a run in the log of a CI system: its image and each command are folded."""
+
+    def __init__(
+        self,
+        log: CiLog,
+        mode: Mode = Mode.PLAIN,
+        *,
+        to_stderr: bool = False,
+        unpacks: bool = False,
+    ) -> None:
+        """Show in a mode, as Console does; ``auto`` is plain."""
+        mode = Mode.PLAIN if mode is Mode.AUTO else mode
+        filtered = log.system is not CiSystem.OTHER
+        super().__init__(mode, to_stderr=to_stderr, unpacks=unpacks, filtered=filtered)
+        self._log = log
+        self._commands = 0
+        if log.system is CiSystem.GITHUB:
+            plain = PlainText()
+            for sink in {self._own, *self._sinks.values()}:
+                sink.rewrite = plain.feed
+
+    def show(self, event: ev.Event, at: float | None = None) -> None:
+        """Show one event, in its group."""
+        if isinstance(event, ev.Created):
+            self._commands = event.commands
+        if isinstance(event, (ev.CommandFinished, ev.ImageReady, ev.Finished)):
+            self._note_line()
+            self._log.unfold()
+        elif title := _title(event, self._commands):
+            self._show_skipped(event)
+            self._note_line()
+            self._log.fold(title)
+        super().show(event, at)
+        self._note_line()
+
+    def line(self, text: str, colour: str = "") -> None:
+        """Print one of rai's own lines, with its mark."""
+        super().line(text, colour)
+        self._note_line()
+
+    def _note_line(self) -> None:
+        self._log.at_line_start = self._cursor.at_line_start
+
+
+class PlainText:
+    """Keeps GitHub's page of a log from reading ``##[group]`` and the like in it.
+
+    The page formats such lines wherever they come from. All streams of a log pass one
+    of these, as what a line begins may come from one and its rest from another.
+    """
+
+    def __init__(self) -> None:
+        self._last = b""
+
+    def feed(self, data: bytes) -> bytes:
+        r"""Return the next piece with ``##\[`` in place of ``##[``."""
+        before = self._last
+        shown = (before + data).replace(b"##[", b"##\\[")[len(before) :]
+        self._last = (before + data)[-2:]
+        return shown
+
+
+def _title(event: ev.Event, count: int) -> str:
+    """Return the title of the group that an event begins; "" if it begins none."""
+    match event:
+        case ev.BuildStarted(reference):
+            return f"Building image {reference}"
+        case ev.PullStarted(reference):
+            return f"Pulling {reference}"
+        case ev.CommandStarted(index, text, name, None):
+            return f"{messages.numbered(index, count)}: {name or one_line(text)}"
+        case _:
+            return ""
+
+
+def _is_log() -> bool:
+    """Whether stdout is a pipe or a terminal, which the CI system may read."""
+    try:
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(1)
+
+
+def _file(found: Annotation) -> str:
+    """Return the path of an annotation's file; within the checkout if it is there."""
+    if found.place is None:
+        return ""
+    path = Path(found.place.file).resolve()
+    root = os.environ.get("GITHUB_WORKSPACE", "")
+    inside = root and path.is_relative_to(Path(root).resolve())
+    return str(path.relative_to(Path(root).resolve()) if inside else path)
+
+
+_OPEN: list[CiLog] = []
+
+
+def begin(system: CiSystem, *, answer: bool) -> CiLog:
+    """Open the log of this process, which ``end`` closes."""
+    log = CiLog(system, answer=answer)
+    _OPEN.append(log)
+    return log
+
+
+def end() -> None:
+    """Close the log of this process, if there is one: the last that it prints."""
+    while _OPEN:
+        _OPEN.pop().end()

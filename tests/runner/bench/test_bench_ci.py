@@ -1,0 +1,76 @@
+"""`rai bench` in the log of a CI system."""
+
+from __future__ import annotations
+
+import html
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.runner.markup import github
+from tests.runner.test_git import call, commit
+
+pytestmark = pytest.mark.programs
+
+RAI = str(Path(sys.executable).with_name("rai"))
+SPEC = """\
+commands:
+  build:
+    - name: final
+      run: 'echo ::error::forged; echo ::add-mask::e >&2; echo "Op Time: 0.{}"'
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Make a project of two commits, the second a fifth slower."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    call(folder, "init", "-q", "-b", "trunk")
+    for digits in ("50", "60"):
+        (folder / "rai_build.yml").write_text(SPEC.format(digits))
+        call(folder, "add", ".")
+        commit(folder)
+    return folder
+
+
+def bench(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    names = {"CI": "true", "GITHUB_ACTIONS": "true"}
+    names["GITHUB_STEP_SUMMARY"] = str(project.parent / "summary.md")
+    return subprocess.run(
+        [RAI, "bench", "HEAD^", "HEAD", "-p", str(project), "--engine", "bare", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **names},
+    )
+
+
+def test_a_slower_version_is_in_the_summary_the_annotations_and_the_tests(project):
+    junit = project.parent / "junit.xml"
+
+    done = bench(project, "--fail-if", "op_time>3%", "--junit", str(junit))
+
+    assert done.returncode == 7, done.stdout
+    page = html.unescape((project.parent / "summary.md").read_text())
+    assert "op_time[final] is slower: +20.0 %" in page
+    assert "\n| op_time[final] |" in page
+    (error,) = (text for name, text in github.commands(done.stdout) if name == "error")
+    assert "op_time[final] is slower" in error
+    before, after, gate = ElementTree.parse(junit).getroot()
+    assert (before.get("failures"), after.get("failures")) == ("0", "0")
+    assert gate.get("failures") == "1"
+
+
+def test_what_the_measured_programs_print_gives_github_no_command(project):
+    done = bench(project, "--pairs", "2")
+
+    assert done.returncode == 0, done.stdout
+    assert done.stderr == ""
+    assert "::error::forged" in done.stdout
+    names = {name for name, _ in github.commands(done.stdout)}
+    assert names <= {"group", "endgroup"}

@@ -1,0 +1,286 @@
+"""Two runs in turn: what runs when, and how both end."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from runner import bench, session
+from runner.bench import BenchEnded, BenchOutcome, BenchPlan, BenchSides, PairEnded
+from runner.bench.gpus import shared
+from runner.comparison import Change
+from runner.core import (
+    Gpu,
+    GpuSituation,
+    GpuWay,
+    Outcome,
+    Reason,
+    RunRecord,
+    State,
+    WayTried,
+)
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.engines import Choice
+from runner.engines.fake import FakeEngine, FakeResult
+from runner.places import open_home
+from runner.store import runs
+from runner.store.paths import RunPaths
+
+SPEC = """\
+rai: {version: 0.2}
+resources: {gpu: {count: 1, optional: true}}
+commands:
+  build:
+    - make
+    - {name: final, run: ./final}
+"""
+FIRST = Gpu("GPU-a", "Model", 0, ("/dev/nvidia0",), 1 << 30, "8.0")
+SECOND = replace(FIRST, index=1, uuid="GPU-b")
+
+
+class Times(dict[str, FakeResult]):
+    """Results of ``./final`` with an op time that differs from call to call.
+
+    ``at`` has those of calls that end otherwise.
+    """
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        super().__init__()
+        self.calls, self.seconds = itertools.count(), seconds
+        self.at: dict[int, FakeResult] = {}
+
+    def get(self, text: str, default: FakeResult) -> FakeResult:  # type: ignore[override]
+        if text != "./final":
+            return default
+        call = next(self.calls)
+        told = f"New Inference\nOp Time: {self.seconds(call)}\n"
+        return self.at.get(call, FakeResult(told.encode()))
+
+
+def noisy(factor: float) -> Times:
+    return Times(lambda call: factor * (1 + (call * 7 % 11) / 1000))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rai_build.yml").write_text(SPEC)
+    return folder
+
+
+def sides(project: Path, one: FakeEngine, other: FakeEngine) -> BenchSides:
+    prepared = session.prepare(project)
+    engines = shared((one,), (other,), same=True)
+    return BenchSides(
+        (bench.source(str(project), project), bench.source(None, project)),
+        (prepared, prepared),
+        (Choice(engines[0]), Choice(engines[1])),
+    )
+
+
+def measured(
+    project: Path, before: Times, after: Times, pairs: int = 30, seed: int | None = None
+) -> tuple[BenchOutcome, list[bench.BenchEvent]]:
+    engines = (FakeEngine(before), FakeEngine(after))
+    found = sides(project, *engines)
+    asked = BenchPlan(pairs, 1e9, seed=seed)
+    told = list(bench.carry_out(found, asked, Cancel()))
+    return ended(told), told
+
+
+def ended(told: list[bench.BenchEvent]) -> BenchOutcome:
+    assert isinstance(told[-1], BenchEnded)
+    return told[-1].outcome
+
+
+def started(told: list[bench.BenchEvent]) -> list[tuple[str, int]]:
+    """Return which side had which round of the measured command, in time's order."""
+    return [
+        (event.label, event.event.round)
+        for event in told
+        if isinstance(event, bench.SideEvent)
+        and isinstance(event.event, ev.CommandStarted)
+        and event.event.text == "./final"
+    ]
+
+
+def test_both_run_all_their_commands_and_then_take_turns(project):
+    outcome, told = measured(project, noisy(1.0), noisy(1.0), pairs=3)
+
+    rounds = [number for _, number in started(told)]
+    assert rounds == [0, 0, 1, 1, 2, 2, 3, 3]
+    labels = [label for label, _ in started(told)]
+    assert all({*labels[n : n + 2]} == {"A", "B"} for n in range(0, 8, 2))
+    assert [e.number for e in told if isinstance(e, PairEnded)] == [1, 2, 3]
+    assert outcome.pairs == 3
+    assert not outcome.failed
+
+
+def test_neither_begins_its_commands_before_both_can(project):
+    _, told = measured(project, noisy(1.0), noisy(1.0), pairs=1)
+
+    states = [
+        (event.label, event.event)
+        for event in told
+        if isinstance(event, bench.SideEvent)
+    ]
+    running = [
+        n
+        for n, (_, event) in enumerate(states)
+        if isinstance(event, ev.StateChanged) and event.state is State.RUNNING
+    ]
+    first = next(n for n, (_, e) in enumerate(states) if isinstance(e, ev.Starting))
+    assert len(running) == 2
+    assert max(running) < first
+
+
+def test_the_order_in_a_pair_is_random_and_the_seeds(project):
+    orders: dict[int, list[str]] = {}
+    for seed in (1, 1, 2):
+        _, told = measured(project, noisy(1.0), noisy(1.0), pairs=12, seed=seed)
+        order = [label for label, _ in started(told)]
+        assert orders.setdefault(seed, order) == order
+        assert {order[n] for n in range(0, 26, 2)} == {"A", "B"}
+    assert orders[1] != orders[2]
+
+
+def test_each_run_names_the_other_and_both_are_done(project):
+    outcome, _ = measured(project, noisy(1.0), noisy(1.0), pairs=2)
+
+    both = (outcome.before, outcome.after)
+    assert [run.beside for run in both] == [both[1].id, both[0].id]
+    assert {run.state for run in both} == {State.DONE}
+    assert outcome.comparison.paired
+
+
+def test_it_ends_at_a_look_where_the_verdict_stands(project):
+    outcome, _ = measured(project, noisy(1.0), noisy(1.1), pairs=30)
+
+    found = next(m for m in outcome.comparison.metrics if m.metric == "op_time[final]")
+    assert found.change is Change.SLOWER
+    assert outcome.pairs == 12
+    assert outcome.why == "the main verdicts stand"
+
+
+def test_it_ends_when_one_more_pair_may_not_end_in_the_budget(project):
+    clock = itertools.count(0.0, 5.0)
+    found = sides(project, FakeEngine(noisy(1.0)), FakeEngine(noisy(1.0)))
+    plan = BenchPlan(30, 60.0)
+    told = list(bench.carry_out(found, plan, Cancel(), lambda: next(clock)))
+
+    assert 1 <= ended(told).pairs < 12
+    assert "--budget" in ended(told).why
+
+
+def test_a_failure_of_one_side_ends_both_and_the_other_keeps_what_it_has(project):
+    failing = noisy(1.0)
+    failing.at[3] = FakeResult(exit_code=9)
+    outcome, _ = measured(project, noisy(1.0), failing, pairs=30)
+
+    assert (outcome.failed, outcome.reason) == ("B", Reason.COMMAND_FAILED)
+    assert outcome.pairs == 2
+    assert outcome.before.verdict is not None
+    assert outcome.before.verdict.reason is Reason.DONE
+    assert outcome.why.startswith("B ended: ")
+
+
+def test_a_side_that_fails_in_its_first_round_ends_the_other(project):
+    engine = FakeEngine(noisy(1.0))
+    other = FakeEngine({"make": FakeResult(exit_code=2)})
+    told = list(
+        bench.carry_out(sides(project, other, engine), BenchPlan(3, 1e9), Cancel())
+    )
+    outcome = ended(told)
+
+    assert (outcome.failed, outcome.reason) == ("A", Reason.COMMAND_FAILED)
+    assert not [e for e in told if isinstance(e, PairEnded)]
+    assert all(run.state.final for run in (outcome.before, outcome.after))
+
+
+def ends(outcome: BenchOutcome) -> set[Reason]:
+    runs = (outcome.before, outcome.after)
+    return {run.verdict.reason for run in runs if run.verdict}
+
+
+@pytest.mark.parametrize("after", [1, 5, 40])
+def test_a_cancel_ends_both(project, after):
+    cancel = Cancel()
+    found = sides(project, FakeEngine(noisy(1.0)), FakeEngine(noisy(1.0)))
+    told = []
+    for number, event in enumerate(
+        bench.carry_out(found, BenchPlan(30, 1e9), cancel), 1
+    ):
+        told.append(event)
+        if number == after:
+            cancel.request()
+    outcome = ended(told)
+
+    assert ends(outcome) == {Reason.CANCELLED}
+    assert outcome.reason is Reason.CANCELLED
+
+
+def test_a_cancel_of_one_run_is_one_of_both(project):
+    results = noisy(1.0)
+    results.at[2] = FakeResult(cancels=True)
+    outcome, _ = measured(project, noisy(1.0), results)
+
+    assert ends(outcome) == {Reason.CANCELLED}
+    assert outcome.before.verdict is not None
+    assert outcome.after.id in outcome.before.verdict.message
+
+
+def test_closing_it_early_ends_both_and_frees_everything(project):
+    engines = (FakeEngine(noisy(1.0)), FakeEngine(noisy(1.0)))
+    found = sides(project, *engines)
+    with closing(bench.carry_out(found, BenchPlan(30, 1e9), Cancel())) as events:
+        for event in events:
+            if isinstance(event, PairEnded):
+                break
+
+    home = open_home(found.prepared[0].settings.home)
+    records = [
+        read(home.run(path.name)) for path in home.runs.iterdir() if path.is_dir()
+    ]
+    states = {record.state for record in records}
+    assert states == {State.CANCELLED}
+
+
+def read(paths: RunPaths) -> RunRecord:
+    found = runs.read(paths)
+    assert found is not None
+    return found
+
+
+def test_both_use_one_gpu_which_is_held_once_from_the_first_to_the_last(project):
+    situation = GpuSituation((WayTried(GpuWay.NODES),), (FIRST, SECOND), "550")
+    held: list[str] = []
+    engines = [FakeEngine(noisy(1.0), situation=situation, held=held) for _ in range(2)]
+    found = sides(project, *engines)
+    most = 0
+    told = []
+    for event in bench.carry_out(found, BenchPlan(2, 1e9), Cancel()):
+        told.append(event)
+        most = max(most, len(held))
+    outcome = ended(told)
+
+    assert most == 1
+    assert held == []
+    assert not outcome.failed, outcome.why
+    uses = [run.gpu for run in (outcome.before, outcome.after)]
+    assert [use.gpus for use in uses if use] == [(FIRST,), (FIRST,)]
+
+
+def test_commands_of_the_rounds_are_in_the_records(project):
+    outcome, _ = measured(project, noisy(1.0), noisy(1.0), pairs=2)
+
+    for run in (outcome.before, outcome.after):
+        again = [command for command in run.commands if command.repeats is not None]
+        assert [command.round for command in again] == [1, 2]
+        assert {command.outcome for command in again} == {Outcome.OK}

@@ -1,0 +1,228 @@
+"""Runs as CSV, JUnit's XML and Gradescope's results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from runner.comparison import samples
+from runner.core import Findings, Inference, Outcome, Reason, TimeUsage
+from runner.markup import gradescope, junit, rows, spreadsheet, summary
+from runner.markup.annotations import Annotation
+from runner.markup.reported import ReportedRun, readable
+from tests.runner.markup.records import COMMANDS, FIGURES, HOSTILE, run
+
+FAILED = run(*COMMANDS, reason=Reason.COMMAND_FAILED, message="it failed")
+GOOD = run(*COMMANDS[:2])
+
+
+def parsed(runs, failures=()):
+    return ElementTree.fromstring(junit.document(runs, failures).encode())
+
+
+def test_csv_is_quoted_and_ends_its_lines_as_rfc_4180_has_it():
+    text = spreadsheet.table(("a", "b"), [('x,"y"', None), ("two\nlines", 0.5)])
+
+    assert text == 'a,b\r\n"x,""y""",\r\n"two\nlines",0.5\r\n'
+
+
+@given(st.sampled_from([*"=+-@\t\r\n＝＋－＠", " =", "\u3000@"]), st.text())
+def test_no_text_of_a_csv_is_a_formula(sign: str, rest: str):
+    text = spreadsheet.table(("a", "b"), [("x", sign + rest)])
+    (_, (_, value)) = csv.reader(io.StringIO(text, newline=""))
+
+    assert value[0] in "'\\"
+
+
+def test_a_number_below_zero_stays_a_number_in_csv():
+    assert spreadsheet.table(("a",), [(-1.5,)]) == "a\r\n-1.5\r\n"
+
+
+def test_csv_has_a_row_for_each_figure_of_each_command():
+    found = list(csv.DictReader(io.StringIO(rows.table([ReportedRun(FAILED)]))))
+
+    named = {row["figure"]: row["value"] for row in found if row["number"] == "2"}
+    assert named == {
+        "command[final].wall": "2.0",
+        "op_time[final]": "0.75",
+        "correctness[final]": "0.85",
+        "kernel[final].conv": "0.5",
+    }
+    (late,) = [row for row in found if row["outcome"] == "skipped"]
+    assert (late["number"], late["figure"], late["value"]) == ("5", "", "")
+    assert {row["run"] for row in found} == {FAILED.id}
+
+
+def test_figures_have_the_names_and_the_values_that_a_gate_judges():
+    twice = replace(FIGURES, inferences=FIGURES.inferences * 2)
+    command = replace(COMMANDS[1], findings=twice)
+    record = run(command, replace(command, index=2, name="7"))
+    found = list(csv.DictReader(io.StringIO(rows.table([ReportedRun(record)]))))
+
+    told = {row["figure"]: float(row["value"]) for row in found}
+    judged = {name: value for name, (value,) in samples(record).items()}
+    assert told == judged
+    assert judged["op_time[final]"] == 1.5
+    (suite,) = parsed([ReportedRun(record)])
+    values = {p.get("name"): p.get("value") for p in suite.find("properties")}
+    assert values["op_time[3]"] == "1.5"
+
+
+def test_a_figure_that_no_program_measures_is_left_out():
+    odd = Findings(
+        inferences=(Inference(op_times_s=(1e300, -1.0), correctness=math.nan),),
+        time_usage=(TimeUsage(0.0, 0.0, 0.0, max_rss_kb=10**400),),
+    )
+    command = replace(COMMANDS[1], findings=odd, wall_s=math.inf)
+    record = replace(run(command), peak_memory_bytes=10**400)
+    (row,) = csv.DictReader(io.StringIO(rows.table([ReportedRun(record)])))
+
+    assert row["figure"] == ""
+    parsed([ReportedRun(record)])
+
+
+def test_junit_has_a_case_for_each_command_with_its_end_and_its_output():
+    (suite,) = parsed([ReportedRun(FAILED, tails={2: "last words"})])
+
+    assert suite.get("tests") == "5"
+    assert suite.get("failures") == "2"
+    cases = suite.findall("testcase")
+    kinds = [[child.tag for child in case] for case in cases]
+    assert kinds == [[], [], ["failure"], ["failure"], ["skipped"]]
+    assert cases[4][0].text == "the run ended first"
+    assert cases[2][0].get("message") == "exit status 1"
+    assert "illegal address" in cases[2][0].text
+    assert cases[2][0].text.endswith("last words")
+    assert 'output "PASS"' in cases[3][0].get("message")
+    values = {p.get("name"): p.get("value") for p in suite.find("properties")}
+    assert values["op_time[final]"] == "0.75"
+    assert values["commit"] == "c0ffee" * 6
+
+
+def test_repeats_are_one_case_with_the_medians_of_their_figures():
+    again = [
+        replace(COMMANDS[1], index=n, repeats=1, round=n, wall_s=float(n))
+        for n in (2, 3, 4)
+    ]
+
+    (suite,) = parsed([ReportedRun(run(*COMMANDS[:2], *again))])
+
+    assert suite.get("tests") == "2"
+    values = {p.get("name"): p.get("value") for p in suite.find("properties")}
+    assert values["command[final].wall"] == "2.5"
+    found = csv.DictReader(
+        io.StringIO(rows.table([ReportedRun(run(*COMMANDS[:2], *again))]))
+    )
+    walls = [r for r in found if r["figure"] == "command[final].wall"]
+    assert [r["round"] for r in walls] == ["0", "2", "3", "4"]
+    assert {r["number"] for r in walls} == {"2"}
+
+
+def test_junit_shows_a_run_that_failed_without_a_failed_command():
+    lost = run(COMMANDS[0], reason=Reason.BUILD_FAILED, message="no such file")
+
+    (suite,) = parsed([ReportedRun(lost)])
+
+    last = suite.findall("testcase")[-1]
+    assert last.find("error").get("type") == "build_failed"
+    assert "no such file" in last.find("error").text
+
+
+def test_junit_shows_what_failed_beside_the_runs():
+    found = parsed([ReportedRun(GOOD)], [Annotation("Gate", "op_time is 5 % more")])
+
+    assert [suite.get("failures") for suite in found] == ["0", "1"]
+    assert found[1].find("testcase/failure").text == "op_time is 5 % more"
+
+
+def test_junit_holds_whatever_a_program_prints():
+    hostile = replace(COMMANDS[2], text=HOSTILE, name=HOSTILE)
+
+    (suite,) = parsed([ReportedRun(run(hostile), tails={2: HOSTILE})])
+
+    case = suite.find("testcase")
+    assert "\\x00" in case.get("name")
+    assert "</pre><script>]]>" in case.find("failure").text
+
+
+@given(st.text())
+def test_junit_is_xml_for_every_text(text: str):
+    command = replace(COMMANDS[2], text=text, name=text or None)
+
+    parsed([ReportedRun(run(command), tails={2: text})])
+
+
+def test_an_autograder_gets_a_test_for_each_command():
+    found = gradescope.results([ReportedRun(FAILED, tails={2: "last words"})], "hidden")
+
+    tests = found["tests"]
+    assert [test["score"] for test in tests] == [1.0, 1.0, 0.0, 0.0, 0.0]
+    assert {test["max_score"] for test in tests} == {1.0}
+    assert {test["visibility"] for test in tests} == {"hidden"}
+    assert tests[2]["output"].endswith("last words")
+    assert "op time 0.75" in tests[1]["output"]
+    assert "score" not in found
+    json.dumps(found, allow_nan=False)
+
+
+def test_the_leaderboard_has_the_figures_of_a_run_that_ended_well():
+    board = gradescope.results([ReportedRun(GOOD)])["leaderboard"]
+
+    assert board == [
+        {"name": "Op Time (s)", "value": 0.75, "order": "asc"},
+        {"name": "Correctness", "value": 0.85, "order": "desc"},
+    ]
+    assert "leaderboard" not in gradescope.results([ReportedRun(FAILED)])
+
+
+def test_many_commands_are_cut_and_their_points_still_counted():
+    many = [replace(COMMANDS[0], index=n) for n in range(gradescope.MOST_TESTS + 5)]
+
+    found = gradescope.results([ReportedRun(run(*many))])
+
+    assert len(found["tests"]) == gradescope.MOST_TESTS
+    assert found["score"] == len(many)
+
+
+def test_a_run_without_commands_has_no_points():
+    broken = run(reason=Reason.BUILD_FAILED, message="no such file")
+
+    found = gradescope.results([ReportedRun(broken)])
+
+    assert found["score"] == 0
+    assert "no such file" in found["output"]
+
+
+def test_a_summary_says_how_a_run_ended_and_what_failed_last_printed():
+    shown = summary.page([ReportedRun(FAILED, tails={2: "last words"})])
+
+    assert shown.startswith("## ❌ rai project&#58; command failed\n")
+    assert "<pre>\nlast words\n</pre>" in shown
+    assert "| 2 | final&#58; ./final | ok | 0 |" in shown
+
+
+def test_a_summary_leaves_room_for_what_is_there_already():
+    many = [
+        replace(COMMANDS[0], index=n, outcome=Outcome.OK, text="x" * 900)
+        for n in range(3000)
+    ]
+
+    shown = summary.page([ReportedRun(run(*many))], there=500_000)
+
+    assert 400_000 < len(shown.encode()) <= summary.MOST_BYTES - 500_000
+    assert "rows are left out" in shown
+
+
+def test_the_end_of_an_output_is_plain_text_that_begins_with_a_line():
+    shown = readable(
+        b"half a line\n\x1b[31mred\x1b[0m\x1b[2J\x07\rdone\x00\n", whole=False
+    )
+
+    assert shown == "...\nred\ndone"

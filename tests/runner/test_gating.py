@@ -1,0 +1,135 @@
+"""`rai run --fail-if`, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.programs
+
+RAI = str(Path(sys.executable).with_name("rai"))
+SPEC = """\
+commands:
+  build:
+    - {run: "cat $RAI_SOURCE_DIR/printed", name: final}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rai_build.yml").write_text(SPEC)
+    prints(folder, op_time_s=0.5)
+    return folder
+
+
+def prints(project: Path, *, op_time_s: float) -> None:
+    lines = f"Op Time: {op_time_s}\nCorrectness: 0.84 Model: ece408\n"
+    (project / "printed").write_text(lines)
+
+
+def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [RAI, "run", str(project), "--engine", "bare", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "CI": ""},
+    )
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stderr.splitlines()[-1]
+
+
+def test_a_value_beyond_a_limit_ends_with_7_and_the_sentence_why(project):
+    done = run(project, "--fail-if", "correctness<0.85")
+    assert done.returncode == 7
+    assert said(done) == (
+        '✱ Gate failed: "correctness<0.85": correctness[final] is 0.84'
+    )
+
+
+def test_values_within_the_limits_end_with_0_and_say_so(project):
+    done = run(project, "--fail-if", "correctness<0.8", "--fail-if", "op_time>1s")
+    assert done.returncode == 0
+    assert done.stderr.count("Gate passed") == 2
+
+
+def test_a_slower_run_than_the_baseline_fails_where_single_samples_may(project):
+    assert run(project).returncode == 0
+    prints(project, op_time_s=0.6)
+    words = ("--fail-if", "op_time>3%", "--baseline", "latest")
+    refused = run(project, *words)
+    assert refused.returncode == 2
+    assert "a verdict needs 10 samples a side, and op_time[final] has 1;" in said(
+        refused
+    )
+    done = run(project, *words, "--allow-single", "--json")
+    assert done.returncode == 7
+    (failed,) = json.loads(done.stdout)["gate"]["failed"]
+    assert failed.startswith('"op_time>3%": op_time[final]')
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (
+            ["--fail-if", "op_tme>3%"],
+            "column 1: 'op_tme' is no metric; did you mean",
+        ),
+        (["--fail-if", "op_time>3%"], "there is no run to compare with; name one by"),
+        (["--allow-single"], "--allow-single is for the conditions of --fail-if"),
+        (["--baseline", "latest"], "--baseline is for the percentages of --fail-if"),
+        (["--fail-if", "op_time>3s", "-d"], "--detach does not wait for it"),
+        (["--fail-if", "op_time>3s", "--watch"], "--watch makes many"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_before_anything_runs(project, words, why):
+    done = run(project, *words)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert "Op Time" not in done.stdout
+
+
+def test_a_figure_that_the_run_did_not_print_cannot_be_judged(project):
+    done = run(project, "--fail-if", "op_time[other]>3s")
+    assert done.returncode == 2
+    assert "there is no such figure; there is op_time[final], correctness" in said(done)
+
+
+def test_a_run_that_fails_keeps_its_own_exit_code(project):
+    (project / "printed").unlink()
+    done = run(project, "--fail-if", "correctness<0.85")
+    assert done.returncode == 1
+    assert said(done) == "✱ The gate is not judged: the run failed."
+
+
+def test_ten_rounds_of_each_run_give_a_verdict(project):
+    assert run(project, "--repeat", "10").returncode == 0
+    prints(project, op_time_s=0.6)
+    words = ("--fail-if", "op_time>3%", "--baseline", "latest", "--repeat", "10")
+    done = run(project, *words)
+    assert done.returncode == 7
+    assert said(done) == (
+        '✱ Gate failed: "op_time>3%": op_time[final] is slower: +20.0 %'
+        " typically (99.5 % interval +20.0 % to +20.0 %, 10 and 10 samples; measured"
+        " apart, so the machine may have changed too); medians 500.0 ms before, 600.0"
+        " ms after"
+    )
+
+
+def test_a_baseline_of_another_kind_is_not_compared_with(project):
+    (project / "printed").write_text("Op Time: 0.5\nCorrectness: 0.84 Model: large\n")
+    assert run(project).returncode == 0
+    prints(project, op_time_s=0.6)
+    words = ("--fail-if", "op_time>3%", "--baseline", "latest", "--allow-single")
+    done = run(project, *words)
+    assert done.returncode == 2
+    assert "op_time[final] is not comparable (" in said(done)

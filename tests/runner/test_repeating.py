@@ -1,0 +1,173 @@
+"""`--repeat`, `--command` and `--budget`: what they ask for, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner import buildfile, session
+from runner.core import events
+from runner.core.cancel import Cancel
+from runner.core.errors import NotAllowedError, UsageError
+from runner.core.limits import Limits
+from runner.core.parcel import Parcel, from_json, to_json
+from runner.core.policy import NO_POLICY, Ceiling, Policy
+from runner.core.problem import Place
+from runner.core.samples import MOST_ROUNDS
+from runner.engines import Choice
+from runner.engines.fake import FakeEngine, FakeResult
+from runner.session import run as runs
+from runner.session.options import Options
+from runner.session.repeating import read
+
+RAI = str(Path(sys.executable).with_name("rai"))
+SPEC = "commands: {build: [make, {run: ./final, name: final}, ./report]}\n"
+TIMED = FakeResult(b"Op Time: 0.25\n")
+
+
+def asked(policy: Policy = NO_POLICY, left_out: frozenset[int] = frozenset(), **given):
+    spec, _ = buildfile.parse(SPEC, "rai_build.yml")
+    return read(spec, left_out, Options(**given), policy)
+
+
+def test_without_options_the_run_decides_what_is_repeated_for_as_long_as_its_limit():
+    found = asked()
+    assert (found.repeated, found.budget_s) == (frozenset(), Limits().time_s)
+
+
+def test_commands_are_named_as_for_only_and_the_budget_is_a_time_span():
+    found = asked(repeat=3, measured=("final", "3"), budget="1m30s")
+    assert (found.repeated, found.budget_s) == ({1, 2}, 90.0)
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(UsageError) as error:
+        asked(repeat=MOST_ROUNDS + 1, measured=("finla",), budget="soon")
+    found = "\n".join(map(str, error.value.problems))
+    for text in (f"--repeat {MOST_ROUNDS + 1}", "--command finla", "--budget 'soon'"):
+        assert text in found
+    assert "did you mean `final`?" in found
+
+
+@pytest.mark.parametrize("budget", ["0", "-1s", "inf", "nan", "9" * 99])
+def test_a_budget_is_a_time_above_zero(budget):
+    with pytest.raises(UsageError, match="is not a time span"):
+        asked(repeat=2, budget=budget)
+
+
+def test_a_command_that_only_leaves_out_cannot_be_repeated():
+    with pytest.raises(UsageError, match="--only leaves out command 2"):
+        asked(left_out=frozenset({1}), repeat=2, measured=("final",))
+
+
+def test_a_site_that_limits_the_time_limits_the_budget():
+    site = Policy({"time_s": Ceiling(60.0, Place("policy.yml", 2, 1))})
+    assert asked(site, repeat=2, budget="60s").budget_s == 60.0
+    with pytest.raises(NotAllowedError, match=r"at most .* is allowed by policy.yml:2"):
+        asked(site, repeat=2, budget="61s")
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "rai_build.yml").write_text(SPEC)
+    engine = FakeEngine({"./final": TIMED})
+    monkeypatch.setattr(runs.engines, "choose", lambda *_, **__: Choice((engine,), ""))
+
+    def prepare(**options) -> tuple[session.Prepared, FakeEngine]:
+        return session.prepare(tmp_path, Options(**options)), engine
+
+    return prepare
+
+
+def test_a_run_is_repeated_and_its_parcel_keeps_how(prepared):
+    wanted, engine = prepared(repeat=3, measured=("3",), budget="5m")
+    run = session.start(wanted)
+    list(run.events(Cancel()))
+    assert engine.ran == ["make", "./final", "./report", "./report", "./report"]
+
+    again = session.reopen(run.paths).request
+
+    assert (again.repeat, again.measured) == (3, ("3",))
+    assert (again.repeated, again.budget_s) == ({2}, 300.0)
+
+
+def test_two_runs_that_take_turns_name_each_other(prepared):
+    pair = [session.start(prepared()[0], go_on=lambda n: n < 3) for _ in "ab"]
+    told = [
+        pair[0].events(Cancel(), beside=pair[1].id),
+        pair[1].events(Cancel(), beside=pair[0].id),
+    ]
+    turns = []
+    for _ in range(3):
+        for which, generator in enumerate(told):
+            for event in generator:
+                if isinstance(event, events.RoundEnded):
+                    turns.append((which, event.round))
+                    break
+    assert turns == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
+    for generator in told:
+        assert isinstance(list(generator)[-1], events.Finished)
+    first, second = (run.record for run in pair)
+    assert (first.beside, second.beside) == (second.id, first.id)
+    assert [c.round for c in first.commands] == [0, 0, 0, 1, 2]
+
+
+def test_a_parcel_without_repeats_is_still_read():
+    old = json.loads(to_json(Parcel("/p", "f", SPEC, "0")))
+    for name in ("repeat", "measured", "budget"):
+        del old[name]
+    found = from_json(json.dumps(old).encode())
+    assert (found.repeat, found.measured, found.budget) == (1, (), None)
+
+
+def rai(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [RAI, *words], capture_output=True, text=True, check=False, cwd=folder
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    final = "{run: 'echo Op Time: 0.0123', name: final}"
+    (folder / "rai_build.yml").write_text(f"commands: {{build: [{final}, 'true']}}\n")
+    return folder
+
+
+@pytest.mark.programs
+def test_the_command_line_repeats_shows_one_round_and_sums_the_others_up(
+    project, monkeypatch
+):
+    monkeypatch.setenv("RAI_ENGINE", "bare")  # a replay is without isolation only so
+    done = rai(project, "run", "--engine", "bare", "--repeat", "4")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Op Time: 0.0123\n"
+    assert "Command 1 (final), median of 4 rounds: op time 0.012300 s" in done.stderr
+    assert rai(project, "logs", "latest", "--round", "4").stdout == done.stdout
+    beyond = rai(project, "logs", "latest", "--round", "5")
+    assert beyond.returncode == 2
+    assert "has 4 rounds" in beyond.stderr
+    assert rai(project, "logs", "latest", "--command", "1").stdout == 4 * done.stdout
+    again = rai(project, "replay", "latest", "--json")
+    assert json.loads(again.stdout)["samples"][0]["op_time_s"]["n"] == 4
+
+
+@pytest.mark.programs
+def test_a_detached_run_is_repeated_too(project):
+    started = rai(project, "run", "--engine", "bare", "--repeat", "3", "--detach")
+    assert rai(project, "wait", started.stdout.strip()).returncode == 0
+    shown = json.loads(rai(project, "show", "latest", "--json").stdout)
+    assert [command["round"] for command in shown["commands"]] == [0, 0, 1, 2]
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("option", ["--command", "--budget"])
+def test_what_is_of_repeats_alone_is_refused_without_them(project, option):
+    done = rai(project, "run", option, "1")
+    assert done.returncode == 2
+    assert f"{option} is for the repeats of --repeat N" in done.stderr

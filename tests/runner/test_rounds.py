@@ -1,0 +1,263 @@
+"""Rounds: commands of a run that are measured several times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from runner import buildfile, job
+from runner.archive import FolderProject, datafiles
+from runner.core import (
+    JobRequest,
+    Outcome,
+    Reason,
+    RunRecord,
+    Workspace,
+    events,
+    record,
+)
+from runner.core.cancel import Cancel
+from runner.core.samples import MOST_ROUNDS
+from runner.engines.fake import FakeEngine, FakeResult
+from runner.job.rounds import GoOn
+from runner.store import runs
+from runner.store.paths import Home
+
+SPEC = """\
+rai: {version: 0.2}
+commands:
+  build:
+    - make
+    - {name: final, run: ./final}
+    - ./report
+"""
+FIGURES = FakeResult(b"New Inference\nOp Time: 0.25\nCorrectness: 0.8 Model: m\n")
+
+
+class Changing(dict[str, list[FakeResult]]):
+    """Results of commands that differ from one time to the next; the last one stays."""
+
+    def get(self, text: str, default: FakeResult) -> FakeResult:  # type: ignore[override]
+        results = super().get(text, [default])
+        return results.pop(0) if len(results) > 1 else results[0]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "main.c").write_text("int main() {}\n")
+    return folder
+
+
+def carry_out(
+    project: Path,
+    engine: FakeEngine,
+    text: str = SPEC,
+    go_on: GoOn | None = None,
+    cancel_after: int | None = None,
+    **asked: object,
+) -> tuple[RunRecord, list[events.Event]]:
+    """Run a project; cancel it when the round of this number has ended."""
+    home, cancel = Home(project.parent / "home"), Cancel()
+    parsed, _ = buildfile.parse(text, "rai_build.yml")
+    request = replace(JobRequest(project, parsed, text, parsed.profile), **asked)
+    paths = runs.create(home)
+    places = datafiles.DataPlaces(None, project, home.data)
+    told = []
+    for event in job.run(
+        request, FolderProject(project), [engine], paths, places, cancel, go_on=go_on
+    ):
+        told.append(event)
+        if isinstance(event, events.RoundEnded) and event.round == cancel_after:
+            cancel.request()
+    found = runs.read(paths)
+    assert found is not None
+    assert record.fold(runs.stamped(paths)) == found
+    return found, told
+
+
+def test_a_run_without_repeats_has_one_round(project: Path):
+    engine = FakeEngine({"./final": FIGURES})
+    found, told = carry_out(project, engine)
+    assert engine.ran == ["make", "./final", "./report"]
+    assert not [event for event in told if isinstance(event, events.RoundEnded)]
+    assert {command.round for command in found.commands} == {0}
+
+
+def test_the_command_that_printed_figures_is_repeated(project: Path):
+    engine = FakeEngine({"./final": FIGURES})
+    found, told = carry_out(project, engine, repeat=3)
+    assert engine.ran == ["make", "./final", "./report", "./final", "./final"]
+    again = found.commands[3:]
+    assert [(c.index, c.repeats, c.round) for c in again] == [(3, 1, 1), (4, 1, 2)]
+    assert {c.name for c in again} == {"final"}
+    assert all(c.findings.inferences[0].op_times_s == (0.25,) for c in again)
+    ended = [event.round for event in told if isinstance(event, events.RoundEnded)]
+    assert ended == [0, 1, 2]
+
+
+def test_the_last_command_is_repeated_if_none_printed_figures(project: Path):
+    engine = FakeEngine()
+    carry_out(project, engine, repeat=2)
+    assert engine.ran == ["make", "./final", "./report", "./report"]
+
+
+def test_the_commands_that_are_named_are_repeated_in_the_files_order(project: Path):
+    engine = FakeEngine({"./final": FIGURES})
+    carry_out(project, engine, repeat=2, repeated=frozenset({2, 0}))
+    assert engine.ran == ["make", "./final", "./report", "make", "./report"]
+
+
+def test_the_findings_of_a_run_are_those_of_its_first_round(project: Path):
+    found, _ = carry_out(project, FakeEngine({"./final": FIGURES}), repeat=5)
+    assert len(found.findings.inferences) == 1
+    assert found.findings.inferences[0].source.number == 2
+    assert [c.text for c in found.first_round] == ["make", "./final", "./report"]
+    assert found.repeat == 5
+
+
+def test_whoever_starts_a_run_may_decide_after_each_round(project: Path):
+    asked = []
+
+    def go_on(count: int) -> bool:
+        asked.append(count)
+        return count < 3
+
+    engine = FakeEngine({"./final": FIGURES})
+    carry_out(project, engine, go_on=go_on)
+    assert asked == [1, 2, 3]
+    assert engine.ran.count("./final") == 3
+
+
+def test_no_run_has_rounds_without_end(project: Path):
+    engine = FakeEngine({"./final": FIGURES})
+    found, _ = carry_out(project, engine, go_on=lambda _: True)
+    assert found.rounds == MOST_ROUNDS
+
+
+def test_a_failure_in_a_later_round_ends_the_run_as_in_the_first(project: Path):
+    script = Changing({"./final": [FIGURES, FIGURES, FakeResult(exit_code=3), FIGURES]})
+    engine = FakeEngine(script)  # type: ignore[arg-type]
+    found, _ = carry_out(project, engine, repeat=9)
+    assert engine.ran.count("./final") == 3
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.COMMAND_FAILED
+    assert found.verdict.message == "`./final` exited 3 in round 3"
+    assert "--keep-going" not in found.verdict.advice
+    assert found.commands[-1].outcome is Outcome.FAILED
+    assert found.build_bytes
+
+
+def test_a_wrong_answer_in_a_later_round_ends_the_run_and_names_the_round(
+    project: Path,
+):
+    text = SPEC.replace("run: ./final", "run: ./final, expect: {correctness: 0.8}")
+    wrong = FakeResult(b"New Inference\nOp Time: 0.1\nCorrectness: 0.1 Model: m\n")
+    engine = FakeEngine(Changing({"./final": [FIGURES, wrong]}))  # type: ignore[arg-type]
+    found, _ = carry_out(project, engine, text, repeat=9)
+    assert engine.ran.count("./final") == 2
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.WRONG_ANSWER
+    assert "command 2, final in round 2: expected" in found.verdict.message
+    assert found.commands[-1].outcome is Outcome.WRONG
+
+
+def test_a_limit_in_a_later_round_is_the_runs_end(project: Path):
+    late = FakeResult(exit_code=137, reason=Reason.MEMORY_LIMIT)
+    engine = FakeEngine(Changing({"./final": [FIGURES, late]}))  # type: ignore[arg-type]
+    found, _ = carry_out(project, engine, repeat=9)
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.MEMORY_LIMIT
+    assert "in round 2" in found.verdict.message
+
+
+def test_a_failure_in_the_first_round_leaves_nothing_to_repeat(project: Path):
+    engine = FakeEngine({"./final": FakeResult(exit_code=1)})
+    _, told = carry_out(project, engine, repeat=3)
+    assert engine.ran == ["make", "./final"]
+    assert not [event for event in told if isinstance(event, events.RoundEnded)]
+
+
+def test_a_run_says_so_if_what_it_shall_measure_failed(project: Path):
+    engine = FakeEngine({"./final": FakeResult(exit_code=1)})
+    found, _ = carry_out(
+        project, engine, keep_going=True, repeat=3, repeated=frozenset({1})
+    )
+    assert engine.ran == ["make", "./final", "./report"]
+    assert "nothing is repeated" in found.warnings[-1]
+
+
+def test_a_run_says_which_command_is_not_repeated_though_it_is_named(project: Path):
+    engine = FakeEngine({"./final": FakeResult(exit_code=1)})
+    found, _ = carry_out(
+        project, engine, keep_going=True, repeat=2, repeated=frozenset({1, 2})
+    )
+    assert engine.ran == ["make", "./final", "./report", "./report"]
+    assert found.warnings[-1].endswith("in the first round: command 2")
+
+
+def test_with_keep_going_a_repeat_that_fails_ends_nothing_and_is_told(project: Path):
+    script = Changing({"./final": [FIGURES, FakeResult(exit_code=3), FIGURES]})
+    engine = FakeEngine(script)  # type: ignore[arg-type]
+    found, _ = carry_out(project, engine, keep_going=True, repeat=4)
+    assert engine.ran.count("./final") == 4
+    assert found.verdict is not None
+    assert found.verdict.message == "`./final` exited 3 in round 2"
+
+
+def test_a_run_that_is_cancelled_between_rounds_keeps_what_it_has(project: Path):
+    engine = FakeEngine({"./final": FIGURES})
+    found, _ = carry_out(project, engine, repeat=9, cancel_after=2)
+    assert engine.ran.count("./final") == 3
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.CANCELLED
+    assert len(found.commands) == 5
+    assert found.build_bytes
+
+
+def test_repeats_end_with_their_budget_and_the_run_says_so(project: Path):
+    engine = FakeEngine({"./final": FIGURES})
+    found, _ = carry_out(project, engine, repeat=9, budget_s=1e-9)
+    assert engine.ran.count("./final") == 2
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.DONE
+    assert "measured in 2 of 9 rounds" in found.warnings[-1]
+    assert "--budget" in found.warnings[-1]
+
+
+def test_the_record_names_the_run_that_was_measured_beside_it(project: Path):
+    found, _ = carry_out(project, FakeEngine(), beside="0123456789")
+    assert found.beside == "0123456789"
+
+
+def test_events_and_records_without_rounds_are_still_read():
+    line = b'{"at":1.0,"event":"CommandStarted","index":0,"text":"make","name":null}'
+    _, event = events.from_line(line)
+    assert event == events.CommandStarted(0, "make")
+    old = (
+        b'{"id":"a","project":"p","spec_file":"rai_build.yml","created_at":1,"commands":'
+        b'[{"index":0,"text":"make","name":null,"outcome":"ok"}]}'
+    )
+    found = record.from_json(old)
+    assert (found.beside, found.repeat, found.first_round) == ("", 1, found.commands)
+
+
+def test_the_engine_knows_how_long_the_last_round_may_take(project: Path):
+    class Asked(FakeEngine):
+        more_s = -1.0
+
+        def run(self, work: Workspace, cancel: Cancel) -> Iterator[events.Event]:
+            self.more_s = work.more_s
+            return super().run(work, cancel)
+
+    once, often = Asked({}), Asked({})
+    carry_out(project, once)
+    text = SPEC + "resources: {limits: {time: 4h}}\n"
+    carry_out(project, often, text, repeat=2, budget_s=90.0, idle_s=10.0)
+
+    assert once.more_s == 0
+    assert often.more_s == 90 + 4 * 3600 + 10
