@@ -81,6 +81,7 @@ def run(
         def keep(event: ev.Event) -> ev.Event:
             return recorder.keep(job.mask.event(event))
 
+        bug: Exception | None = None
         try:
             for event in job.events():
                 yield keep(event)
@@ -89,13 +90,18 @@ def run(
             verdict = verdicts.from_error(error)
         except Exception as error:
             fault = files.disk_fault(error, paths.root)
-            if fault is None:
-                yield keep(ev.Finished(verdicts.bug(error)))
-                raise
-            verdict = verdicts.from_error(RaiError(fault))
-        for event in job.not_reached():
-            yield keep(event)
+            bug = None if fault else error
+            verdict = (
+                verdicts.from_error(RaiError(fault)) if fault else verdicts.bug(error)
+            )
+        if bug is None:
+            for event in job.not_reached():
+                yield keep(event)
+        # Whoever waits for the end looks at the run's folder then.
+        project.close()
         yield keep(ev.Finished(verdict))
+        if bug is not None:
+            raise bug
 
 
 class _Job:

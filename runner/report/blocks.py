@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from runner.report.charts import Picture, TimelineView
+
 
 class Pairs(Struct, frozen=True):
     """Named values, one a line."""
@@ -33,4 +35,29 @@ class Table(Struct, frozen=True):
     asides: frozenset[int] = frozenset()
 
 
+class Paragraph(Struct, frozen=True):
+    """Plain text."""
+
+    text: str
+
+
+class Output(Struct, frozen=True):
+    """What a program printed, as plain text; ``left_out`` bytes of it are not here."""
+
+    title: str
+    text: str
+    left_out: int = 0
+
+
 Block = Pairs | Table
+Part = Block | Paragraph | Output | Picture | TimelineView
+"""What a page has; a terminal shows blocks only."""
+
+
+class Section(Struct, frozen=True):
+    """A titled part of a page; ``anchor`` is its place within it, in letters and -."""
+
+    anchor: str
+    title: str
+    parts: tuple[Part, ...] = ()
+    sections: tuple[Section, ...] = ()
