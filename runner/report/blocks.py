@@ -41,7 +41,7 @@ class Paragraph(Struct, frozen=True):
     text: str
 
 
-class Output(Struct, frozen=True):
+class ProgramOutput(Struct, frozen=True):
     """What a program printed, as plain text; ``left_out`` bytes of it are not here."""
 
     title: str
@@ -50,7 +50,7 @@ class Output(Struct, frozen=True):
 
 
 Block = Pairs | Table
-Part = Block | Paragraph | Output | Picture | TimelineView
+Part = Block | Paragraph | ProgramOutput | Picture | TimelineView
 """What a page has; a terminal shows blocks only."""
 
 
