@@ -62,7 +62,7 @@ class TracedGpu(Struct, frozen=True):
     multiprocessors: int | None = None
 
 
-class Launches(Struct, frozen=True):
+class KernelLaunches(Struct, frozen=True):
     """The launches of one kernel in one configuration, in one process.
 
     ``first`` is the start of the first of them, in seconds since the beginning of the
@@ -106,7 +106,7 @@ class Trace(Struct, frozen=True):
     tool: str
     command: str = ""
     gpus: tuple[TracedGpu, ...] = ()
-    launches: tuple[Launches, ...] = ()
+    launches: tuple[KernelLaunches, ...] = ()
     totals: tuple[Totals, ...] = ()
     spans: int = 0
     problems: tuple[str, ...] = ()
