@@ -105,11 +105,11 @@ def checksums(archive: Path, caps: Caps) -> dict[str, str]:
 def pick(
     archive: Path,
     into: Path,
-    wanted: Callable[[str], bool],
+    wanted: Callable[[str, int], bool],
     caps: Caps = BUILD,
     root: str = "",
 ) -> dict[str, int]:
-    """Unpack the regular files whose names are wanted into an empty folder.
+    """Unpack the regular files that are wanted, by name and size, into an empty folder.
 
     Return their sizes by name. All else, links too, stays in the archive. Raise
     NotAllowedError for what is hostile, as ``unpack`` does.
@@ -119,7 +119,7 @@ def pick(
         found = {}
         for info in tar:
             name = inside(info.name, root)
-            if info.isreg() and wanted(name):
+            if info.isreg() and wanted(name, info.size):
                 unpacking.add(tar, info)
                 found[name] = info.size
     return found

@@ -166,9 +166,11 @@ def open_home(root: Path) -> Home:
 
 
 def sweep(opened: Home) -> list[RunRecord]:
-    """Record each run that ended without a record as lost; return these records.
+    """Record each run that ended without a record as lost.
 
-    A folder that cannot be read or written is left to a later sweep.
+    Returns these records, and those of runs that the index does not know to have ended:
+    a run's record is there a moment before its holder tells the index. A folder that
+    cannot be read or written is left to a later sweep.
     """
     found = []
     for paths in home.unfinished(opened):
@@ -178,9 +180,12 @@ def sweep(opened: Home) -> list[RunRecord]:
 
 
 def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
-    # The record is looked for again: its holder may just have written it.
-    if active(paths) or paths.record.exists() or paths.root.is_symlink():
+    if active(paths) or paths.root.is_symlink():
         return []
+    # The record is looked for again: its holder may just have written it.
+    if paths.record.exists():
+        found = runs.read(paths)
+        return [found] if found is not None and found.state.final else []
     if standing(paths) is Standing.NOT_CLAIMED and not _claimed_for_good(paths):
         return []
     if (ended := _ended(paths)) is None:

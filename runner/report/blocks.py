@@ -24,7 +24,8 @@ class Table(Struct, frozen=True):
 
     ``right`` are the columns with numbers, ``names`` those with names of functions,
     which a terminal may shorten, ``asides`` those that go below their rows first where
-    there is too little room.
+    there is too little room. ``anchors`` has for each row the section that its first
+    cell leads to on a page, "" for none; it is empty if no row leads anywhere.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Table(Struct, frozen=True):
     right: frozenset[int] = frozenset()
     names: frozenset[int] = frozenset()
     asides: frozenset[int] = frozenset()
+    anchors: tuple[str, ...] = ()
 
 
 class Paragraph(Struct, frozen=True):

@@ -102,10 +102,11 @@ class Recorder:
             if kind in (KeyboardInterrupt, GeneratorExit) and not self._over:
                 # The caller left without waiting for the commands to end.
                 self.keep(events.Finished(INTERRUPTED))
+            # The record comes last: whoever sees it may copy or remove the folder.
+            latest.remove(self.paths)
             if self.record is not None and self.record.state.final:
                 files.write(self.paths.record, record.to_json(self.record))
         self._release()
-        latest.remove(self.paths)
         for file in self._files.values():
             file.close()
 

@@ -30,7 +30,7 @@ def take(held: Held, source: Path, into: Path, units: int = 0) -> dict[str, int]
     into.mkdir(parents=True, mode=0o700)
     caps = Caps(held.most_bytes + (1 << 20), MOST_FILES, held.most_bytes)
 
-    def wanted(name: str) -> bool:
+    def wanted(name: str, _: int) -> bool:
         return any(globs.matches(pattern, name) for pattern in held.patterns)
 
     found = archive.pick(source, into, wanted, caps, ROOT)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runner import buildfile, job, places
-from runner.archive import FolderProject, datafiles
+from runner.archive import FolderProject, SealedProject, datafiles
 from runner.core import (
     JobRequest,
     Outcome,
@@ -21,8 +22,11 @@ from runner.core import (
     record,
 )
 from runner.core.cancel import Cancel
+from runner.core.errors import UsageError
+from runner.core.parcel import Parcel
 from runner.engines.fake import FakeEngine, FakeResult
-from runner.store import runs
+from runner.store import home as homes
+from runner.store import latest, runs
 from runner.store.claim import Claim
 from runner.store.paths import Home
 
@@ -54,6 +58,7 @@ def carry_out(
     gpu_wait_s: float = 600.0,
     cancel: Cancel | None = None,
     heard: Callable[[events.Event], None] = lambda _: None,
+    sealed: SealedProject | None = None,
 ) -> tuple[RunRecord, list[events.Event], Home]:
     home = Home(project.parent / "home")
     text = text or SPEC % str(forgiving).lower()
@@ -64,7 +69,13 @@ def carry_out(
     cancel = cancel or Cancel()
     told = []
     for event in job.run(
-        request, FolderProject(project), engines, paths, places, cancel, download=False
+        request,
+        sealed or FolderProject(project),
+        engines,
+        paths,
+        places,
+        cancel,
+        download=False,
     ):
         told.append(event)
         heard(event)
@@ -325,6 +336,59 @@ def test_a_run_whose_holder_died_is_lost_at_the_next_look(project):
         assert half.verdict is not None
         assert half.verdict.reason is Reason.RUNNER_LOST
         assert runs.read(paths) == half
+
+
+def test_a_sealed_project_is_unpacked_while_commands_run_and_gone_at_the_end(project):
+    first, _, home = carry_out(project, FakeEngine())
+    parcel = Parcel(str(project), "rai_build.yml", "", first.archive_sha256)
+    scratch = project.parent / "unpacked"
+    sealed = SealedProject(home.run(first.id).source, parcel, scratch)
+    seen = {}
+
+    def look(event: events.Event) -> None:
+        seen[type(event)] = (scratch / "main.c").exists(), scratch.exists()
+
+    carry_out(project, FakeEngine(), sealed=sealed, heard=look)
+
+    assert seen[events.CommandStarted] == (True, True)
+    assert seen[events.Finished] == (False, False)
+
+
+def test_nothing_of_a_runs_folder_goes_after_its_record_is_there(project, monkeypatch):
+    renamed, left = os.rename, {}
+
+    def rename(old, new, **options) -> None:
+        renamed(old, new, **options)
+        path = Path(new)
+        if path.name == "record.json":
+            left[path] = sorted(file.name for file in path.parent.iterdir())
+
+    monkeypatch.setattr(os, "rename", rename)
+    tick = events.Tick(0, 1.0)
+
+    def heard(event: events.Event) -> None:
+        (paths,) = (home.run(name) for name in runs.names(home))
+        latest.write(paths, tick, 0.0)
+
+    home = Home(project.parent / "home")
+    found, _, _ = carry_out(project, FakeEngine(), heard=heard)
+
+    paths = home.run(found.id)
+    assert left == {paths.record: sorted(file.name for file in paths.root.iterdir())}
+
+
+def test_a_run_whose_end_the_index_was_not_told_is_listed_as_ended(project):
+    found, told, home = carry_out(project, FakeEngine())
+    begun = record.begin(0.0, told[0])
+    with homes.open_index(home) as listed:
+        listed.put(begun)
+        with pytest.raises(UsageError):
+            homes.latest_ended(listed, home)
+
+    places.open_home(home.root)
+
+    with homes.open_index(home) as listed:
+        assert homes.latest_ended(listed, home).id == found.id
 
 
 def test_a_run_that_is_held_is_not_lost(project):

@@ -6,6 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import docker
@@ -19,6 +20,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import ImageError
 from runner.core.events import BuildOutput, ImageReady
 from runner.engines.docker import DockerEngine
+from runner.engines.docker.images.written import BuildParts, engine_time
 from runner.engines.local.cgroup import ROOT
 
 pytestmark = pytest.mark.docker
@@ -186,3 +188,32 @@ def test_a_dockerfile_that_changed_since_it_was_checked_is_not_built(builds):
     with pytest.raises(ImageError, match="`Dockerfile` was changed while"):
         list(builds.engine.prepare(plan, project, Cancel()))
     assert not builds.left()
+
+
+class NamingLate(docker.APIClient):
+    """An engine that names an image just after the first look for that name."""
+
+    made = reference = ""
+
+    def inspect_image(self, image: str) -> dict[str, object]:
+        if image == self.reference and self.made:
+            self.tag(self.made, self.reference)
+            self.made = ""
+            raise docker.errors.ImageNotFound(image)
+        return super().inspect_image(image)
+
+
+def test_an_image_that_gets_its_name_while_it_is_removed_is_gone_all_the_same(builds):
+    with closing(NamingLate()) as client:
+        parts = BuildParts(client, engine_time(client))
+        container = client.create_container(BASE, ["true"])["Id"]
+        labelled = f"LABEL {builds.label}=1"
+        client.made = client.commit(container, changes=[labelled])["Id"]
+        client.remove_container(container)
+        client.reference = builds.label
+        parts.heard(f" ---> {client.made.removeprefix('sha256:')[:12]}\n")
+
+        parts.remove(builds.label)
+
+    assert client.made == ""
+    assert builds.left() == []

@@ -17,6 +17,7 @@ from typing import Any
 
 from runner.engines.disk import DiskMeter, pause_s
 from runner.engines.docker.client import FAILURES, Client, image
+from runner.images.names import normalise
 
 EVERY_S = 1.0
 MOST_NAMES = 10_000
@@ -113,9 +114,11 @@ class BuildParts:
                 self._client.remove_image(reference, noprune=True)
         with contextlib.suppress(*FAILURES):
             self._find_above()
+        # The engine gives an image its name last, perhaps only now.
+        own = {normalise(reference)}
         for name in reversed(self._own):
             with contextlib.suppress(*FAILURES):
-                if not image(self._client, name).get("RepoTags"):
+                if own.issuperset(image(self._client, name).get("RepoTags") or ()):
                     self._client.remove_image(name, noprune=True)
 
     def _find_above(self) -> None:
