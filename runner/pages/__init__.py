@@ -5,3 +5,9 @@
 What a run printed is escaped, and the page's own policy allows no script, style or
 picture but those that it was made with.
 """
+
+from __future__ import annotations
+
+from runner.pages.document import report
+
+__all__ = ["report"]
