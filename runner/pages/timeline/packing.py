@@ -61,7 +61,7 @@ def packed(timeline: Timeline) -> str:
 
 
 def cut(text: str, most: int = MOST_TEXT) -> str:
-    """Return a text of the trace as it is shown: of bounded length, controls escaped."""
+    """Return a text of a trace as it is shown: cut, and its controls escaped."""
     shown = printable(text[:most])
     return shown[: most - 1] + "…" if max(len(text), len(shown)) > most else shown
 
