@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from runner import pictures
 from runner.core.trace import Timeline
 from runner.pages import charted, outputs, tables, templates, timeline
 from runner.pages.anchors import Anchors
@@ -23,11 +24,11 @@ class PartWriter:
 
     def __init__(
         self,
-        pictures: Mapping[str, str],
+        drawn: Mapping[str, str],
         timelines: Mapping[str, Timeline],
         anchors: Anchors,
     ) -> None:
-        self._pictures, self._timelines, self._anchors = pictures, timelines, anchors
+        self._drawn, self._timelines, self._anchors = drawn, timelines, anchors
         self._title = ""
         self.elements: list[PageElement] = []
 
@@ -69,7 +70,10 @@ class PartWriter:
         return made.markup
 
     def _picture(self, picture: Picture) -> Markup:
-        svg = self._pictures.get(picture.name)
+        svg = self._drawn.get(picture.name)
+        if svg is not None:  # the page has their common style once
+            self.elements.append(PageElement(Markup(), pictures.STYLE))
+            svg = svg.replace(f"<style>{pictures.STYLE}</style>", "", 1)
         data = charted.table(picture.chart)
         return templates.render(
             "picture.html",
