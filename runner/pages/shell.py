@@ -12,15 +12,21 @@ from runner.pages import templates
 from runner.pages.elements import PageElement
 
 
-def page(title: str, body: Markup, elements: Sequence[PageElement] = ()) -> str:
+def page(
+    title: str,
+    body: Markup,
+    elements: Sequence[PageElement] = (),
+    *,
+    contents: Markup | None = None,
+) -> str:
     """Return a page with this body, and with what its elements need.
 
     The styles and scripts of ``elements`` come after the frame's own; their markup is
-    part of the body already.
+    part of the body already. ``contents`` stands beside the body.
     """
     styles = _distinct([templates.asset("base.css"), *(e.style for e in elements)])
     scripts = _distinct([templates.asset("page.js"), *(e.script for e in elements)])
-    first = templates.asset("theme.js")
+    first = Markup(templates.asset("theme.js"))
     return templates.render(
         "shell.html",
         title=title,
@@ -28,6 +34,7 @@ def page(title: str, body: Markup, elements: Sequence[PageElement] = ()) -> str:
         styles=styles,
         first=first,
         scripts=scripts,
+        contents=contents or Markup(),
         body=body,
     )
 

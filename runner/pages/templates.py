@@ -13,11 +13,12 @@ import jinja2
 from markupsafe import Markup
 
 from runner.core.screen import printable
+from runner.report.words import size
 
 _HERE = Path(__file__).parent
 
 
-def render(name: str, **values: object) -> Markup:
+def render(name: str, /, **values: object) -> Markup:
     """Return a template with these values."""
     return Markup(_environment().get_template(name).render(values))
 
@@ -30,7 +31,7 @@ def asset(name: str) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -39,6 +40,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    made.filters["size"] = size
+    return made
 
 
 def _shown(value: object) -> object:
