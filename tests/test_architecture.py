@@ -33,7 +33,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "requests": ("runner/engines/docker/",),
     "re2": ("runner/patterns.py",),
     "yaml": ("runner/yamlfile/",),
-    "sqlite3": ("runner/store/index.py", "image/nvprof/nvprof/store.py"),
+    "sqlite3": (
+        "runner/store/index.py",
+        "runner/traces/database.py",
+        "image/nvprof/nvprof/store.py",
+    ),
     "subprocess": (
         "image/nvprof/nvprof/session.py",
         "runner/judge/",

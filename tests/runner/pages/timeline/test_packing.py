@@ -8,9 +8,12 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner import pages
 from runner.core.trace import Timeline
-from runner.pages import timeline as pages
+from runner.pages.timeline import element
 from runner.pages.timeline.packing import LATEST, MOST_TEXT, packed
+from runner.report.blocks import Section
+from runner.report.charts import TimelineView
 from tests.runner.pages.timeline.made import CALLS, GPU, Span, timeline, unpacked
 
 SPANS = st.lists(
@@ -58,7 +61,7 @@ def test_names_lanes_and_notes_are_carried_too():
 
 def test_an_empty_timeline_makes_a_page_too():
     assert len(unpacked(packed(timeline([], [], []))).start) == 0
-    assert "0 spans in 0 lanes" in pages.page("nothing", timeline([], [], []))
+    assert "0 spans in 0 lanes" in pages.timeline_page("nothing", timeline([], [], []))
 
 
 def test_times_that_a_browser_cannot_count_are_cut():
@@ -71,7 +74,7 @@ def test_no_name_ends_the_element_that_carries_it():
     hostile = "</script><script>alert(1)</script><!--<script>"
     lane = GPU.__class__(hostile, hostile, GPU.kind)
     made = timeline([Span(0, 1, 2)], [hostile], [lane], [((hostile, hostile),)])
-    page = pages.page(hostile, made)
+    page = pages.timeline_page(hostile, made)
     assert "alert(1)</script>" not in page
     assert "<!--" not in page
     assert page.count("<script") == page.count("</script>")
@@ -89,14 +92,16 @@ def test_what_steers_text_is_shown_as_its_number():
         r"zero\u200bwidth",
         r"\ud800",
     ]
-    page = pages.page("\u202etitle", made)
+    page = pages.timeline_page("\u202etitle", made)
     assert "\u202e" not in page
     page.encode()
 
 
 def test_a_name_of_10_mb_is_cut():
     huge = "x" * 10_000_000
-    page = pages.page(huge, timeline([Span(0, 1, 2)], [huge], notes=[((huge, huge),)]))
+    page = pages.timeline_page(
+        huge, timeline([Span(0, 1, 2)], [huge], notes=[((huge, huge),)])
+    )
     assert len(page) < 150_000
     carried = unpacked(packed(timeline([Span(0, 1, 2)], [huge])))
     assert carried.names == ["x" * (MOST_TEXT - 1) + "…"]
@@ -112,14 +117,26 @@ def test_many_long_names_share_the_room():
 def test_the_totals_add_up_calls_and_times_by_name():
     spans = [Span(0, 0, 3_000_000), Span(0, 4_000_000, 1_000_000, merged=9)]
     calls = [Span(2, 0, 500, 1)]
-    page = pages.page("t", timeline([*spans, *calls], ["kernel<3>", "cudaLaunch"]))
+    page = pages.timeline_page(
+        "t", timeline([*spans, *calls], ["kernel<3>", "cudaLaunch"])
+    )
     row = r"<td>100.00%</td><td>4.000 ms</td><td>10</td><td>400.0 µs</td>"
     assert f'{row}<th scope="row">kernel&lt;3&gt;</th>' in page
     assert "<td>500.0 ns</td><td>1</td>" in page
 
 
 def test_two_timelines_share_one_script_and_have_no_ids():
-    made = pages.element("one", timeline([Span(0, 1, 2)]))
-    other = pages.element("two", timeline([Span(0, 1, 3)]))
+    made = element("one", timeline([Span(0, 1, 2)]))
+    other = element("two", timeline([Span(0, 1, 3)]))
     assert (made.style, made.script) == (other.style, other.script)
     assert not re.search(r"\bid=", made.markup)
+
+
+def test_a_report_has_the_timeline_at_its_place():
+    view = TimelineView("conv.nvprof", "m3.1.py 10000")
+    sections = [Section("timeline", "Timeline", (view, view))]
+    made = timeline([Span(0, 1, 2)])
+    report = pages.report("r", sections, {}, {"conv.nvprof": made})
+    assert report.count(packed(made)) == 2
+    assert report.count("DecompressionStream") == 1
+    assert packed(made) not in pages.report("r", sections, {}, {})
