@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from runner.core.kernel_shapes import KernelShapes
 from runner.core.measurement import Measurement
 from runner.core.plan import SubmissionPlan
 from runner.report.diff import RunDiff
@@ -18,6 +19,7 @@ TYPES: dict[str, type] = {
     "diff": RunDiff,
     "measurement": Measurement,
     "plan": SubmissionPlan,
+    "rai-kernels": KernelShapes,
 }
 """The type of each schema's files, by the schema's name."""
 

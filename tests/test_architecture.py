@@ -28,6 +28,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "plotille": ("runner/terminal/plot.py",),
     "docker": ("runner/engines/docker/",),
     "pynvml": ("runner/gpu/nvidia/nvml.py",),
+    "jinja2": ("runner/pages/",),
+    "markupsafe": ("runner/pages/",),
     "requests": ("runner/engines/docker/",),
     "re2": ("runner/patterns.py",),
     "yaml": ("runner/yamlfile/",),

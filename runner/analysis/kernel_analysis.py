@@ -1,0 +1,208 @@
+"""What each kernel of a trace reaches, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from runner.analysis import gpu_bounds, matching
+from runner.analysis.gpu_bounds import MEMORY, UNITS, GpuBounds, KnownGpu
+from runner.analysis.occupancy import Occupancy, occupancy
+from runner.core.kernel_shapes import GridSize, KernelShapes, KernelWork
+from runner.core.trace import KernelLaunches, Trace, TracedGpu
+
+
+class KernelBound(Struct, frozen=True):
+    """The roof that a kernel cannot rise above.
+
+    ``by`` is "memory", or the unit of arithmetic, such as "fp32"; ``least_s`` what one
+    launch would take at that rate, ``percent`` how much that is of its average time.
+    """
+
+    by: str
+    least_s: float
+    percent: float
+
+
+class KernelAnalysis(Struct, frozen=True):
+    """The launches of one kernel in one configuration, and how fast they are.
+
+    ``trace`` is the file that they are from, ``gpu`` the GPU's name. Times are of one
+    launch, but ``total_s``; ``percent`` is the share of all kernels' time in the trace.
+    ``flops``, ``bytes`` and ``unit_flops`` are of one launch and None if no project
+    said; rates are of the average time, and those with ``best`` of the shortest. The
+    ``unit`` is the arithmetic that ``unit_flops`` count; ``flops_per_byte`` are of
+    these too. ``bound`` is None where the GPU's rates are not known.
+    """
+
+    kernel: str
+    trace: str
+    command: str
+    gpu: str
+    grid: GridSize
+    block: GridSize
+    launches: int
+    total_s: float
+    average_s: float
+    min_s: float
+    max_s: float
+    percent: float
+    registers: int | None = None
+    shared_bytes: int | None = None
+    variant: str = ""
+    layer: str = ""
+    batch_size: int | None = None
+    accuracy_class: str = ""
+    unit: str = ""
+    flops: float | None = None
+    unit_flops: float | None = None
+    bytes: float | None = None
+    flops_per_byte: float | None = None
+    flops_per_s: float | None = None
+    best_flops_per_s: float | None = None
+    unit_flops_per_s: float | None = None
+    bytes_per_s: float | None = None
+    best_bytes_per_s: float | None = None
+    bound: KernelBound | None = None
+    occupancy: Occupancy | None = None
+
+
+def kernels(
+    shapes: KernelShapes | None,
+    traces: Sequence[Trace],
+    gpus: Sequence[KnownGpu] = (),
+) -> tuple[KernelAnalysis, ...]:
+    """Return what every kernel of every trace reaches, in each trace by its time.
+
+    ``shapes`` is what the project says of its kernels, ``gpus`` what the run's record
+    does of its GPUs; without either the times and the occupancy remain.
+    """
+    found = []
+    for trace in traces:
+        works = matching.of_command(shapes.kernels if shapes else (), trace.command)
+        found += sorted(_of_trace(trace, works, gpus), key=lambda one: -one.total_s)
+    return tuple(found)
+
+
+def bounds_of(
+    traces: Sequence[Trace], gpus: Sequence[KnownGpu] = ()
+) -> tuple[GpuBounds, ...]:
+    """Return what is known of the rates of each GPU that the traces name, once."""
+    known = (_known(gpu, gpus) for trace in traces for gpu in trace.gpus)
+    found = {gpu.name: gpu_bounds.bounds(gpu) for gpu in known}
+    return tuple(each for each in found.values() if each is not None)
+
+
+def bound(
+    bounds: GpuBounds | None,
+    seconds: float,
+    unit: str,
+    unit_flops: float | None,
+    moved_bytes: float | None,
+) -> KernelBound | None:
+    """Return which roof is the lower for what a launch does, and how near it is."""
+    if bounds is None or seconds <= 0:
+        return None
+    roofs = []
+    rate = bounds.flops_per_s(unit)
+    if unit_flops and rate:
+        roofs.append((unit_flops / rate, UNITS[unit]))
+    if moved_bytes and bounds.bytes_per_s:
+        roofs.append((moved_bytes / bounds.bytes_per_s, MEMORY))
+    # With one roof alone it is not known which of the two bounds the kernel.
+    if len(roofs) < (2 if unit_flops and moved_bytes else 1):
+        return None
+    least_s, by = max(roofs)
+    return KernelBound(by, least_s, round(100 * least_s / seconds, 2))
+
+
+def _of_trace(
+    trace: Trace, works: Sequence[KernelWork], gpus: Sequence[KnownGpu]
+) -> Iterator[KernelAnalysis]:
+    all_s = sum(launches.total_s for launches in trace.launches)
+    traced = {gpu.number: gpu for gpu in trace.gpus}
+    for launches in trace.launches:
+        gpu = traced.get(launches.gpu)
+        known = _known(gpu, gpus) if gpu else None
+        share = 100 * launches.total_s / all_s if all_s else 0.0
+        fitting = matching.of_launches(works, launches)
+        yield _analysis(trace, launches, fitting, known, round(share, 2))
+
+
+def _analysis(
+    trace: Trace,
+    launches: KernelLaunches,
+    works: Sequence[KernelWork],
+    gpu: KnownGpu | None,
+    percent: float,
+) -> KernelAnalysis:
+    average_s = launches.total_s / launches.count if launches.count else 0.0
+    flops = matching.agreed(works, lambda work: work.flops)
+    moved = matching.agreed(works, lambda work: work.bytes)
+    does = matching.agreed(works, lambda work: work.unit_flops or work.flops)
+    unit = matching.agreed(works, lambda work: work.unit or work.accuracy_class) or ""
+    shared = _sum(launches.static_shared, launches.dynamic_shared)
+    limits = gpu_bounds.bounds(gpu) if gpu else None
+    return KernelAnalysis(
+        launches.kernel,
+        trace.path,
+        trace.command,
+        gpu.name if gpu else "",
+        launches.grid,
+        launches.block,
+        launches.count,
+        launches.total_s,
+        average_s,
+        launches.min_s,
+        launches.max_s,
+        percent,
+        launches.registers,
+        shared,
+        matching.agreed(works, lambda work: work.variant) or "",
+        matching.agreed(works, lambda work: work.layer) or "",
+        matching.agreed(works, lambda work: work.batch_size),
+        matching.agreed(works, lambda work: work.accuracy_class) or "",
+        UNITS.get(unit, unit),
+        flops,
+        does,
+        moved,
+        _ratio(does, moved),
+        _ratio(flops, average_s),
+        _ratio(flops, launches.min_s),
+        _ratio(does, average_s),
+        _ratio(moved, average_s),
+        _ratio(moved, launches.min_s),
+        bound(limits, average_s, unit, does, moved),
+        _occupancy(launches, gpu, shared),
+    )
+
+
+def _occupancy(
+    launches: KernelLaunches, gpu: KnownGpu | None, shared: int | None
+) -> Occupancy | None:
+    if gpu is None or launches.registers is None or shared is None:
+        return None
+    x, y, z = launches.block
+    return occupancy(gpu.capability, x * y * z, launches.registers, shared)
+
+
+def _known(traced: TracedGpu, gpus: Sequence[KnownGpu]) -> KnownGpu:
+    """Return what a trace and the record say of one GPU together."""
+    found = gpu_bounds.of(gpus, traced.name)
+    return KnownGpu(
+        traced.name or found.name,
+        traced.capability or found.capability,
+        traced.multiprocessors or found.multiprocessors,
+        found.sm_clock_most_mhz,
+        found.measured,
+    )
+
+
+def _sum(*parts: int | None) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def _ratio(value: float | None, by: float | None) -> float | None:
+    return value / by if value and by and by > 0 else None

@@ -1,0 +1,74 @@
+"""Which entries of rai-kernels.json a launch, or a command, belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from runner.analysis import names
+from runner.core.kernel_shapes import KernelWork, LayeredNetwork
+from runner.core.trace import KernelLaunches
+
+_OPERATOR = re.compile(r"[;|&()<>]")
+
+Entry = TypeVar("Entry", KernelWork, LayeredNetwork)
+Value = TypeVar("Value")
+
+
+def arguments(command: str, script: str) -> tuple[str, ...] | None:
+    """Return what follows a program on a command line; None if it does not run it.
+
+    The words end at an operator of the shell.
+    """
+    words = command.split()
+    for at, word in enumerate(words):
+        if _unquoted(word).rpartition("/")[2] == script:
+            rest = words[at + 1 :]
+            ends = (n for n, each in enumerate(rest) if _OPERATOR.search(each))
+            return tuple(map(_unquoted, rest[: next(ends, len(rest))]))
+    return None
+
+
+def of_command(entries: Iterable[Entry], command: str) -> list[Entry]:
+    """Return the entries of a command; of an unknown command all."""
+    found = [entry for entry in entries if _runs(entry, command)]
+    exact = [entry for entry in found if _as_called(entry, command)]
+    return exact or found
+
+
+def of_launches(
+    works: Iterable[KernelWork], launches: KernelLaunches
+) -> list[KernelWork]:
+    """Return what the launches of one kernel in one configuration may be."""
+    return [
+        work
+        for work in works
+        if work.grid in (None, launches.grid)
+        and work.block in (None, launches.block)
+        and names.same(launches.kernel, work.kernel)
+    ]
+
+
+def agreed(
+    works: Iterable[KernelWork], value: Callable[[KernelWork], Value]
+) -> Value | None:
+    """Return a value that all entries have; None if they differ, or there is none."""
+    found = list(map(value, works))
+    return found[0] if found and found.count(found[0]) == len(found) else None
+
+
+def _runs(entry: Entry, command: str) -> bool:
+    if not entry.script or not command:
+        return True
+    return arguments(command, entry.script) is not None
+
+
+def _as_called(entry: Entry, command: str) -> bool:
+    if not entry.script or entry.arguments is None:
+        return True
+    return arguments(command, entry.script) == entry.arguments
+
+
+def _unquoted(word: str) -> str:
+    return word.strip("\"'")

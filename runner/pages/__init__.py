@@ -1,0 +1,13 @@
+"""Reports as pages of HTML: one file each, which needs no network.
+
+    report(title, sections, pictures, timelines)    # the text of the file
+
+What a run printed is escaped, and the page's own policy allows no script, style or
+picture but those that it was made with.
+"""
+
+from __future__ import annotations
+
+from runner.pages.document import report
+
+__all__ = ["report"]

@@ -1,0 +1,73 @@
+"""The parts of a report as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from markupsafe import Markup
+
+from runner.core.trace import Timeline
+from runner.pages import charted, outputs, tables, templates
+from runner.pages.anchors import Anchors
+from runner.pages.elements import PageElement
+from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
+from runner.report.charts import Picture
+from runner.report.signs import sign
+
+
+class PartWriter:
+    """Makes the markup of one part after the other.
+
+    ``elements`` are those among them that bring a style or a script.
+    """
+
+    def __init__(
+        self,
+        pictures: Mapping[str, str],
+        timelines: Mapping[str, Timeline],
+        anchors: Anchors,
+    ) -> None:
+        self._pictures, self._timelines, self._anchors = pictures, timelines, anchors
+        self._title = ""
+        self.elements: list[PageElement] = []
+
+    def enter(self, section: Section) -> None:
+        """Go on with the parts of this section, whose title names what has none."""
+        self._title = section.title
+
+    def markup(self, part: Part) -> Markup:
+        """Return the markup of a part."""
+        if isinstance(part, Pairs):
+            rows = [(name, value, sign(name, value)) for name, value in part.rows]
+            return templates.render("pairs.html", rows=rows)
+        if isinstance(part, Table):
+            return self._table(part)
+        if isinstance(part, Paragraph):
+            return templates.render("paragraph.html", text=part.text)
+        if isinstance(part, ProgramOutput):
+            shown = outputs.bounded(part)
+            return templates.render("output.html", output=shown, id=self._anchors.new())
+        if isinstance(part, Picture):
+            return self._picture(part)
+        return templates.render("absent.html", what="timeline", name=part.path)
+
+    def _table(self, table: Table) -> Markup:
+        shown = tables.view(table, self._anchors)
+        return templates.render(
+            "table.html",
+            table=shown,
+            name=table.title or self._title,
+            id=self._anchors.new(),
+        )
+
+    def _picture(self, picture: Picture) -> Markup:
+        svg = self._pictures.get(picture.name)
+        data = charted.table(picture.chart)
+        return templates.render(
+            "picture.html",
+            picture=picture,
+            title=picture.chart.title,
+            svg=None if svg is None else Markup(svg),
+            data=self._table(data),
+            id=self._anchors.new(),
+        )

@@ -1,0 +1,64 @@
+"""The frame of every page: its head, its policy, light and dark."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup
+
+from runner.pages import templates
+from runner.pages.elements import PageElement
+
+
+def page(
+    title: str,
+    body: Markup,
+    elements: Sequence[PageElement] = (),
+    *,
+    contents: Markup | None = None,
+) -> str:
+    """Return a page with this body, and with what its elements need.
+
+    The styles and scripts of ``elements`` come after the frame's own; their markup is
+    part of the body already. ``contents`` stands beside the body.
+    """
+    styles = _distinct([templates.asset("base.css"), *(e.style for e in elements)])
+    scripts = _distinct([templates.asset("page.js"), *(e.script for e in elements)])
+    first = Markup(templates.asset("theme.js"))
+    return templates.render(
+        "shell.html",
+        title=title,
+        policy=policy(styles, [first, *scripts]),
+        styles=styles,
+        first=first,
+        scripts=scripts,
+        contents=contents or Markup(),
+        body=body,
+    )
+
+
+def policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
+    """Return a content security policy that allows these styles and scripts only."""
+    rules = {
+        "default-src": "'none'",
+        "script-src": " ".join(map(_hash, scripts)) or "'none'",
+        "style-src": " ".join(map(_hash, styles)) or "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _distinct(texts: Iterable[str]) -> list[Markup]:
+    """Return each text once, as it goes between its tags."""
+    return [Markup(text) for text in dict.fromkeys(texts) if text]
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,89 @@
+"""A table as the cells of a page."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from runner.pages.anchors import Anchors
+from runner.report.blocks import Table
+from runner.report.names import shortened
+from runner.report.signs import sign
+
+MOST_ROWS = 1000
+LONGEST_CELL = 1000
+LONGEST_NAME = 8000
+SHORT_NAME = 56
+"""Characters of a function's name that are shown at once."""
+
+
+class TableCell(Struct, frozen=True):
+    """One cell: ``short`` stands for a long ``text`` until the reader asks for it."""
+
+    text: str
+    short: str = ""
+    kind: str = ""
+    sign: str = ""
+    link: str = ""
+
+
+class TableView(Struct, frozen=True):
+    """A table's heads with their kinds, its rows, and how many are left out.
+
+    The cell in column ``lead`` names its row. A table whose rows continue the one above
+    has to stay in its order.
+    """
+
+    title: str
+    heads: tuple[TableCell, ...]
+    rows: list[list[TableCell]]
+    lead: int
+    left_out: int
+    sortable: bool
+
+
+def view(table: Table, anchors: Anchors) -> TableView:
+    """Return a table as it is shown."""
+    heads = tuple(TableCell(h, kind=_kind(table, i)) for i, h in enumerate(table.heads))
+    links = table.anchors or ("",) * len(table.rows)
+    shown = list(zip(table.rows, links, strict=True))[:MOST_ROWS]
+    lead = min(table.names, default=0)
+    return TableView(
+        title=table.title,
+        heads=heads,
+        rows=[
+            [
+                _cell(table, column, text, link if link in anchors else "")
+                for column, text in enumerate(row)
+            ]
+            for row, link in shown
+        ],
+        lead=lead,
+        left_out=len(table.rows) - len(shown),
+        sortable=len(shown) > 2 and all(row[lead] for row, _ in shown),
+    )
+
+
+def _cell(table: Table, column: int, text: str, link: str) -> TableCell:
+    short = ""
+    if column in table.names:
+        text = _cut(text, LONGEST_NAME)
+        short = shortened(text, SHORT_NAME)
+    else:
+        text = _cut(text, LONGEST_CELL)
+    return TableCell(
+        text,
+        short="" if short == text else short,
+        kind=_kind(table, column),
+        sign=sign(table.heads[column], text),
+        link=link if column == 0 else "",
+    )
+
+
+def _kind(table: Table, column: int) -> str:
+    if column in table.right:
+        return "number"
+    return "function" if column in table.names else ""
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
