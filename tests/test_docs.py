@@ -25,7 +25,7 @@ RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
     *("run", "bench", "submit", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
-    *("show", "diff", "logs", "export"),
+    *("show", "diff", "logs", "report", "export"),
     *("pull", "tag", "note", "rm", "prune", "parse", "doctor", "config"),
     *("init", "version"),
     *("completion", "image"),

@@ -1,13 +1,14 @@
 """What a run left behind, read for a report: bounded, and whatever it can be read of.
 
-    with evidence.opened(paths, record) as found:
-        found.run          # RunEvidence
-        found.traces       # the unpacked files of profilers, by their names
+    found = evidence.read(paths, record)
+    found.run          # RunEvidence
+    found.timelines    # of each profile, by its name in the build folder
 
-outputs.py (the beginning and end of each command's output), build.py (files of the
-build folder), shapes.py (rai-kernels.json) -> reading.py (all of it)
+outputs.py (the beginning and the end of each command's output), build.py (files of the
+build folder), shapes.py (rai-kernels.json), profiles.py (files of profilers)
+       -> reading.py (all of it)
 """
 
-from runner.evidence.reading import FoundEvidence, opened
+from runner.evidence.reading import FoundEvidence, read
 
-__all__ = ["FoundEvidence", "opened"]
+__all__ = ["FoundEvidence", "read"]

@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 from runner import archive
+from runner.commandline import programs
 from runner.core import Limits, RunRecord
 from runner.core.errors import RaiError
 from runner.core.kernel_shapes import FILE
+from runner.core.kernel_shapes_reader import MOST_BYTES as MOST_SHAPES_BYTES
 from runner.store.paths import RunPaths
 
-MOST_SHAPES_BYTES = 8 << 20
 MOST_TRACE_BYTES = 512 << 20
 MOST_TRACES_BYTES = 1 << 30
 MOST_TRACES = 32
@@ -27,7 +28,7 @@ class BuildFiles:
     """What is wanted of an archive, what was taken, and what was left there.
 
     A file is wanted if it is a profile by its suffix or by the record, or a JSON file
-    that a command names. Nothing of it is read outside of the archive.
+    that a profiler's command names. Nothing of it is read outside of the archive.
     """
 
     def __init__(self, record: RunRecord) -> None:
@@ -40,6 +41,7 @@ class BuildFiles:
         self._named = {
             posixpath.basename(word)
             for command in record.commands
+            if programs.tools(command.text)
             for word in _WORD.findall(command.text)
             if word.endswith(".json")
         }
@@ -81,7 +83,7 @@ def unpack(
     Names are in order of the alphabet.
     """
     if not paths.build.exists():
-        why = "no build folder came back, so there is nothing of profiles' files"
+        why = f"the run has no build folder, so no profile's file and no {FILE}"
         return (), (why,) if record.state.final else ()
     wanted = BuildFiles(record)
     caps = archive.build_caps(record.limits or Limits(), most_files)

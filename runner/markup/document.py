@@ -1,4 +1,4 @@
-"""The sections of a report as one Markdown text, ready to paste or to keep in a file."""
+"""The sections of a report as one Markdown text, to paste or to keep in a file."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def _section(
         yield from _section(inner, level + 1, pictures)
 
 
-def _part(
-    part: Part, level: int, pictures: Mapping[str, str]
-) -> Iterator[PagePart]:
+def _part(part: Part, level: int, pictures: Mapping[str, str]) -> Iterator[PagePart]:
     match part:
         case Paragraph(text):
             yield markdown.paragraph(text)

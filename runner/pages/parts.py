@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from runner.core.trace import Timeline
-from runner.pages import charted, outputs, tables, templates
+from runner.pages import outputs, tables, templates
 from runner.pages.anchors import Anchors
 from runner.pages.elements import PageElement
+from runner.report import charted
 from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
 from runner.report.charts import Picture
 from runner.report.signs import sign

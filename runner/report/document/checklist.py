@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner.core import Outcome
+from runner.core import Outcome, RunRecord
 from runner.core.milestone import Milestone, ReportedKind, ReportItem
+from runner.report.document import commands
 from runner.report.document.nouns import (
     CheckedItem,
     CheckedMilestone,
@@ -36,6 +37,20 @@ def checked(report: Report, milestones: Sequence[Milestone]) -> Report:
         for one in milestones
     )
     return replace(report, milestones=found)
+
+
+def concerns(milestone: Milestone, records: Iterable[RunRecord]) -> bool:
+    """Whether a run has a command for a program of a milestone's report.
+
+    Commands that ``--only`` left out do not count.
+    """
+    scripts = {item.script for item in milestone.report}
+    return any(
+        commands.script(command.text) in scripts
+        for record in records
+        for command in record.first_round
+        if not (record.only and command.outcome is Outcome.SKIPPED)
+    )
 
 
 def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
@@ -161,7 +176,17 @@ def _timeline(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
 
 
 def _analysis(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
-    yield from ()
+    files = {(t.run, t.trace.path) for t in report.traces if t.script == item.script}
+    for one in report.analysis:
+        rated = [
+            kernel
+            for kernel in one.kernels
+            if (one.run, kernel.trace) in files and (kernel.flops or kernel.bytes)
+        ]
+        if rated:
+            yield _Evidence(one.run, f"rates of {len(rated)} kernels")
+        elif any((one.run, kernel.trace) in files for kernel in one.kernels):
+            yield _Evidence(why="rai-kernels.json says nothing of its kernels")
 
 
 _FINDERS: dict[

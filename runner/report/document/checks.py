@@ -41,7 +41,7 @@ def _milestone(found: CheckedMilestone) -> Section:
     parts: list[Part] = [Paragraph(counted)]
     rows = tuple(_row(item) for item in found.items)
     anchors = tuple(ANCHORS[item.kind] if item.there else "" for item in found.items)
-    heads = ("shows", "of", "there", "what")
+    heads = ("shows", "of", "result", "what")
     parts.append(Table("", heads, rows, anchors=anchors))
     missing = {item.how: item.why for item in found.items if not item.there}
     if missing:
@@ -63,5 +63,5 @@ def _row(item: CheckedItem) -> tuple[str, ...]:
     images = "" if item.images is None else f" {item.images}"
     variants = f", {item.variants} variants" if item.variants > 1 else ""
     of = f"{item.script}{images}{variants}"
-    there = "yes" if item.there else "MISSING"
+    there = "there" if item.there else "missing"
     return (_NAMES.get(item.kind, item.kind.value), of, there, item.found or item.why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner import analysis
 from runner.core.evidence import RunEvidence
 from runner.core.milestone import Milestone
 from runner.report.diff.nouns import RunDiff
@@ -13,7 +14,8 @@ from runner.report.document.nouns import (
     FORMAT,
     PrintedCommand,
     Report,
-    RunLayers,
+    RunKernels,
+    RunNetworks,
 )
 from runner.report.document.shares import shares, traced
 from runner.report.document.summaries import summary
@@ -38,15 +40,26 @@ def report(
         networks=tuple(n for one in found for n in networks(one.record)),
         shares=tuple(s for one in found for s in shares(one, files[one.record.id])),
         layers=tuple(
-            RunLayers(one.record.id, one.shapes.network, one.shapes.layers)
+            RunNetworks(one.record.id, one.shapes.networks)
             for one in found
-            if one.shapes and one.shapes.layers
+            if one.shapes and one.shapes.networks
         ),
+        analysis=tuple(a for one in found if (a := _analysed(one)).kernels),
         traces=tuple(file for every in files.values() for file in every),
         outputs=tuple(p for one in found for p in _printed(one)),
         comparison=comparison,
     )
     return checklist.checked(made, milestones)
+
+
+def _analysed(found: RunEvidence) -> RunKernels:
+    measured = found.measurement.rates if found.measurement else None
+    gpus = analysis.known_gpus(found.record.gpu, measured)
+    return RunKernels(
+        found.record.id,
+        analysis.kernels(found.shapes, found.traces, gpus),
+        analysis.bounds_of(found.traces, gpus),
+    )
 
 
 def _printed(found: RunEvidence) -> list[PrintedCommand]:

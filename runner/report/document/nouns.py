@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from runner.analysis import GpuBounds, KernelAnalysis
 from runner.core import (
     EngineFacts,
     GitState,
@@ -22,7 +23,7 @@ from runner.core import (
     Verdict,
 )
 from runner.core.evidence import CommandOutput
-from runner.core.kernel_shapes import NetworkLayer
+from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.measurement import Measurement
 from runner.core.milestone import ReportedKind
 from runner.core.samples import Spread
@@ -162,12 +163,19 @@ class TimeShares(Struct, frozen=True):
     rest_rows: int
 
 
-class RunLayers(Struct, frozen=True):
-    """The layers that a project wrote to rai-kernels.json."""
+class RunNetworks(Struct, frozen=True):
+    """The networks and their layers that a project wrote to rai-kernels.json."""
 
     run: str
-    network: str
-    layers: tuple[NetworkLayer, ...]
+    networks: tuple[LayeredNetwork, ...]
+
+
+class RunKernels(Struct, frozen=True):
+    """What the kernels of a run's profiles reach, and the bounds of its GPUs."""
+
+    run: str
+    kernels: tuple[KernelAnalysis, ...]
+    bounds: tuple[GpuBounds, ...]
 
 
 class TracedFile(Struct, frozen=True):
@@ -227,7 +235,8 @@ class Report(Struct, frozen=True):
     times: tuple[RunTime, ...]
     networks: tuple[NetworkFigures, ...]
     shares: tuple[TimeShares, ...]
-    layers: tuple[RunLayers, ...]
+    layers: tuple[RunNetworks, ...]
+    analysis: tuple[RunKernels, ...]
     traces: tuple[TracedFile, ...]
     outputs: tuple[PrintedCommand, ...]
     comparison: RunDiff | None = None

@@ -13,10 +13,13 @@ from runner.core.milestone import ReportedKind
 from runner.report.blocks import Block, Paragraph, Part, ProgramOutput, Section
 from runner.report.charts import TimelineView
 from runner.report.diff import blocks as differences
-from runner.report.document import beside, charts, checks, head, tables
+from runner.report.document import analysed, beside, charts, checks, head, tables
 from runner.report.document.nouns import PrintedCommand, Report, TracedFile
 from runner.report.measurement import measured
 from runner.report.words import one_line, size
+
+MOST_NETWORKS = 20
+"""Of a run; a program may write one for each number of images."""
 
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9 _-]")
 
@@ -34,6 +37,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         _section("Kernels", _shares(report, ReportedKind.KERNELS)),
         _section("API calls", _shares(report, ReportedKind.API_CALLS)),
         _section("Layers", _layers(report)),
+        _section("Analysis by kernel", analysed.parts(report)),
         _section("Timelines", _timelines(report)),
         _outputs(report),
     ]
@@ -96,7 +100,12 @@ def _layers(report: Report) -> list[Part]:
     if not report.layers:
         text = "Not known: no run's build folder has a rai-kernels.json with layers."
         return [Paragraph(text)]
-    return [tables.layers(report, one) for one in report.layers]
+    return [
+        tables.layers(report, one.run, network)
+        for one in report.layers
+        for network in one.networks[:MOST_NETWORKS]
+        if network.layers
+    ]
 
 
 def _timelines(report: Report) -> list[Part]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import Outcome
+from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.samples import Spread
 from runner.report.blocks import Table
 from runner.report.document.nouns import (
     NetworkFigures,
     Report,
-    RunLayers,
     RunTime,
     TimeShare,
     TimeShares,
@@ -213,7 +213,7 @@ def _share(row: TimeShare, name: str) -> tuple[str, ...]:
     )
 
 
-def layers(report: Report, one: RunLayers) -> Table:
+def layers(report: Report, run: str, one: LayeredNetwork) -> Table:
     """Return the layers of a network, with their shapes from the batch on."""
     heads = ("layer", "kind", "input", "output", "weights", "operations")
     rows = tuple(
@@ -227,7 +227,9 @@ def layers(report: Report, one: RunLayers) -> Table:
         )
         for layer in one.layers
     )
-    return Table(of_run(report, one.run, one.network), heads, rows, frozenset({5}))
+    called = " ".join((one.script, *(one.arguments or ())))
+    title = f"{one.name}: {called}" if called else one.name
+    return Table(of_run(report, run, title), heads, rows, frozenset({5}))
 
 
 def _shape(sizes: tuple[int, ...]) -> str:
