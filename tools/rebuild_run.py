@@ -3,7 +3,8 @@
     python tools/rebuild_run.py docs/h200/docker.json docs/h200/docker.txt
 
 It prints the run's id; RAI_HOME says where runs are kept. The folder has the record and
-what each command printed, both streams as one. Files of the build folder were not kept.
+what each command printed, both streams as one; its figures are read anew. Files of the build
+folder were not kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import re
 import sys
 from pathlib import Path
 
-from runner.core import RunRecord, Stream, events, record
+from msgspec.structs import replace
+
+from runner import findings
+from runner.core import CommandRecord, Findings, RunRecord, Stream, events, record
 from runner.store import settings
 from runner.store.paths import Home, RunPaths
 
@@ -27,6 +31,11 @@ def rebuild(shown: RunRecord, log: str, home: Home) -> RunPaths:
     printed = outputs(log)
     if len(printed) != len(shown.commands):
         raise ValueError(f"{len(printed)} outputs of {len(shown.commands)} commands")
+    again = [
+        replace(command, findings=read(command, text))
+        for command, text in zip(shown.commands, printed, strict=True)
+    ]
+    shown = replace(shown, commands=tuple(again))
     offset = 0
     with (
         paths.stdout.open("wb") as stdout,
@@ -35,14 +44,19 @@ def rebuild(shown: RunRecord, log: str, home: Home) -> RunPaths:
         for command, text in zip(shown.commands, printed, strict=True):
             data = text.encode()
             stdout.write(data)
-            event = events.Output(
-                command.index, Stream.STDOUT, b"", offset, len(data)
-            )
+            event = events.Output(command.index, Stream.STDOUT, b"", offset, len(data))
             lines.write(events.to_line(event, shown.created_at))
             offset += len(data)
     paths.stderr.touch()
     paths.record.write_bytes(record.to_json(shown))
     return paths
+
+
+def read(command: CommandRecord, printed: str) -> Findings:
+    """Return the figures of an output, as today's rai reads them."""
+    found = findings.find(printed.encode())
+    name = command.name or command.text
+    return findings.attributed(found, command.number, name, command.text)
 
 
 def outputs(log: str) -> list[str]:

@@ -47,7 +47,7 @@ def report(
         typer.Option(
             metavar="DIR",
             help="Write the pictures of a report as md to this folder, as SVG. Without"
-            " it tables stand in their place.",
+            " it they are left out; the tables have their figures.",
         ),
     ] = None,
     most: Annotated[

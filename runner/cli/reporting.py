@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner.cli import common
+from runner.core import Severity
 
 if TYPE_CHECKING:
     from runner.core import RunRecord
@@ -128,7 +131,7 @@ def made(
 
     records = [_record(paths) for paths in runs]
     found = [
-        _evidence(paths, record, settings)
+        _evidence(paths, record, settings, timelines=wanted.form is ReportFormat.HTML)
         for paths, record in zip(runs, records, strict=True)
     ]
     report = document.report(
@@ -148,7 +151,12 @@ def made(
         return markdown.page(title, sections, wanted.most_bytes, links)
     from runner import pages
 
-    return pages.report(title, sections, _drawn(sections), {})
+    timelines = {
+        f"{one.run.record.id}/{path}": timeline
+        for one in found
+        for path, timeline in one.timelines.items()
+    }
+    return pages.report(title, sections, _drawn(sections), timelines)
 
 
 def _record(paths: RunPaths) -> RunRecord:
@@ -157,10 +165,13 @@ def _record(paths: RunPaths) -> RunRecord:
     return places.record_of(paths)
 
 
-def _evidence(paths: RunPaths, record: RunRecord, settings: Settings) -> FoundEvidence:
+def _evidence(
+    paths: RunPaths, record: RunRecord, settings: Settings, *, timelines: bool
+) -> FoundEvidence:
     from runner import evidence, places
 
-    return evidence.read(paths, record, places.elsewhere(paths), settings.build_files)
+    away, most = places.elsewhere(paths), settings.build_files
+    return evidence.read(paths, record, away, most, timelines=timelines)
 
 
 def _comparison(
@@ -196,7 +207,7 @@ def _milestones(
             found.append(milestones.find(name, folders))
         except ConfigError as error:
             common.warn(error.problems)
-    return [one for one in found if checklist.concerns(one, records)]
+    return checklist.concerning(found, records)
 
 
 def _title(report: Report) -> str:
@@ -205,11 +216,35 @@ def _title(report: Report) -> str:
     return f"{', '.join(names)}: run {runs}"
 
 
-def _drawn(sections: Sequence[Section]) -> Mapping[str, str]:
-    return {}
+def _drawn(sections: Sequence[Section]) -> dict[str, str]:
+    """Return the pictures of a report; without matplotlib none, and a warning.
+
+    Tables stand in their place.
+    """
+    from runner import pictures
+    from runner.report.document import charts
+
+    try:
+        return {one.name: pictures.svg(one.chart) for one in charts.pictures(sections)}
+    except pictures.PicturesMissingError as error:
+        common.warn(replace(p, severity=Severity.WARNING) for p in error.problems)
+        return {}
 
 
 def _links(
     sections: Sequence[Section], folder: Path | None, beside: Path | None
-) -> Mapping[str, str]:
-    return {}
+) -> dict[str, str]:
+    """Write each picture to a folder; return the links to them, by their names."""
+    if folder is None:
+        return {}
+    from runner import files, pictures
+    from runner.report.document import charts
+
+    folder.mkdir(parents=True, exist_ok=True)
+    links = {}
+    start = beside.parent if beside else Path()
+    for one in charts.pictures(sections):
+        file = folder / f"{one.name}.svg"
+        files.write(file, pictures.svg(one.chart).encode())
+        links[one.name] = Path(os.path.relpath(file, start)).as_posix()
+    return links

@@ -13,7 +13,7 @@ from runner.core.caps import BUILD_FILES
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import FILE
 from runner.core.trace import Timeline
-from runner.evidence import build, outputs, shapes
+from runner.evidence import build, outputs, profiles, shapes
 from runner.store import measurements, notes, tags
 from runner.store.paths import RunPaths
 
@@ -30,17 +30,21 @@ def read(
     record: RunRecord,
     away: str = "",
     most_files: int = BUILD_FILES,
+    *,
+    timelines: bool = False,
 ) -> FoundEvidence:
     """Return what a run left behind.
 
     What cannot be read is among the problems, and the rest stands. ``most_files`` is
-    how many a build folder may have.
+    how many a build folder may have. Timelines are read only if wanted.
     """
     printed, problems = outputs.outputs(paths, [c.index for c in record.first_round])
     with TemporaryDirectory(prefix="rai-report-") as folder:
         into = Path(folder)
         names, unread = build.unpack(paths, record, into, most_files)
         found, wrong = shapes.read(into) if FILE in names else (None, ())
+        files = [name for name in names if name != FILE]
+        traces, drawn, unreadable = profiles.read(into, files, timelines=timelines)
     run = RunEvidence(
         record,
         tags.read(paths),
@@ -48,8 +52,8 @@ def read(
         away,
         printed,
         found,
-        (),
+        traces,
         measurements.of(paths),
-        (*problems, *unread, *wrong),
+        (*problems, *unread, *wrong, *unreadable),
     )
-    return FoundEvidence(run, {})
+    return FoundEvidence(run, drawn)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runner.markup import markdown
 from runner.markup.markdown import PagePart
-from runner.report import charted
 from runner.report.blocks import Paragraph, Part, ProgramOutput, Section
 from runner.report.charts import Picture, TimelineView
 
@@ -26,7 +25,8 @@ def page(
     """Return a page of at most so many bytes.
 
     ``pictures`` are links to the pictures' files, by the pictures' names; one without a
-    file is a table of its figures. Rows that do not fit are left out and counted.
+    file is left out, as its figures are in the tables beside it. Rows that do
+    not fit are left out and counted.
     """
     parts = [PagePart(f"{MARK}\n"), markdown.heading(title, 1)]
     for section in sections:
@@ -50,11 +50,9 @@ def _part(part: Part, level: int, pictures: Mapping[str, str]) -> Iterator[PageP
             yield markdown.paragraph(text)
         case ProgramOutput(title, text):
             yield markdown.output(title, text)
-        case Picture(name, text, chart):
+        case Picture(name, text):
             if link := pictures.get(name):
                 yield markdown.picture(text, link)
-            else:
-                yield markdown.block(charted.table(chart), level)
         case TimelineView(path, title):
             yield markdown.paragraph(
                 f"The timeline of {title} is in the report as HTML (--format html), and"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from runner.report.blocks import Section
 from runner.report.charts import Bar, BarChart, Picture
 from runner.report.document.nouns import NetworkFigures, Report, TimeShares
 from runner.report.document.tables import run_name, shares_title
@@ -11,6 +12,13 @@ from runner.report.names import shortened
 
 MOST_BARS = 40
 LONGEST_LABEL = 60
+
+
+def pictures(sections: Iterable[Section]) -> Iterator[Picture]:
+    """Yield every picture of a page, in order."""
+    for section in sections:
+        yield from (part for part in section.parts if isinstance(part, Picture))
+        yield from pictures(section.sections)
 
 
 def op_times(report: Report) -> Iterator[Picture]:

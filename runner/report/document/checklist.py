@@ -39,18 +39,25 @@ def checked(report: Report, milestones: Sequence[Milestone]) -> Report:
     return replace(report, milestones=found)
 
 
-def concerns(milestone: Milestone, records: Iterable[RunRecord]) -> bool:
-    """Whether a run has a command for a program of a milestone's report.
+def concerning(
+    milestones: Iterable[Milestone], records: Iterable[RunRecord]
+) -> list[Milestone]:
+    """Return the milestones whose programs the runs have, in the commands' order.
 
     Commands that ``--only`` left out do not count.
     """
-    scripts = {item.script for item in milestone.report}
-    return any(
-        commands.script(command.text) in scripts
+    ran = [
+        commands.script(command.text)
         for record in records
         for command in record.first_round
         if not (record.only and command.outcome is Outcome.SKIPPED)
-    )
+    ]
+    places = {script: place for place, script in reversed(list(enumerate(ran)))}
+    first: list[tuple[int, str, Milestone]] = []
+    for one in milestones:
+        found = [places[i.script] for i in one.report if i.script in places]
+        first += [(min(found), one.name, one)] if found else []
+    return [one for _, _, one in sorted(first, key=lambda each: each[:2])]
 
 
 def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
@@ -60,7 +67,7 @@ def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
         whys = [one.why for one in every if one.why]
         ran = [t for t in report.times if t.script == item.script]
         if not there and not whys:
-            whys = list(_unrun(ran, item))
+            whys = list(_unrun(ran, item)) or [_lacking(item)]
         yield CheckedItem(
             kind=item.kind,
             script=item.script,
@@ -83,6 +90,19 @@ def _unrun(ran: Sequence[RunTime], item: ReportItem) -> Iterator[str]:
             yield f"command {one.number} was skipped: {one.why}".removesuffix(": ")
         elif one.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
             yield f"command {one.number}: {one.outcome}"
+
+
+def _lacking(item: ReportItem) -> str:
+    """Return what a program that ran well did not give."""
+    match item.kind:
+        case ReportedKind.KERNELS | ReportedKind.API_CALLS:
+            return f"{item.script} did not run under a profiler that prints a table"
+        case ReportedKind.TIMELINE | ReportedKind.ANALYSIS:
+            return f"no profile of {item.script} is there to be read"
+        case _ if item.images is not None:
+            return f"{item.script} did not run on {item.images} images"
+        case _:
+            return f"{item.script} printed none"
 
 
 def _output(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
