@@ -2,9 +2,9 @@
 
     python tools/rebuild_run.py docs/h200/docker.json docs/h200/docker.txt
 
-It prints the run's id; RAI_HOME says where runs are kept. The folder has the record and
-what each command printed, both streams as one; its figures are read anew. Files of the build
-folder were not kept.
+It prints the run's id; RAI_HOME says where runs are kept. The folder has the record,
+with figures that are read anew, and what each command printed, both streams as one.
+Files of the build folder were not kept.
 """
 
 from __future__ import annotations

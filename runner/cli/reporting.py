@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -246,5 +247,5 @@ def _links(
     for one in charts.pictures(sections):
         file = folder / f"{one.name}.svg"
         files.write(file, pictures.svg(one.chart).encode())
-        links[one.name] = Path(os.path.relpath(file, start)).as_posix()
+        links[one.name] = quote(Path(os.path.relpath(file, start)).as_posix())
     return links

@@ -16,7 +16,7 @@ from msgspec import Struct
 from runner import files
 from runner.core import Stream
 from runner.core.errors import RaiError
-from runner.core.evidence import CommandOutput
+from runner.core.evidence import OutputEnds
 from runner.markup.reported import readable
 from runner.store.paths import RunPaths
 from runner.store.tail import Tail
@@ -77,7 +77,7 @@ class _Ends:
 
 def outputs(
     paths: RunPaths, commands: Collection[int]
-) -> tuple[dict[int, CommandOutput], tuple[str, ...]]:
+) -> tuple[dict[int, OutputEnds], tuple[str, ...]]:
     """Return what commands printed, by index, and what could not be read.
 
     Both streams are in it, in the order in which their pieces came.
@@ -91,7 +91,7 @@ def outputs(
                 of.add(piece)
     except (OSError, RaiError) as error:
         problems.append(f"events.jsonl cannot be read to its end: {error}")
-    found: dict[int, CommandOutput] = {}
+    found: dict[int, OutputEnds] = {}
     try:
         with ExitStack() as opened:
             logs: dict[Stream, BinaryIO] = {}
@@ -136,17 +136,15 @@ def _append(pieces: MutableSequence[_Bytes], piece: _Bytes) -> None:
         pieces.append(piece)
 
 
-def _read(logs: Mapping[Stream, BinaryIO], ends: _Ends) -> CommandOutput:
+def _read(logs: Mapping[Stream, BinaryIO], ends: _Ends) -> OutputEnds:
     """Return an output; where it is cut, its parts end and begin with whole lines."""
     head, tail = _joined(logs, ends.head), _joined(logs, ends.tail)
     if ends.whole:
-        return CommandOutput(readable(head + tail, whole=True))
+        return OutputEnds(readable(head + tail, whole=True))
     head = head[: head.rfind(b"\n") + 1] or head
     tail = tail[tail.find(b"\n") + 1 :] or tail
     left_out = ends.total - len(head) - len(tail)
-    return CommandOutput(
-        readable(head, whole=True), readable(tail, whole=True), left_out
-    )
+    return OutputEnds(readable(head, whole=True), readable(tail, whole=True), left_out)
 
 
 def _joined(logs: Mapping[Stream, BinaryIO], pieces: Iterable[_Bytes]) -> bytes:

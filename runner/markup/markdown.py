@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -66,8 +65,8 @@ def output(title: str, value: str) -> PagePart:
 
 
 def picture(value: str, link: str) -> PagePart:
-    """Return a picture of a file beside the page; ``value`` says what it shows."""
-    return PagePart(f"![{text(value)}]({quote(link)})\n\n")
+    """Return a picture; ``value`` says what it shows, ``link`` is its quoted address."""
+    return PagePart(f"![{text(value)}]({link})\n\n")
 
 
 def block(shown: Block, level: int = 3) -> PagePart:
@@ -126,7 +125,7 @@ def page(parts: Sequence[PagePart], most_bytes: int | None = None) -> str:
 def _row(cells: Sequence[str], anchor: str = "") -> str:
     shown = list(map(text, cells))
     if anchor:
-        shown[0] = f"[{shown[0]}](#{quote(anchor)})"
+        shown[0] = f"[{shown[0]}](#{anchor})"
     return f"| {' | '.join(shown)} |\n"
 
 

@@ -46,7 +46,7 @@ def _milestone(found: CheckedMilestone) -> Section:
     missing = {item.how: item.why for item in found.items if not item.there}
     if missing:
         rows = tuple((how, why) for how, why in missing.items())
-        title = "What gives the missing ones, as commands of the build file"
+        title = "Commands for the build file that give what is missing"
         parts.append(Table(title, ("command", "why it is missing"), rows))
     return Section(f"check-list-{_letters(found.name)}", _title(found), tuple(parts))
 

@@ -22,7 +22,7 @@ from runner.core import (
     State,
     Verdict,
 )
-from runner.core.evidence import CommandOutput
+from runner.core.evidence import OutputEnds
 from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.measurement import Measurement
 from runner.core.milestone import ReportedKind
@@ -197,7 +197,7 @@ class PrintedCommand(Struct, frozen=True):
     command: str
     script: str
     outcome: Outcome
-    output: CommandOutput | None
+    output: OutputEnds | None
 
 
 class CheckedItem(Struct, frozen=True):

@@ -36,12 +36,13 @@ def shares(found: RunEvidence, files: Sequence[TracedFile]) -> Iterator[TimeShar
         for one in _of_file(file):
             of_files.setdefault((one.number, one.kind), []).append(one)
     for command in record.first_round:
-        for table in command.findings.profiles:
-            kind = KINDS.get(table.section)
-            if kind and table.rows and (command.number, kind) not in of_files:
-                yield _of_table(record, command, table, kind)
         for kind in dict.fromkeys(KINDS.values()):
-            yield from of_files.pop((command.number, kind), ())
+            if of_command := of_files.pop((command.number, kind), None):
+                yield from of_command
+                continue
+            for table in command.findings.profiles:
+                if KINDS.get(table.section) is kind and table.rows:
+                    yield _of_table(record, command, table, kind)
     for others in of_files.values():
         yield from others
 
