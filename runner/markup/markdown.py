@@ -65,7 +65,7 @@ def output(title: str, value: str) -> PagePart:
 
 
 def picture(value: str, link: str) -> PagePart:
-    """Return a picture; ``value`` says what it shows, ``link`` is its quoted address."""
+    """Return a picture of a quoted address; ``value`` says what it shows."""
     return PagePart(f"![{text(value)}]({link})\n\n")
 
 
