@@ -42,6 +42,7 @@ COMMANDS = (
     "logs",
     "report",
     "export",
+    "timeline",
     "pull",
     "tag",
     "note",
