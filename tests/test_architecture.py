@@ -33,7 +33,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "requests": ("runner/engines/docker/",),
     "re2": ("runner/patterns.py",),
     "yaml": ("runner/yamlfile/",),
-    "sqlite3": ("runner/store/index.py", "image/nvprof/nvprof/store.py"),
+    "sqlite3": (
+        "runner/store/index.py",
+        "runner/traces/database.py",
+        "image/nvprof/nvprof/store.py",
+    ),
     "subprocess": (
         "image/nvprof/nvprof/session.py",
         "runner/judge/",
@@ -45,7 +49,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     ),
     "zstandard": ("runner/archive",),
     "pathspec": ("runner/archive",),
-    "platformdirs": ("runner/store/settings.py",),
+    "platformdirs": ("runner/store/settings.py", "runner/pictures/library.py"),
+    "matplotlib": ("runner/pictures/library.py",),
     "pycuda": ("project/device.py",),
     "cuda": ("project/compiler.py",),
     "mxnet": ("project/mxnet_package.py",),

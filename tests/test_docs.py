@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,11 +16,11 @@ if __name__ == "__main__":  # there is a tests/runner too
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from tests import schemas
+from tests.program import rai
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 CLI = DOCS / "cli.md"
-RAI = str(Path(sys.executable).with_name("rai"))
 COMMANDS = [
     *("run", "bench", "submit", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
@@ -46,10 +45,8 @@ GROUPS = {"image": ["build", "ls", "prune"]}
 
 def helped(*words: str) -> str:
     environ = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    command = [RAI, *words, "--help"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, env=environ
-    )
+    done = rai(*words, "--help", env=environ)
+    assert done.returncode == 0, done.stderr
     return done.stdout.rstrip()
 
 

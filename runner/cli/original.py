@@ -163,7 +163,7 @@ def _apart(word: str, short_form: bool) -> list[str]:
     """Return the flags of ``-dv`` one by one."""
     together = (
         short_form
-        and word[0] == "-"
+        and word[:1] == "-"
         and len(word) > 2
         and set(word[1:]) <= {"d", "v", "c"}
     )

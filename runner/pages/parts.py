@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from runner import pictures
 from runner.core.trace import Timeline
-from runner.pages import charted, outputs, tables, templates
+from runner.pages import charted, outputs, tables, templates, timeline
 from runner.pages.anchors import Anchors
 from runner.pages.elements import PageElement
 from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
-from runner.report.charts import Picture
+from runner.report.charts import Picture, TimelineView
 from runner.report.signs import sign
 
 
@@ -23,11 +24,11 @@ class PartWriter:
 
     def __init__(
         self,
-        pictures: Mapping[str, str],
+        drawn: Mapping[str, str],
         timelines: Mapping[str, Timeline],
         anchors: Anchors,
     ) -> None:
-        self._pictures, self._timelines, self._anchors = pictures, timelines, anchors
+        self._drawn, self._timelines, self._anchors = drawn, timelines, anchors
         self._title = ""
         self.elements: list[PageElement] = []
 
@@ -49,7 +50,7 @@ class PartWriter:
             return templates.render("output.html", output=shown, id=self._anchors.new())
         if isinstance(part, Picture):
             return self._picture(part)
-        return templates.render("absent.html", what="timeline", name=part.path)
+        return self._timeline(part)
 
     def _table(self, table: Table) -> Markup:
         shown = tables.view(table, self._anchors)
@@ -60,8 +61,19 @@ class PartWriter:
             id=self._anchors.new(),
         )
 
+    def _timeline(self, view: TimelineView) -> Markup:
+        found = self._timelines.get(view.path)
+        if found is None:
+            return templates.render("absent.html", what="timeline", name=view.path)
+        made = timeline.element(view.title, found)
+        self.elements.append(made)
+        return made.markup
+
     def _picture(self, picture: Picture) -> Markup:
-        svg = self._pictures.get(picture.name)
+        svg = self._drawn.get(picture.name)
+        if svg is not None:  # the page has their common style once
+            self.elements.append(PageElement(Markup(), pictures.STYLE))
+            svg = svg.replace(f"<style>{pictures.STYLE}</style>", "", 1)
         data = charted.table(picture.chart)
         return templates.render(
             "picture.html",

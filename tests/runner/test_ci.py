@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from hypothesis import strategies as st
 
 from runner.cli.ci import wanted
 from runner.terminal.ci import CiSystem, PlainText, system
+from tests import program
+from tests.program import RAI
 from tests.runner.markup import github
 
-RAI = str(Path(sys.executable).with_name("rai"))
 FORGED = r"""
 import os, sys
 for fd in (1, 2):
@@ -60,15 +60,7 @@ def rai(project: Path, *words: str, **environ: str) -> subprocess.CompletedProce
         "GITHUB_STEP_SUMMARY": str(project.parent / "summary.md"),
         **environ,
     }
-    command = [RAI, "run", "-p", str(project), "--engine", "bare", *words]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=names,
-        errors="replace",
-    )
+    return program.rai("run", "-p", project, "--engine", "bare", *words, env=names)
 
 
 def test_ci_is_wanted_where_the_variable_says_so_and_no_option_says_otherwise():
@@ -272,12 +264,7 @@ def test_an_output_file_that_cannot_be_written_is_refused(
     rai(project, "--no-ci")
     (tmp_path / "folder.svg").mkdir()
 
-    done = subprocess.run(
-        [RAI, *words, "-o", str(tmp_path / name)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = program.rai(*words, "-o", tmp_path / name)
 
     assert done.returncode == 2
     assert says in done.stderr
@@ -289,10 +276,9 @@ def test_finished_runs_are_exported_in_each_form(project: Path, tmp_path: Path):
     rai(project, "--no-ci")
 
     def export(*words: str) -> str:
-        command = [RAI, "export", "latest", *words]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True
-        ).stdout
+        done = program.rai("export", "latest", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     (record,) = json.loads(export())
     assert record["exit_code"] == 1

@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,8 +27,8 @@ from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.store.query import RunQuery
 from runner.store.retention import DAY_S, Retention
+from tests import program
 
-RAI = str(Path(sys.executable).with_name("rai"))
 MONTH = Retention(30 * DAY_S, 20 * GIB)
 PLENTY = 100 * GIB
 NOW = time.time()
@@ -41,9 +40,7 @@ def rai(
 ) -> subprocess.CompletedProcess[str]:
     # The images and volumes of this machine's Docker Engine belong to others.
     environ = {**os.environ, "RAI_HOME": str(home.root), "RAI_ENGINE": engine}
-    return subprocess.run(
-        [RAI, *words], capture_output=True, text=True, check=False, env=environ
-    )
+    return program.rai(*words, env=environ)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,23 +15,17 @@ import pytest
 from msgspec.structs import replace
 
 from runner.core import events
+from tests.program import RAI, rai
 from tests.runner.engines.running import long_sleep
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
 commands:
   build:
     - echo hello
     - {run: "sh -c 'echo oops >&2; echo kept > /build/kept.txt'", name: two}
 """
-
-
-def rai(*words: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [RAI, *map(str, words)], capture_output=True, text=True, check=False, **options
-    )
 
 
 @pytest.fixture

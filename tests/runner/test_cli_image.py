@@ -7,15 +7,15 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import docker
 import pytest
 
+from tests import program
+from tests.program import RAI
 from tests.runner.engines.running import long_sleep
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
 commands:
   build_image: {image_name: %s, target: cpu, args: {WHO: me}}
@@ -25,14 +25,7 @@ NOWHERE = "unix:///nowhere/docker.sock"
 
 
 def rai(*words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [RAI, "image", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environ},
-    )
+    return program.rai("image", *words, env={**os.environ, **environ})
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -25,11 +24,11 @@ from runner.process import descendants
 from runner.process.detached import Detached, python
 from runner.store import runs
 from runner.store.paths import Home, RunPaths
+from tests.program import RAI, rai
 from tests.runner.test_hangup import Terminal
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SOON_S = 30.0
 ENGINES = [
     "bare",
@@ -62,18 +61,6 @@ def project(folder: Path, *commands: str) -> str:
 
 def until(gate: Path) -> str:
     return f"sh -c 'echo waiting; until [ -e {gate} ]; do sleep 0.05; done; echo on'"
-
-
-def rai(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [RAI, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, **environ},
-        stdin=subprocess.DEVNULL,
-    )
 
 
 def detached(path: str, *words: str, engine: str = "bare") -> RunPaths:
@@ -140,7 +127,7 @@ def test_a_secret_reaches_it_and_none_of_its_files_or_command_lines(folder):
     path = project(folder, "echo left out", tell)
 
     words = ["run", "-p", path, "--engine", "bare", "-d", "-e", "TOKEN", "--only", "2"]
-    done = rai(*words, TOKEN="hunter22")
+    done = rai(*words, env={**os.environ, "TOKEN": "hunter22"})
 
     run = Home(Path(os.environ["RAI_HOME"])).run(done.stdout.strip())
     assert waited(run.id) == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,15 +23,10 @@ from runner.core import (
     record,
 )
 from runner.store.paths import Home
+from tests.program import rai
 
-RAI = str(Path(sys.executable).with_name("rai"))
 AT = 1_700_000_000.0
 IDS = ("aa00000001", "bb00000002", "cc00000003", "dd00000004")
-
-
-def rai(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [RAI, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,9 +17,9 @@ import pytest
 from runner.core import Reason, State, Stream, Verdict, events
 from runner.store import runs
 from runner.store.paths import Home
+from tests import program
 from tests.runner.test_record import CREATED
 
-RAI = str(Path(sys.executable).with_name("rai"))
 DONE = events.Finished(Verdict(True, True, None, Reason.DONE))
 READING = [
     "history --json",
@@ -60,13 +59,7 @@ def fill(disk: Path) -> Path:
 
 def rai(line: str, disk: Path, **places: Path) -> subprocess.CompletedProcess[str]:
     words = [word.format_map(places) for word in line.split()]
-    return subprocess.run(
-        [RAI, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "RAI_HOME": str(disk / "rai")},
-    )
+    return program.rai(*words, env={**os.environ, "RAI_HOME": str(disk / "rai")})
 
 
 @pytest.fixture

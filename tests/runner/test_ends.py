@@ -24,6 +24,8 @@ import pytest
 
 from runner import machine
 from runner.store.paths import Home, RunPaths
+from tests import program
+from tests.program import RAI
 from tests.runner.engines.daemon import Daemon, daemon, problem
 from tests.runner.test_hangup import Terminal
 
@@ -32,7 +34,6 @@ pytestmark = [pytest.mark.programs, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "runs.md"
 HEADS = ("How it ended", "`rai run`", "State", "Reason", "Output", "Build folder")
-RAI = str(Path(sys.executable).with_name("rai"))
 SOON_S = 60.0
 WORK = "sh -c 'echo kept > kept; echo working; sleep 600'"
 STUBBORN = (
@@ -63,14 +64,7 @@ class Scene:
         return [RAI, "run", "-p", str(self.project), "--engine", self.engine, *more]
 
     def rai(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [RAI, *words],
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SOON_S,
-        )
+        return program.rai(*words, env=self.environ)
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start an attached run in a session of its own, and wait until it works."""

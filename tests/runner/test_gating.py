@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.program import rai
+
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
 commands:
   build:
@@ -35,13 +35,8 @@ def prints(project: Path, *, op_time_s: float) -> None:
 
 
 def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [RAI, "run", str(project), "--engine", "bare", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "CI": ""},
-    )
+    environment = {**os.environ, "CI": ""}
+    return rai("run", project, "--engine", "bare", *words, env=environment)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:

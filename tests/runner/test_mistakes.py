@@ -156,6 +156,7 @@ def test_only_an_option_much_like_the_one_typed_is_offered(typed, offered):
         (["help", "run"], ["run", "--help"]),
         (["--engine", "local", "run"], ["run", "--engine", "local"]),
         (["--engine", "local", "history"], ["history", "--engine", "local"]),
+        (["../lab", ""], ["run", "../lab", ""]),
     ],
 )
 def test_a_word_in_the_wrong_place_still_means_what_it_says(typed, meant):

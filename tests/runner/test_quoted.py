@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from runner.core import Problem
 from runner.terminal import problems
+from tests.program import rai_bytes
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 ODD = "\x1b]0;x\x07 \x9b2J\u202etxt.exe\u200b✱ Run 1 done"
 COMMANDS = [
     "run --engine bare --dry-run",
@@ -68,17 +67,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bad/rai_build.yml").write_text(f"{json.dumps(ODD)}: 1\n")
     git = ["git", "-C", str(folder), "init", "-q", "-b", "a\u202eb"]
     subprocess.run(git, check=True)
-    done = rai(folder, "run", "--engine", "bare")
+    done = started(folder, "run", "--engine", "bare")
     assert done.returncode == 0, done.stderr
     return folder
 
 
-def rai(project: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+def started(project: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
     """Run rai in the project, with a home of an odd name."""
     environment = {**os.environ, "RAI_HOME": str(project / f"home{ODD}")}
-    return subprocess.run(
-        [RAI, *words], cwd=project, env=environment, capture_output=True, check=False
-    )
+    return rai_bytes(*words, cwd=project, env=environment)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -86,7 +83,7 @@ def test_no_odd_name_steers_a_terminal_or_looks_like_rais_own_line(command, proj
     words = [word.replace("{}", ODD) for word in command.split()]
     if words[0] == "pull":
         words[-1] = str(project.parent / f"out{ODD}")
-    done = rai(project, *words)
+    done = started(project, *words)
 
     said = done.stderr.decode()
     if words[0] != "pull":  # its stdout is the folder's name, for another program

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,8 +21,8 @@ from runner.engines.fake import FakeEngine, FakeResult
 from runner.session import run as runs
 from runner.session.options import Options
 from runner.session.repeating import read
+from tests.program import rai
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = "commands: {build: [make, {run: ./final, name: final}, ./report]}\n"
 TIMED = FakeResult(b"Op Time: 0.25\n")
 
@@ -124,12 +122,6 @@ def test_a_parcel_without_repeats_is_still_read():
     assert (found.repeat, found.measured, found.budget) == (1, (), None)
 
 
-def rai(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [RAI, *words], capture_output=True, text=True, check=False, cwd=folder
-    )
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
@@ -144,30 +136,32 @@ def test_the_command_line_repeats_shows_one_round_and_sums_the_others_up(
     project, monkeypatch
 ):
     monkeypatch.setenv("RAI_ENGINE", "bare")  # a replay is without isolation only so
-    done = rai(project, "run", "--engine", "bare", "--repeat", "4")
+    done = rai("run", "--engine", "bare", "--repeat", "4", cwd=project)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "Op Time: 0.0123\n"
     assert "Command 1 (final), median of 4 rounds: op time 0.012300 s" in done.stderr
-    assert rai(project, "logs", "latest", "--round", "4").stdout == done.stdout
-    beyond = rai(project, "logs", "latest", "--round", "5")
+    assert rai("logs", "latest", "--round", "4", cwd=project).stdout == done.stdout
+    beyond = rai("logs", "latest", "--round", "5", cwd=project)
     assert beyond.returncode == 2
     assert "has 4 rounds" in beyond.stderr
-    assert rai(project, "logs", "latest", "--command", "1").stdout == 4 * done.stdout
-    again = rai(project, "replay", "latest", "--json")
+    assert (
+        rai("logs", "latest", "--command", "1", cwd=project).stdout == 4 * done.stdout
+    )
+    again = rai("replay", "latest", "--json", cwd=project)
     assert json.loads(again.stdout)["samples"][0]["op_time_s"]["n"] == 4
 
 
 @pytest.mark.programs
 def test_a_detached_run_is_repeated_too(project):
-    started = rai(project, "run", "--engine", "bare", "--repeat", "3", "--detach")
-    assert rai(project, "wait", started.stdout.strip()).returncode == 0
-    shown = json.loads(rai(project, "show", "latest", "--json").stdout)
+    started = rai("run", "--engine", "bare", "--repeat", "3", "--detach", cwd=project)
+    assert rai("wait", started.stdout.strip(), cwd=project).returncode == 0
+    shown = json.loads(rai("show", "latest", "--json", cwd=project).stdout)
     assert [command["round"] for command in shown["commands"]] == [0, 0, 1, 2]
 
 
 @pytest.mark.programs
 @pytest.mark.parametrize("option", ["--command", "--budget"])
 def test_what_is_of_repeats_alone_is_refused_without_them(project, option):
-    done = rai(project, "run", option, "1")
+    done = rai("run", option, "1", cwd=project)
     assert done.returncode == 2
     assert f"{option} is for the repeats of --repeat N" in done.stderr

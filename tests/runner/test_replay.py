@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,11 @@ import docker
 import pytest
 
 from runner.store.paths import RunPaths
+from tests.program import rai
 from tests.runner.engines.registry import Registry
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
 commands:
   build:
@@ -29,12 +27,6 @@ commands:
 @pytest.fixture(autouse=True)
 def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAI_ENGINE", "bare")
-
-
-def rai(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [RAI, *map(str, words)], capture_output=True, text=True, check=False, **options
-    )
 
 
 @pytest.fixture

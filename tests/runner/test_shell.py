@@ -11,7 +11,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 import time
@@ -21,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from runner.store.paths import Home, RunPaths
+from tests.program import RAI, rai
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = "commands: {build: ['sh -c \"echo first > out.txt; exit 7\"']}\n"
 WAIT_S = 30.0
 
@@ -122,16 +121,6 @@ def run(project: Path, home: Path) -> RunPaths:
     assert done.returncode == 1, done.stderr
     (folder,) = (home / "rai" / "runs").glob("[0-9a-f]*")
     return Home(home / "rai").run(folder.name)
-
-
-def rai(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [RAI, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
 
 
 def files(run: RunPaths) -> dict[str, bytes]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import html
 import os
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
+from tests.program import rai
 from tests.runner.markup import github
 from tests.runner.test_git import call, commit
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SPEC = """\
 commands:
   build:
@@ -41,13 +40,8 @@ def project(tmp_path: Path) -> Path:
 def bench(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     names = {"CI": "true", "GITHUB_ACTIONS": "true"}
     names["GITHUB_STEP_SUMMARY"] = str(project.parent / "summary.md")
-    return subprocess.run(
-        [RAI, "bench", "HEAD^", "HEAD", "-p", str(project), "--engine", "bare", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **names},
-    )
+    sides = ("HEAD^", "HEAD", "-p", project, "--engine", "bare")
+    return rai("bench", *sides, *words, env={**os.environ, **names})
 
 
 def test_a_slower_version_is_in_the_summary_the_annotations_and_the_tests(project):

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ import pytest
 from runner.cli.bench import PAIRS
 from runner.comparison import looks
 from runner.store.paths import Home
+from tests.program import RAI, rai
 from tests.runner.engines.one_docker_run import IMAGE
 from tests.runner.test_git import call, commit
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 WAIT_S = 60.0
 SPEC = f"""\
 rai: {{image: {IMAGE}}}
@@ -66,9 +65,8 @@ def start(project: Path, *words: str, engine: str = "bare") -> subprocess.Popen[
 def bench(
     project: Path, *words: str, engine: str = "bare"
 ) -> subprocess.CompletedProcess[str]:
-    running = start(project, *words, engine=engine)
-    out, err = running.communicate()
-    return subprocess.CompletedProcess(words, running.returncode, out, err)
+    named = ("-p", project, "--engine", engine)
+    return rai("bench", *named, *words, env={**os.environ, "CI": ""})
 
 
 def verdict(done: subprocess.CompletedProcess[str]) -> str:

@@ -1,0 +1,81 @@
+"""A timeline that can be zoomed and searched: part of a page, or a page of its own.
+
+``packing`` turns the spans into text; the scripts in ``script/`` unpack and draw it.
+Names from the trace reach the page as JSON inside that text, or escaped in the table.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from runner.core.trace import Timeline
+from runner.pages import shell, templates
+from runner.pages.elements import PageElement
+from runner.pages.timeline.packing import cut, packed
+from runner.pages.timeline.totals import sections, summary
+
+_HERE = Path(__file__).parent
+
+_TITLE = 200
+_HELP = (
+    ("wheel, + −, W S, pinch", "zoom"),
+    ("drag, ← →, A D", "pan"),
+    ("Shift and wheel", "pan"),
+    ("wheel over the names, ↑ ↓", "scroll the lanes"),
+    ("Shift and drag", "zoom to a range"),
+    ("click, tap", "select a span"),
+    ("double click, F", "zoom to a span"),
+    ("Enter or Tab, with Shift back", "the next span"),
+    ("↑ ↓ with a span selected", "the row above or below"),
+    ("L", "what it launched, or what launched it"),
+    ("/, then N and Shift N", "search, next and previous match"),
+    ("Home", "the whole"),
+    ("Escape", "select nothing; Tab then leaves the timeline"),
+)
+
+
+def element(title: str, timeline: Timeline, alone: bool = False) -> PageElement:
+    """Return a timeline as a part of a page; ``alone`` if it is all of the page.
+
+    Alone it fills the window, and the wheel zooms it at once.
+    """
+    markup = templates.render(
+        "timeline.html",
+        title=cut(title, _TITLE),
+        summary=summary(timeline),
+        sections=sections(timeline),
+        help=_HELP,
+        packed=packed(timeline),
+        alone=alone,
+    )
+    return PageElement(markup, style(), script())
+
+
+def page(title: str, timeline: Timeline) -> str:
+    """Return a page of one timeline."""
+    title = cut(title, _TITLE)
+    made = element(title, timeline, alone=True)
+    heading = templates.render("timeline_page.html", title=title, timeline=made.markup)
+    return shell.page(title, heading, [made])
+
+
+@cache
+def style() -> str:
+    """Return the style that timelines need."""
+    return (_HERE / "timeline.css").read_text("utf-8")
+
+
+@cache
+def script() -> str:
+    """Return the script that draws all timelines of a page."""
+    parts = sorted((_HERE / "script").glob("*.js"), key=_place)
+    body = "\n".join(part.read_text("utf-8") for part in parts)
+    return f'(() => {{\n"use strict";\n{body}}})();\n'
+
+
+def _place(part: Path) -> int:
+    return int(part.name.partition("_")[0])
+
+
+__all__ = ["element", "page", "script", "style"]

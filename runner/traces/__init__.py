@@ -1,0 +1,7 @@
+"""What a profiler's file has: its sums, and its spans for a timeline."""
+
+from __future__ import annotations
+
+from runner.traces.reading import MOST, read, summary, timeline
+
+__all__ = ["MOST", "read", "summary", "timeline"]

@@ -1,0 +1,279 @@
+"""The sums and the spans of an SQLite file, by queries that its layout describes."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Any
+
+from runner.core.trace import KernelLaunches, Lane, LaneKind, Trace
+from runner.traces.building import Description
+from runner.traces.database import Database, Failure, Value
+from runner.traces.layouts import API, GPU, Records, TraceLayout
+from runner.traces.spans import MOST_NS, LaneKey, Spans
+from runner.traces.totals import MOST_LAUNCHES, Sums
+from runner.traces.words import (
+    LONGEST_TEXT,
+    LONGEST_TITLE,
+    bounded,
+    dimensions,
+    spelled,
+    triple,
+    whole,
+)
+
+TABLES = 16
+"""A reference to a span is its row's number times this, and its table's number."""
+
+_LATEST = (1 << 62) - 1
+_SECTIONS = {LaneKind.GPU: GPU, LaneKind.API: API}
+
+
+class SqliteTrace:
+    """A profiler's file, through its layout."""
+
+    def __init__(self, base: Database, layout: TraceLayout) -> None:
+        self._base = base
+        self._layout = layout
+        self._names: dict[int, str] = {}
+        self._contexts: dict[LaneKey, set[object]] = defaultdict(set)
+        self.problems = list(layout.problems)
+        self._records = [each for each in layout.records if self._readable(each)]
+
+    def _readable(self, records: Records) -> bool:
+        if self._base.has(records.table, *records.columns):
+            return True
+        if records.table in self._base.tables:
+            self.problems.append(f"table {records.table} lacks columns")
+        elif not records.optional:
+            self.problems.append(f"table {records.table} is missing")
+        return False
+
+    def summary(self, path: str) -> Trace:
+        """Return the sums of all tables."""
+        sums = Sums()
+        begin = self._begin()
+        launches: list[KernelLaunches] = []
+        for records in self._records:
+            try:
+                if records.shape is not None:
+                    launches += self._launches(records, sums, begin)
+                else:
+                    self._totals(records, sums)
+                self._left_out(records, sums)
+            except Failure as error:
+                self.problems.append(_unreadable(records, error))
+        totals = sums.totals()
+        commands = (each.command for each in self._layout.processes.values())
+        return Trace(
+            path,
+            self._layout.tool,
+            next(filter(None, commands), ""),
+            self._layout.gpus,
+            tuple(launches),
+            totals,
+            sums.spans,
+            (*self.problems, *sums.problems()),
+        )
+
+    def _begin(self) -> int:
+        """Return the start of the first span."""
+        found = []
+        for records in self._records:
+            query = f"SELECT min({records.start}) {_from(records)}"
+            try:
+                found += [whole(start) or 0 for (start,) in self._base.rows(query)]
+            except Failure:
+                continue
+        return min(found, default=0)
+
+    def _launches(
+        self, records: Records, sums: Sums, begin: int
+    ) -> list[KernelLaunches]:
+        assert records.shape is not None
+        keys = [records.process or "NULL", records.lane[0], records.name]
+        keys += records.shape.columns
+        numbers = ", ".join(str(place + 1) for place in range(len(keys)))
+        length = f"{records.end} - {records.start}"
+        rows = self._base.rows(
+            f"SELECT {', '.join(keys)}, count(*), total({length}), min({length}),"
+            f" max({length}), min({records.start}) {_from(records)} GROUP BY {numbers}"
+        )
+        counted = [0]
+
+        def summed() -> Iterator[tuple[Value, ...]]:
+            for row in rows:
+                counted[0] += 1
+                sums.add(GPU, self._name(records, row[2]), *row[-5:-1])
+                yield row
+
+        longest = heapq.nlargest(MOST_LAUNCHES, summed(), key=_total)
+        if counted[0] > len(longest):
+            self.problems.append(
+                f"of {counted[0]:,} configurations of launches"
+                f" the {len(longest):,} that took longest are listed"
+            )
+        return [self._launch(records, row, begin) for row in longest]
+
+    def _launch(
+        self, records: Records, row: tuple[Value, ...], begin: int
+    ) -> KernelLaunches:
+        _, device, name, *shape, count, total, least, most, first = row
+        registers, static_shared, dynamic_shared = map(whole, shape[6:9])
+        return KernelLaunches(
+            self._name(records, name),
+            whole(device) or 0,
+            triple(tuple(shape[:3])),
+            triple(tuple(shape[3:6])),
+            registers,
+            static_shared,
+            dynamic_shared,
+            whole(count) or 0,
+            seconds(total),
+            seconds(least),
+            seconds(most),
+            seconds((whole(first) or begin) - begin),
+        )
+
+    def _totals(self, records: Records, sums: Sums) -> None:
+        length = f"{records.end} - {records.start}"
+        for name, *figures in self._base.rows(
+            f"SELECT {records.name}, count(*), total({length}), min({length}),"
+            f" max({length}) {_from(records)} GROUP BY 1"
+        ):
+            section = _SECTIONS[records.kind]
+            sums.add(section, self._name(records, name), *figures)
+
+    def _left_out(self, records: Records, sums: Sums) -> None:
+        """Report the records whose times cannot be."""
+        (row,) = self._base.rows(f"SELECT count(*) FROM {records.table}")
+        count = (whole(row[0]) or 0) - sums.taken()
+        if count > 0:
+            self.problems.append(
+                f"{count:,} records of table {records.table} are left out:"
+                " their times cannot be"
+            )
+
+    def _name(self, records: Records, number: Value) -> str:
+        key = whole(number)
+        if key is None:
+            return bounded(number) or "(no name)"
+        if records.other_names:
+            return records.names.get(key, f"{records.other_names} {key}")
+        if key not in self._names:
+            self._names[key] = self._text(key)
+        return self._names[key]
+
+    def _text(self, key: int) -> str:
+        table, number, text = self._layout.names
+        try:
+            for (found,) in self._base.rows(
+                f"SELECT substr({text}, 1, {LONGEST_TEXT + 1}) FROM {table}"
+                f" WHERE {number} = ?",
+                key,
+            ):
+                return bounded(found) or "(no name)"
+        except Failure as error:
+            self.problems.append(f"name {key} cannot be read: {error}")
+        return f"name {key}"
+
+    def spans(self) -> Spans:
+        """Return all spans."""
+        found = Spans()
+        for number, records in enumerate(self._records):
+            try:
+                self._collect(found, records, number)
+            except Failure as error:
+                self.problems.append(_unreadable(records, error))
+        for key in found.lanes:
+            if key[0] is LaneKind.GPU:
+                self._contexts[key[1:3]].add(key[3])
+        return found
+
+    def _collect(self, found: Spans, records: Records, number: int) -> None:
+        lane = ", ".join(
+            f"CAST({column} AS INTEGER)"
+            for column in (records.process or "NULL", *records.lane)
+        )
+        query = (
+            f"SELECT CAST({records.start} AS INTEGER),"
+            f" CAST({records.end} - {records.start} AS INTEGER),"
+            f" rowid * {TABLES} + {number}, {lane} {_from(records)}"
+        )
+        for rows in self._base.batches(query, found.room):
+            starts, lengths, refs, *keys = zip(*rows, strict=True)
+            kind = repeat(records.kind, len(rows))
+            found.extend(zip(kind, *keys, strict=True), starts, lengths, refs)
+
+    def lane(self, key: Any) -> Lane:  # noqa: ANN401 - the numbers of a lane
+        """Return the lane of a key."""
+        kind, process, *rest = key
+        known = self._layout.processes.get(process)
+        title = known.title if known is not None else f"process {process}"
+        if kind is LaneKind.GPU:
+            device, context, stream = rest
+            several = len(self._contexts.get((process, device), ())) > 1
+            which = f", context {context}" if several else ""
+            words = f"GPU {device}{which}, stream {stream}"
+        else:
+            words = f"thread {rest[0]}"
+        return Lane(bounded(title, LONGEST_TITLE), words, kind)
+
+    def describe(self, ref: int, whole_one: bool) -> Description:
+        """Return a span's name and, of one that is not merged, what else is known."""
+        row, number = divmod(ref, TABLES)
+        records = self._records[number]
+        columns = [records.name]
+        if whole_one:
+            columns += [records.process or "NULL", records.link or "NULL"]
+            columns += records.shape.columns if records.shape is not None else ()
+            columns += [column for _, column, _ in records.facts]
+        query = f"SELECT {', '.join(columns)} FROM {records.table} WHERE rowid = ?"
+        try:
+            found = next(self._base.rows(query, row), None)
+        except Failure:
+            found = None
+        if found is None:
+            return Description("(cannot be read)")
+        name = self._name(records, found[0])
+        if not whole_one:
+            return Description(name)
+        link = None if whole(found[2]) is None else (found[1], found[2])
+        return Description(name, tuple(_facts(records, found[3:])), link)
+
+
+def _facts(records: Records, values: tuple[Value, ...]) -> Iterable[tuple[str, str]]:
+    if records.shape is not None:
+        yield "grid", dimensions(triple(values[:3]))
+        yield "block", dimensions(triple(values[3:6]))
+        yield "registers", spelled(values[6], "number")
+        yield "static shared memory", spelled(values[7], "bytes")
+        yield "dynamic shared memory", spelled(values[8], "bytes")
+        values = values[9:]
+    for (label, _, how), value in zip(records.facts, values, strict=True):
+        if said := spelled(value, how):
+            yield label, said
+
+
+def _from(records: Records) -> str:
+    """Return the rows whose times can be; in SQLite texts are above all numbers."""
+    return (
+        f"FROM {records.table} WHERE {records.start} BETWEEN 0 AND {_LATEST}"
+        f" AND {records.end} BETWEEN {records.start} AND {records.start} + {MOST_NS}"
+    )
+
+
+def _unreadable(records: Records, error: Failure) -> str:
+    return f"table {records.table} cannot be read: {error}"
+
+
+def _total(row: tuple[Value, ...]) -> float:
+    value = row[-4]
+    return value if isinstance(value, float) else 0.0
+
+
+def seconds(value: Value) -> float:
+    """Return nanoseconds in seconds."""
+    return value / 1e9 if isinstance(value, int | float) else 0.0

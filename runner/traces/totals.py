@@ -1,0 +1,73 @@
+"""Sums by name."""
+
+from __future__ import annotations
+
+from runner.core.trace import Totals
+
+MOST_LAUNCHES = 5_000
+"""Configurations of launches that are listed."""
+
+MOST_NAMES = 10_000
+"""Names that are summed up by themselves; the others share one sum."""
+
+OTHERS = "(all other names)"
+
+
+class Sums:
+    """The number and the time of spans by section and name, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], list[float]] = {}
+        self._others = False
+        self.spans = 0
+        self._told = 0
+
+    def add(
+        self,
+        section: str,
+        name: str,
+        count: object,
+        total: object,
+        least: object,
+        most: object,
+    ) -> None:
+        """Add spans of one name."""
+        figures = [
+            float(each) if isinstance(each, int | float) else 0.0
+            for each in (count, total, least, most)
+        ]
+        self.spans += int(figures[0])
+        key = (section, name)
+        if len(self._found) >= MOST_NAMES and key not in self._found:
+            key = (section, OTHERS)
+            self._others = True
+        have = self._found.get(key)
+        if have is None:
+            self._found[key] = figures
+            return
+        have[0] += figures[0]
+        have[1] += figures[1]
+        have[2] = min(have[2], figures[2])
+        have[3] = max(have[3], figures[3])
+
+    def taken(self) -> int:
+        """Return how many spans came since the last call."""
+        count = self.spans - self._told
+        self._told = self.spans
+        return count
+
+    def totals(self) -> tuple[Totals, ...]:
+        """Return the sums, the longest of each section first."""
+        found = [
+            Totals(section, name, int(count), *(each / 1e9 for each in times))
+            for (section, name), (count, *times) in self._found.items()
+        ]
+        found.sort(key=lambda each: (each.section, -each.total_s, each.name))
+        # "GPU activities" comes before "API calls", as in nvprof's table.
+        return tuple(sorted(found, key=lambda each: each.section, reverse=True))
+
+    def problems(self) -> list[str]:
+        """Report that names share a sum."""
+        if not self._others:
+            return []
+        return [f"it has over {MOST_NAMES:,} names; the others are summed up as one"]

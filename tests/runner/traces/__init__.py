@@ -1,0 +1,1 @@
+"""Files of profilers: their sums and their timelines."""
