@@ -21,7 +21,7 @@ SMALLEST = 1e-15
 MARKS = 4
 _NEAR = 1.3
 
-MARK_WIDTH, SMALL = 76, 12.0
+MARK_WIDTH, SMALL = 84, 12.0
 
 EDGE = 0.05
 """Nearer to an end than this share of the axis, a mark's text is to its inner side."""

@@ -9,14 +9,21 @@ from runner.pictures import units
 from runner.pictures.colours import FAINT, GRID, HATCHES, PAPER, TEXT, ink
 from runner.pictures.labels import fitted, safe, wrapped
 from runner.pictures.library import Axes, Rectangle, drawing, text_width
-from runner.pictures.sheet import BODY, EDGE, HEAD, SMALL, WIDTH, Sheet, listed, named
+from runner.pictures.sheet import (
+    BODY,
+    EDGE,
+    HEAD,
+    LINE,
+    SMALL,
+    WIDTH,
+    Sheet,
+    listed,
+    named,
+)
 from runner.report.charts import Bar, BarChart
 
 MOST_BARS = 40
 MOST_SERIES = 8
-
-LINE = 20
-"""The height of a line of text."""
 
 STEP, THICK = 40, 13
 """From a bar to the next, and the height of a bar."""
@@ -42,8 +49,7 @@ def _drawn(chart: BarChart, bars: Sequence[Bar], name: str) -> str:
     top = EDGE + LINE * (len(title) + len(shown)) + 6
     end = top + STEP * max(len(bars), 1)
     sheet = Sheet(WIDTH, end + FOOT + LINE * len(notes) + 4)
-    for n, line in enumerate(title):
-        sheet.text(EDGE, EDGE + LINE * (n + 0.7), line, size=HEAD, bold=True)
+    sheet.head(title)
     for n, one in enumerate(shown):
         y = EDGE + LINE * (len(title) + n) + 16
         _swatch(sheet, EDGE, y - 10, series[one])
@@ -57,9 +63,8 @@ def _drawn(chart: BarChart, bars: Sequence[Bar], name: str) -> str:
         sheet.text(EDGE, y, bar.label, room=room)
         sheet.text(WIDTH - EDGE, y, value, anchor="right")
     if not bars:
-        sheet.text(EDGE, top + 16, "There is nothing to draw.", ink=FAINT)
-    for n, note in enumerate(notes):
-        sheet.text(EDGE, end + FOOT + LINE * n + 12, note, size=SMALL, ink=FAINT)
+        sheet.text(EDGE, top + 16, "There is nothing to draw.", colour=FAINT)
+    sheet.foot(end + FOOT, notes)
     about = [_about(bar, chart.unit) for bar in chart.bars]
     count = "1 bar" if len(about) == 1 else f"{len(about)} bars"
     return sheet.svg(chart.title, f"{count}: {listed(about)}", name)

@@ -31,7 +31,12 @@ SERIES = (
 """People who see few colours tell these apart by their lightness, side by side."""
 
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//")
-DASHES = ("-", (0, (5, 2.5)), (0, (1.2, 1.8)), (0, (7, 2, 1.5, 2)))
+DASHES: tuple[tuple[float, tuple[float, ...]], ...] = (
+    (0, ()),
+    (0, (5, 2.5)),
+    (0, (1.2, 1.8)),
+    (0, (7, 2, 1.5, 2)),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 """With the colours, so that no two series look alike to anybody."""
 

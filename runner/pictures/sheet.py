@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from runner.pictures import cleaning
-from runner.pictures.colours import FAINT, GRID, PAPER, TEXT, Ink
+from runner.pictures.colours import DASHES, FAINT, GRID, MARKERS, PAPER, TEXT, Ink, ink
 from runner.pictures.labels import fitted, safe
-from runner.pictures.library import Artist, Axes, Figure, FigureCanvasSVG
+from runner.pictures.library import Artist, Axes, Figure, FigureCanvasSVG, Line2D
 from runner.report.charts import Chart
 
 WIDTH = 460
@@ -18,6 +18,11 @@ WIDTH = 460
 EDGE = 12
 HEAD, BODY, SMALL = 15.0, 13.0, 12.0
 """Sizes of text."""
+
+LINE = 20
+"""The height of a line of text."""
+
+MARKER = 8
 
 
 class Sheet:
@@ -58,9 +63,10 @@ class Sheet:
         *,
         room: float | None = None,
         size: float = BODY,
-        ink: Ink = TEXT,
+        colour: Ink = TEXT,
         anchor: str = "left",
         bold: bool = False,
+        angle: float = 0,
     ) -> None:
         """Write a text on a line; what has no room is in its title."""
         weight = "bold" if bold else "normal"
@@ -72,12 +78,46 @@ class Sheet:
             1 - y / self.height,
             shown,
             size=size,
-            color=ink.light,
+            color=colour.light,
             ha=anchor,
             va="baseline",
             weight=weight,
+            rotation=angle,
+            rotation_mode="anchor",
             gid=self.titled(whole) if shown != whole else None,
         )
+
+    def head(self, lines: Sequence[str]) -> None:
+        """Write the lines of the title, which are as wide as they may be."""
+        for n, line in enumerate(lines):
+            y = EDGE + LINE * (n + 0.7)
+            self.text(EDGE, y, line, size=HEAD, bold=True, room=self.width)
+
+    def foot(self, top: float, notes: Sequence[str]) -> None:
+        """Write notes, one a line, from a height on."""
+        for n, note in enumerate(notes):
+            self.text(EDGE, top + LINE * n + 12, note, size=SMALL, colour=FAINT)
+
+    def line(self, x: float, y: float, look: int, *, dashed: bool = False) -> None:
+        """Draw a series' marker, on its line if it has one, in a legend."""
+        places = [self.at(at, y) for at in ((x, x + 12, x + 24) if dashed else (x,))]
+        self.draw(
+            Line2D(
+                [at for at, _ in places],
+                [at for _, at in places],
+                linestyle=DASHES[look % len(DASHES)] if dashed else "none",
+                marker=MARKERS[look % len(MARKERS)],
+                markersize=MARKER,
+                markevery=[len(places) // 2],
+                color=ink(look).light,
+                linewidth=2,
+            )
+        )
+
+    def place(self, axes: Axes, x: float, y: float) -> tuple[float, float]:
+        """Return where a point of axes is on the sheet."""
+        across, up = axes.transData.transform((x, y))
+        return float(across), self.height - float(up)
 
     def draw(self, artist: Artist) -> None:
         """Add a shape whose places are pixels."""

@@ -160,6 +160,7 @@ ROOFLINE = Picture(
         (RoofPoint("forward_kernel", 3.1, 4.4e12), RoofPoint(LONG_NAME, 41.0, 2.9e13)),
     ),
 )
+DRAWN = {BARS.name: SVG, ROOFLINE.name: SVG}
 
 
 def sections() -> tuple[Section, ...]:
@@ -208,8 +209,7 @@ def page() -> str:
     """Return the report as a page."""
     from runner import pages
 
-    drawn = {BARS.name: SVG, ROOFLINE.name: SVG}
-    return pages.report(TITLE, sections(), drawn, {})
+    return pages.report(TITLE, sections(), DRAWN, {})
 
 
 if __name__ == "__main__":
