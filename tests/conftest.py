@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 30.0
 KEPT = (
-    *("RAI_SHARED_DATA", "RAI_TEST_REQUIRE"),
+    *("RAI_SHARED_DATA", "RAI_TEST_BROWSER", "RAI_TEST_REQUIRE"),
     *("RAI_HOSTILE_RESULTS", "RAI_EXPLOIT_RESULTS"),
 )
 """Variables that are for tests."""
@@ -106,6 +106,13 @@ def _train() -> str | None:
     return None if find_spec("torch") else "the extra `train` is not installed"
 
 
+@cache
+def _browser() -> str | None:
+    from tests.runner.pages import browsing
+
+    return browsing.absent()
+
+
 def _workflows() -> str | None:
     modules = ROOT / "tests" / "workflows" / "node_modules"
     if shutil.which("node") is None:
@@ -123,6 +130,7 @@ _PROBES = {
     "mxnet": _mxnet,
     "train": _train,
     "workflows": _workflows,
+    "browser": _browser,
 }
 
 

@@ -27,7 +27,7 @@ def page(
     styles = _distinct([templates.asset("base.css"), *(e.style for e in elements)])
     scripts = _distinct([templates.asset("page.js"), *(e.script for e in elements)])
     first = Markup(templates.asset("theme.js"))
-    return templates.render(
+    made = templates.render(
         "shell.html",
         title=title,
         policy=policy(styles, [first, *scripts]),
@@ -37,6 +37,7 @@ def page(
         contents=contents or Markup(),
         body=body,
     )
+    return str(made)  # text for a file, no longer markup for another template
 
 
 def policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
