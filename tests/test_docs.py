@@ -25,7 +25,7 @@ COMMANDS = [
     *("run", "bench", "submit", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
     *("show", "diff", "logs", "export"),
-    *("pull", "tag", "note", "rm", "prune", "parse", "doctor", "config"),
+    *("timeline", "pull", "tag", "note", "rm", "prune", "parse", "doctor", "config"),
     *("init", "version"),
     *("completion", "image"),
 ]

@@ -41,6 +41,7 @@ COMMANDS = (
     "diff",
     "logs",
     "export",
+    "timeline",
     "pull",
     "tag",
     "note",
