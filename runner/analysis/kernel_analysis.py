@@ -30,9 +30,10 @@ class KernelAnalysis(Struct, frozen=True):
 
     ``trace`` is the file that they are from, ``gpu`` the GPU's name. Times are of one
     launch, but ``total_s``; ``percent`` is the share of all kernels' time in the trace.
-    ``flops``, ``bytes`` and ``unit_flops`` are of one launch and None if no project
-    said; rates are of the average time, and those with ``best`` of the shortest. The
-    ``unit`` is the arithmetic that ``unit_flops`` count; ``flops_per_byte`` are of
+    ``flops``, ``bytes`` and ``unit_flops`` are of one launch, on average where launches
+    of several sizes have one grid, and None if no project said; rates are of the
+    average time, and those with ``best`` of the shortest, if all launches are alike.
+    The ``unit`` is the arithmetic that ``unit_flops`` count; ``flops_per_byte`` are of
     these too. ``bound`` is None where the GPU's rates are not known.
     """
 
@@ -138,9 +139,12 @@ def _analysis(
     percent: float,
 ) -> KernelAnalysis:
     average_s = launches.total_s / launches.count if launches.count else 0.0
-    flops = matching.agreed(works, lambda work: work.flops)
-    moved = matching.agreed(works, lambda work: work.bytes)
-    does = matching.agreed(works, lambda work: work.unit_flops or work.flops)
+    count = launches.count
+    flops = matching.mean(works, count, lambda work: work.flops)
+    moved = matching.mean(works, count, lambda work: work.bytes)
+    does = matching.mean(works, count, lambda work: work.unit_flops or work.flops)
+    # Of launches that differ, the shortest is not what the average is of.
+    shortest_s = launches.min_s if matching.alike(works) else 0.0
     unit = matching.agreed(works, lambda work: work.unit or work.accuracy_class) or ""
     shared = _sum(launches.static_shared, launches.dynamic_shared)
     limits = gpu_bounds.bounds(gpu) if gpu else None
@@ -169,10 +173,10 @@ def _analysis(
         moved,
         _ratio(does, moved),
         _ratio(flops, average_s),
-        _ratio(flops, launches.min_s),
+        _ratio(flops, shortest_s),
         _ratio(does, average_s),
         _ratio(moved, average_s),
-        _ratio(moved, launches.min_s),
+        _ratio(moved, shortest_s),
         bound(limits, average_s, unit, does, moved),
         _occupancy(launches, gpu, shared),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from runner.analysis import names
@@ -56,6 +56,38 @@ def agreed(
     """Return a value that all entries have; None if they differ, or there is none."""
     found = list(map(value, works))
     return found[0] if found and found.count(found[0]) == len(found) else None
+
+
+def alike(works: Sequence[KernelWork]) -> bool:
+    """Whether all launches do the same."""
+    return all(
+        agreed(works, value) is not None or not works
+        for value in (lambda w: (w.flops,), lambda w: (w.bytes,))
+    )
+
+
+def mean(
+    works: Sequence[KernelWork],
+    count: int,
+    value: Callable[[KernelWork], float | None],
+) -> float | None:
+    """Return what a launch does on average; None if that is not known.
+
+    Entries that differ are taken together if they are of one command and variant, and
+    the number of launches is that of whole inferences.
+    """
+    if (same := agreed(works, value)) is not None:
+        return same
+    values = list(map(value, works))
+    launches = sum(work.launches for work in works)
+    together = agreed(works, lambda w: (w.script, w.arguments, w.variant)) is not None
+    if not together or count % launches:
+        return None
+    known = [each for each in values if each is not None]
+    if len(known) < len(values):
+        return None
+    parts = (w.launches * each for w, each in zip(works, known, strict=True))
+    return sum(parts) / launches
 
 
 def _runs(entry: Entry, command: str) -> bool:

@@ -125,11 +125,23 @@ def test_a_persistent_kernel_is_told_apart_by_the_command():
 
 def test_where_entries_differ_only_what_they_share_is_said():
     one = replace(NAIVE, layer="conv1", variant="best")
-    other = replace(NAIVE, layer="conv2", variant="best", flops=9e9)
+    other = replace(NAIVE, layer="conv1", variant="best_tf32", flops=9e9)
     found = only(said(one, other), trace(launched()))
 
-    assert (found.variant, found.layer) == ("best", "")
+    assert (found.variant, found.layer) == ("", "conv1")
     assert (found.flops, found.bytes) == (None, 4e8)
+
+
+def test_launches_of_two_sizes_in_one_grid_are_analysed_on_average():
+    whole = replace(NAIVE, layer="conv1", launches=3)
+    rest = replace(NAIVE, layer="conv1", launches=1, flops=2e9)
+    found = only(said(whole, rest), trace(launched(count=4)))
+    partly = only(said(whole, rest), trace(launched(count=5)))
+
+    assert found.flops == pytest.approx(3.5e9)
+    assert found.flops_per_s == pytest.approx(3.5e9 / 0.002)
+    assert found.best_flops_per_s is None
+    assert partly.flops is None
 
 
 def test_kernels_are_listed_by_their_time_and_share_it():

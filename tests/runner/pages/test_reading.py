@@ -31,7 +31,7 @@ def test_the_page_follows_the_system_until_the_reader_chooses(opened):
 
 def test_the_page_is_never_wider_than_the_screen(opened):
     long = Section("long", "x" * 300, (ProgramOutput("y" * 300, "z" * 3000),))
-    html = pages.report("w" * 300, (*sample.sections(), long), sample.DRAWN, {})
+    html = pages.report("w" * 300, (*sample.sections(), long), sample.drawn(), {})
     visit = opened(html, width=320)
     assert visit.has(TOO_WIDE) == 0
     visit.has(OPEN_ALL)
