@@ -204,7 +204,8 @@ class CheckedItem(Struct, frozen=True):
     """Something that a milestone's report must show, and whether it is there.
 
     ``runs`` are the runs that have it, ``found`` says in a few words what is there,
-    ``why`` why it is not, and ``how`` which command line would give it.
+    ``why`` why it is not, and ``how`` what would give it: a line for the build file, or
+    a run of the command that has it already.
     """
 
     kind: ReportedKind
