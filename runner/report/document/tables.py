@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import Outcome
-from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.samples import Spread
 from runner.report.blocks import Table
 from runner.report.document.nouns import (
@@ -214,26 +213,3 @@ def _share(row: TimeShare, name: str) -> tuple[str, ...]:
         brief(row.max_s),
         name,
     )
-
-
-def layers(report: Report, run: str, one: LayeredNetwork) -> Table:
-    """Return the layers of a network, with their shapes from the batch on."""
-    heads = ("layer", "kind", "input", "output", "weights", "operations")
-    rows = tuple(
-        (
-            layer.name,
-            layer.kind,
-            _shape(layer.input),
-            _shape(layer.output),
-            _shape(layer.weights),
-            "" if layer.flops is None else f"{layer.flops:,.0f}",
-        )
-        for layer in one.layers
-    )
-    called = " ".join((one.script, *(one.arguments or ())))
-    title = f"{one.name}: {called}" if called else one.name
-    return Table(of_run(report, run, title), heads, rows, frozenset({5}))
-
-
-def _shape(sizes: tuple[int, ...]) -> str:
-    return " x ".join(map(str, sizes))
