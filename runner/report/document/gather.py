@@ -55,9 +55,10 @@ def report(
 def _analysed(found: RunEvidence) -> RunKernels:
     measured = found.measurement.rates if found.measurement else None
     gpus = analysis.known_gpus(found.record.gpu, measured)
+    counters = found.record.findings.counters
     return RunKernels(
         found.record.id,
-        analysis.kernels(found.shapes, found.traces, gpus),
+        analysis.kernels(found.shapes, found.traces, gpus, counters),
         analysis.bounds_of(found.traces, gpus),
     )
 
