@@ -21,7 +21,8 @@ def draw(query: RunQuery, limit: int, output: Path | None) -> None:
     They go to the terminal, or as SVG to ``output``.
 
     Raises:
-        UsageError: there is nothing to draw in a file, or it cannot be written.
+        UsageError: there is nothing to draw in a file, or it cannot be written, or
+            matplotlib is not installed, which draws it.
     """
     if output is not None:
         common.check_output(output, "-o")
@@ -41,7 +42,7 @@ def draw(query: RunQuery, limit: int, output: Path | None) -> None:
 
         terminal_plot.draw(plot)
     else:
-        from runner.report.svg_plot import svg
+        from runner import pictures
 
-        files.write(output, svg(plot).encode())
+        files.write(output, pictures.svg(plot).encode())
         say(f"Wrote {output}.")

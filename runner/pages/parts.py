@@ -39,15 +39,15 @@ class PartWriter:
     def markup(self, part: Part) -> Markup:
         """Return the markup of a part."""
         if isinstance(part, Pairs):
-            rows = [(name, value, sign(name, value)) for name, value in part.rows]
-            return templates.render("pairs.html", rows=rows)
+            return templates.render("pairs.html", rows=_rows(part))
         if isinstance(part, Table):
             return self._table(part)
         if isinstance(part, Paragraph):
             return templates.render("paragraph.html", text=part.text)
         if isinstance(part, ProgramOutput):
             shown = outputs.bounded(part)
-            return templates.render("output.html", output=shown, id=self._anchors.new())
+            name = self._anchors.unlike(shown.title or self._title)
+            return templates.render("output.html", output=shown, name=name)
         if isinstance(part, Picture):
             return self._picture(part)
         return self._timeline(part)
@@ -57,8 +57,7 @@ class PartWriter:
         return templates.render(
             "table.html",
             table=shown,
-            name=table.title or self._title,
-            id=self._anchors.new(),
+            name=self._anchors.unlike(table.title or self._title),
         )
 
     def _timeline(self, view: TimelineView) -> Markup:
@@ -78,8 +77,16 @@ class PartWriter:
         return templates.render(
             "picture.html",
             picture=picture,
-            title=picture.chart.title,
             svg=None if svg is None else Markup(svg),
             data=self._table(data),
-            id=self._anchors.new(),
         )
+
+
+def _rows(pairs: Pairs) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return each name with its values; one without a name goes on with the last."""
+    rows: list[tuple[str, list[tuple[str, str]]]] = []
+    for name, value in pairs.rows:
+        if name or not rows:
+            rows.append((name, []))
+        rows[-1][1].append((value, sign(name, value)))
+    return rows

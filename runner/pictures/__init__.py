@@ -6,10 +6,15 @@ script and loads nothing, and may stand in a file of its own or within an HTML p
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.pictures.colours import STYLE
-from runner.report.charts import BarChart, Chart
+from runner.report.charts import BarChart, Chart, Roofline
+
+if TYPE_CHECKING:
+    from runner.report.op_times import OpTimePlot
 
 __all__ = ["STYLE", "PicturesMissingError", "svg"]
 
@@ -18,8 +23,8 @@ class PicturesMissingError(UsageError):
     """Matplotlib, which draws, is not installed or does not load."""
 
 
-def svg(chart: Chart) -> str:
-    """Return the picture of a chart as the text of an `<svg>` element.
+def svg(chart: Chart | OpTimePlot) -> str:
+    """Return the picture of a chart or plot as the text of an `<svg>` element.
 
     The same chart gives the same bytes. Its `<style>` is ``STYLE``.
 
@@ -31,9 +36,13 @@ def svg(chart: Chart) -> str:
         from runner.pictures import bars
 
         return bars.svg(chart)
-    from runner.pictures import roofline
+    if isinstance(chart, Roofline):
+        from runner.pictures import roofline
 
-    return roofline.svg(chart)
+        return roofline.svg(chart)
+    from runner.pictures import op_times
+
+    return op_times.svg(chart)
 
 
 def check() -> None:

@@ -24,16 +24,17 @@ _ATTRIBUTES = {
     *("stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin"),
     *("stroke-opacity", "stroke-width", "text-anchor"),
 }
+Titles = Mapping[str, tuple[str, ...]]
+
 _KEPT_IDS = {"path", "clipPath", "pattern"}
 _MEASURES = {"d", "x", "y", "width", "height", "transform", "points"}
 
 
-def cleaned(
-    drawn: str, title: str, text: str, titles: Mapping[str, str], name: str
-) -> str:
+def cleaned(drawn: str, title: str, text: str, titles: Titles, name: str) -> str:
     """Return a drawn picture as one `<svg>` element.
 
-    ``titles`` are those of parts by id, ``name`` begins ids that no other picture has.
+    ``titles`` are those of parts by id: one, or one for each marker of a part. ``name``
+    begins ids that no other picture has.
     """
     source = ElementTree.fromstring(drawn)
     _, _, width, height = source.attrib["viewBox"].split()
@@ -59,16 +60,15 @@ def cleaned(
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _part(
-    source: ElementTree.Element, titles: Mapping[str, str]
-) -> ElementTree.Element | None:
+def _part(source: ElementTree.Element, titles: Titles) -> ElementTree.Element | None:
     tag = _NAMESPACE.sub("", source.tag)
     if tag in ("metadata", "style"):
         return None
     made = ElementTree.Element(tag, dict(_attributes(tag, source.attrib)))
     made.text = source.text if tag in ("text", "tspan") else None
-    if title := titles.get(source.get("id", "")):
-        ElementTree.SubElement(made, "title").text = title
+    found = titles.get(source.get("id", ""), ())
+    if len(found) == 1:
+        ElementTree.SubElement(made, "title").text = found[0]
     parts = [kept for child in source if (kept := _part(child, titles)) is not None]
     if tag in ("g", "defs") and not made.attrib and not len(made):
         if not parts:
@@ -76,15 +76,21 @@ def _part(
         if len(parts) == 1 and tag == "g":
             return parts[0]
     made.extend(parts)
+    if len(found) > 1:
+        for marker, title in zip(made.iter("use"), found, strict=True):
+            ElementTree.SubElement(marker, "title").text = title
     return made
 
 
 def _attributes(tag: str, found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     classes = []
+    marker = tag == "path" and "id" in found  # painted as where it is used says
     for key, value in found.items():
         name = _NAMESPACE.sub("", key)
         if name == "style":
             for style, worth in _styles(value):
+                if marker and style in _PAINTS:
+                    continue
                 yield style, worth
                 if style in _PAINTS and worth in NAMED:
                     classes.append(f"{_PAINTS[style]}-{NAMED[worth]}")
@@ -105,7 +111,7 @@ def _styles(text: str) -> Iterator[tuple[str, str]]:
         name, _, value = (word.strip() for word in style.partition(":"))
         if name == "font":
             name, value = "font-size", _size(value)
-        if name in _ATTRIBUTES:
+        if name in _ATTRIBUTES and value:
             yield name, _brief(value)
 
 

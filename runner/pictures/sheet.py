@@ -10,7 +10,6 @@ from runner.pictures import cleaning
 from runner.pictures.colours import DASHES, FAINT, GRID, MARKERS, PAPER, TEXT, Ink, ink
 from runner.pictures.labels import fitted, safe
 from runner.pictures.library import Artist, Axes, Figure, FigureCanvasSVG, Line2D
-from runner.report.charts import Chart
 
 WIDTH = 460
 """So narrow that its texts can be read on a phone, where it is drawn smaller."""
@@ -33,7 +32,7 @@ class Sheet:
         self.figure = Figure(figsize=(width / 72, height / 72), dpi=72)
         self.figure.set_facecolor(PAPER.light)
         FigureCanvasSVG(self.figure)
-        self._titles: dict[str, str] = {}
+        self._titles: dict[str, tuple[str, ...]] = {}
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """Return axes without a frame at a place."""
@@ -128,10 +127,13 @@ class Sheet:
         """Return a place in parts of the sheet."""
         return x / self.width, 1 - y / self.height
 
-    def titled(self, title: str) -> str:
-        """Return the id of a part that shall have a title, for who points at it."""
+    def titled(self, *titles: str) -> str:
+        """Return the id of a part, which has a title for who points at it.
+
+        Of several titles each is that of one marker.
+        """
         gid = f"{cleaning.GID}{len(self._titles)}"
-        self._titles[gid] = safe(title)
+        self._titles[gid] = tuple(map(safe, titles))
         return gid
 
     def svg(self, title: str, text: str, name: str) -> str:
@@ -155,6 +157,6 @@ def listed(parts: Sequence[str], most: int = 10) -> str:
     return "; ".join(words)
 
 
-def named(chart: Chart) -> str:
+def named(chart: object) -> str:
     """Return a name of letters and digits that no other chart has."""
     return f"picture-{sha256(repr(chart).encode('utf-8', 'replace')).hexdigest()[:10]}"

@@ -4,8 +4,8 @@ run.py (a whole record, a list of records) -> figures.py (findings)
 measurement.py (a measured submission), diff/ (two runs; imported where it is used)
        -> words.py (figures as text), blocks.py (the parts of a report)
 
-Imported by those who need them alone, as they take time to load: op_times.py (records
-as a plot), svg_plot.py (a plot as SVG).
+Imported by those who need it alone, as it takes time to load: op_times.py (records as
+a plot).
 """
 
 from __future__ import annotations

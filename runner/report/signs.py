@@ -19,7 +19,7 @@ class Sign(StrEnum):
 
 
 _RESULTS = frozenset({"outcome", "state", "reason", "result", "answer", "answers"})
-_GOOD = frozenset({"ok", "done", "passed", "right", "correct", Outcome.OK})
+_GOOD = frozenset({"ok", "done", "passed", "right", "correct", "there", Outcome.OK})
 _FAINT = frozenset({Outcome.SKIPPED.value, State.QUEUED.value, "older"})
 _BAD = frozenset(
     {

@@ -144,6 +144,11 @@ class Home(Struct, frozen=True):
         """The files of the commits that are benched, while that goes on."""
         return self.root / "benches"
 
+    @property
+    def pages(self) -> Path:
+        """Pages that a browser was shown, for a day."""
+        return self.root / "pages"
+
     def run(self, run_id: str) -> RunPaths:
         """Return the paths of one run."""
         return RunPaths(self.runs / run_id)

@@ -1,9 +1,8 @@
-"""Op Times over commits: what is drawn, on a terminal and as SVG."""
+"""Op Times over commits: what is drawn, and how a terminal shows it."""
 
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree
 
 import pytest
 
@@ -18,7 +17,6 @@ from runner.core import (
 )
 from runner.report.axes import axis
 from runner.report.op_times import MOST_SERIES, OpTimePlot, op_time_plot
-from runner.report.svg_plot import svg
 from runner.terminal.plot import lines
 from runner.terminal.text import cells
 
@@ -175,36 +173,3 @@ def test_the_higher_of_two_times_is_drawn_above_the_lower():
     assert len(rows) == 2
     assert first.rindex("a") > last.rindex("a")
     assert "aaaaaaaa" in "".join(shown) and "bbbbbbbb" in "".join(shown)
-
-
-def test_the_svg_is_xml_that_starts_nothing_and_loads_nothing():
-    text = svg(many(40))
-    root = ElementTree.fromstring(text)
-    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
-    assert tags <= {
-        "svg",
-        "title",
-        "style",
-        "rect",
-        "path",
-        "text",
-        "polyline",
-        "circle",
-    }
-    assert not re.search(r"url\(|@import|href|<script|\son\w+=", text)
-    assert "&lt;script&gt;" in text
-    assert "prefers-color-scheme:dark" in text
-    assert not set(text) & {*"\x07\x1b\x9b\u202e✱\ud800"}
-
-
-def test_every_point_of_the_svg_lies_within_it_and_tells_what_it_is():
-    plot = many(12)
-    root = ElementTree.fromstring(svg(plot))
-    _, _, width, height = map(float, root.attrib["viewBox"].split())
-    told = []
-    for circle in root.iter("{http://www.w3.org/2000/svg}circle"):
-        assert 0 < float(circle.attrib["cx"]) < width
-        assert 0 < float(circle.attrib["cy"]) < height
-        told += [title.text or "" for title in circle]
-    assert len(told) == sum(len(one.points) for one in plot.series)
-    assert all("commit " in one for one in told)

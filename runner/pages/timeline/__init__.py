@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from markupsafe import Markup
+
 from runner.core.trace import Timeline
 from runner.pages import shell, templates
 from runner.pages.elements import PageElement
@@ -54,10 +56,9 @@ def element(title: str, timeline: Timeline, alone: bool = False) -> PageElement:
 
 def page(title: str, timeline: Timeline) -> str:
     """Return a page of one timeline."""
-    title = cut(title, _TITLE)
     made = element(title, timeline, alone=True)
-    heading = templates.render("timeline_page.html", title=title, timeline=made.markup)
-    return shell.page(title, heading, [made])
+    frame = PageElement(Markup(), (_HERE / "page.css").read_text("utf-8"))
+    return shell.page(cut(title, _TITLE), made.markup, [made, frame])
 
 
 @cache

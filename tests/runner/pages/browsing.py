@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 if find_spec("playwright"):
-    from playwright.sync_api import Browser, sync_playwright
+    from playwright.sync_api import Browser, Request, sync_playwright
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE_S = 60.0
@@ -82,6 +82,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.address = file.as_uri()
         self.context.on("request", lambda request: self._requested(request.url))
+        self.context.on("requestfailed", self._stopped)
         self.page.goto(self.address)
 
     def has(self, expression: str) -> Any:
@@ -125,6 +126,11 @@ class Visit:
     def _heard(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
             self.said.append(text)
+
+    def _stopped(self, request: Request) -> None:
+        """Forget a request that never left: the page's policy was in its way."""
+        if request.failure == "csp":
+            self.asked_for.remove(request.url)
 
     def _requested(self, url: str) -> None:
         if url != self.address and not url.startswith("data:"):

@@ -8,8 +8,12 @@ Its figures are made up.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
+from runner import pages, pictures
+from runner.core.trace import Timeline
 from runner.report.blocks import (
     Pairs,
     Paragraph,
@@ -27,23 +31,14 @@ from runner.report.charts import (
     RoofPoint,
     TimelineView,
 )
+from tests.runner.pages.timeline.made import Span, timeline
 
+TRACE = "20261122-070244-3f2a/timeline.nvprof"
 TITLE = "Report of m3.1, run 20261122-070244-3f2a"
 LONG_NAME = (
     "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>"
     "(cutlass_80_simt_sgemm_128x64_8x5_nn_align1::Params, float const*, float*, int)"
 )
-SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 520 120">'
-    '<g fill="var(--series-1, #0b6bcb)">'
-    '<rect x="140" y="12" width="340" height="26"/>'
-    '<rect x="140" y="50" width="210" height="26"/>'
-    '<rect x="140" y="88" width="96" height="26"/></g>'
-    '<g fill="var(--ink, #1b2027)" font-size="14" text-anchor="end">'
-    '<text x="130" y="30">simple</text><text x="130" y="68">shared</text>'
-    '<text x="130" y="106">fused</text></g></svg>'
-)
-
 CHECKS = Table(
     "",
     ("asked for", "result", "where", "command that gives it"),
@@ -160,7 +155,6 @@ ROOFLINE = Picture(
         (RoofPoint("forward_kernel", 3.1, 4.4e12), RoofPoint(LONG_NAME, 41.0, 2.9e13)),
     ),
 )
-DRAWN = {BARS.name: SVG, ROOFLINE.name: SVG}
 
 
 def sections() -> tuple[Section, ...]:
@@ -181,7 +175,7 @@ def sections() -> tuple[Section, ...]:
         Section("op-times", "Op Times and Correctness", (OP_TIMES, BARS)),
         Section("kernels", "Kernels and API calls", (KERNELS, ROOFLINE)),
         Section(
-            "timeline", "Timeline", (TimelineView("timeline.nvprof", "m3.1.py 10000"),)
+            "timeline", "Timeline", (TimelineView(TRACE, "timeline.nvprof of m3.1.py"),)
         ),
         Section("run-times", "Run times", sections=(_times("a"), _times("b"))),
         Section(
@@ -205,11 +199,29 @@ def _output(anchor: str, title: str, text: str, left_out: int = 0) -> Section:
     return Section(f"output-{anchor}", title, (part,))
 
 
+@cache
+def drawn() -> Mapping[str, str]:
+    """Return the report's pictures."""
+    return {each.name: pictures.svg(each.chart) for each in (BARS, ROOFLINE)}
+
+
+@cache
 def page() -> str:
     """Return the report as a page."""
-    from runner import pages
+    return pages.report(TITLE, sections(), drawn(), {TRACE: _timeline()})
 
-    return pages.report(TITLE, sections(), DRAWN, {})
+
+def _timeline() -> Timeline:
+    """Return 60 rounds of a copy and two kernels, each with the call that began it."""
+    spans = []
+    for i in range(60):
+        at = i * 600_000
+        for name, begin, length in ((0, 30, 90), (1, 160, 120), (2, 300, 260)):
+            start, link = at + begin * 1000, i * 3 + name + 1
+            spans.append(Span(0, start, length * 1000, name, 1, link))
+            spans.append(Span(2, start - 25_000, 12_000, 3, 0, link))
+    names = ("[CUDA memcpy HtoD]", "forward_kernel", LONG_NAME, "cudaLaunchKernel")
+    return timeline(spans, names, notes=((), (("grid", "834 x 1 x 1"),)))
 
 
 if __name__ == "__main__":

@@ -16,16 +16,19 @@ async function begin(figure) {
     figure.dataset.state = "drawn";
   } catch (error) {
     figure.dataset.state = "failed";
+    part("totals").open = true;
     part("facts").textContent = `The timeline cannot be drawn in this browser: ${error.message}`;
   }
 }
 
+const PAPER = 1000; // the width of a printed picture, before it is fitted to the paper
+
 // A printed page shows the view that was open, on white and with all lanes.
 function onPaper(view) {
   const print = (paper) => {
-    view.figure.classList.toggle("timeline-paper", paper);
+    view.paper = paper;
     view.colours = colours(view.part("view"));
-    if (paper) view.resize(1000, true);
+    if (paper) view.resize(PAPER);
     else view.resize();
   };
   window.addEventListener("beforeprint", () => print(true));

@@ -15,12 +15,13 @@ class View {
     this.selected = -1;
     this.drag = null;
     this.top = 0;
+    this.paper = false;
     this.listeners = [];
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
     [this.from, this.to] = this.whole();
     this.recolour();
     this.resize();
-    new ResizeObserver(() => this.resize()).observe(part("stage"));
+    new ResizeObserver(() => this.paper || this.resize()).observe(part("stage"));
     document.addEventListener("themechange", () => this.recolour());
   }
 
@@ -36,7 +37,8 @@ class View {
     this.repaint();
   }
 
-  resize(width = this.part("stage").clientWidth, print = false) {
+  resize(width = this.part("stage").clientWidth) {
+    const print = this.paper;
     this.narrow = width < 640;
     this.gutter = this.narrow ? 0 : Math.round(Math.min(width * 0.22, 230));
     this.tall = AXIS + stack(this.processes, this.narrow) + 6;

@@ -12,11 +12,13 @@ function place(view, event, canvas = view.canvas) {
   return [event.clientX - box.left, event.clientY - box.top];
 }
 
+const TWICE = 350; // milliseconds between two taps at most
+
 function pointers(view) {
   const { canvas } = view;
   const down = new Map();
   let moved = false;
-  let since = 0;
+  let since = -Infinity;
   let anchor = null;
 
   canvas.addEventListener("pointerdown", (event) => {
@@ -63,17 +65,27 @@ function pointers(view) {
       view.drag = null;
       view.show(from, to, true);
     } else if (!moved && event.type === "pointerup") {
-      const span = view.painter.at(x, y);
-      const twice = event.timeStamp - since < 350;
-      since = twice ? 0 : event.timeStamp;
-      if (twice && span >= 0) view.zoomTo(span);
-      else if (twice) view.zoom(0.5, (x - view.gutter) / (view.width - view.gutter), true);
-      else view.select(span);
+      const twice = event.pointerType !== "mouse" && event.timeStamp - since < TWICE;
+      since = twice ? -Infinity : event.timeStamp;
+      if (twice) closer(view, x, y);
+      else view.select(view.painter.at(x, y));
     }
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
+  let kind = "";
+  canvas.addEventListener("pointerdown", (event) => (kind = event.pointerType));
+  canvas.addEventListener("dblclick", (event) => {
+    if (kind === "mouse") closer(view, ...place(view, event));
+  });
   canvas.addEventListener("pointerleave", () => hideTip(view));
+}
+
+// Zooms to the span at a place, or around the place.
+function closer(view, x, y) {
+  const span = view.painter.at(x, y);
+  if (span >= 0) view.zoomTo(span);
+  else view.zoom(0.5, (x - view.gutter) / (view.width - view.gutter), true);
 }
 
 // Keeps the times below two fingers below them.

@@ -13,7 +13,8 @@ class Facts {
     this.list.textContent = span < 0 ? this.hint : "";
     this.view.part("live").textContent = span < 0 ? "Nothing is selected." : this.spoken(span);
     if (span < 0) return;
-    const name = element("h3", trace.names[trace.name[span]]);
+    const name = element("p", trace.names[trace.name[span]]);
+    name.className = "timeline-name";
     const zoom = button("Zoom to it", () => this.view.zoomTo(span));
     const list = element("dl");
     for (const [term, value] of this.of(span)) {

@@ -1,0 +1,45 @@
+"""`--open`: a file in the browser of whoever sits at this machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+import webbrowser
+from pathlib import Path
+
+from runner.terminal.streams import say
+
+WAIT_S = 5.0
+"""How long a browser may take to start; it goes on if it takes longer."""
+
+
+def show(path: Path) -> None:
+    """Open a file in a browser; without one, tell where the file is.
+
+    A browser that needs the terminal, such as lynx, is used only if BROWSER names it.
+    """
+    opened: list[bool] = []
+    browser = _browser()
+    if browser is not None:
+        address = path.resolve().as_uri()
+
+        def start() -> None:
+            opened.append(browser.open(address))
+
+        # Some wait until the user closes them: they do not hold this command.
+        thread = threading.Thread(target=start, daemon=True)
+        thread.start()
+        thread.join(WAIT_S)
+        if thread.is_alive() or (opened and opened[0]):
+            return
+    say(f"There is no browser here that could open it: open {path.resolve()}.")
+
+
+def _browser() -> webbrowser.BaseBrowser | None:
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return None
+    background = isinstance(found, webbrowser.BackgroundBrowser)
+    needs_terminal = isinstance(found, webbrowser.GenericBrowser) and not background
+    return None if needs_terminal and not os.environ.get("BROWSER") else found

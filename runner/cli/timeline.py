@@ -1,0 +1,152 @@
+"""`rai timeline RUN [FILE]`."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import common
+
+if TYPE_CHECKING:
+    from runner.core import Problem, RunRecord
+    from runner.store.paths import Home, RunPaths
+
+_READ = (".nvprof", ".sqlite")
+_HINT = "write one with `nvprof -o FILE.nvprof` or `nsys profile --export sqlite`"
+
+
+def timeline(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|FILE",
+            help="A run's id, its beginning, its tag, or `latest`; or a profiler's file"
+            " on this machine.",
+        ),
+    ],
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="The file in the run's build folder; needed if there are several.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the page; open nothing."
+        ),
+    ] = None,
+) -> None:
+    """Show in a browser what a profiler recorded over time.
+
+    The page has copies, kernels and API calls by stream, thread and process, to zoom,
+    pan and search. It is one HTML file, which needs no network. Read are the SQLite
+    files of nvprof (`nvprof -o FILE.nvprof`) and nsys (`--export sqlite`), and traces
+    for Perfetto.
+    """
+    from runner import files, pages, traces
+    from runner.store import pages as kept
+    from runner.terminal.streams import say
+
+    if output is not None:
+        common.check_output(output, "-o")
+    home, settings = common.opened()
+    with _chosen(home, run, file, settings.build_files) as (path, title):
+        page = pages.timeline_page(title, traces.timeline(path))
+    if output is not None:
+        files.write(output, page.encode())
+        say(f"Wrote {output}.")
+        return
+    from runner.cli import opening
+
+    written = kept.keep(home, "timeline", page)
+    say(f"The page is {written}, for a day; -o FILE keeps it.")
+    opening.show(written)
+
+
+@contextmanager
+def _chosen(
+    home: Home, run: str, file: str | None, most_files: int
+) -> Iterator[tuple[Path, str]]:
+    """Yield the profiler's file that is meant, and a title for it."""
+    if file is None and Path(run).is_file():
+        yield Path(run).absolute(), Path(run).name
+        return
+    from runner import archive, places
+    from runner.core import Limits
+    from runner.core.errors import UsageError
+    from runner.store.home import find
+
+    paths = find(home, run)
+    record = places.record_of(paths)
+    if not paths.build.exists():
+        text = f"run {paths.id} has no build folder: it ended before one came back"
+        raise UsageError(text)
+    caps = archive.build_caps(record.limits or Limits(), most_files)
+    name = _name(paths, record, file, list(archive.files(paths.build, caps, "build")))
+    with TemporaryDirectory(prefix="rai-timeline-") as folder:
+        into = Path(folder)
+        archive.pick(paths.build, into, lambda one, _: one == name, caps, "build")
+        yield into / name, f"{name} of run {paths.id}"
+
+
+def _name(
+    paths: RunPaths, record: RunRecord, file: str | None, there: list[str]
+) -> str:
+    """Return the name of the file in the build folder.
+
+    Raises:
+        UsageError: there is none, not the one that is named, or several.
+    """
+    from runner.core.errors import UsageError
+
+    noted = {one.path for command in record.commands for one in command.profile_files}
+    found = [
+        name
+        for name in sorted(there)
+        if posixpath.splitext(name)[1] in _READ or (name in noted and "." not in name)
+    ]
+    if file is not None:
+        wanted = posixpath.normpath(file.removeprefix("/build/"))
+        if wanted in there:
+            return wanted
+        raise UsageError(_listed(f"run {paths.id} has no file {file}", paths, found))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        text = f"run {paths.id} has {len(found)} profiles"
+        raise UsageError(_listed(text, paths, found))
+    raise UsageError(_none(paths, record))
+
+
+def _listed(text: str, paths: RunPaths, found: list[str]) -> Problem:
+    from runner.core import Problem
+
+    if not found:
+        return Problem(text, hint="it has no profile at all")
+    names = ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
+    return Problem(text, hint=f"name one of them: {names}")
+
+
+def _none(paths: RunPaths, record: RunRecord) -> Problem:
+    from runner.core import Problem
+
+    text = f"run {paths.id} has no profile that rai reads over time"
+    unread = [
+        one.path
+        for command in record.commands
+        for one in command.profile_files
+        if one.path.endswith((".nsys-rep", ".qdrep"))
+    ]
+    if unread:
+        hint = f"have the run export it: nsys export --type sqlite {unread[0]}"
+        return Problem(f"{text}; {unread[0]} is in nsys's own format", hint=hint)
+    return Problem(text, hint=_HINT)

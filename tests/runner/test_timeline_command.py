@@ -1,0 +1,158 @@
+"""`rai timeline` finds the profiler's file that is meant, and writes its page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runner import archive
+from runner.archive import source
+from runner.cli.timeline import timeline
+from runner.core import (
+    CommandRecord,
+    Outcome,
+    ProfileFile,
+    Reason,
+    RunRecord,
+    State,
+    Verdict,
+    record,
+)
+from runner.core.errors import UsageError
+from runner.store import pages
+from runner.store.paths import Home
+from tests.nvprof import recording
+from tests.runner.traces.test_nvprof_file import stored
+
+
+@pytest.fixture
+def profile(tmp_path):
+    return stored(tmp_path, recording.small(trace=True))
+
+
+@pytest.fixture
+def ended(home, profile, tmp_path):
+    """A function that keeps a run with profiles, or other files, of these names."""
+    at = Home(home / "rai")
+
+    def keep(*names, noted=()):
+        folder = tmp_path / "build"
+        for name in names:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"no" if name.endswith(".txt") else profile.read_bytes())
+        paths = at.run("ab12")
+        paths.root.mkdir(parents=True)
+        files = tuple(ProfileFile("nsys", one, 2) for one in noted)
+        command = CommandRecord(0, "./x", None, Outcome.OK, profile_files=files)
+        run = RunRecord(
+            "ab12",
+            "/p",
+            "rai_build.yml",
+            1.0,
+            State.DONE,
+            ended_at=2.0,
+            verdict=Verdict(True, True, None, Reason.DONE),
+            commands=(command,),
+        )
+        paths.record.write_bytes(record.to_json(run))
+        if names:
+            with archive.BuildWriter(paths.build) as writer:
+                for data in source.pack(folder, "build"):
+                    writer.write(data)
+
+    return keep
+
+
+def refused(*arguments):
+    with pytest.raises(UsageError) as error:
+        timeline(*arguments)
+    (problem,) = error.value.problems
+    return problem.finding
+
+
+def test_a_file_of_this_machine_becomes_a_page(profile, tmp_path, capsys):
+    timeline(str(profile), output=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "<title>1.nvprof</title>" in page
+    assert "forward_kernel" in page
+    assert capsys.readouterr().out == f"Wrote {tmp_path / 'page.html'}.\n"
+
+
+def test_the_only_profile_of_a_run_is_taken(ended, tmp_path):
+    ended("deep/conv.nvprof", "notes.txt")
+    timeline("ab", output=tmp_path / "page.html")
+    title = "<title>deep/conv.nvprof of run ab12</title>"
+    assert title in (tmp_path / "page.html").read_text()
+
+
+def test_of_several_profiles_one_is_named(ended, tmp_path):
+    ended("a.nvprof", "b.sqlite", "c.txt")
+    assert refused("ab12") == (
+        "run ab12 has 2 profiles; name one of them: a.nvprof, b.sqlite"
+    )
+    timeline("ab12", "/build/b.sqlite", tmp_path / "page.html")
+    assert "b.sqlite of run ab12" in (tmp_path / "page.html").read_text()
+    assert refused("ab12", "d.nvprof").startswith("run ab12 has no file d.nvprof")
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "/build/../a.nvprof"])
+def test_nothing_outside_of_the_build_folder_is_read(name, ended):
+    ended("b.nvprof")
+    assert refused("ab12", name).startswith(f"run ab12 has no file {name}")
+
+
+def test_a_file_that_is_no_profile_is_refused(ended):
+    ended("a.nvprof", "c.txt")
+    assert "no trace" in refused("ab12", "c.txt")
+
+
+def test_a_run_without_a_profile_says_how_to_get_one(ended):
+    ended("c.txt")
+    assert "nvprof -o" in refused("ab12")
+
+
+def test_a_run_whose_profile_is_in_the_own_format_of_nsys_says_so(ended):
+    ended("c.txt", noted=["r.nsys-rep"])
+    assert "nsys export --type sqlite r.nsys-rep" in refused("ab12")
+
+
+def test_a_run_without_a_build_folder_says_so(ended):
+    ended()
+    assert "no build folder" in refused("ab12")
+
+
+def test_pages_are_private_and_old_ones_are_removed(home):
+    at = Home(home / "rai")
+    first = pages.keep(at, "timeline", "<p>")
+    assert first.read_text() == "<p>"
+    assert first.parent.stat().st_mode & 0o077 == 0
+    old = time.time() - pages.KEPT_S - 60
+    os.utime(first, (old, old))
+    other = first.with_name("mine.txt")
+    other.write_text("not a page")
+    os.utime(other, (old, old))
+    second = pages.keep(at, "timeline", "<p>")
+    assert sorted(first.parent.iterdir()) == sorted([other, second])
+
+
+@pytest.mark.programs
+def test_the_browser_is_given_the_page_and_nothing_of_the_run(home, profile, tmp_path):
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/said\n')
+    browser.chmod(0o755)
+    named = profile.rename(profile.with_name("-x;touch $(y).nvprof"))
+    program = Path(sys.executable).with_name("rai")
+    subprocess.run(
+        [program, "timeline", str(named)],
+        env={**os.environ, "BROWSER": str(browser)},
+        check=True,
+        capture_output=True,
+    )
+    (page,) = (home / "rai" / "pages").iterdir()
+    assert (tmp_path / "said").read_text() == f"{page.as_uri()}\n"
