@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import cores  # noqa: F401
 import arguments
 import checkpoints
 import dataset
+import kernel_shapes
 import synthetic
 from arguments import Accepts, Arguments
 from backends import Backend
@@ -63,8 +65,9 @@ class Milestone:
 
     def evaluate(self, backend: Backend, note: str = "") -> None:
         """Run the library's network and print its accuracy."""
-        labels = self.infer(backend, note).labels
-        print(accuracy(self.network, self.images, labels))
+        found = self.infer(backend, note)
+        print(accuracy(self.network, self.images, found.labels), flush=True)
+        self._describe(found)
 
     def classify(
         self, backend: Backend, note: str = "", variant: Variant | None = None
@@ -80,6 +83,13 @@ class Milestone:
         if variant and variant.accuracy != FP32:
             line += f" Class: {variant.accuracy}"
         print(line, flush=True)
+        self._describe(found)
+
+    def _describe(self, found: Inference) -> None:
+        """In a run of rai, write down what the layers and kernels had to do."""
+        if folder := kernel_shapes.folder():
+            images = len(self.images.pixels)
+            kernel_shapes.add(folder, sys.argv, self.network, images, found)
 
 
 def main(script: Callable[[Arguments], None], accepts: Accepts) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from editions import CLASSES, Edition, Model
 from errors import ProjectError
 from graph import Convolution
+from variants import Variant
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,23 @@ class Network:
 
 
 @dataclass(frozen=True)
+class OwnKernels:
+    """Which kernels of our own computed a network on a GPU."""
+
+    architecture: str
+    batch: int  # the most images at a time
+    variant: Variant | None = None  # of the convolutions; None for a library's
+    other_layers: bool = True  # all but the convolutions
+
+
+@dataclass(frozen=True)
 class Inference:
     """The result of a forward pass, and the time of each convolution."""
 
     probabilities: np.ndarray  # images x classes
     op_times_s: tuple[float, ...]
     note: str | None = None  # the backend's message for the user
+    own_kernels: OwnKernels | None = None  # if any
 
     @property
     def labels(self) -> np.ndarray:

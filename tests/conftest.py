@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -135,12 +136,16 @@ _PROBES = {
 
 
 def pytest_configure() -> None:
-    """Let no machine's speed decide whether a property holds."""
+    """Let no machine's speed decide whether a property holds, nor how it was begun."""
     from hypothesis import settings
 
     settings.register_profile("usual", deadline=None)
     settings.register_profile("fast", deadline=None, max_examples=20)
     settings.load_profile("usual")
+    # A shell starts what runs in the background with this signal ignored, and so it
+    # would be in all that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # what was asked for by -m and -k is known by then

@@ -21,10 +21,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 RAI = str(Path(sys.executable).with_name("rai"))
 MOST_S = 120.0
+Streams = Mapping[int, str | None]
+PIPES: Streams = {}
 
 
 def rai(
@@ -32,10 +34,13 @@ def rai(
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     input: str = "",
+    streams: Streams = PIPES,
     timeout_s: float = MOST_S,
 ) -> subprocess.CompletedProcess[str]:
-    """Run rai to its end, with its output as text; ``input`` is its stdin."""
-    done = rai_bytes(*words, cwd=cwd, env=env, input=input, timeout_s=timeout_s)
+    """Run rai to its end as ``rai_bytes`` does, with its output as text."""
+    done = rai_bytes(
+        *words, cwd=cwd, env=env, input=input, streams=streams, timeout_s=timeout_s
+    )
     out, error = (_text(stream) for stream in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, error)
 
@@ -45,11 +50,16 @@ def rai_bytes(
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     input: str = "",
+    streams: Streams = PIPES,
     timeout_s: float = MOST_S,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run rai to its end, with its output as it is; ``input`` is its stdin."""
+    """Run rai to its end; ``input`` is its stdin.
+
+    ``streams`` names files for its streams, by their numbers; None closes one.
+    """
     argv = [RAI, *map(str, words)]
-    order = (argv, str(cwd or Path.cwd()), dict(os.environ if env is None else env))
+    environment = dict(os.environ if env is None else env)
+    order = (argv, str(cwd or Path.cwd()), environment, dict(streams))
     with ExitStack() as opened:
         ours, theirs = socket.socketpair()
         opened.enter_context(ours)
@@ -61,13 +71,13 @@ def rai_bytes(
             socket.send_fds(_server(), [b"."], ends)
         for _, end in pipes:
             os.close(end)
-        streams = [opened.enter_context(os.fdopen(end, "rb", 0)) for end, _ in pipes]
+        readers = [opened.enter_context(os.fdopen(end, "rb", 0)) for end, _ in pipes]
         with ours.makefile("rwb") as channel:
             pickle.dump(order, channel)
             channel.flush()
             pid = int(channel.readline())
             try:
-                out, error = _read(streams, time.monotonic() + timeout_s)
+                out, error = _read(readers, time.monotonic() + timeout_s)
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(argv, timeout_s) from None
@@ -158,7 +168,7 @@ def _reap() -> None:
 def _follow(ends: list[int]) -> None:
     """Fork the program of one order, and report its number and how it ended."""
     with socket.socket(fileno=ends.pop()) as other, other.makefile("rwb") as channel:
-        argv, folder, environment = pickle.load(channel)
+        argv, folder, environment, streams = pickle.load(channel)
         pid = os.fork()
         if pid:
             for end in ends:
@@ -176,11 +186,22 @@ def _follow(ends: list[int]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = argv
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(  # noqa: SIM115
-        2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False
-    )
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        setattr(sys, name, _stream(number, streams.get(number, "")))
     from runner.cli.main import main
 
     main()
+
+
+def _stream(number: int, path: str | None) -> TextIO | None:
+    """Return a standard stream as Python makes it, of a file if one is named."""
+    if path is None:
+        os.close(number)
+        return None
+    mode = "w" if number else "r"
+    if path:
+        file = os.open(path, os.O_RDWR)
+        os.dup2(file, number)
+        os.close(file)
+    lines, errors = (1, "backslashreplace") if number == 2 else (-1, "strict")
+    return os.fdopen(number, mode, lines, "utf-8", errors, closefd=False)

@@ -13,12 +13,14 @@ from runner.core.kernel_shapes import KernelShapes
 from runner.core.measurement import Measurement
 from runner.core.plan import SubmissionPlan
 from runner.report.diff import RunDiff
+from runner.report.document import Report
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/schemas"
 TYPES: dict[str, type] = {
     "diff": RunDiff,
     "measurement": Measurement,
     "plan": SubmissionPlan,
+    "report": Report,
     "rai-kernels": KernelShapes,
 }
 """The type of each schema's files, by the schema's name."""

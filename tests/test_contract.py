@@ -1,4 +1,4 @@
-"""Where runner/ and project/ meet: printed lines, and the folder of the data."""
+"""Where runner/ and project/ meet: lines, a file of shapes, the folder of the data."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import dataset
+import editions
+import kernel_shapes
 import pytest
+from kernels import VARIANTS
+from network import Inference, OwnKernels
 
-from runner import buildfile, findings
+from runner import analysis, buildfile, findings
+from runner.core.kernel_shapes import FILE
+from runner.core.kernel_shapes_reader import read
+from runner.core.trace import KernelLaunches, Trace
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -90,3 +99,56 @@ def test_what_the_milestones_print_is_read_back(pictures):
     assert ours.model == "ece408"
     assert ours.correctness == library.accuracy
     assert library.op_times_s == ()
+
+
+@pytest.mark.programs
+@pytest.mark.usefixtures("compiled_once")
+def test_a_milestone_in_a_run_describes_its_layers(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAI_BUILD_DIR", str(tmp_path))
+    found = findings.find(output("m2.1.py", "20")).inferences
+    shapes, problems = read((tmp_path / FILE).read_bytes())
+    (network,) = shapes.networks
+
+    assert problems == ()
+    assert (network.script, network.arguments) == ("m2.1.py", ("20",))
+    (one,) = found
+    layers = analysis.layers(shapes, [("python /src/project/m2.1.py 20", one)])
+    assert [layer.op_time_s for layer in layers] == list(one.op_times_s)
+    assert [layer.flops for layer in layers] == [52_272_000, 242_208_000]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_each_launch_of_a_variant_is_found_by_what_the_project_writes(
+    name, architecture, tmp_path
+):
+    edition = editions.DEFAULT
+    model = edition.with_convolutions(own=True)[0]
+    kernel_shapes.add(
+        tmp_path,
+        ["/src/project/m4.1.py", "100"],
+        SimpleNamespace(edition=edition, model=model),
+        100,
+        Inference(None, (), None, OwnKernels(architecture, 64, VARIANTS[name])),
+    )
+    shapes, problems = read((tmp_path / FILE).read_bytes())
+    counts = Counter()
+    for work in shapes.kernels:
+        counts[work.kernel, work.grid, work.block] += work.launches
+    launched = tuple(
+        KernelLaunches(kernel, 0, grid, block, 32, 0, 0, count, count, 1, 1)
+        for (kernel, grid, block), count in counts.items()
+    )
+    trace = Trace("a", "nvprof", "python m4.1.py 100", launches=launched)
+    found = analysis.kernels(shapes, [trace])
+
+    assert problems == ()
+    assert len(found) == len(launched)
+    assert all(kernel.bytes for kernel in found)
+    # Sixty-four images, and the rest: a persistent kernel has one grid for both.
+    computed = sum(kernel.launches * (kernel.flops or 0) for kernel in found)
+    assert computed == pytest.approx(
+        sum(layer.flops or 0 for layer in shapes.networks[0].layers)
+        # The pooling goes first, so that a quarter of the first layer is left to tanh.
+        - 100 * 12 * (66 * 66 - 33 * 33)
+    )

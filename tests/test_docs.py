@@ -24,7 +24,7 @@ CLI = DOCS / "cli.md"
 COMMANDS = [
     *("run", "bench", "submit", "replay", "attach", "wait", "cancel", "shell"),
     *("validate", "ps", "history"),
-    *("show", "diff", "logs", "export"),
+    *("show", "diff", "logs", "report", "export"),
     *("timeline", "pull", "tag", "note", "rm", "prune", "parse", "doctor", "config"),
     *("init", "version"),
     *("completion", "image"),

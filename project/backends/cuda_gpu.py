@@ -13,6 +13,7 @@ import shapes
 from compiler import Unit, defines
 from device import Device, DeviceArray, Module
 from device_convolution import DeviceConvolution
+from network import OwnKernels
 from shapes import ConvShape
 from variants import MOST_GRID, Launch, Variant
 
@@ -54,6 +55,10 @@ class CudaLayers(Layerwise[DeviceArray]):
     def bytes_of_an_image(self, convolutions: Sequence[ConvShape]) -> int:
         """Return an upper bound of the bytes that one image needs."""
         return most_bytes(convolutions)
+
+    def own_kernels(self) -> OwnKernels:
+        """Return that every layer but the convolutions is ours."""
+        return OwnKernels(self.device.architecture, self.batch)
 
     def put(self, array: np.ndarray) -> DeviceArray:
         """Upload an array; convert bytes to floats on the GPU, to transfer less."""
@@ -150,6 +155,10 @@ class CudaGpu(CudaLayers):
         halves = 2 * max(s.floats_in for s in convolutions)
         floats = super().bytes_of_an_image(convolutions)
         return floats + (halves if self.variant.storage == "float16" else 0)
+
+    def own_kernels(self) -> OwnKernels:
+        """Return that every layer is ours."""
+        return replace(super().own_kernels(), variant=self.variant)
 
     def convolution(self, y: DeviceArray, x: DeviceArray, weights: DeviceArray) -> None:
         """Launch the variant's kernels for this shape."""

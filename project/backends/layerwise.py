@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import graph
 import numpy as np
 from graph import Convolution, Dense, Layer, Pooling, Softmax, Tanh
-from network import Inference, Network
+from network import Inference, Network, OwnKernels
 from shapes import ConvShape
 
 
@@ -55,7 +55,8 @@ class Layerwise(ABC, Generic[Array]):
                     case Softmax():
                         x = self.softmax(x)
             pieces.append(self.get(x))
-        return Inference(np.concatenate(pieces), tuple(times.values()), note)
+        probabilities = np.concatenate(pieces)
+        return Inference(probabilities, tuple(times.values()), note, self.own_kernels())
 
     def _convolve(self, x: Array, weights: Array) -> tuple[Array, float]:
         """Convolve and return the seconds, as the course times it: into zeros."""
@@ -73,6 +74,10 @@ class Layerwise(ABC, Generic[Array]):
 
         Return a note for the user, or None.
         """
+
+    def own_kernels(self) -> OwnKernels | None:
+        """Return which of our own kernels compute the layers, if any do."""
+        return None
 
     @abstractmethod
     def put(self, array: np.ndarray) -> Array:

@@ -21,7 +21,7 @@ import operator_library
 import symbol
 from errors import MissingError, ProjectError, UsageError
 from mxnet_package import loaded, quiet
-from network import Inference, Network
+from network import Inference, Network, OwnKernels
 from operator_library import LIBCUDA, OperatorLibrary
 from variants import Variant
 
@@ -71,7 +71,15 @@ class MxnetCpu:
             times = ours.take_times() if ours else []
         layers_timed = len(times) // len(found)
         sums = (sum(times[n::layers_timed]) for n in range(layers_timed))
-        return Inference(np.concatenate(found), tuple(sums))
+        own = self._own_kernels(batch)
+        return Inference(np.concatenate(found), tuple(sums), own_kernels=own)
+
+    def _own_kernels(self, batch: int) -> OwnKernels | None:
+        """Return which kernels compute the convolutions, if any do."""
+        if self.variant is None:
+            return None
+        gpu = operator().open_gpu(self._libcuda)
+        return OwnKernels(gpu.architecture, batch, self.variant, other_layers=False)
 
     @contextmanager
     def _ours(

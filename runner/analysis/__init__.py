@@ -13,6 +13,7 @@ from runner.analysis.kernel_analysis import (
     bounds_of,
     kernels,
 )
+from runner.analysis.layer_analysis import LayerAnalysis, layers
 from runner.analysis.occupancy import Occupancy, OccupancyLimit, OccupancyStep
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "KernelAnalysis",
     "KernelBound",
     "KnownGpu",
+    "LayerAnalysis",
     "Occupancy",
     "OccupancyLimit",
     "OccupancyStep",
@@ -27,4 +29,5 @@ __all__ = [
     "bounds_of",
     "kernels",
     "known_gpus",
+    "layers",
 ]

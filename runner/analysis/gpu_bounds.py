@@ -104,7 +104,7 @@ def bounds(gpu: KnownGpu) -> GpuBounds | None:
 def named(name: str) -> GpuPeaks | None:
     """Return the data sheet's rates of a GPU by the driver's name of it."""
     plain = _plain(name)
-    return next((peaks for peaks in PEAKS if plain in map(_plain, peaks.names)), None)
+    return next((peaks for peaks in PEAKS if _plain(peaks.name) == plain), None)
 
 
 def of(gpus: Iterable[KnownGpu], name: str) -> KnownGpu:

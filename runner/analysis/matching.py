@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from runner.analysis import names
-from runner.core.kernel_shapes import KernelWork, LayeredNetwork
+from runner.core.kernel_shapes import GridSize, KernelWork, LayeredNetwork
 from runner.core.trace import KernelLaunches
+
+MOST_ALIKE = 200
+"""The most entries of one name and grid that are told apart."""
 
 _OPERATOR = re.compile(r"[;|&()<>]")
 
@@ -37,17 +40,30 @@ def of_command(entries: Iterable[Entry], command: str) -> list[Entry]:
     return exact or found
 
 
-def of_launches(
-    works: Iterable[KernelWork], launches: KernelLaunches
-) -> list[KernelWork]:
-    """Return what the launches of one kernel in one configuration may be."""
-    return [
-        work
-        for work in works
-        if work.grid in (None, launches.grid)
-        and work.block in (None, launches.block)
-        and names.same(launches.kernel, work.kernel)
-    ]
+class WorkIndex:
+    """Entries of one command, found by what a trace says of launches."""
+
+    def __init__(self, works: Iterable[KernelWork]) -> None:
+        self._found: dict[tuple[str, GridSize | None], list[KernelWork]] = {}
+        for work in works:
+            alike = self._found.setdefault((names.key(work.kernel), work.grid), [])
+            # Of more than these nothing would be known: see ``agreed``.
+            if len(alike) <= MOST_ALIKE:
+                alike.append(work)
+
+    def of(self, launches: KernelLaunches) -> list[KernelWork]:
+        """Return what the launches of one kernel in one configuration may be."""
+        key = names.key(launches.kernel)
+        alike = [self._found.get((key, grid), []) for grid in (launches.grid, None)]
+        if any(len(works) > MOST_ALIKE for works in alike):
+            return []
+        return [
+            work
+            for works in alike
+            for work in works
+            if work.block in (None, launches.block)
+            and names.same(launches.kernel, work.kernel)
+        ]
 
 
 def agreed(
@@ -56,6 +72,38 @@ def agreed(
     """Return a value that all entries have; None if they differ, or there is none."""
     found = list(map(value, works))
     return found[0] if found and found.count(found[0]) == len(found) else None
+
+
+def alike(works: Sequence[KernelWork]) -> bool:
+    """Whether all launches do the same."""
+    return all(
+        agreed(works, value) is not None or not works
+        for value in (lambda w: (w.flops,), lambda w: (w.bytes,))
+    )
+
+
+def mean(
+    works: Sequence[KernelWork],
+    count: int,
+    value: Callable[[KernelWork], float | None],
+) -> float | None:
+    """Return what a launch does on average; None if that is not known.
+
+    Entries that differ are taken together if they are of one command and variant, and
+    the number of launches is that of whole inferences.
+    """
+    if (same := agreed(works, value)) is not None:
+        return same
+    values = list(map(value, works))
+    launches = sum(work.launches for work in works)
+    together = agreed(works, lambda w: (w.script, w.arguments, w.variant)) is not None
+    if not together or count % launches:
+        return None
+    known = [each for each in values if each is not None]
+    if len(known) < len(values):
+        return None
+    parts = (w.launches * each for w, each in zip(works, known, strict=True))
+    return sum(parts) / launches
 
 
 def _runs(entry: Entry, command: str) -> bool:

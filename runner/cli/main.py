@@ -40,6 +40,7 @@ COMMANDS = (
     "show",
     "diff",
     "logs",
+    "report",
     "export",
     "timeline",
     "pull",

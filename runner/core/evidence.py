@@ -12,10 +12,10 @@ from runner.core.measurement import Measurement
 from runner.core.run import RunRecord
 from runner.core.trace import Trace
 
-NO_OUTPUTS: Mapping[int, CommandOutput] = MappingProxyType({})
+NO_OUTPUTS: Mapping[int, OutputEnds] = MappingProxyType({})
 
 
-class CommandOutput(Struct, frozen=True):
+class OutputEnds(Struct, frozen=True):
     """The beginning and the end of what a command printed, as plain text.
 
     Between them ``left_out_bytes`` are left out; if these are 0, ``head`` is all of it.
@@ -38,7 +38,7 @@ class RunEvidence(Struct, frozen=True):
     tag: str = ""
     note: str = ""
     away: str = ""
-    outputs: Mapping[int, CommandOutput] = NO_OUTPUTS
+    outputs: Mapping[int, OutputEnds] = NO_OUTPUTS
     shapes: KernelShapes | None = None
     traces: tuple[Trace, ...] = ()
     measurement: Measurement | None = None

@@ -117,6 +117,38 @@ class Reference(Struct, frozen=True):
     band: float = 0.05
 
 
+class ReportedKind(StrEnum):
+    """What a report can show of a program."""
+
+    OUTPUT = "output"
+    RUN_TIME = "run time"
+    ACCURACY = "accuracy"
+    CORRECTNESS = "correctness"
+    OP_TIMES = "op times"
+    KERNELS = "kernels"
+    """Those that together take most of the GPU's time."""
+
+    API_CALLS = "API calls"
+    TIMELINE = "timeline"
+    ANALYSIS = "analysis"
+    """What bounds each kernel."""
+
+
+class ReportItem(Struct, frozen=True):
+    """Something that a milestone's report must show of a program.
+
+    ``script`` is the program's file name. ``images`` is the size of the batch, None for
+    any; ``variants`` how many variants it must have at least. ``command`` is a command
+    line for a build file that gives it.
+    """
+
+    kind: ReportedKind
+    script: str
+    command: str
+    images: int | None = None
+    variants: int = 1
+
+
 class EntryCount(Struct, frozen=True):
     """How many entries of plan.json a milestone measures."""
 
@@ -135,7 +167,8 @@ class Milestone(Struct, frozen=True):
     ``accuracy`` is the class that entries are held to (`fp32`, `tf32`, `half`).
     ``deadline`` has a zone; None is no deadline. ``attempts`` is None where they are
     not counted. ``rules`` are the numbers that differ from the judge's own defaults.
-    ``file`` says where it was read, ``sha256`` is of that file.
+    ``report`` is what a report must show. ``file`` says where it was read, ``sha256``
+    is of that file.
     """
 
     name: str
@@ -152,6 +185,7 @@ class Milestone(Struct, frozen=True):
     attempts: int | None = None
     rules: Mapping[str, float] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
+    report: tuple[ReportItem, ...] = ()
     file: str = ""
     sha256: str = ""
 

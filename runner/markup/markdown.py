@@ -64,15 +64,27 @@ def output(title: str, value: str) -> PagePart:
     return PagePart(head, (shown.replace(">", "&gt;"),), "\n</pre>\n\n</details>\n\n")
 
 
-def block(shown: Block) -> PagePart:
-    """Return a block as a table; the columns with numbers are aligned to the right."""
+def picture(value: str, link: str) -> PagePart:
+    """Return a picture of a quoted address; ``value`` says what it shows."""
+    return PagePart(f"![{text(value)}]({link})\n\n")
+
+
+def block(shown: Block, level: int = 3) -> PagePart:
+    """Return a block as a table below a heading of a level.
+
+    The columns with numbers are aligned to the right. The first cell of a row leads to
+    the section that the row belongs to.
+    """
     if isinstance(shown, Pairs):
         head = "| | |\n|---|---|\n"
         return PagePart(head, tuple(map(_row, shown.rows)), "\n")
-    title = f"### {text(shown.title)}\n\n" if shown.title else ""
+    title = f"{'#' * level} {text(shown.title)}\n\n" if shown.title else ""
     rules = ["---:" if i in shown.right else "---" for i, _ in enumerate(shown.heads)]
     head = f"{title}{_row(shown.heads)}|{'|'.join(rules)}|\n"
-    return PagePart(head, tuple(map(_row, shown.rows)), "\n")
+    if not shown.anchors:
+        return PagePart(head, tuple(map(_row, shown.rows)), "\n")
+    places = zip(shown.rows, shown.anchors, strict=True)
+    return PagePart(head, tuple(_row(row, to) for row, to in places), "\n")
 
 
 def blocks(shown: Iterable[Block]) -> str:
@@ -110,8 +122,11 @@ def page(parts: Sequence[PagePart], most_bytes: int | None = None) -> str:
     return "".join(kept) + _NOTE.format(lost) if kept else ""
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(text, cells))} |\n"
+def _row(cells: Sequence[str], anchor: str = "") -> str:
+    shown = list(map(text, cells))
+    if anchor:
+        shown[0] = f"[{shown[0]}](#{anchor})"
+    return f"| {' | '.join(shown)} |\n"
 
 
 def _size(value: str) -> int:

@@ -21,6 +21,7 @@ KEYS: Grammar = {
         "runs",
         "rules",
         "references",
+        "report",
     ),
     "required[]": ("path", "type", "size"),
     "team": ("below", "files", "most_files", "size"),
@@ -42,5 +43,6 @@ KEYS: Grammar = {
     "runs[].dataresources[]": ("mount", "source"),
     "runs[].dataresources[].source": ("url", "md5"),
     "references[]": ("gpu", "ms", "band"),
+    "report[]": ("script", "shows", "images", "variants", "command"),
 }
 """The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""

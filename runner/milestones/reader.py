@@ -24,7 +24,7 @@ from runner.core.milestone import (
 from runner.core.quantities import SIZE, Kind
 from runner.core.shapes import LayerShape, Shape
 from runner.judge.figures import Rules
-from runner.milestones import deadline, runs
+from runner.milestones import deadline, reported, runs
 from runner.milestones.keys import KEYS
 from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind
 
@@ -90,6 +90,7 @@ def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | 
         attempts=fields.whole("attempts", None, "10"),
         rules=_rules(fields),
         references=tuple(_references(fields)),
+        report=reported.read(fields),
         file=file,
         sha256=hashlib.sha256(raw).hexdigest(),
     )
@@ -130,7 +131,7 @@ def _team(fields: Fields) -> TeamParts:
             hint = f"add `team:` with {example}"
             fields.problems.error("no `team`", fields.place(), hint)
         return usual
-    patterns = runs.texts(team, "files", '["**/*.cu", "**/*.cuh"]', runs.PATTERN)
+    patterns = runs.listed(team, "files", '["**/*.cu", "**/*.cuh"]', runs.PATTERN)
     if not patterns:
         hint = 'add it, e.g. `files: ["**/*.cu"]`'
         team.problems.error("team has no `files`", team.place(), hint)

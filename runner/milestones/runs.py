@@ -59,8 +59,10 @@ def needed(
     return found
 
 
-def texts(fields: Fields, key: str, example: str, wanted: Kind[str]) -> tuple[str, ...]:
-    """Read a list of texts of a kind."""
+def listed(
+    fields: Fields, key: str, example: str, wanted: Kind[_Value]
+) -> tuple[_Value, ...]:
+    """Read a list of values of a kind."""
     found = []
     for path, node in fields.items(key, example):
         text = node.text.strip() if isinstance(node, Scalar) else ""
@@ -89,7 +91,7 @@ def read(fields: Fields) -> tuple[MilestoneRun, ...]:
 def _run(item: Fields, earlier: tuple[str, ...]) -> MilestoneRun | None:
     name = needed(item, "name", WORD, "compile")
     target = needed(item, "target", WORD, "compile")
-    commands = texts(item, "commands", "[make]", LINE)
+    commands = listed(item, "commands", "[make]", LINE)
     if not commands:
         hint = "add `commands:` with a list"
         item.problems.error(f"{item.path} has no commands", item.place(), hint)
@@ -134,7 +136,7 @@ def _held(item: Fields, path: str, node: Node, earlier: tuple[str, ...]) -> Held
     if fields is None:
         return None
     if fields.has("golden"):
-        patterns = texts(fields, "golden", '["*.py"]', PATTERN)
+        patterns = listed(fields, "golden", '["*.py"]', PATTERN)
         return Held(HeldKind.GOLDEN, patterns=patterns)
     of = needed(fields, "build", WORD, "compile")
     if of is None:
@@ -148,7 +150,7 @@ def _held(item: Fields, path: str, node: Node, earlier: tuple[str, ...]) -> Held
         hint = f"choose another than {', '.join(RESERVED)}"
         text = f"{fields.name('into')} is {into}"
         fields.problems.error(text, fields.place("into"), hint)
-    patterns = texts(fields, "files", '["*.cubin"]', PATTERN)
+    patterns = listed(fields, "files", '["*.cubin"]', PATTERN)
     if not patterns:
         hint = 'add it, e.g. `files: ["*.cubin"]`'
         fields.problems.error(f"{path} has no `files`", fields.place(), hint)

@@ -12,7 +12,7 @@ from runner.report.signs import sign
 MOST_ROWS = 1000
 LONGEST_CELL = 1000
 LONGEST_NAME = 8000
-SHORT_NAME = 56
+SHORT_NAME = 48
 """Characters of a function's name that are shown at once."""
 
 
@@ -42,25 +42,30 @@ class TableView(Struct, frozen=True):
 
 
 def view(table: Table, anchors: Anchors) -> TableView:
-    """Return a table as it is shown."""
-    heads = tuple(TableCell(h, kind=_kind(table, i)) for i, h in enumerate(table.heads))
+    """Return a table as it is shown: names of functions before their figures."""
+    lead = _lead(table)
+    order = list(range(len(table.heads)))
+    if lead in table.names and table.right.issuperset(order[:lead]):
+        order = [lead, *order[:lead], *order[lead + 1 :]]
     links = table.anchors or ("",) * len(table.rows)
     shown = list(zip(table.rows, links, strict=True))[:MOST_ROWS]
-    lead = min(table.names, default=0)
     return TableView(
         title=table.title,
-        heads=heads,
+        heads=tuple(TableCell(table.heads[i], kind=_kind(table, i)) for i in order),
         rows=[
-            [
-                _cell(table, column, text, link if link in anchors else "")
-                for column, text in enumerate(row)
-            ]
+            [_cell(table, i, row[i], link if link in anchors else "") for i in order]
             for row, link in shown
         ],
-        lead=lead,
+        lead=order.index(lead),
         left_out=len(table.rows) - len(shown),
         sortable=len(shown) > 2 and all(row[lead] for row, _ in shown),
     )
+
+
+def _lead(table: Table) -> int:
+    """Return the column that names the rows: a function's, else the first of text."""
+    texts = [i for i, _ in enumerate(table.heads) if i not in table.right]
+    return min(table.names, default=next(iter(texts), 0))
 
 
 def _cell(table: Table, column: int, text: str, link: str) -> TableCell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from runner.core import ProfileFile, ProfileRow, ProfileTable, RunRecord, Source
 from runner.report.blocks import Table
@@ -37,7 +38,7 @@ def profile(table: ProfileTable) -> Table:
     The rest is summed up in one row; a single row is shown as it is.
     """
     ordered = sorted(table.rows, key=lambda row: -row.percent)
-    count = _until(ordered)
+    count = until([row.percent for row in ordered])
     if len(ordered) - count == 1:
         count += 1
     shown, rest = ordered[:count], ordered[count:]
@@ -46,7 +47,7 @@ def profile(table: ProfileTable) -> Table:
         reached += row.percent
         rows.append(_cells(row, reached))
     if rest:
-        rows.append(_cells(_summed(rest), reached + sum(r.percent for r in rest)))
+        rows.append(_cells(summed(rest), reached + sum(r.percent for r in rest)))
     heads = ("time", "sum", "total", "calls", "average", "name")
     return Table(
         f"{table.tool}: {table.section}{_whose(table.source)}",
@@ -67,17 +68,19 @@ def _whose(source: Source) -> str:
     return f" of command {source.number}, `{one_line(source.command)}`{more}"
 
 
-def _until(rows: list[ProfileRow]) -> int:
+def until(percents: Sequence[float]) -> int:
+    """Return how many shares, the largest first, together pass what is shown."""
     reached = 0.0
-    for count, row in enumerate(rows, 1):
-        reached += row.percent
+    for count, percent in enumerate(percents, 1):
+        reached += percent
         # Percentages have two decimals; rounding keeps a sum of 90 from exceeding 90.
         if round(reached, 2) > MOST:
             return count
-    return len(rows)
+    return len(percents)
 
 
-def _summed(rest: list[ProfileRow]) -> ProfileRow:
+def summed(rest: Sequence[ProfileRow]) -> ProfileRow:
+    """Return one row for those that are not shown."""
     return ProfileRow(
         f"and {len(rest)} more",
         sum(row.percent for row in rest),

@@ -249,7 +249,7 @@ def _head(record: RunRecord, tag: str, away: str, note: str) -> list[tuple[str, 
         rows.append(("", f"{record.image.action}: {record.image.why}"))
         rows.append(("", named_by(record.image)))
     if record.gpu:
-        rows += _gpu_rows(record.gpu)
+        rows += gpu_rows(record.gpu)
     if record.machine:
         m = record.machine
         rows.append(("machine", f"{m.host}, {m.cpu}, {m.cores} cores"))
@@ -271,7 +271,8 @@ def _rounds(record: RunRecord) -> str:
     return str(record.rounds) if record.rounds > 1 else ""
 
 
-def _gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
+def gpu_rows(use: GpuUse) -> list[tuple[str, str]]:
+    """Return the GPUs of a run with their states before and after it."""
     rows = []
     for gpu in use.gpus:
         memory = size(gpu.memory_bytes or None)

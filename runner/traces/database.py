@@ -11,8 +11,6 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-MAGIC = b"SQLite format 3\0"
-
 LONGEST_VALUE = 1 << 20
 """Bytes of a text; a file with a longer one in what is read is not read further."""
 
@@ -20,7 +18,7 @@ STEP = 1 << 20
 MOST_STEPS = 6000
 """Of SQLite's virtual machine, in STEPs; a record takes about 100 instructions."""
 
-ROWS_AT_ONCE = 20_000
+ROWS_AT_ONCE = 2_000
 
 Value = int | float | str | bytes | None
 
@@ -28,7 +26,7 @@ Failure = sqlite3.Error
 """The error of a file that is damaged, crafted, or too much work."""
 
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
-_FUNCTIONS = frozenset({"count", "total", "min", "max", "substr"})
+_FUNCTIONS = frozenset({"count", "total", "min", "max", "substr", "coalesce"})
 
 
 class Database:
@@ -88,7 +86,11 @@ class Database:
 
     def has(self, table: str, *columns: str) -> bool:
         """Return whether there is a plain table with these columns."""
-        return self._columns.get(table, frozenset()).issuperset(columns)
+        return table in self._columns and self._columns[table].issuperset(columns)
+
+    def lacking(self, table: str, columns: frozenset[str]) -> frozenset[str]:
+        """Return the columns that a plain table lacks; none if there is no table."""
+        return columns - self._columns.get(table, columns)
 
     def rows(self, query: str, *values: Value) -> Iterator[tuple[Value, ...]]:
         """Yield the rows of a query."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -23,6 +24,10 @@ MEMORY = {
 """CUPTI's kinds of memory."""
 
 
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_WORDS = frozenset({"coalesce", "IN"})
+
+
 class LaunchColumns(Struct, frozen=True):
     """The columns of a launch's configuration."""
 
@@ -40,13 +45,15 @@ class LaunchColumns(Struct, frozen=True):
 
 
 class Records(Struct, frozen=True):
-    """One table of spans.
+    """One table of spans; columns may be expressions of columns.
 
-    ``name`` is the column of the name's number, in the layout's table of names or, if
-    there are any, in ``names``. ``lane`` are the columns whose values tell lanes apart:
-    device, context and stream, or a thread. ``process`` is the column that tells
-    processes apart, "" for a file of one. ``facts`` are further columns of a span, each
-    with the words and the spelling for a reader.
+    ``name`` is the column of the name's number in the layout's table of names, or, if
+    there is ``other_names``, in ``names``; the former is what the rest are called.
+    ``versioned_names`` end like cudaMalloc_v3020. ``lane`` are the columns whose values
+    tell lanes apart: device, context and stream, or a thread. ``process`` is the column
+    that tells processes apart, "" for a file of one. ``facts`` are further columns of a
+    span, each with the words and the spelling for a reader. ``only`` is the condition
+    of the rows that are spans.
     """
 
     table: str
@@ -58,19 +65,20 @@ class Records(Struct, frozen=True):
     names: Mapping[int, str] = {}
     other_names: str = ""
     shape: LaunchColumns | None = None
+    versioned_names: bool = False
     facts: tuple[tuple[str, str, str], ...] = ()
+    only: str = ""
     start: str = "start"
     end: str = "end"
     optional: bool = True
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> frozenset[str]:
         """Return the columns that the table must have."""
-        found = [self.start, self.end, self.name, *self.lane, self.link, self.process]
-        if self.shape is not None:
-            found += self.shape.columns
-        found += [column for _, column, _ in self.facts]
-        return tuple(column for column in found if column)
+        used = [self.start, self.end, self.name, *self.lane, self.link, self.process]
+        used += self.shape.columns if self.shape is not None else ()
+        used += [self.only, *(column for _, column, _ in self.facts)]
+        return frozenset(_IDENTIFIER.findall(" ".join(used))) - _WORDS
 
 
 class Process(Struct, frozen=True):

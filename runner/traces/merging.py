@@ -34,7 +34,7 @@ class Pick(NamedTuple):
 class MergedSpans:
     """Neighbours of one level and cell; ``busy`` is the time that they add."""
 
-    __slots__ = ("busy", "cell", "count", "lane", "level", "longest", "ref", "start")
+    __slots__ = ("busy", "cell", "lane", "level", "longest", "merged", "ref", "start")
 
     def __init__(
         self, lane: int, level: int, cell: int, start: int, ref: int, longest: int
@@ -46,14 +46,14 @@ class MergedSpans:
         self.ref = ref
         self.longest = longest
         self.busy = 0
-        self.count = 1
+        self.merged = 1
 
     def take(self, other: MergedSpans) -> None:
         """Add the group that follows this one."""
         if not self.busy:
             self.start = other.start
         self.busy += other.busy
-        self.count += other.count
+        self.merged += other.merged
         if other.longest > self.longest:
             self.ref, self.longest = other.ref, other.longest
 
@@ -65,7 +65,7 @@ def picked(spans: Spans, most: int) -> list[Pick]:
         return _sorted(Pick(*each, 1) for each in columns)
     longer_than = _threshold(spans.length, most // 3)
     lanes = len(set(spans.lane))
-    extent = max(spans.start) - min(spans.start)
+    extent = max(spans.start) - min(spans.start) + 1
     width = max(1, lanes * extent // max(1, FINENESS * most))
     entries: list[Pick | MergedSpans] = []
     _fill(entries, spans, longer_than, width)
@@ -74,7 +74,7 @@ def picked(spans: Spans, most: int) -> list[Pick]:
     if len(entries) > most:
         entries = _flat(entries)
     return _sorted(
-        Pick(each.lane, each.start, each.busy, each.ref, each.count)
+        Pick(each.lane, each.start, each.busy, each.ref, each.merged)
         if isinstance(each, MergedSpans)
         else each
         for each in entries
@@ -107,25 +107,25 @@ def _fill(
     lane reach, ``kept_front`` how far its longest spans do. A group counts the time
     beyond both, or, within one of the longest spans, the time beyond ``inner_front``.
     """
-    lanes, starts, lengths, refs = spans.lane, spans.start, spans.length, spans.ref
-    lane, group = -1, None
+    lane, group, level = -1, None, ROOT
     front = kept_front = inner_front = 0
     open_ends: list[tuple[int, int]] = []  # of the longest: the end, and its level
-    for place in spans.in_order():
-        start, length = starts[place], lengths[place]
+    for place, start, length, ref in spans.in_order():
         end = start + length
-        if lanes[place] != lane:
-            lane, group = lanes[place], None
+        if place != lane:
+            lane, group = place, None
             front = kept_front = start
             open_ends.clear()
         if length > longer_than:
             _trim(entries, lane, front - max(start, kept_front))
-            entries.append(Pick(lane, start, length, refs[place], 1))
+            entries.append(Pick(lane, start, length, ref, 1))
             kept_front, group = max(kept_front, end), None
             open_ends.append((end, len(entries)))
             continue
-        level, begun = ROOT, max(start, front)
-        if start < kept_front:
+        level = ROOT
+        if start >= kept_front:
+            begun = start if start > front else front
+        else:
             while open_ends and open_ends[-1][0] <= start:
                 open_ends.pop()
             if open_ends and end <= open_ends[-1][0]:
@@ -135,21 +135,20 @@ def _fill(
                 begun = max(start, inner_front)
                 inner_front = max(inner_front, end)
             else:
-                begun = max(begun, kept_front)
-        if level == ROOT and end > front:
+                begun = max(start, front, kept_front)
+        if end > front and level == ROOT:
             front = end
-        cell = start // width
         added = end - begun
+        cell = start // width
         if group is None or group.cell != cell or group.level != level:
-            group = MergedSpans(
-                lane, level, cell, begun if added > 0 else start, refs[place], length
-            )
+            begun = begun if added > 0 else start
+            group = MergedSpans(lane, level, cell, begun, ref, length)
             entries.append(group)
         else:
-            group.count += 1
+            group.merged += 1
             if length > group.longest:
-                group.ref, group.longest = refs[place], length
-            if added > 0 and not group.busy:
+                group.ref, group.longest = ref, length
+            if not group.busy and added > 0:
                 group.start = begun
         if added > 0:
             group.busy += added

@@ -10,14 +10,12 @@ from runner import files
 from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.core.trace import Timeline, Trace
-from runner.traces import building, database, nvprof_file
+from runner.traces import building, database, kinds, nsys_file, nvidia_file, nvprof_file
 from runner.traces.database import Database
 from runner.traces.sqlite_trace import SqliteTrace
 
 MOST = 60_000
 """Spans of a timeline; packed into a page they take about 1 MB."""
-
-_START_BYTES = 1 << 12
 
 
 def summary(path: Path, name: str) -> Trace:
@@ -55,11 +53,11 @@ def _timeline(file: SqliteTrace, most: int) -> Timeline:
 def _opened(path: Path, name: str) -> Iterator[SqliteTrace]:
     try:
         with files.open_regular(path) as file:
-            start = file.read(_START_BYTES)
+            start = file.read(kinds.START_BYTES)
     except OSError as error:
         raise _error(name, f"it cannot be read: {error.strerror or error}") from error
-    if not start.startswith(database.MAGIC):
-        raise _error(name, "it is no trace of a profiler that rai reads")
+    if kinds.kind(start) is None:
+        raise _error(name, *kinds.advice(start, name))
     try:
         base = Database(path)
     except database.Failure as error:
@@ -72,8 +70,9 @@ def _opened(path: Path, name: str) -> Iterator[SqliteTrace]:
 
 def _sqlite(base: Database, name: str) -> SqliteTrace:
     try:
-        if nvprof_file.is_one(base.tables):
-            return SqliteTrace(base, nvprof_file.layout(base))
+        for kind in (nvprof_file, nvidia_file, nsys_file):
+            if kind.is_one(base.tables):
+                return SqliteTrace(base, kind.layout(base))
     except database.Failure as error:
         raise _error(name, f"it is damaged: {error}") from error
     raise _error(name, "it is an SQLite file that no profiler wrote")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 LaneKey = tuple[object, ...]
 """What tells a lane apart."""
@@ -64,9 +64,10 @@ class Spans:
         """Return how many more spans there may be."""
         return max(0, MOST_SPANS - len(self))
 
-    def in_order(self) -> list[int]:
-        """Return the places of all spans, by lane, then by start."""
+    def in_order(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the lane, start, length and reference of each, by lane and start."""
         order = sorted(range(len(self)), key=self.start.__getitem__)
         if len(self.lanes) > 1:
             order.sort(key=self.lane.__getitem__)
-        return order
+        columns = (self.lane, self.start, self.length, self.ref)
+        return zip(*(map(each.__getitem__, order) for each in columns), strict=True)

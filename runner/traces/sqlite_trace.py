@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import repeat
@@ -27,6 +28,7 @@ from runner.traces.words import (
 TABLES = 16
 """A reference to a span is its row's number times this, and its table's number."""
 
+_VERSION = re.compile(r"(_ptsz|_ptds)?_v\d{4,5}\Z")
 _LATEST = (1 << 62) - 1
 _SECTIONS = {LaneKind.GPU: GPU, LaneKind.API: API}
 
@@ -45,8 +47,9 @@ class SqliteTrace:
     def _readable(self, records: Records) -> bool:
         if self._base.has(records.table, *records.columns):
             return True
-        if records.table in self._base.tables:
-            self.problems.append(f"table {records.table} lacks columns")
+        if lacking := self._base.lacking(records.table, records.columns):
+            columns = ", ".join(sorted(lacking))
+            self.problems.append(f"table {records.table} lacks columns: {columns}")
         elif not records.optional:
             self.problems.append(f"table {records.table} is missing")
         return False
@@ -93,8 +96,8 @@ class SqliteTrace:
         self, records: Records, sums: Sums, begin: int
     ) -> list[KernelLaunches]:
         assert records.shape is not None
-        keys = [records.process or "NULL", records.lane[0], records.name]
-        keys += records.shape.columns
+        keys = [records.lane[0], records.name, *records.shape.columns]
+        keys += [records.process] if records.process else []
         numbers = ", ".join(str(place + 1) for place in range(len(keys)))
         length = f"{records.end} - {records.start}"
         rows = self._base.rows(
@@ -106,7 +109,7 @@ class SqliteTrace:
         def summed() -> Iterator[tuple[Value, ...]]:
             for row in rows:
                 counted[0] += 1
-                sums.add(GPU, self._name(records, row[2]), *row[-5:-1])
+                sums.add(GPU, self._name(records, row[1]), *row[-5:-1])
                 yield row
 
         longest = heapq.nlargest(MOST_LAUNCHES, summed(), key=_total)
@@ -120,7 +123,8 @@ class SqliteTrace:
     def _launch(
         self, records: Records, row: tuple[Value, ...], begin: int
     ) -> KernelLaunches:
-        _, device, name, *shape, count, total, least, most, first = row
+        device, name, *shape = row[:11]
+        count, total, least, most, first = row[-5:]
         registers, static_shared, dynamic_shared = map(whole, shape[6:9])
         return KernelLaunches(
             self._name(records, name),
@@ -143,12 +147,13 @@ class SqliteTrace:
             f"SELECT {records.name}, count(*), total({length}), min({length}),"
             f" max({length}) {_from(records)} GROUP BY 1"
         ):
-            section = _SECTIONS[records.kind]
+            section = _SECTIONS.get(records.kind, "")
             sums.add(section, self._name(records, name), *figures)
 
     def _left_out(self, records: Records, sums: Sums) -> None:
         """Report the records whose times cannot be."""
-        (row,) = self._base.rows(f"SELECT count(*) FROM {records.table}")
+        where = f" WHERE {records.only}" if records.only else ""
+        (row,) = self._base.rows(f"SELECT count(*) FROM {records.table}{where}")
         count = (whole(row[0]) or 0) - sums.taken()
         if count > 0:
             self.problems.append(
@@ -164,7 +169,8 @@ class SqliteTrace:
             return records.names.get(key, f"{records.other_names} {key}")
         if key not in self._names:
             self._names[key] = self._text(key)
-        return self._names[key]
+        name = self._names[key]
+        return _VERSION.sub("", name) if records.versioned_names else name
 
     def _text(self, key: int) -> str:
         table, number, text = self._layout.names
@@ -262,6 +268,7 @@ def _from(records: Records) -> str:
     return (
         f"FROM {records.table} WHERE {records.start} BETWEEN 0 AND {_LATEST}"
         f" AND {records.end} BETWEEN {records.start} AND {records.start} + {MOST_NS}"
+        + (f" AND {records.only}" if records.only else "")
     )
 
 

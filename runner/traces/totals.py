@@ -31,12 +31,14 @@ class Sums:
         least: object,
         most: object,
     ) -> None:
-        """Add spans of one name."""
+        """Add spans of one name; those of no section are only counted."""
         figures = [
             float(each) if isinstance(each, int | float) else 0.0
             for each in (count, total, least, most)
         ]
         self.spans += int(figures[0])
+        if not section:
+            return
         key = (section, name)
         if len(self._found) >= MOST_NAMES and key not in self._found:
             key = (section, OTHERS)

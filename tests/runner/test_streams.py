@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.program import RAI, Streams, rai
+
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 READING = [
     "history",
     "history --json",
@@ -56,9 +56,17 @@ def sh(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def given(
+    line: str, folder: Path, streams: Streams
+) -> subprocess.CompletedProcess[str]:
+    """Run rai with some of its streams closed or in a file."""
+    environment = {**os.environ, "RAI_HOME": str(folder / "home")}
+    return rai(*line.split(), cwd=folder, env=environment, streams=streams)
+
+
 @pytest.mark.parametrize("command", READING)
 def test_output_that_cannot_be_written_is_told_and_ends_with_ten(command, folder):
-    done = sh(f"{command} >/dev/full", folder)
+    done = given(command, folder, {1: "/dev/full"})
 
     assert done.returncode == 10
     assert done.stderr == "cannot write to stdout: No space left on device\n"
@@ -66,18 +74,28 @@ def test_output_that_cannot_be_written_is_told_and_ends_with_ten(command, folder
 
 @pytest.mark.parametrize("command", READING)
 def test_output_for_a_closed_stdout_is_told_and_ends_with_ten(command, folder):
-    done = sh(f"{command} >&-", folder)
+    done = given(command, folder, {1: None})
+
+    assert done.returncode == 10
+    assert done.stderr == "cannot write to stdout: it is closed\n"
+
+
+@pytest.mark.parametrize("streams", [">&-", "<&- >&-"])
+def test_so_it_is_for_a_program_that_starts_like_this(streams, folder):
+    done = sh(f"version {streams}", folder)
 
     assert done.returncode == 10
     assert done.stderr == "cannot write to stdout: it is closed\n"
 
 
 @pytest.mark.parametrize("command", READING)
-@pytest.mark.parametrize("streams", ["<&- 2>&-", "2>/dev/full"])
+@pytest.mark.parametrize(
+    "streams", [{0: None, 2: None}, {2: "/dev/full"}], ids=["closed", "full"]
+)
 def test_streams_that_are_closed_or_full_of_messages_do_not_matter(
     streams, command, folder
 ):
-    done = sh(f"{command} {streams}", folder)
+    done = given(command, folder, streams)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from array import array
@@ -82,18 +83,27 @@ class Place:
         return self.source / "played"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """Make up the inputs of a submission."""
-    place = Place(tmp_path / "src", tmp_path / "build")
-    for folder in ("team", "inputs", "program", "played"):
-        (place.source / folder).mkdir(parents=True)
-    place.out.mkdir()
-    (place.source / "job.json").write_text(json.dumps(JOB))
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make up the inputs of a submission, once for all that only read them."""
+    source = tmp_path_factory.mktemp("drawn")
+    (source / "inputs").mkdir()
+    (source / "job.json").write_text(json.dumps(JOB))
     while True:
-        assert inputs.main(options(place.source, place.source / "inputs")) == 0
-        if holds_large_values(place.source / "inputs"):
-            return place
+        assert inputs.main(options(source, source / "inputs")) == 0
+        if holds_large_values(source / "inputs"):
+            return source
+
+
+@pytest.fixture
+def place(tmp_path: Path, drawn: Path) -> Place:
+    """Lay out a submission whose inputs were made up."""
+    place = Place(tmp_path / "src", tmp_path / "build")
+    shutil.copytree(drawn, place.source)
+    for folder in ("team", "program", "played"):
+        (place.source / folder).mkdir()
+    place.out.mkdir()
+    return place
 
 
 def holds_large_values(folder: Path) -> bool:
@@ -234,7 +244,11 @@ def _short(path: Path) -> None:
 )
 def test_a_y_that_is_no_file_of_its_size_is_refused_unread(place, spoil, why):
     spoil(place.played / "0.y")
-    assert place.entry()["why"] == [f"y of conv1 (normal values): {why}"]
+    case, *_ = cases.read(place.source / "inputs")
+
+    found = checking.compare(Path("/no/program/reads/it"), place.source, 0, case)
+
+    assert found.why == f"y of conv1 (normal values): {why}"
 
 
 def test_inputs_differ_each_time(place, tmp_path):

@@ -125,5 +125,5 @@ def test_an_empty_recording_has_no_spans(tmp_path):
 def test_a_file_of_something_else_is_refused_by_its_name(tmp_path):
     path = tmp_path / "a.nvprof"
     path.write_bytes(b"hello")
-    with pytest.raises(UsageError, match=r"build/a\.nvprof: it is no trace"):
+    with pytest.raises(UsageError, match=r"build/a\.nvprof: it is no trace that rai"):
         traces.summary(path, "build/a.nvprof")

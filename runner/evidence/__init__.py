@@ -1,0 +1,14 @@
+"""What a run left behind, read for a report: bounded, and whatever it can be read of.
+
+    found = evidence.read(paths, record)
+    found.run          # RunEvidence
+    found.timelines    # of each profile, by its name in the build folder
+
+outputs.py (the beginning and the end of each command's output), build.py (files of the
+build folder), shapes.py (rai-kernels.json), profiles.py (files of profilers)
+       -> reading.py (all of it)
+"""
+
+from runner.evidence.reading import FoundEvidence, read
+
+__all__ = ["FoundEvidence", "read"]

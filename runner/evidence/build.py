@@ -1,0 +1,96 @@
+"""Files of a build folder that a report needs: profiles, and what a project says."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+from runner import archive
+from runner.commandline import programs
+from runner.core import Limits, RunRecord
+from runner.core.errors import RaiError
+from runner.core.kernel_shapes import FILE
+from runner.core.kernel_shapes_reader import MOST_BYTES as MOST_SHAPES_BYTES
+from runner.store.paths import RunPaths
+
+MOST_TRACE_BYTES = 512 << 20
+MOST_TRACES_BYTES = 1 << 30
+MOST_TRACES = 32
+"""What is unpacked of one run; a profile of a million launches has about 100 MB."""
+
+_ROOT = "build"
+_SURE = (".nvprof", ".sqlite")
+_WORD = re.compile(r"[^\s\"'=;|&()<>]+")
+
+
+class BuildFiles:
+    """What is wanted of an archive, what was taken, and what was left there.
+
+    A file is wanted if it is a profile by its suffix or by the record, or a JSON file
+    that a profiler's command names. Nothing of it is read outside of the archive.
+    """
+
+    def __init__(self, record: RunRecord) -> None:
+        self.problems: list[str] = []
+        self._left = MOST_TRACES_BYTES
+        self._room = MOST_TRACES
+        self._profiles = {
+            file.path for command in record.commands for file in command.profile_files
+        }
+        self._named = {
+            posixpath.basename(word)
+            for command in record.commands
+            if programs.tools(command.text)
+            for word in _WORD.findall(command.text)
+            if word.endswith(".json")
+        }
+
+    def wanted(self, name: str, size: int) -> bool:
+        """Whether to unpack a file; what is too large is noted."""
+        if name == FILE:
+            return self._fits(name, size, MOST_SHAPES_BYTES)
+        if not self.is_trace(name):
+            return False
+        if self._room == 0:
+            self.problems.append(f"{name} is not shown: over {MOST_TRACES} profiles")
+            return False
+        if not self._fits(name, size, min(MOST_TRACE_BYTES, self._left)):
+            return False
+        self._room -= 1
+        self._left -= size
+        return True
+
+    def is_trace(self, name: str) -> bool:
+        """Whether a file may be what a profiler recorded over time."""
+        suffix = posixpath.splitext(name)[1]
+        if suffix == ".json":
+            return name != FILE and posixpath.basename(name) in self._named
+        return suffix in _SURE or (name in self._profiles and suffix == "")
+
+    def _fits(self, name: str, size: int, most: int) -> bool:
+        if size <= most:
+            return True
+        self.problems.append(f"{name} is not read: it has over {most >> 20} MiB")
+        return False
+
+
+def unpack(
+    paths: RunPaths, record: RunRecord, into: Path, most_files: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Unpack the files into an empty folder; return their names, and what went wrong.
+
+    Names are in order of the alphabet.
+    """
+    if not paths.build.exists():
+        why = f"the run has no build folder, so no profile's file and no {FILE}"
+        return (), (why,) if record.state.final else ()
+    wanted = BuildFiles(record)
+    caps = archive.build_caps(record.limits or Limits(), most_files)
+    names: tuple[str, ...] = ()
+    try:
+        found = archive.pick(paths.build, into, wanted.wanted, caps, _ROOT)
+        names = tuple(sorted(found))
+    except (OSError, RaiError) as error:
+        wanted.problems.append(f"the build folder cannot be read: {error}")
+    return names, tuple(wanted.problems)

@@ -1,0 +1,38 @@
+"""Read the unpacked files of profilers: their sums, and their timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner import traces
+from runner.core.errors import RaiError
+from runner.core.trace import Timeline, Trace
+
+FEWEST_SPANS = 5000
+"""A timeline has so many at least, however many profiles there are."""
+
+
+def read(
+    folder: Path, names: Sequence[str], *, timelines: bool
+) -> tuple[tuple[Trace, ...], dict[str, Timeline], tuple[str, ...]]:
+    """Return the sums of each file, its timeline if wanted, and what went wrong.
+
+    The timelines share the spans that one may have.
+    """
+    sums: list[Trace] = []
+    drawn: dict[str, Timeline] = {}
+    problems: list[str] = []
+    most = max(traces.MOST // max(len(names), 1), FEWEST_SPANS)
+    for name in names:
+        try:
+            if timelines:
+                found, drawn[name] = traces.read(folder / name, name, most)
+            else:
+                found = traces.summary(folder / name, name)
+        except (OSError, RaiError) as error:
+            problems.append(str(error))
+            continue
+        sums.append(found)
+        problems += [f"{name}: {problem}" for problem in found.problems]
+    return tuple(sums), drawn, tuple(problems)

@@ -1,0 +1,177 @@
+"""What each kernel of a profile reaches and what bounds it, as tables and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.analysis import GpuBounds, KernelAnalysis, Occupancy
+from runner.report.blocks import Paragraph, Part, Table
+from runner.report.charts import Picture, Roof, Roofline, RoofPoint
+from runner.report.document.nouns import Report, RunKernels
+from runner.report.document.tables import of_run
+from runner.report.names import shortened
+from runner.report.words import brief, size
+
+MOST_ROWS = 60
+LONGEST_LABEL = 48
+_UNITS = (("fp64", "fp64"), ("fp32", "fp32"), ("tf32", "tf32"), ("fp16", "fp16"))
+
+
+def parts(report: Report) -> Iterator[Part]:
+    """Yield the analysis of each profile of each run, or why there is none."""
+    if not report.analysis:
+        yield Paragraph(
+            "Not known: no profile was kept that has the launches of kernels."
+        )
+        return
+    for run in report.analysis:
+        traces = dict.fromkeys(kernel.trace for kernel in run.kernels)
+        for number, trace in enumerate(traces):
+            kernels = [one for one in run.kernels if one.trace == trace]
+            yield from _trace(report, run, trace, kernels, number)
+        yield from _bounds(report, run)
+
+
+def _trace(
+    report: Report,
+    run: RunKernels,
+    trace: str,
+    kernels: list[KernelAnalysis],
+    number: int,
+) -> Iterator[Part]:
+    shown = kernels[:MOST_ROWS]
+    if len(kernels) > len(shown):
+        yield Paragraph(
+            f"{len(kernels) - len(shown)} more kernels of {trace} took less time."
+        )
+    rated = [one for one in shown if one.flops_per_s or one.bytes_per_s]
+    if rated:
+        yield _rates(of_run(report, run.run, f"Rates in {trace}"), rated)
+    else:
+        yield Paragraph(
+            f"Rates in {trace} are not known: no rai-kernels.json says what its"
+            " kernels do."
+        )
+    if points := tuple(map(_point, filter(_plotted, rated))):
+        for bounds in run.bounds:
+            of_gpu = {one.kernel for one in rated if one.gpu == bounds.gpu}
+            roofs = _roofs(bounds, {one.unit for one in rated})
+            if of_gpu and roofs:
+                title = of_run(report, run.run, f"Roofline of {bounds.gpu}: {trace}")
+                text = (
+                    "Operations a second of each kernel over its operations per byte,"
+                    " below the bounds of the GPU."
+                )
+                chart = Roofline(title, roofs, points)
+                name = f"roofline-{run.run}-{number + 1}"
+                yield Picture(name, text, chart)
+                break
+    yield _occupancies(
+        of_run(report, run.run, f"Launches and occupancy in {trace}"), shown
+    )
+
+
+def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
+    heads = (
+        *("share", "average", "GFLOP/s", "GB/s", "FLOP per byte", "bound by"),
+        *("of the bound", "variant", "layer", "kernel"),
+    )
+    rows = tuple(
+        (
+            f"{one.percent:.2f} %",
+            brief(one.average_s),
+            _giga(one.flops_per_s),
+            _giga(one.bytes_per_s),
+            "" if one.flops_per_byte is None else f"{one.flops_per_byte:.3g}",
+            one.bound.by if one.bound else "not known",
+            f"{one.bound.percent:.1f} %" if one.bound else "",
+            one.variant,
+            one.layer,
+            one.kernel,
+        )
+        for one in kernels
+    )
+    return Table(title, heads, rows, frozenset({0, 1, 2, 3, 4, 6}), frozenset({9}))
+
+
+def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
+    heads = (
+        *("share", "launches", "average", "grid", "block", "registers", "shared"),
+        *("occupancy", "warps", "limited by", "kernel"),
+    )
+    rows = tuple(
+        (
+            f"{one.percent:.2f} %",
+            str(one.launches),
+            brief(one.average_s),
+            _sizes(one.grid),
+            _sizes(one.block),
+            "" if one.registers is None else str(one.registers),
+            size(one.shared_bytes),
+            *_occupancy(one.occupancy),
+            one.kernel,
+        )
+        for one in kernels
+    )
+    return Table(title, heads, rows, frozenset({0, 1, 2, 5, 6, 7}), frozenset({10}))
+
+
+def _occupancy(found: Occupancy | None) -> tuple[str, str, str]:
+    if found is None:
+        return "not known", "", ""
+    warps = f"{found.warps} of {found.most_warps}"
+    return f"{found.percent:.1f} %", warps, ", ".join(found.limits)
+
+
+def _bounds(report: Report, run: RunKernels) -> Iterator[Part]:
+    if not run.bounds:
+        return
+    heads = ("GPU", "memory", *(f"{name} peak" for name, _ in _UNITS), "from")
+    rows = tuple(
+        (
+            one.gpu,
+            f"{_giga(one.bytes_per_s)} GB/s" if one.bytes_per_s else "not known",
+            *(_peak(one.flops_per_s(unit)) for _, unit in _UNITS),
+            "; ".join(one.sources),
+        )
+        for one in run.bounds
+    )
+    title = of_run(report, run.run, "What the GPU does at most")
+    yield Table(title, heads, rows, frozenset(range(1, 6)))
+
+
+def _peak(rate: float | None) -> str:
+    return "not known" if rate is None else f"{_giga(rate)} GFLOP/s"
+
+
+def _giga(rate: float | None) -> str:
+    return "" if rate is None else f"{rate / 1e9:,.1f}"
+
+
+def _sizes(grid: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, grid))
+
+
+def _plotted(one: KernelAnalysis) -> bool:
+    return bool(one.flops_per_byte and one.unit_flops_per_s)
+
+
+def _point(one: KernelAnalysis) -> RoofPoint:
+    label = " ".join(filter(None, (one.variant, one.layer))) or shortened(
+        one.kernel, LONGEST_LABEL
+    )
+    return RoofPoint(
+        label, one.flops_per_byte or 0.0, one.unit_flops_per_s or 0.0, one.unit
+    )
+
+
+def _roofs(bounds: GpuBounds, units: set[str]) -> tuple[Roof, ...]:
+    """Return the memory's bound and those of the units that are used."""
+    found = [
+        Roof(name, flops=rate)
+        for name, unit in _UNITS
+        if unit in units and (rate := bounds.flops_per_s(unit))
+    ]
+    if bounds.bytes_per_s:
+        found.append(Roof("memory", bandwidth=bounds.bytes_per_s))
+    return tuple(found)

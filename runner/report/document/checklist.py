@@ -1,0 +1,224 @@
+"""What a milestone's report must show: what is there, and how to get what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner.core import Outcome, RunRecord
+from runner.core.milestone import Milestone, ReportedKind, ReportItem
+from runner.report.document import commands
+from runner.report.document.nouns import (
+    CheckedItem,
+    CheckedMilestone,
+    NetworkFigures,
+    Report,
+    RunTime,
+)
+from runner.report.words import seconds
+
+_GUESSED = " (no number was given)"
+
+
+class _Evidence(Struct, frozen=True):
+    """What speaks for an item: a run, and a few words; or why there is nothing."""
+
+    run: str = ""
+    found: str = ""
+    why: str = ""
+
+
+def checked(report: Report, milestones: Sequence[Milestone]) -> Report:
+    """Return a report with the check-lists of milestones."""
+    found = tuple(
+        CheckedMilestone(one.name, one.title, tuple(_items(report, one)))
+        for one in milestones
+    )
+    return replace(report, milestones=found)
+
+
+def concerning(
+    milestones: Iterable[Milestone], records: Iterable[RunRecord]
+) -> list[Milestone]:
+    """Return the milestones whose programs the runs have, in the commands' order.
+
+    Commands that ``--only`` left out do not count.
+    """
+    ran = [
+        commands.script(command.text)
+        for record in records
+        for command in record.first_round
+        if not (record.only and command.outcome is Outcome.SKIPPED)
+    ]
+    places = {script: place for place, script in reversed(list(enumerate(ran)))}
+    first: list[tuple[int, str, Milestone]] = []
+    for one in milestones:
+        found = [places[i.script] for i in one.report if i.script in places]
+        first += [(min(found), one.name, one)] if found else []
+    return [one for _, _, one in sorted(first, key=lambda each: each[:2])]
+
+
+def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
+    for item in milestone.report:
+        every = list(_FINDERS[item.kind](report, item, milestone.images))
+        there = [one for one in every if one.run]
+        whys = [one.why for one in every if one.why]
+        ran = [t for t in report.times if t.script == item.script]
+        if not there and not whys:
+            whys = list(_unrun(ran, item)) or [_lacking(item)]
+        yield CheckedItem(
+            kind=item.kind,
+            script=item.script,
+            images=item.images,
+            variants=item.variants,
+            there=bool(there),
+            runs=tuple(dict.fromkeys(one.run for one in there)),
+            found=there[0].found if there else "",
+            why="" if there else "; ".join(dict.fromkeys(whys)),
+            how="" if there else item.command,
+        )
+
+
+def _unrun(ran: Sequence[RunTime], item: ReportItem) -> Iterator[str]:
+    """Yield why there is nothing of a program."""
+    if not ran:
+        yield f"no command runs {item.script}"
+    for one in ran:
+        if one.outcome is Outcome.SKIPPED:
+            yield f"command {one.number} was skipped: {one.why}".removesuffix(": ")
+        elif one.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
+            yield f"command {one.number}: {one.outcome}"
+
+
+def _lacking(item: ReportItem) -> str:
+    """Return what a program that ran well did not give."""
+    match item.kind:
+        case ReportedKind.KERNELS | ReportedKind.API_CALLS:
+            return f"{item.script} did not run under a profiler that prints a table"
+        case ReportedKind.TIMELINE | ReportedKind.ANALYSIS:
+            return f"no profile of {item.script} is there to be read"
+        case _ if item.images is not None:
+            return f"{item.script} did not run on {item.images} images"
+        case _:
+            return f"{item.script} printed none"
+
+
+def _output(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
+    for one in report.outputs:
+        if one.script == item.script and one.output and one.output.head.strip():
+            yield _Evidence(one.run, f"of command {one.number}")
+
+
+def _run_time(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
+    for one in report.times:
+        if one.script != item.script or one.outcome is not Outcome.OK:
+            continue
+        if one.under:
+            yield _Evidence(why=f"only under {', '.join(one.under)}")
+        elif one.elapsed_s is not None:
+            yield _Evidence(one.run, f"{one.elapsed_s:.2f} s, as time printed")
+        elif one.wall_s is not None:
+            yield _Evidence(one.run, f"{seconds(one.wall_s.median)}, as rai measured")
+
+
+def _share(
+    name: str,
+) -> Callable[[Report, ReportItem, int], Iterator[_Evidence]]:
+    def find(report: Report, item: ReportItem, usual: int) -> Iterator[_Evidence]:
+        for run, figures, guessed in _networks(report, item, usual):
+            shares = [getattr(one, name) for one in figures]
+            known = {
+                one.variant: s
+                for one, s in zip(figures, shares, strict=True)
+                if s is not None
+            }
+            if not known and any(one.synthetic for one in figures):
+                yield _Evidence(why="synthetic images: their agreement is no accuracy")
+            elif len(known) >= item.variants:
+                values = sorted({f"{value:g}" for value in known.values()})
+                of = f", {len(known)} variants" if len(known) > 1 else ""
+                yield _Evidence(run, ", ".join(values) + of + guessed)
+            elif known:
+                yield _Evidence(why=f"{len(known)} of {item.variants} variants")
+
+    return find
+
+
+def _op_times(report: Report, item: ReportItem, usual: int) -> Iterator[_Evidence]:
+    for run, every, guessed in _networks(report, item, usual):
+        timed = [one for one in every if one.op_time_s]
+        plain = {one.variant: one for one in timed if not one.under}
+        sums = [one.op_time_s.median for one in plain.values() if one.op_time_s]
+        if len(plain) >= item.variants:
+            least, most = f"{min(sums):.6f} s", f"{max(sums):.6f} s"
+            to = f" to {most}, {len(plain)} variants" if len(plain) > 1 else ""
+            yield _Evidence(run, f"{least}{to}{guessed}")
+        elif plain:
+            yield _Evidence(why=f"{len(plain)} of {item.variants} variants")
+        elif timed:
+            yield _Evidence(why=f"only under {', '.join(timed[0].under)}")
+
+
+def _networks(
+    report: Report, item: ReportItem, usual: int
+) -> Iterator[tuple[str, list[NetworkFigures], str]]:
+    """Yield by run what a script's network printed for a number of images.
+
+    A script that is given no number takes the ``usual`` one.
+    """
+    for run in report.runs:
+        of_script = [
+            one
+            for one in report.networks
+            if (one.run, one.script) == (run.run, item.script)
+        ]
+        exact = [one for one in of_script if item.images in (None, one.images)]
+        if exact:
+            yield run.run, exact, ""
+        elif item.images == usual:
+            yield run.run, [n for n in of_script if n.images is None], _GUESSED
+
+
+def _shares(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
+    for one in report.shares:
+        if one.script == item.script and one.kind is item.kind:
+            reached = one.rows[-1].reached_percent if one.rows else 0.0
+            rows = "1 takes" if len(one.rows) == 1 else f"{len(one.rows)} take"
+            yield _Evidence(one.run, f"{rows} {reached:.2f} %")
+
+
+def _timeline(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
+    for one in report.traces:
+        if one.script == item.script and one.trace.spans:
+            yield _Evidence(one.run, one.trace.path)
+
+
+def _analysis(report: Report, item: ReportItem, _: int) -> Iterator[_Evidence]:
+    files = {(t.run, t.trace.path) for t in report.traces if t.script == item.script}
+    for one in report.analysis:
+        rated = [
+            kernel
+            for kernel in one.kernels
+            if (one.run, kernel.trace) in files and (kernel.flops or kernel.bytes)
+        ]
+        if rated:
+            yield _Evidence(one.run, f"rates of {len(rated)} kernels")
+        elif any((one.run, kernel.trace) in files for kernel in one.kernels):
+            yield _Evidence(why="rai-kernels.json says nothing of its kernels")
+
+
+_FINDERS: dict[
+    ReportedKind, Callable[[Report, ReportItem, int], Iterator[_Evidence]]
+] = {
+    ReportedKind.OUTPUT: _output,
+    ReportedKind.RUN_TIME: _run_time,
+    ReportedKind.ACCURACY: _share("accuracy"),
+    ReportedKind.CORRECTNESS: _share("correctness"),
+    ReportedKind.OP_TIMES: _op_times,
+    ReportedKind.KERNELS: _shares,
+    ReportedKind.API_CALLS: _shares,
+    ReportedKind.TIMELINE: _timeline,
+    ReportedKind.ANALYSIS: _analysis,
+}

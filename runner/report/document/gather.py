@@ -1,0 +1,78 @@
+"""Gather a report from what runs left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner import analysis
+from runner.core.evidence import RunEvidence
+from runner.core.milestone import Milestone
+from runner.report.diff.nouns import RunDiff
+from runner.report.document import checklist, commands
+from runner.report.document.networks import networks
+from runner.report.document.nouns import (
+    FORMAT,
+    PrintedCommand,
+    Report,
+    RunKernels,
+    RunNetworks,
+)
+from runner.report.document.shares import shares, traced
+from runner.report.document.summaries import summary
+from runner.report.document.times import run_times
+
+
+def report(
+    found: Sequence[RunEvidence],
+    milestones: Sequence[Milestone] = (),
+    comparison: RunDiff | None = None,
+) -> Report:
+    """Return the report of runs, in their order.
+
+    ``milestones`` are those whose check-lists it has; ``comparison`` is of two runs.
+    """
+    files = {one.record.id: traced(one) for one in found}
+    made = Report(
+        rai_report=FORMAT,
+        runs=tuple(map(summary, found)),
+        milestones=(),
+        times=tuple(t for one in found for t in run_times(one.record)),
+        networks=tuple(n for one in found for n in networks(one.record)),
+        shares=tuple(s for one in found for s in shares(one, files[one.record.id])),
+        layers=tuple(
+            RunNetworks(one.record.id, one.shapes.networks)
+            for one in found
+            if one.shapes and one.shapes.networks
+        ),
+        analysis=tuple(a for one in found if (a := _analysed(one)).kernels),
+        traces=tuple(file for every in files.values() for file in every),
+        outputs=tuple(p for one in found for p in _printed(one)),
+        comparison=comparison,
+    )
+    return checklist.checked(made, milestones)
+
+
+def _analysed(found: RunEvidence) -> RunKernels:
+    measured = found.measurement.rates if found.measurement else None
+    gpus = analysis.known_gpus(found.record.gpu, measured)
+    counters = found.record.findings.counters
+    return RunKernels(
+        found.record.id,
+        analysis.kernels(found.shapes, found.traces, gpus, counters),
+        analysis.bounds_of(found.traces, gpus),
+    )
+
+
+def _printed(found: RunEvidence) -> list[PrintedCommand]:
+    return [
+        PrintedCommand(
+            run=found.record.id,
+            number=command.number,
+            name=commands.name(command),
+            command=command.text,
+            script=commands.script(command.text),
+            outcome=command.outcome,
+            output=found.outputs.get(command.index),
+        )
+        for command in found.record.first_round
+    ]

@@ -1,0 +1,87 @@
+"""Runs for the tests of reports; the figures are made up."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from runner.core import (
+    CommandRecord,
+    Findings,
+    Inference,
+    Outcome,
+    ProfileRow,
+    ProfileTable,
+    Reason,
+    RunRecord,
+    Source,
+    State,
+    TimeUsage,
+    Verdict,
+)
+from runner.core.evidence import OutputEnds, RunEvidence
+
+SCRIPTS = "python $RAI_SOURCE_DIR/project"
+
+
+def inference(
+    images: int | None = None, variant: str = "", times: tuple[float, ...] = (0.25, 0.5)
+) -> Inference:
+    source = Source(variant=variant, batch_size=images)
+    return Inference(times, 0.85, "net", source=source)
+
+
+def command(
+    index: int,
+    script: str,
+    *inferences: Inference,
+    before: str = "/usr/bin/time",
+    profiles: tuple[ProfileTable, ...] = (),
+    under: tuple[str, ...] = (),
+    **facts,
+) -> CommandRecord:
+    usage = (TimeUsage(1.5, 0.25, 1.75, 100, 1024),) if "time" in before else ()
+    inferences = tuple(
+        replace(one, source=replace(one.source, under=under)) for one in inferences
+    )
+    return CommandRecord(
+        index,
+        f"{before} {SCRIPTS}/{script}",
+        None,
+        **{
+            "outcome": Outcome.OK,
+            "exit_code": 0,
+            "wall_s": 2.0,
+            "cpu_s": 1.75,
+            "findings": Findings(inferences, usage, profiles, under=under),
+        }
+        | facts,
+    )
+
+
+def run(*commands: CommandRecord, name: str = "0123456789", **facts) -> RunRecord:
+    return RunRecord(
+        name,
+        spec_file="rai_build.yml",
+        created_at=1_790_000_000.0,
+        **{
+            "project": "/home/me/project",
+            "state": State.DONE,
+            "verdict": Verdict(True, True, None, Reason.DONE),
+            "ended_at": 1_790_000_010.0,
+            "commands": commands,
+        }
+        | facts,
+    )
+
+
+def evidence(record: RunRecord, **facts) -> RunEvidence:
+    outputs = {c.index: OutputEnds(f"printed by {c.index}") for c in record.first_round}
+    return RunEvidence(record, outputs=outputs, **facts)
+
+
+def table(section: str, *percents: float) -> ProfileTable:
+    rows = tuple(
+        ProfileRow(f"row{n}", percent, percent / 100, 2, percent / 200, 0.001, 0.002)
+        for n, percent in enumerate(percents)
+    )
+    return ProfileTable("nvprof", section, rows)

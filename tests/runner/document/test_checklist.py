@@ -1,0 +1,140 @@
+"""The check-list of a milestone: what is there, and how to get what is not."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from runner import milestones
+from runner.core import Inference, Outcome
+from runner.core.milestone import ReportedKind
+from runner.core.trace import Trace
+from runner.report import document
+from runner.report.document import checklist
+from tests.runner.document.made import command, evidence, inference, run, table
+
+PROFILER = "nvprof -f -o {}.nvprof --print-summary"
+
+
+def whole(script: str, *variants: str):
+    """Return the commands of a script that its milestone asks for."""
+    stem = script.removesuffix(".py")
+    sizes = [
+        command(
+            n,
+            f"{script} {images}",
+            *(inference(images, variant) for variant in variants or ("",)),
+        )
+        for n, images in enumerate((100, 1000, 10000))
+    ]
+    tables = (table("GPU activities", 95.0, 5.0), table("API calls", 100.0))
+    before = PROFILER.format(stem)
+    return [*sizes, command(3, script, before=before, profiles=tables)]
+
+
+def checked(name: str, *commands, **facts):
+    found = document.report(
+        [evidence(run(*commands), **facts)], [milestones.find(name)]
+    )
+    (only,) = found.milestones
+    return only.items
+
+
+def missing(items) -> list[tuple[str, int | None]]:
+    return [(item.kind, item.images) for item in items if not item.there]
+
+
+def trace(script: str) -> Trace:
+    return Trace(f"{script.removesuffix('.py')}.nvprof", "nvprof", spans=5)
+
+
+def test_all_is_there_after_the_commands_that_the_list_names():
+    for name, script, variants in (
+        ("m3", "m3.1.py", ()),
+        ("m4", "m4.1.py", ("a", "b", "c")),
+        ("final", "final.py", ("best",)),
+    ):
+        items = checked(name, *whole(script, *variants), traces=(trace(script),))
+
+        assert missing(items) == []
+
+
+def test_what_is_missing_has_the_command_that_would_give_it():
+    items = checked("m3", *whole("m3.1.py")[:1])
+
+    how = {(item.kind, item.images): item.how for item in items}
+    assert how[ReportedKind.OP_TIMES, 100] == ""
+    assert how[ReportedKind.OP_TIMES, 1000].endswith("/project/m3.1.py 1000")
+    assert how[ReportedKind.TIMELINE, None].startswith("nvprof -f -o m3.1.nvprof")
+
+
+def test_a_command_without_a_number_counts_for_the_milestones_own():
+    items = checked("m3", command(0, "m3.1.py", inference()))
+
+    found = {item.images: item for item in items if item.kind is ReportedKind.OP_TIMES}
+    assert found[10000].there
+    assert "no number was given" in found[10000].found
+    assert not found[100].there
+
+
+def test_op_times_under_a_profiler_do_not_count():
+    ran = command(0, "m3.1.py 100", inference(100), under=("nvprof",))
+
+    found = [i for i in checked("m3", ran) if i.kind is ReportedKind.OP_TIMES]
+
+    assert not found[0].there
+    assert "under nvprof" in found[0].why
+
+
+def test_fewer_variants_than_asked_for_are_missing():
+    items = checked("m4", *whole("m4.1.py", "a", "b"))
+
+    (item,) = [i for i in items if (i.kind, i.images) == (ReportedKind.OP_TIMES, 100)]
+    assert not item.there
+    assert item.why == "2 of 3 variants"
+
+
+def test_agreement_on_synthetic_images_is_no_correctness():
+    made_up = Inference((0.5,), None, "net", agreement=1.0)
+
+    items = checked("m2", command(0, "m2.1.py", made_up))
+
+    found = {item.kind: item for item in items}
+    assert not found[ReportedKind.CORRECTNESS].there
+    assert "synthetic" in found[ReportedKind.CORRECTNESS].why
+    assert found[ReportedKind.OP_TIMES].there
+
+
+def test_a_command_that_was_skipped_says_why():
+    skipped = {"outcome": Outcome.SKIPPED, "exit_code": None, "wall_s": None}
+    ran = replace(command(0, "m1.2.py", **skipped), why="no GPU")
+
+    found = [i for i in checked("m1", ran) if i.script == "m1.2.py"]
+
+    assert all("command 1 was skipped: no GPU" in item.why for item in found[1:])
+
+
+def test_a_script_that_no_command_runs_is_named():
+    found = [i for i in checked("m1", command(0, "m1.1.py")) if i.script == "m1.2.py"]
+
+    assert {item.why for item in found} == {"no command runs m1.2.py"}
+
+
+def test_of_several_runs_one_that_has_it_is_enough():
+    one = evidence(run(command(0, "m1.1.py"), name="aa"))
+    other = evidence(run(command(0, "m2.1.py", inference()), name="bb"))
+
+    found = document.report([one, other], [milestones.find("m2")]).milestones[0]
+
+    assert [item.runs for item in found.items] == [("bb",)] * 3
+
+
+def test_the_milestones_of_a_run_are_those_of_its_scripts_in_their_order():
+    every = [milestones.find(name) for name in milestones.names()]
+    commands = [command(0, "m2.1.py"), command(1, "final.py"), command(2, "m3.1.py")]
+    left_out = replace(commands[1], outcome=Outcome.SKIPPED)
+
+    found = checklist.concerning(every, [run(*commands)])
+    some = checklist.concerning(every, [run(left_out, commands[2], only=("3",))])
+
+    assert [one.name for one in found] == ["m2", "final", "m3"]
+    assert [one.name for one in some] == ["m3"]

@@ -1,0 +1,196 @@
+"""The sections of a report, and how they are as Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from markdown_it import MarkdownIt
+
+from runner import milestones
+from runner.core import Inference, State
+from runner.core.evidence import OutputEnds, RunEvidence
+from runner.markup import document as markdown
+from runner.report import diff, document
+from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
+from runner.report.diff import DiffSide
+from runner.report.document.sections import anchor
+from tests.runner.document.made import command, evidence, inference, run, table
+from tests.runner.markup.records import HOSTILE
+
+ALWAYS = [
+    *("Summary", "Op Times and correctness", "Run times", "Kernels", "API calls"),
+    *("Layers", "Analysis by kernel", "Timelines", "Output"),
+]
+
+
+def sections(*runs: RunEvidence, **facts) -> dict[str, Section]:
+    found = document.sections(document.report(runs, **facts))
+    return {one.title: one for one in found}
+
+
+def words(section: Section) -> str:
+    return repr(section)
+
+
+def tables(section: Section) -> dict[str, Table]:
+    return {part.title: part for part in section.parts if isinstance(part, Table)}
+
+
+def test_what_a_run_does_not_have_is_said_in_its_place():
+    found = sections(RunEvidence(run(command(0, "other.py"))))
+
+    assert list(found) == ALWAYS
+    for title in ("Op Times and correctness", "Kernels", "API calls", "Layers"):
+        (part,) = found[title].parts
+        assert isinstance(part, Paragraph)
+
+
+def test_synthetic_images_are_told_of_before_anything_else():
+    made_up = command(0, "m2.1.py", Inference((0.5,), agreement=1.0))
+
+    found = sections(evidence(run(made_up)))
+
+    first = found["Summary"].parts[0]
+    assert isinstance(first, Paragraph)
+    assert "synthetic" in first.text
+    assert "accuracy" in first.text
+
+
+def test_a_run_that_goes_on_says_so():
+    going = run(command(0, "m1.1.py"), state=State.RUNNING, verdict=None, ended_at=None)
+
+    found = sections(evidence(going))["Summary"]
+
+    assert "has not ended" in words(found)
+
+
+def test_op_times_stand_by_the_number_of_images():
+    commands = [
+        command(n, f"m3.1.py {images}", inference(images, times=(images / 1e5,)))
+        for n, images in enumerate((100, 1000, 10000))
+    ]
+
+    shown = tables(sections(evidence(run(*commands)))["Op Times and correctness"])
+
+    by_images = shown["Sum of Op Times by number of images"]
+    assert by_images.heads == ("script", "variant", "100", "1000", "10000")
+    assert by_images.rows == (
+        ("m3.1.py", "", "0.001000 s", "0.010000 s", "0.100000 s"),
+    )
+
+
+def test_each_item_of_a_check_list_leads_to_a_section_that_is_there():
+    text = [milestones.find(name) for name in milestones.names()]
+    commands = [command(0, "m1.1.py"), command(1, "m2.1.py", inference())]
+
+    found = sections(evidence(run(*commands)), milestones=text)
+
+    anchors = {one.anchor for one in found.values()}
+    linked = {
+        place
+        for inner in found["Check-list"].sections
+        for part in inner.parts
+        if isinstance(part, Table)
+        for place in part.anchors
+    }
+    assert linked - {""} == {"output", "run-times", "op-times-and-correctness"}
+    assert linked - {""} <= anchors
+    assert all(one.anchor == anchor(one.title) for one in found.values())
+
+
+def test_runs_stand_side_by_side_and_two_are_compared():
+    old = run(command(0, "final.py", inference(times=(2.0,))), name="aa")
+    new = run(command(0, "final.py", inference(times=(1.0,))), name="bb")
+    changed = diff.between(DiffSide(old), DiffSide(new))
+
+    found = sections(evidence(old), evidence(new), comparison=changed)
+
+    shown = tables(found["Side by side"])["Sum of Op Times, medians"]
+    assert shown.heads[-2:] == ("aa", "bb")
+    assert shown.rows[0][-2:] == ("2.000000 s", "1.000000 s")
+    assert "verdict" in words(found["Comparison"])
+    times = tables(found["Op Times and correctness"])["Op Times"]
+    assert [row[0] for row in times.rows] == ["aa", "bb"]
+
+
+def test_what_is_left_out_of_an_output_is_said_where_it_was():
+    record = run(command(0, "m1.1.py"))
+    output = OutputEnds("begin", "end", 2048)
+
+    (shown,) = sections(RunEvidence(record, outputs={0: output}))["Output"].parts
+
+    assert isinstance(shown, ProgramOutput)
+    assert shown.text.split("\n") == ["begin", "[2.0 KiB are left out here]", "end"]
+    assert shown.left_out == 2048
+
+
+def rendered(page: str):
+    return MarkdownIt("commonmark").enable("table").parse(page)
+
+
+def test_as_markdown_every_table_is_one_and_every_link_leads_to_a_heading():
+    tables = (table("GPU activities", 95.0, 5.0), table("API calls", 100.0))
+    before = "nvprof -f -o m3.1.nvprof --print-summary"
+    commands = [
+        command(0, "m3.1.py 100", inference(100)),
+        command(1, "m3.1.py", before=before, profiles=tables),
+    ]
+    report = document.report([evidence(run(*commands))], [milestones.find("m3")])
+    shown = document.sections(report)
+
+    page = markdown.page("A run", shown, 1 << 20)
+
+    tokens = rendered(page)
+    count = sum(
+        isinstance(part, Table | Pairs) for one in every(shown) for part in one.parts
+    )
+    assert sum(token.type == "table_open" for token in tokens) == count
+    titles = [
+        tokens[at + 1].content
+        for at, token in enumerate(tokens)
+        if token.type == "heading_open"
+    ]
+    places = {anchor(re.sub(r"&#\d+;", "", title)) for title in titles}
+    links = {
+        child.attrs["href"]
+        for token in tokens
+        for child in token.children or ()
+        if child.type == "link_open"
+    }
+    assert links
+    assert {str(link).removeprefix("#") for link in links} <= places
+
+
+def every(found):
+    for one in found:
+        yield one
+        yield from every(one.sections)
+
+
+def test_nothing_that_a_run_says_is_markup():
+    hostile = command(0, f"m1.1.py {HOSTILE}", inference(variant=HOSTILE))
+    record = run(hostile, project=f"/{HOSTILE}", warnings=(HOSTILE,))
+    found = RunEvidence(record, note=HOSTILE, outputs={0: OutputEnds(HOSTILE)})
+
+    page = markdown.page(HOSTILE, document.sections(document.report([found])), 1 << 20)
+
+    html = MarkdownIt("commonmark").enable("table").render(page)
+    assert "<script" not in html
+    assert "\x1b" not in page
+    opened = re.findall(r"<(?!!--)/?([a-z]+\d?)", html)
+    assert set(opened) <= {
+        *("h1", "h2", "h3", "h4", "p", "table", "thead", "tbody", "tr", "th", "td"),
+        *("details", "summary", "pre", "br", "em"),
+    }
+
+
+def test_a_page_that_is_too_long_loses_its_end_and_says_so():
+    record = run(*(command(n, "m1.1.py") for n in range(300)))
+
+    page = markdown.page(
+        "T", document.sections(document.report([evidence(record)])), 9000
+    )
+
+    assert len(page.encode()) <= 9000
+    assert "left out" in page
+    assert "## Summary" in page

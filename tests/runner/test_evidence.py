@@ -1,0 +1,223 @@
+"""What a run left behind, read for a report."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from runner import evidence
+from runner.core import (
+    CommandRecord,
+    Outcome,
+    ProfileFile,
+    RunRecord,
+    State,
+    Stream,
+    events,
+)
+from runner.core.evidence import RunEvidence
+from runner.evidence import outputs
+from runner.store.paths import RunPaths
+
+OUT, ERR = Stream.STDOUT, Stream.STDERR
+
+
+class KeptRun:
+    """The folder of a run, to which output and a build folder are added."""
+
+    def __init__(self, root: Path, *commands: CommandRecord) -> None:
+        self.paths = RunPaths(root)
+        self.record = RunRecord(
+            "0123456789", "/p", "rai_build.yml", 0.0, State.DONE, commands=commands
+        )
+        self._sizes = dict.fromkeys(Stream, 0)
+        for path in (self.paths.stdout, self.paths.stderr, self.paths.events):
+            path.touch()
+
+    def printed(self, index: int, data: bytes, stream: Stream = OUT) -> None:
+        with self.paths.log(stream).open("ab") as log:
+            log.write(data)
+        event = events.Output(index, stream, b"", self._sizes[stream], len(data))
+        self._sizes[stream] += len(data)
+        with self.paths.events.open("ab") as file:
+            file.write(events.to_line(event, 1.0))
+
+    def built(self, files: dict[str, bytes]) -> None:
+        tar = io.BytesIO()
+        with tarfile.open(fileobj=tar, mode="w") as archive:
+            for name, data in files.items():
+                info = tarfile.TarInfo(f"build/{name}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+        self.paths.build.write_bytes(zstandard.compress(tar.getvalue()))
+
+    def read(self) -> RunEvidence:
+        return evidence.read(self.paths, self.record).run
+
+
+def command(index: int, text: str = "./x", **facts) -> CommandRecord:
+    return CommandRecord(index, text, None, Outcome.OK, 0, **facts)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> KeptRun:
+    return KeptRun(tmp_path, command(0), command(1))
+
+
+def test_what_commands_printed_is_apart_and_in_the_order_in_which_it_came(kept):
+    kept.printed(0, b"one\n")
+    kept.printed(0, b"two\n", ERR)
+    kept.printed(1, b"other\n")
+    kept.printed(0, b"three\n")
+
+    found = kept.read().outputs
+
+    assert found[0].head == "one\ntwo\nthree"
+    assert found[1].head == "other"
+    assert found[0].left_out_bytes == 0
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept_in_whole_lines(kept):
+    lines = [b"line %07d\n" % n for n in range(100_000)]
+    for start in range(0, len(lines), 1000):
+        kept.printed(0, b"".join(lines[start : start + 1000]))
+
+    found = kept.read().outputs[0]
+
+    head, tail = found.head.split("\n"), found.tail.split("\n")
+    assert head == [line.decode().rstrip() for line in lines[: len(head)]]
+    assert tail == [line.decode().rstrip() for line in lines[-len(tail) :]]
+    kept_bytes = 13 * (len(head) + len(tail))
+    assert found.left_out_bytes == 13 * len(lines) - kept_bytes
+    assert kept_bytes <= 2 * outputs.PART_BYTES
+
+
+def test_one_endless_line_is_cut_as_well(kept):
+    kept.printed(0, b"x" * 300_000 + b"y")
+
+    found = kept.read().outputs[0]
+
+    assert len(found.head) == len(found.tail) == outputs.PART_BYTES
+    assert found.tail.endswith("y")
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000, outputs.PART_BYTES])
+def test_the_size_of_the_pieces_makes_no_difference(kept, size):
+    data = b"".join(b"%05d\n" % n for n in range(8000))
+    for start in range(0, len(data), size):
+        kept.printed(0, data[start : start + size])
+    kept.printed(1, data)
+
+    found = kept.read().outputs
+
+    assert found[0] == found[1]
+
+
+def test_many_commands_share_the_room(tmp_path: Path):
+    kept = KeptRun(tmp_path, *(command(n) for n in range(200)))
+    for index in range(200):
+        kept.printed(index, b"0123456\n" * 4000)
+
+    found = kept.read().outputs
+
+    every = sum(len(one.head) + len(one.tail) for one in found.values())
+    assert len(found) == 200
+    assert every <= outputs.MOST_BYTES
+
+
+def test_what_steers_a_terminal_is_gone(kept):
+    kept.printed(0, b"\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2J\x00 end\r\n")
+
+    found = kept.read().outputs[0].head
+
+    assert "\x1b" not in found
+    assert "\x00" not in found
+    assert found.startswith("red")
+
+
+def test_damaged_events_are_told_of_and_what_came_before_them_stands(kept):
+    kept.printed(0, b"before\n")
+    with kept.paths.events.open("ab") as file:
+        file.write(b'{"event":"Output","index":0,"offset":-1}\n')
+
+    found = kept.read()
+
+    assert found.outputs[0].head == "before"
+    assert any("events.jsonl" in problem for problem in found.problems)
+
+
+def test_a_log_that_is_gone_is_told_of(kept):
+    kept.printed(0, b"gone\n")
+    kept.paths.stdout.unlink()
+
+    assert any("cannot be read" in problem for problem in kept.read().problems)
+
+
+def test_layers_and_kernels_come_from_the_build_folder(kept):
+    kept.built({"rai-kernels.json": b'{"networks": [{"name": "net"}]}', "other": b"x"})
+
+    found = kept.read()
+
+    assert found.shapes is not None
+    assert [network.name for network in found.shapes.networks] == ["net"]
+    assert found.problems == ()
+
+
+def test_what_a_project_wrote_wrong_is_told_of(kept):
+    kept.built({"rai-kernels.json": b"[" * 100_000})
+
+    found = kept.read()
+
+    assert found.shapes is None
+    assert any("rai-kernels.json" in problem for problem in found.problems)
+
+
+def test_a_damaged_build_folder_is_told_of_and_the_rest_stands(kept):
+    kept.printed(0, b"said\n")
+    kept.paths.build.write_bytes(b"no archive")
+
+    found = kept.read()
+
+    assert found.outputs[0].head == "said"
+    assert any("build" in problem for problem in found.problems)
+
+
+def test_a_run_without_a_build_folder_says_so(kept):
+    assert any("no build folder" in problem for problem in kept.read().problems)
+
+
+def test_a_file_that_is_no_profile_is_told_of_by_its_name(tmp_path: Path):
+    file = ProfileFile("nvprof", "a.nvprof", 3)
+    kept = KeptRun(tmp_path, command(0, "nvprof -o a.nvprof x", profile_files=(file,)))
+    kept.built({"a.nvprof": b"abc"})
+
+    found = kept.read()
+
+    assert found.traces == ()
+    assert any("a.nvprof" in problem for problem in found.problems)
+
+
+def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_path):
+    named = command(0, "nvprof --export-perfetto trace.json ./x")
+    kept = KeptRun(tmp_path, named, command(1, "./x > results.json"))
+    kept.built({"trace.json": b"!", "results.json": b"!", "more.json": b"!"})
+
+    problems = " ".join(kept.read().problems)
+
+    assert "trace.json" in problems
+    assert "results.json" not in problems
+    assert "more.json" not in problems
+
+
+def test_nothing_is_left_on_the_disk(kept, tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    kept.built({"rai-kernels.json": b"{}"})
+
+    kept.read()
+
+    assert list((tmp_path / "tmp").iterdir()) == []

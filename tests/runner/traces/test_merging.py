@@ -1,0 +1,136 @@
+"""Too many spans become fewer, and each lane is as busy as before."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.traces.merging import picked
+from runner.traces.spans import Spans
+
+
+def spans_of(rows):
+    found = Spans()
+    for number, (lane, start, length) in enumerate(rows):
+        found.extend([(lane,)], [start], [length], [number])
+    return found
+
+
+def busy(rows):
+    """Return how long at least one of the spans lasts, by lane."""
+    found = {}
+    reached = {}
+    for lane, start, length in sorted(rows):
+        begun = max(start, reached.get(lane, start))
+        end = start + length
+        found[lane] = found.get(lane, 0) + max(0, end - begun)
+        reached[lane] = max(reached.get(lane, end), end)
+    return found
+
+
+def numbered(rows):
+    """Number lanes as spans do, by their first appearance."""
+    lanes = list(dict.fromkeys(lane for lane, _, _ in rows))
+    return [(lanes.index(lane), start, length) for lane, start, length in rows]
+
+
+SPAN = st.tuples(
+    st.integers(0, 2),
+    st.integers(0, 300) | st.integers(0, 1 << 40),
+    st.integers(0, 20) | st.integers(0, 400) | st.integers(0, 1 << 30),
+)
+CHAIN = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 60)), max_size=120).map(
+    lambda pairs: [
+        (0, sum(map(sum, pairs[:place])) + gap, length)
+        for place, (gap, length) in enumerate(pairs)
+    ]
+)
+ROWS = st.lists(SPAN, max_size=80) | CHAIN
+MOST = st.integers(9, 60)
+
+
+@given(ROWS, MOST)
+def test_each_lane_is_busy_for_as_long_as_before(rows, most):
+    picks = picked(spans_of(rows), most)
+    drawn = [(pick.lane, pick.start, pick.length) for pick in picks]
+    assert busy(drawn) == busy(numbered(rows))
+
+
+@given(ROWS, MOST)
+def test_there_are_no_more_than_asked_for_and_each_span_is_counted(rows, most):
+    picks = picked(spans_of(rows), most)
+    assert len(picks) <= most
+    assert sum(pick.merged for pick in picks) == len(rows)
+
+
+@given(ROWS, MOST)
+def test_spans_are_in_order_and_within_the_trace(rows, most):
+    picks = picked(spans_of(rows), most)
+    order = [(pick.lane, pick.start) for pick in picks]
+    assert order == sorted(order)
+    ends = [start + length for _, start, length in rows]
+    assert all(pick.start + pick.length <= max(ends) for pick in picks)
+
+
+@given(ROWS, MOST)
+def test_the_longest_spans_stay_as_they_are(rows, most):
+    picks = picked(spans_of(rows), most)
+    exact = {
+        (pick.lane, pick.start, pick.length, pick.ref)
+        for pick in picks
+        if pick.merged == 1
+    }
+    by_length = sorted((length for _, _, length in rows), reverse=True)
+    if len(rows) > most:
+        limit = by_length[most // 3 - 1]
+        longest = {
+            (*row, ref) for ref, row in enumerate(numbered(rows)) if row[2] > limit
+        }
+        assert longest <= exact
+    else:
+        assert len(exact) == len(rows)
+
+
+@given(ROWS, MOST)
+def test_a_merged_span_refers_to_one_that_begins_in_it(rows, most):
+    placed = numbered(rows)
+    for pick in picked(spans_of(rows), most):
+        lane, start, _ = placed[pick.ref]
+        assert lane == pick.lane
+        assert start >= pick.start or pick.merged > 1
+
+
+def test_neighbours_become_one_that_is_as_long_as_they_are():
+    rows = [(0, 10 * n, 4) for n in range(100)] + [(0, 5000, 900), (0, 7000, 800)]
+    picks = picked(spans_of(rows), 9)
+    assert [pick for pick in picks if pick.merged == 1] == [
+        *((0, 5000, 900, 100, 1), (0, 7000, 800, 101, 1)),
+    ]
+    merged = [pick for pick in picks if pick.merged > 1]
+    assert sum(pick.length for pick in merged) == 400
+    assert 1 <= len(merged) <= 7
+
+
+def test_a_call_within_a_merged_one_adds_no_time():
+    rows = [(0, 100 * n, 50) for n in range(50)]
+    rows += [(0, 100 * n + 10, 20) for n in range(50)]
+    picks = picked(spans_of(rows), 10)
+    assert sum(pick.length for pick in picks) == 50 * 50
+    assert sum(pick.merged for pick in picks) == 100
+
+
+def test_what_lies_within_a_long_span_is_merged_within_it():
+    rows = [(0, 0, 10_000)] + [(0, 100 * n, 50) for n in range(90)]
+    picks = picked(spans_of(rows), 12)
+    assert (picks[0].length, picks[0].merged) == (10_000, 1)
+    assert sum(pick.length for pick in picks[1:]) == 90 * 50
+
+
+@pytest.mark.parametrize("most", [9, 30, 60])
+def test_spans_that_straddle_the_end_of_a_long_one_count_beyond_it_only(most):
+    rows = [(0, 1000 * n, 995) for n in range(20)]
+    rows += [(0, 1000 * n + 990, 8) for n in range(20) for _ in range(4)]
+    picks = picked(spans_of(rows), most)
+    assert busy([pick[:3] for pick in picks]) == busy(rows)
+    assert len(picks) <= most
