@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from runner.analysis import gpu_bounds, matching
+from runner.analysis import gpu_bounds, matching, names
 from runner.analysis.gpu_bounds import MEMORY, UNITS, GpuBounds, KnownGpu
 from runner.analysis.occupancy import Occupancy, occupancy
+from runner.core.figures import KernelCounters
 from runner.core.kernel_shapes import GridSize, KernelShapes, KernelWork
 from runner.core.trace import KernelLaunches, Trace, TracedGpu
 
@@ -34,7 +36,8 @@ class KernelAnalysis(Struct, frozen=True):
     of several sizes have one grid, and None if no project said; rates are of the
     average time, and those with ``best`` of the shortest, if all launches are alike.
     The ``unit`` is the arithmetic that ``unit_flops`` count; ``flops_per_byte`` are of
-    these too. ``bound`` is None where the GPU's rates are not known.
+    these too. ``bound`` is None where the GPU's rates are not known. ``counters`` are
+    those that Nsight Compute printed of such launches, in this run.
     """
 
     kernel: str
@@ -67,22 +70,29 @@ class KernelAnalysis(Struct, frozen=True):
     best_bytes_per_s: float | None = None
     bound: KernelBound | None = None
     occupancy: Occupancy | None = None
+    counters: KernelCounters | None = None
 
 
 def kernels(
     shapes: KernelShapes | None,
     traces: Sequence[Trace],
     gpus: Sequence[KnownGpu] = (),
+    counters: Sequence[KernelCounters] = (),
 ) -> tuple[KernelAnalysis, ...]:
     """Return what every kernel of every trace reaches, in each trace by its time.
 
     ``shapes`` is what the project says of its kernels, ``gpus`` what the run's record
-    does of its GPUs; without either the times and the occupancy remain.
+    does of its GPUs; without either the times and the occupancy remain. ``counters``
+    are those that the run's commands printed.
     """
     found = []
     for trace in traces:
         works = matching.of_command(shapes.kernels if shapes else (), trace.command)
-        found += sorted(_of_trace(trace, works, gpus), key=lambda one: -one.total_s)
+        analyses = (
+            replace(one, counters=_counted(one, counters))
+            for one in _of_trace(trace, works, gpus)
+        )
+        found += sorted(analyses, key=lambda one: -one.total_s)
     return tuple(found)
 
 
@@ -123,11 +133,12 @@ def _of_trace(
 ) -> Iterator[KernelAnalysis]:
     all_s = sum(launches.total_s for launches in trace.launches)
     traced = {gpu.number: gpu for gpu in trace.gpus}
+    index = matching.WorkIndex(works)
     for launches in trace.launches:
         gpu = traced.get(launches.gpu)
         known = _known(gpu, gpus) if gpu else None
         share = 100 * launches.total_s / all_s if all_s else 0.0
-        fitting = matching.of_launches(works, launches)
+        fitting = index.of(launches)
         yield _analysis(trace, launches, fitting, known, round(share, 2))
 
 
@@ -180,6 +191,25 @@ def _analysis(
         bound(limits, average_s, unit, does, moved),
         _occupancy(launches, gpu, shared),
     )
+
+
+def _counted(
+    one: KernelAnalysis, counters: Sequence[KernelCounters]
+) -> KernelCounters | None:
+    """Return the counters of a kernel's launches; None if none or several may be."""
+    found = [
+        each
+        for each in counters
+        if each.grid in (None, one.grid)
+        and each.block in (None, one.block)
+        and names.same(one.kernel, each.kernel)
+    ]
+    # A persistent kernel has one grid at every size.
+    of_size = [each for each in found if each.source.batch_size == one.batch_size]
+    for chosen in (found, of_size):
+        if len(chosen) == 1:
+            return chosen[0]
+    return None
 
 
 def _occupancy(

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from runner.analysis import names
-from runner.core.kernel_shapes import KernelWork, LayeredNetwork
+from runner.core.kernel_shapes import GridSize, KernelWork, LayeredNetwork
 from runner.core.trace import KernelLaunches
+
+MOST_ALIKE = 200
+"""The most entries of one name and grid that are told apart."""
 
 _OPERATOR = re.compile(r"[;|&()<>]")
 
@@ -37,17 +40,30 @@ def of_command(entries: Iterable[Entry], command: str) -> list[Entry]:
     return exact or found
 
 
-def of_launches(
-    works: Iterable[KernelWork], launches: KernelLaunches
-) -> list[KernelWork]:
-    """Return what the launches of one kernel in one configuration may be."""
-    return [
-        work
-        for work in works
-        if work.grid in (None, launches.grid)
-        and work.block in (None, launches.block)
-        and names.same(launches.kernel, work.kernel)
-    ]
+class WorkIndex:
+    """Entries of one command, found by what a trace says of launches."""
+
+    def __init__(self, works: Iterable[KernelWork]) -> None:
+        self._found: dict[tuple[str, GridSize | None], list[KernelWork]] = {}
+        for work in works:
+            alike = self._found.setdefault((names.key(work.kernel), work.grid), [])
+            # Of more than these nothing would be known: see ``agreed``.
+            if len(alike) <= MOST_ALIKE:
+                alike.append(work)
+
+    def of(self, launches: KernelLaunches) -> list[KernelWork]:
+        """Return what the launches of one kernel in one configuration may be."""
+        key = names.key(launches.kernel)
+        alike = [self._found.get((key, grid), []) for grid in (launches.grid, None)]
+        if any(len(works) > MOST_ALIKE for works in alike):
+            return []
+        return [
+            work
+            for works in alike
+            for work in works
+            if work.block in (None, launches.block)
+            and names.same(launches.kernel, work.kernel)
+        ]
 
 
 def agreed(

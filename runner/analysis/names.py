@@ -19,6 +19,11 @@ def same(profiled: str, written: str) -> bool:
     return plain == wanted or _ends_with(plain, wanted) or _ends_with(wanted, plain)
 
 
+def key(name: str) -> str:
+    """Return what names of one kernel have in common: its name in its namespace."""
+    return bare(name).rpartition("::")[2]
+
+
 @lru_cache(maxsize=4096)
 def bare(name: str) -> str:
     """Return a function's name without its type, template arguments and parameters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -73,6 +74,7 @@ class _Demand(Struct, frozen=True):
         return _rounds(self.threads, WARP)
 
 
+@lru_cache(maxsize=4096)
 def occupancy(
     capability: str, threads: int, registers: int, shared_bytes: int
 ) -> Occupancy | None:

@@ -18,6 +18,7 @@ from runner.core.ending import TRANSITIONS, Reason, State, Verdict, transition
 from runner.core.figures import (
     Findings,
     Inference,
+    KernelCounters,
     ProfileFile,
     ProfileRow,
     ProfileTable,
@@ -102,6 +103,7 @@ __all__ = [
     "Inference",
     "Invocation",
     "JobRequest",
+    "KernelCounters",
     "Limit",
     "Limits",
     "Machine",

@@ -83,6 +83,33 @@ class ProfileTable(Struct, frozen=True):
     source: Source = Source()
 
 
+class KernelCounters(Struct, frozen=True):
+    """What Nsight Compute counted in the launches of one kernel, on average.
+
+    ``grid`` and ``block`` are theirs, if it said so. Percentages are of the GPU's peak,
+    of all accesses to a cache, or of the warps that a multiprocessor holds; None for
+    what was not counted.
+    """
+
+    kernel: str
+    launches: int
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    average_s: float | None = None
+    sm_percent: float | None = None
+    memory_percent: float | None = None
+    dram_percent: float | None = None
+    l1_hit_percent: float | None = None
+    l2_hit_percent: float | None = None
+    occupancy_percent: float | None = None
+    theoretical_occupancy_percent: float | None = None
+    registers: int | None = None
+    dram_read_bytes: float | None = None
+    dram_written_bytes: float | None = None
+    dram_bytes_per_s: float | None = None
+    source: Source = Source()
+
+
 class ProfileFile(Struct, frozen=True):
     """A file that a profiler wrote; ``path`` is within the build folder."""
 
@@ -109,6 +136,7 @@ class Findings(Struct, frozen=True):
     under: tuple[str, ...] = ()
     unsearched: int = 0
     left_out: int = 0
+    counters: tuple[KernelCounters, ...] = ()
 
     @property
     def gpu_fault(self) -> GpuFault | None:
@@ -136,7 +164,7 @@ def fitting(found: Findings, most_bytes: int) -> Findings:
     """
     left, lost = most_bytes, 0
     kept: dict[str, tuple[Struct, ...]] = {}
-    for name in ("inferences", "time_usage", "profiles"):
+    for name in ("inferences", "time_usage", "profiles", "counters"):
         items: tuple[Struct, ...] = getattr(found, name)
         sizes = [len(json.encode(one)) for one in items]
         count = bisect_right([*accumulate(sizes)], left)
@@ -158,4 +186,5 @@ def combined(parts: Iterable[Findings]) -> Findings:
         tuple(dict.fromkeys(one for part in every for one in part.under)),
         sum(part.unsearched for part in every),
         sum(part.left_out for part in every),
+        tuple(one for part in every for one in part.counters),
     )

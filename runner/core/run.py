@@ -182,6 +182,7 @@ def _with_commands(record: CommandRecord) -> Findings:
         inferences=tuple(replace(i, source=named(i.source)) for i in found.inferences),
         time_usage=tuple(replace(t, source=named(t.source)) for t in found.time_usage),
         profiles=tuple(replace(p, source=named(p.source)) for p in found.profiles),
+        counters=tuple(replace(c, source=named(c.source)) for c in found.counters),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from runner.core import ProfileRow, ProfileTable
 from runner.findings import ncu, nvprof
 from runner.findings.kernel_names import LONGEST_NAME
+from runner.findings.ncu_counters import NAMES, AddCounters, CounterSums, Dim, size
 from runner.findings.tables import MOST_ROWS, Add
 from runner.findings.units import EXPONENTS, UNSIGNED, keep, scaled
 
@@ -27,6 +28,8 @@ _METRIC = ("Metric Name", "Metric Unit", "Metric Value")
 class _Form(Protocol):
     """A table that is being read."""
 
+    counters: CounterSums
+
     def take(self, cells: list[str]) -> bool:
         """Read one row; return False if it is not one."""
 
@@ -35,10 +38,10 @@ class _Form(Protocol):
 
 
 class CsvReader:
-    """A reader that hands each table to ``add``."""
+    """A reader that hands each table to ``add``, and ncu's counters to ``count``."""
 
-    def __init__(self, add: Add) -> None:
-        self._add = add
+    def __init__(self, add: Add, count: AddCounters) -> None:
+        self._add, self._count = add, count
         self._form: _Form | None = None
 
     @property
@@ -62,8 +65,10 @@ class CsvReader:
 
     def close(self) -> None:
         """End the open table; drop it if it has no row."""
-        for table in self._form.tables() if self._form is not None else ():
-            self._add(table)
+        if self._form is not None:
+            for table in self._form.tables():
+                self._add(table)
+            self._count(self._form.counters)
         self._form = None
 
 
@@ -72,6 +77,7 @@ class _Summary:
 
     def __init__(self, header: list[str]) -> None:
         self._header = header
+        self.counters = CounterSums()
         self._units: dict[str, str] = {}
         self._sections: dict[str, list[ProfileRow]] = {}
 
@@ -111,8 +117,8 @@ class _Metrics:
 
     def __init__(self, header: list[str]) -> None:
         self._header = header
-        self._launches = ncu.Launches()
-        self._last = ""
+        self._launches, self.counters = ncu.Launches(), CounterSums()
+        self._last = self._counted = ""
 
     def take(self, cells: list[str]) -> bool:
         if len(cells) != len(self._header):
@@ -120,10 +126,15 @@ class _Metrics:
         named = dict(zip(self._header, cells, strict=True))
         metric, unit, value = (named[name] for name in _METRIC)
         launch = named.get("ID", "")
+        if not launch or launch != self._counted:
+            self._counted = launch
+            self.counters.begin(named[_KERNEL], *_shape(named))
+        self.counters.add(metric, unit, value)
         if metric in ncu.DURATIONS and (not launch or launch != self._last):
             took_s = ncu.seconds(value, unit)
             if took_s is not None:
                 self._launches.add(named[_KERNEL], took_s)
+                self.counters.took(took_s)
                 self._last = launch
         return True
 
@@ -135,21 +146,29 @@ class _Metrics:
 class _Raw:
     """ncu's rows of one launch each (`--page raw`), after a row of units."""
 
-    def __init__(self, header: list[str], duration: str) -> None:
-        self._width = len(header)
-        self._kernel, self._duration = header.index(_KERNEL), header.index(duration)
-        self._launches = ncu.Launches()
-        self._unit: str | None = None
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        self._launches, self.counters = ncu.Launches(), CounterSums()
+        self._duration = next((name for name in header if name in ncu.DURATIONS), "")
+        self._kept = [name for name in header if name in NAMES]
+        self._units: dict[str, str] | None = None
 
     def take(self, cells: list[str]) -> bool:
-        if len(cells) != self._width:
+        if len(cells) != len(self._header):
             return False
-        if self._unit is None:
-            self._unit = cells[self._duration]
-            return not cells[self._kernel]
-        took_s = ncu.seconds(cells[self._duration], self._unit)
-        if took_s is not None:
-            self._launches.add(cells[self._kernel], took_s)
+        named = dict(zip(self._header, cells, strict=True))
+        if self._units is None:
+            self._units = named
+            return not named[_KERNEL]
+        self.counters.begin(named[_KERNEL], *_shape(named))
+        for name in self._kept:
+            self.counters.add(name, self._units[name], named[name])
+        if self._duration:
+            unit = self._units[self._duration]
+            took_s = ncu.seconds(named[self._duration], unit)
+            if took_s is not None:
+                self._launches.add(named[_KERNEL], took_s)
+                self.counters.took(took_s)
         return True
 
     def tables(self) -> list[ProfileTable]:
@@ -165,8 +184,13 @@ def _opened(header: list[str]) -> _Form | None:
         return None
     if all(name in header for name in _METRIC):
         return _Metrics(header)
-    duration = next((name for name in header if name in ncu.DURATIONS), None)
-    return _Raw(header, duration) if duration else None
+    known = any(name in ncu.DURATIONS or name in NAMES for name in header)
+    return _Raw(header) if known else None
+
+
+def _shape(named: dict[str, str]) -> tuple[Dim | None, Dim | None]:
+    """Return a launch's grid and block; None where a version does not print them."""
+    return size(named.get("Grid Size", "")), size(named.get("Block Size", ""))
 
 
 def _cells(line: str) -> list[str]:

@@ -12,7 +12,9 @@ import re
 from collections import deque
 
 from runner.core import ProfileRow, ProfileTable
+from runner.findings import ncu_counters
 from runner.findings.kernel_names import LONGEST_NAME, joined
+from runner.findings.ncu_counters import AddCounters, CounterSums, size
 from runner.findings.tables import MOST_ROWS, Add
 from runner.findings.units import EXPONENTS, scaled
 
@@ -26,6 +28,9 @@ DURATIONS = frozenset(
 _MOST_LINES = 16
 """The most lines that a name may be broken into."""
 
+_MOST_OTHERS = 300
+"""The most lines without a counter after which a launch is over."""
+
 _PROCESS = re.compile(r"==PROF== Connected to process|\[[0-9]{1,9}\] \S.*@[^\s@]+$")
 _BETWEEN = re.compile(r"==(?:PROF|WARNING|ERROR)==|-{5}|`{3}|Section:|\[[0-9]{1,9}\] ")
 _TITLE = re.compile(
@@ -35,26 +40,18 @@ _TITLE = re.compile(
 _STARTED = re.compile(
     r",? ?[0-9]{4}-[A-Z][a-z]{2}-[0-9]{2} ?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
 )
-_SHAPE = re.compile(r" ?(?:\([0-9]{1,10}(?:, ?[0-9]{1,10}){2}\)x?){2}$")
+_SIZE = r"\([0-9]{1,10}(?:, ?[0-9]{1,10}){2}\)"
+_SHAPE = re.compile(rf" ?(?P<grid>{_SIZE})x?(?P<block>{_SIZE})x?$")
 _METRIC = re.compile(r"(?P<name>[\w.]+)\s+(?P<unit>[a-zµ]{1,7})\s+(?P<number>[0-9.,]+)")
 _LAST = frozenset("0123456789.,")
-_ENGLISH = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){0,5}(?:\.[0-9]{1,9})?")
-_PLAIN = re.compile(r"[0-9]{1,18}(?:[.,][0-9]{1,9})?")
-_POINTS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3}){1,5},[0-9]{1,9}")
 
 
 def seconds(number: str, unit: str) -> float | None:
     """Parse a duration in the unit of any version; None if it is not one."""
     unit = unit.removesuffix("econd")
-    if unit not in EXPONENTS:
+    if unit not in EXPONENTS or (plain := ncu_counters.number(number)) is None:
         return None
-    if _ENGLISH.fullmatch(number):
-        return scaled(number.replace(",", ""), unit)
-    if _PLAIN.fullmatch(number):
-        return scaled(number.replace(",", "."), unit)
-    if _POINTS.fullmatch(number):
-        return scaled(number.replace(".", "").replace(",", "."), unit)
-    return None
+    return scaled(plain, unit)
 
 
 class Launches:
@@ -98,29 +95,34 @@ class Launches:
 
 
 class LaunchReader:
-    """A reader that hands a table of each process's launches to ``add``."""
+    """A reader that hands a table of each process's launches to ``add``.
 
-    def __init__(self, add: Add) -> None:
-        self._add = add
-        self._launches = Launches()
+    Their counters it hands to ``count``.
+    """
+
+    def __init__(self, add: Add, count: AddCounters) -> None:
+        self._add, self._count = add, count
+        self._launches, self._counters = Launches(), CounterSums()
+        self._others = _MOST_OTHERS
         self._above: deque[str] = deque(maxlen=_MOST_LINES)
         self._name: str | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether the duration of a launch may still follow."""
-        return self._name is not None
+        """Whether the duration or a counter of a launch may still follow."""
+        return self._name is not None or self._others < _MOST_OTHERS
 
     def read(self, line: str) -> None:
         """Read one line, cleaned and stripped."""
+        self._others += 1
         if not line or _BETWEEN.match(line):
             self._above.clear()
             if line and _PROCESS.match(line):
                 self.close()
             return
         if ", Context " in line and (title := _TITLE.fullmatch(line)) is not None:
-            self._name = _kernel(title["launch"], self._above)
-        elif self._name is not None and line[-1] in _LAST:
+            self._begin(_launch(title["launch"], self._above))
+        elif self.busy and line[-1] in _LAST:
             self._measured(self._name, line)
         self._above.append(line)
 
@@ -128,23 +130,44 @@ class LaunchReader:
         """End the process; it has no table if no launch was measured."""
         if (table := self._launches.table()) is not None:
             self._add(table)
-        self._launches = Launches()
-        self._name = None
+        self._count(self._counters)
+        self._launches, self._counters = Launches(), CounterSums()
+        self._name, self._others = None, _MOST_OTHERS
 
-    def _measured(self, name: str, line: str) -> None:
+    def _begin(self, launch: str) -> None:
+        """Begin the launch of a title."""
+        launch = _STARTED.sub("", launch)
+        shape = _SHAPE.search(launch)
+        self._name = launch[: shape.start() if shape else None].strip()
+        grid, block = map(size, shape.group("grid", "block")) if shape else (None, None)
+        self._counters.begin(self._name, grid, block)
+        self._others = 0
+
+    def _measured(self, name: str | None, line: str) -> None:
         match = _METRIC.fullmatch(line)
         if match is None or match["name"] not in DURATIONS:
+            if self._counters.add(*_columns(line)):
+                self._others = 0
             return
-        if (took_s := seconds(match["number"], match["unit"])) is not None:
+        took_s = seconds(match["number"], match["unit"])
+        if name is not None and took_s is not None:
             self._launches.add(name, took_s)
+            self._counters.took(took_s)
         self._name = None
 
 
-def _kernel(launch: str, above: deque[str]) -> str:
-    """Return the kernel of a title, whose first lines may be above it."""
+def _columns(line: str) -> tuple[str, str, str]:
+    """Return a metric's name, unit and value; the unit may be absent."""
+    name, *rest = line.rsplit(None, 2)
+    unit, value = rest if len(rest) == 2 else ("", rest[0] if rest else "")
+    return name, unit, value
+
+
+def _launch(launch: str, above: deque[str]) -> str:
+    """Return the title of a launch, whose first lines may be above it."""
     while above and _closes(launch) and len(launch) < LONGEST_NAME:
         launch = joined(above.pop(), launch)
-    return _SHAPE.sub("", _STARTED.sub("", launch)).strip()
+    return launch
 
 
 def _closes(text: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runner.core import ProfileTable
+from runner.core import KernelCounters, ProfileTable
 from runner.findings.csv_tables import CsvReader
 from runner.findings.ncu import LaunchReader
+from runner.findings.ncu_counters import CounterSums
 from runner.findings.sources import SourceReader
 from runner.findings.tables import TableReader
 from runner.findings.units import keep
@@ -18,6 +19,9 @@ MOST_SIZE = 2 << 20
 After that the newest replaces the last.
 """
 
+MOST_COUNTERS = 200
+"""The most kernels with counters of one output; after that no more are kept."""
+
 _ROW_SIZE = 160
 """A row's numbers."""
 
@@ -27,12 +31,13 @@ class ProfileReader:
 
     def __init__(self, sources: SourceReader) -> None:
         self.found: list[ProfileTable] = []
+        self.counters: list[KernelCounters] = []
         self.left_out = 0
         self._size = 0
         self._sources = sources
         self._tables = TableReader(self._add)
-        self._launches = LaunchReader(self._add)
-        self._csv = CsvReader(self._add)
+        self._launches = LaunchReader(self._add, self._count)
+        self._csv = CsvReader(self._add, self._count)
         self._readers = (self._csv, self._launches, self._tables)
 
     @property
@@ -63,3 +68,13 @@ class ProfileReader:
         left_out = keep(self.found, table, max(limit, 1))
         self.left_out += left_out
         self._size += 0 if left_out else size
+
+    def _count(self, counted: CounterSums) -> None:
+        source = self._sources.whole()
+        found = list(counted.found())
+        self.left_out += counted.left_out
+        for one in found:
+            if len(self.counters) < MOST_COUNTERS:
+                self.counters.append(replace(one, source=source))
+            else:
+                self.left_out += 1

@@ -107,6 +107,7 @@ class Scanner:
             under=self._sources.under,
             unsearched=self._unsearched,
             left_out=sum(reader.left_out for reader in readers),
+            counters=tuple(self._profiles.counters),
         )
 
     def _read_last(self, last: LastBlocks) -> None:

@@ -140,5 +140,6 @@ def attributed(found: Findings, number: int, command: str, line: str) -> Finding
         inferences=inferences,
         time_usage=tuple(replace(one, source=whole) for one in found.time_usage),
         profiles=tuple(replace(one, source=whole) for one in found.profiles),
+        counters=tuple(replace(one, source=whole) for one in found.counters),
         under=under,
     )

@@ -19,6 +19,7 @@ def bare(found: Findings) -> Findings:
         inferences=each(found.inferences),
         time_usage=each(found.time_usage),
         profiles=each(found.profiles),
+        counters=each(found.counters),
         under=(),
     )
 

@@ -7,6 +7,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from runner import analysis
+from runner.core.figures import KernelCounters, Source
 from runner.core.kernel_shapes import KernelShapes, KernelWork
 from runner.core.measurement import MeasuredRates
 from runner.core.trace import KernelLaunches, Trace, TracedGpu
@@ -155,6 +156,38 @@ def test_an_analysis_is_written_as_json():
 
     assert found["bound"]["by"] == "memory"
     assert found["occupancy"]["percent"] == 100.0
+
+
+def test_many_kernels_and_launches_are_matched():
+    works = [replace(NAIVE, kernel=f"f{n}", flops=float(n + 1)) for n in range(5000)]
+    launches = [launched(f"void f{n}<float>(int)") for n in range(5000)]
+    found = analysis.kernels(said(*works), [trace(*launches)])
+
+    assert {one.flops for one in found} == {work.flops for work in works}
+
+
+def test_of_too_many_entries_of_one_name_nothing_is_known():
+    works = [replace(NAIVE, layer=f"{n}", grid=None) for n in range(5000)]
+    found = analysis.kernels(said(*works), [trace(*[launched()] * 2000)])
+
+    assert {one.flops for one in found} == {None}
+
+
+def test_counters_stand_beside_the_kernel_that_they_are_of():
+    mine = KernelCounters("conv_naive(float *)", 1, GRID, BLOCK, sm_percent=70.0)
+    other = replace(mine, grid=(1, 1, 1))
+    small = replace(mine, source=Source(batch_size=100))
+    large = replace(mine, source=Source(batch_size=1000))
+    work = said(replace(NAIVE, batch_size=1000))
+
+    def counted(*counters):
+        (found,) = analysis.kernels(work, [trace(launched())], (), counters)
+        return found.counters
+
+    assert counted(other, mine) == mine
+    assert counted(small, large) == large
+    assert counted(other) is None
+    assert counted(mine, replace(mine, launches=2)) is None
 
 
 def test_no_time_is_no_rate():

@@ -109,7 +109,9 @@ def test_paper_shows_all_in_black_on_white_without_buttons(opened):
     visit.page.emulate_media(media="print")
     ink = "getComputedStyle(document.querySelector('main')).color"
     assert visit.has(ink) == "rgb(27, 32, 39)"
-    assert visit.page.get_by_role("button").count() == 0
+    shown = "[...document.querySelectorAll('button')].filter(b => b.checkVisibility())"
+    assert visit.has(f"{shown}.every(b => b.closest('th'))")
+    assert visit.page.get_by_text("Op Time 1").is_visible()
     assert visit.page.get_by_role("navigation").count() == 0
     box = "document.querySelector('#output-build ~ figure pre')"
     assert visit.has(f"{box}.clientHeight === {box}.scrollHeight")
