@@ -27,6 +27,8 @@ const PAPER = 1000; // the width of a printed picture, before it is fitted to th
 function onPaper(view) {
   const print = (paper) => {
     view.paper = paper;
+    // Before it prints a browser does not know yet that paper is white.
+    view.figure.style.colorScheme = paper ? "light" : "";
     view.colours = colours(view.part("view"));
     if (paper) view.resize(PAPER);
     else view.resize();
