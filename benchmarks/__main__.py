@@ -21,6 +21,7 @@ NAMES = (
     "stream",
     "hostile_output",
     "screen",
+    "report",
     "pack",
     "convolution",
     "images",
