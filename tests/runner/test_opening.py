@@ -10,13 +10,13 @@ import pytest
 
 from runner.cli import opening
 
-NO_DISPLAY = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+UNSET = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "SSH_CONNECTION", "SSH_TTY")
 
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a page on a machine without a display and without browsers."""
-    for name in NO_DISPLAY:
+    for name in UNSET:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr("webbrowser._tryorder", None)
@@ -70,6 +70,19 @@ def test_a_browser_of_the_terminal_is_not_started_unasked(
     given = tmp_path / "given"
     program(tmp_path, "lynx", WRITES.format(str(given)))
     monkeypatch.setenv("TERM", "xterm")
+
+    opening.show(page)
+
+    assert str(page) in capsys.readouterr().out
+    assert not given.exists()
+
+
+@pytest.mark.parametrize("name", ["CI", "SSH_CONNECTION"])
+def test_where_nobody_sits_none_is_started(name, page, tmp_path, monkeypatch, capsys):
+    given = tmp_path / "given"
+    program(tmp_path, "firefox", WRITES.format(str(given)))
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv(name, "1")
 
     opening.show(page)
 
