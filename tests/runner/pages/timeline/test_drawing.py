@@ -420,7 +420,10 @@ def test_paper_has_all_lanes_on_white(opened):
     visit.has("window.dispatchEvent(new Event('beforeprint'))")
     assert visit.has(f"{VIEW}.height === {VIEW}.tall")
     assert visit.has(f"{VIEW}.colours.ground") == "rgb(255, 255, 255)"
+    totals = "document.querySelector('.timeline-totals').open"
+    assert visit.has(totals)
     visit.has("window.dispatchEvent(new Event('afterprint'))")
+    assert not visit.has(totals)
     assert visit.has(f"{VIEW}.height < {VIEW}.tall")
     assert visit.has(f"{VIEW}.colours.ground") != "rgb(255, 255, 255)"
 
