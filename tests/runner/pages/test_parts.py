@@ -28,6 +28,7 @@ def text_of(html: str) -> str:
     return " ".join(re.sub("<[^>]*>", " ", body).split())
 
 
+@pytest.mark.lengthy
 def test_the_policy_names_each_style_and_script_of_the_page_and_no_other():
     html = sample.page()
     policy = html.partition('http-equiv="Content-Security-Policy" content="')[2]
@@ -43,11 +44,13 @@ def test_the_policy_names_each_style_and_script_of_the_page_and_no_other():
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
 
 
+@pytest.mark.lengthy
 def test_no_attribute_of_a_page_is_a_style_or_a_handler():
     tags = re.findall(r"<[a-z][^>]*>", sample.page().partition("<body>")[2])
     assert not [tag for tag in tags if re.search(r"\s(style|on[a-z]+)=", tag)]
 
 
+@pytest.mark.lengthy
 def test_a_page_names_no_address_but_those_of_svg():
     found = set(re.findall(r"[a-z]+://[^\s\"'<>)]*", sample.page()))
     assert found <= {"http://www.w3.org/2000/svg"}
