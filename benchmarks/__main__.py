@@ -27,6 +27,7 @@ NAMES = (
     "gpu_start",
     "gpu_job",
     "nvprof",
+    "traces",
     "milestones",
     "agreement",
 )
