@@ -21,6 +21,7 @@ NAMES = (
     "stream",
     "hostile_output",
     "screen",
+    "report",
     "pack",
     "convolution",
     "images",
@@ -28,6 +29,7 @@ NAMES = (
     "gpu_job",
     "nvprof",
     "traces",
+    "timeline",
     "milestones",
     "agreement",
 )

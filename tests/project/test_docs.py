@@ -133,6 +133,7 @@ def test_a_kernel_brought_as_the_page_says_is_right(copy):
     assert ours[-1] == known[-1]
 
 
+@pytest.mark.slow
 def test_a_model_brought_as_the_page_says_is_trained_and_run(copy, pictures):
     text = section("Your own model")
     folder = copy(text)
@@ -147,6 +148,7 @@ def test_a_model_brought_as_the_page_says_is_trained_and_run(copy, pictures):
     assert "2019fa  wide" in compared
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 def test_an_edition_brought_as_the_page_says_is_trained_and_run(copy, pictures):
     text = section("Your own edition")

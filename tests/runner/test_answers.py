@@ -209,7 +209,7 @@ def test_an_answer_does_not_hold_where_a_wrong_one_may_be_in_what_was_not_search
     )
 
 
-@pytest.mark.lengthy
+@pytest.mark.slow
 def test_a_text_may_be_in_what_was_not_searched_and_is_found_at_the_end():
     noise = [b"x\b" * (1 << 17)] * 24
     missing, there = "{output: absent}", "{output: PASS}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from runner.analysis import GpuBounds, KernelAnalysis
+from runner.analysis import GpuBounds, KernelAnalysis, LayerAnalysis
 from runner.core import (
     EngineFacts,
     GitState,
@@ -23,6 +23,7 @@ from runner.core import (
     Verdict,
 )
 from runner.core.evidence import OutputEnds
+from runner.core.figures import KernelCounters
 from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.measurement import Measurement
 from runner.core.milestone import ReportedKind
@@ -178,6 +179,20 @@ class RunKernels(Struct, frozen=True):
     bounds: tuple[GpuBounds, ...]
 
 
+class RunCounters(Struct, frozen=True):
+    """What Nsight Compute counted in the kernels of a run's commands."""
+
+    run: str
+    counters: tuple[KernelCounters, ...]
+
+
+class RunLayers(Struct, frozen=True):
+    """What each layer reaches by the Op Times that a run's commands printed."""
+
+    run: str
+    layers: tuple[LayerAnalysis, ...]
+
+
 class TracedFile(Struct, frozen=True):
     """A file of a profiler, and the command that wrote it, if that is known."""
 
@@ -204,7 +219,8 @@ class CheckedItem(Struct, frozen=True):
     """Something that a milestone's report must show, and whether it is there.
 
     ``runs`` are the runs that have it, ``found`` says in a few words what is there,
-    ``why`` why it is not, and ``how`` which command line would give it.
+    ``why`` why it is not, and ``how`` what would give it: a line for the build file, or
+    a run of the command that has it already.
     """
 
     kind: ReportedKind
@@ -235,8 +251,10 @@ class Report(Struct, frozen=True):
     times: tuple[RunTime, ...]
     networks: tuple[NetworkFigures, ...]
     shares: tuple[TimeShares, ...]
-    layers: tuple[RunNetworks, ...]
+    shapes: tuple[RunNetworks, ...]
+    layers: tuple[RunLayers, ...]
     analysis: tuple[RunKernels, ...]
+    counters: tuple[RunCounters, ...]
     traces: tuple[TracedFile, ...]
     outputs: tuple[PrintedCommand, ...]
     comparison: RunDiff | None = None

@@ -120,15 +120,19 @@ def test_a_silent_command_ticks_every_second(subject: Subject):
 
 
 @pytest.fixture
-def impatient(subject: Subject) -> Subject:
-    """The engine, with a short time-out for its own calls where it has one."""
-    return subject
+def impatient(subject: Subject) -> tuple[Subject, float]:
+    """The engine, with a short time-out for its own calls, and more seconds than that.
+
+    Where it has none, some are enough.
+    """
+    return subject, 1.5
 
 
 def test_a_command_that_is_silent_for_long_loses_nothing_of_what_it_says_then(
-    impatient: Subject,
+    impatient: tuple[Subject, float],
 ):
-    result = run(impatient, ["echo first; sleep 4; echo then; exit 3"])
+    subject, silent_s = impatient
+    result = run(subject, [f"echo first; sleep {silent_s}; echo then; exit 3"])
     assert (result.codes, result.stdout) == ([3], b"first\nthen\n")
 
 
@@ -333,10 +337,11 @@ def test_the_output_of_all_rounds_together_has_the_limit(subject: Subject):
 
 
 def test_each_round_has_the_time_of_the_job(subject: Subject):
-    more = rounds("sleep 1.2", "sleep 1.2", "sleep 60")
-    result = run(subject, ["sleep 1.2"], time_s=3.0, more=more)
+    # Together seven take longer than the limit, each by far not.
+    more = rounds(*["sleep 0.5"] * 6, "sleep 60")
+    result = run(subject, ["sleep 0.5"], time_s=3.0, more=more)
     reasons = [f.reason for f in result.finished]
-    assert reasons == [None, None, None, Reason.TIME_LIMIT]
+    assert reasons == [*[None] * 7, Reason.TIME_LIMIT]
 
 
 def test_a_run_that_is_cancelled_between_rounds_starts_no_other(subject: Subject):

@@ -47,10 +47,10 @@ def subject(engine: DockerEngine) -> Subject:
 
 
 @pytest.fixture
-def impatient() -> Subject:
+def impatient() -> tuple[Subject, float]:
     engine = DockerEngine()
     engine.timeout_s = 3.0
-    return Subject(engine, IMAGE)
+    return Subject(engine, IMAGE), 4.0
 
 
 @pytest.fixture

@@ -38,9 +38,11 @@ IMAGE = "debian:bookworm-slim"
 RAI = str(Path(sys.executable).with_name("rai"))
 OLD_KERNEL = str(Path(__file__).with_name("old_kernel.py"))
 TRY = """\
-try() { timeout 3 bash -c 'exec 3<>"/dev/$0/$1/$2" && echo >&3 &&
-    [ "$(timeout 1 head -c 3 <&3)" ]' "$@" 2>/dev/null && echo "$1 $2"; }
+try() { timeout 20 bash -c 'exec 3<>"/dev/$0/$1/$2" && echo >&3 &&
+    [ "$(timeout 10 head -c 3 <&3)" ]' "$@" 2>/dev/null && echo "$1 $2"; }
 """
+"""What is closed is refused at once; the times are for a machine with much to do."""
+
 ECHO = (
     "use IO::Socket::INET; my $s = IO::Socket::INET->new(Listen => 5, "
     "LocalPort => 8080) or die; while (my $c = $s->accept) { print $c qq(reached\\n) }"
@@ -195,7 +197,7 @@ def test_the_steps_of_a_build_reach_no_private_address_but_what_a_policy_opens(
         pytest.skip("no closed network for builds here")
     own = [str(a) for a in private.own_addresses() if a.version == 4]
     tries = "; ".join(
-        f"timeout 2 bash -c 'echo >/dev/tcp/{a}/{port}' 2>&- && echo reached={a}"
+        f"timeout 20 bash -c 'echo >/dev/tcp/{a}/{port}' 2>&- && echo reached={a}"
         for a in own
     )
     closed = built(engine, image_name, tmp_path, f"{tries}; true")

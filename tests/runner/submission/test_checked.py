@@ -58,18 +58,25 @@ def test_the_shipped_convolution_is_correct(tmp_path):
     ("body", "reason", "says"),
     [
         ('mkfifo("/build/0.y", 0666)', Reason.WRONG_ANSWER, "it was not written"),
-        (
+        pytest.param(
             'ftruncate(open("/build/0.y", O_CREAT | O_WRONLY, 0666), 1ll << 40)',
             Reason.WRONG_ANSWER,
             "expected 20,908,800",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             'std::fputs("{}", std::fopen("/build/measurement.json", "w"))',
             Reason.WRONG_ANSWER,
             "it was not written",
+            marks=pytest.mark.slow,
         ),
         ('for (;;) std::puts("Correctness: 1")', Reason.OUTPUT_LIMIT, "1MiB"),
-        ("*(volatile int *)8 = 1", Reason.COMMAND_FAILED, "playing` exited 1"),
+        pytest.param(
+            "*(volatile int *)8 = 1",
+            Reason.COMMAND_FAILED,
+            "playing` exited 1",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["a FIFO", "a terabyte", "a measurement", "endless output", "a crash"],
 )
