@@ -7,6 +7,7 @@ software.
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 import time
@@ -106,6 +107,7 @@ def measure() -> Iterator[dict[str, object]]:
             page_made_s=round(packed_s, 2),
             opened_s=round(opened_s, 2),
             rendering="software",
+            load=round(os.getloadavg()[0], 1),
         )
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from runner.core import Problem, RunRecord
     from runner.store.paths import Home, RunPaths
 
-_READ = (".nvprof", ".sqlite")
 _HINT = "write one with `nvprof -o FILE.nvprof` or `nsys profile --export sqlite`"
 
 
@@ -107,13 +106,10 @@ def _name(
         UsageError: there is none, not the one that is named, or several.
     """
     from runner.core.errors import UsageError
+    from runner.evidence.build import BuildFiles
 
-    noted = {one.path for command in record.commands for one in command.profile_files}
-    found = [
-        name
-        for name in sorted(there)
-        if posixpath.splitext(name)[1] in _READ or (name in noted and "." not in name)
-    ]
+    a_trace = BuildFiles(record).is_trace
+    found = sorted(filter(a_trace, there))
     if file is not None:
         wanted = posixpath.normpath(file.removeprefix("/build/"))
         if wanted in there:
