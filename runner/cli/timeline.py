@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from runner.core import Problem, RunRecord
     from runner.store.paths import Home, RunPaths
 
+MOST = 200_000
+"""Spans of a page, which then has about 1.5 MB; a report shows fewer."""
+
 _HINT = "write one with `nvprof -o FILE.nvprof` or `nsys profile --export sqlite`"
 
 
@@ -59,7 +62,7 @@ def timeline(
         common.check_output(output, "-o")
     home, settings = common.opened()
     with _chosen(home, run, file, settings.build_files) as (path, title):
-        page = pages.timeline_page(title, traces.timeline(path))
+        page = pages.timeline_page(title, traces.timeline(path, MOST))
     if output is not None:
         files.write(output, page.encode())
         say(f"Wrote {output}.")
