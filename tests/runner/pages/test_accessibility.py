@@ -20,7 +20,7 @@ def test_axe_finds_nothing_wrong(opened):
         visit.page.set_viewport_size({"width": width, "height": 800})
         visit.page.emulate_media(color_scheme=scheme)
         found[width, scheme] = visit.findings()
-    assert found == dict.fromkeys(found, [])
+    assert not any(found.values()), found
 
 
 def test_axe_finds_what_is_wrong(opened):
