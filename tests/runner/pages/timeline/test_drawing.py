@@ -46,7 +46,8 @@ def page(chromium, tmp_path_factory):
     """A page of the timeline above, which the tests of this module share."""
     file = tmp_path_factory.mktemp("timeline") / "page.html"
     file.write_text(pages.timeline_page("m3.1.py", made()), "utf-8")
-    visit = Visit(chromium, file)
+    visit = Visit(chromium)
+    visit.open(file, 1280, 800, "light")
     drawn(visit)
     yield visit
     visit.context.close()
