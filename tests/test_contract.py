@@ -17,7 +17,7 @@ import pytest
 from kernels import VARIANTS
 from network import Inference, OwnKernels
 
-from runner import analysis, buildfile, findings
+from runner import analysis, buildfile, findings, milestones
 from runner.core.kernel_shapes import FILE
 from runner.core.kernel_shapes_reader import read
 from runner.core.trace import KernelLaunches, Trace
@@ -41,6 +41,15 @@ def test_the_default_job_is_valid_without_a_warning():
     _, warnings = default_job()
 
     assert warnings == []
+
+
+def test_the_default_job_gives_all_that_the_milestones_reports_ask_for():
+    job, _ = default_job()
+    every = [milestones.find(name) for name in ("m1", "m2", "m3", "m4", "final")]
+
+    wanted = {item.command for milestone in every for item in milestone.report}
+
+    assert wanted <= {command.text for command in job.commands}
 
 
 def test_the_default_job_runs_scripts_that_are_there():

@@ -18,8 +18,10 @@ from msgspec.structs import replace
 
 from runner import findings
 from runner.core import CommandRecord, Findings, RunRecord, Stream, events, record
-from runner.store import settings
+from runner.store import notes, settings
 from runner.store.paths import Home, RunPaths
+
+NOTE = "made again of its record and its log; its build folder was not kept"
 
 _OWN = re.compile("^✱ ", re.M)
 
@@ -48,6 +50,7 @@ def rebuild(shown: RunRecord, log: str, home: Home) -> RunPaths:
             lines.write(events.to_line(event, shown.created_at))
             offset += len(data)
     paths.stderr.touch()
+    notes.write(paths, NOTE)
     paths.record.write_bytes(record.to_json(shown))
     return paths
 

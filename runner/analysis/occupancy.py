@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 
@@ -50,7 +50,7 @@ class Occupancy(Struct, frozen=True):
     """The theoretical occupancy: warps on a multiprocessor, of the most that it holds.
 
     ``limits`` is what would have to change for one more block, all of it at once;
-    ``steps`` are changes of one thing alone that would help.
+    ``steps`` are changes of one of them alone that would help.
     """
 
     capability: str
@@ -99,7 +99,7 @@ def occupancy(
         blocks,
         round(100 * warps / holder.warps, 2),
         tuple(limit for limit, most in fitting.items() if most == blocks),
-        tuple(_steps(holder, demand, warps)),
+        tuple(_steps(holder, demand, warps, fitting)),
     )
 
 
@@ -139,14 +139,22 @@ def _by_registers(holder: Multiprocessor, demand: _Demand) -> int:
 
 
 def _steps(
-    holder: Multiprocessor, demand: _Demand, warps: int
+    holder: Multiprocessor,
+    demand: _Demand,
+    warps: int,
+    fitting: Mapping[OccupancyLimit, int],
 ) -> Iterator[OccupancyStep]:
-    """Yield the nearest change of each kind after which there are more warps."""
-    for changed in (
-        _first(holder, warps, _fewer_registers(demand)),
-        _first(holder, warps, _less_shared(holder, demand)),
-        _first(holder, warps, _other_threads(demand)),
-    ):
+    """Yield the nearest change of what limits alone after which there are more."""
+    limits = {limit for limit, most in fitting.items() if most == min(fitting.values())}
+    tried: list[Iterator[_Demand]] = []
+    if OccupancyLimit.REGISTERS in limits:
+        tried.append(_fewer_registers(demand))
+    if OccupancyLimit.SHARED_MEMORY in limits:
+        tried.append(_less_shared(holder, demand))
+    if limits & {OccupancyLimit.WARPS, OccupancyLimit.BLOCKS}:
+        tried.append(_other_threads(demand))
+    for changes in tried:
+        changed = _first(holder, warps, changes)
         if changed is not None:
             blocks = min(_fitting(holder, changed).values())
             held = blocks * changed.warps

@@ -16,7 +16,8 @@ WAIT_S = 5.0
 def show(path: Path) -> None:
     """Open a file in a browser; without one, tell where the file is.
 
-    A browser that needs the terminal, such as lynx, is used only if BROWSER names it.
+    A browser that needs the terminal, such as lynx, is used only if BROWSER names it,
+    and over SSH so is any. In CI there is none.
     """
     opened: list[bool] = []
     browser = _browser()
@@ -36,10 +37,14 @@ def show(path: Path) -> None:
 
 
 def _browser() -> webbrowser.BaseBrowser | None:
+    named = bool(os.environ.get("BROWSER"))
+    over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
+    if os.environ.get("CI") or (over_ssh and not named):
+        return None
     try:
         found = webbrowser.get()
     except webbrowser.Error:
         return None
     background = isinstance(found, webbrowser.BackgroundBrowser)
     needs_terminal = isinstance(found, webbrowser.GenericBrowser) and not background
-    return None if needs_terminal and not os.environ.get("BROWSER") else found
+    return None if needs_terminal and not named else found

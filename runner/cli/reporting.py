@@ -144,12 +144,11 @@ def made(
         text = json.dumps(plain(report), indent=2, ensure_ascii=False)
         return f"{json_safe(text)}\n"
     sections = document.sections(report)
-    title = _title(report)
     if wanted.form is ReportFormat.MD:
         from runner.markup import document as markdown
 
         links = _links(sections, wanted.pictures, beside)
-        return markdown.page(title, sections, wanted.most_bytes, links)
+        return markdown.page(title(report), sections, wanted.most_bytes, links)
     from runner import pages
 
     timelines = {
@@ -157,7 +156,7 @@ def made(
         for one in found
         for path, timeline in one.timelines.items()
     }
-    return pages.report(title, sections, _drawn(sections), timelines)
+    return pages.report(title(report), sections, _drawn(sections), timelines)
 
 
 def _record(paths: RunPaths) -> RunRecord:
@@ -211,7 +210,8 @@ def _milestones(
     return checklist.concerning(found, records)
 
 
-def _title(report: Report) -> str:
+def title(report: Report) -> str:
+    """Return the title of a report: its projects and its runs."""
     names = dict.fromkeys(PurePath(run.project).name for run in report.runs)
     runs = ", ".join(run.tag or run.run for run in report.runs)
     return f"{', '.join(names)}: run {runs}"

@@ -68,7 +68,7 @@ def timeline(
     from runner.cli import opening
 
     written = kept.keep(home, "timeline", page)
-    say(f"The page is {written}, for a day; -o FILE keeps it.")
+    say(f"Wrote {written}, which is kept for a day; -o FILE keeps a page.")
     opening.show(written)
 
 

@@ -13,7 +13,17 @@ from runner.report.blocks import Block, Pairs
 LONGEST_CELL = 1000
 """Characters of a cell; what is longer, such as a name of a template, is cut."""
 
-_MARKUP = re.compile(r"[&<>`|*_~\[\]\\$:#]|@|(?<=[Ww]{3})\.")
+_MARKUP = re.compile(
+    r"[<`|*~\[\]\\@]"
+    r"|^[>#]|^[-+=](?=[-+=\s]|$)|^\d+[.)](?=\s|$)"  # what begins another block
+    r"|#(?=\w)"  # a number that GitHub links
+    r"|&(?=[#\w])"
+    r"|(?<![^\W_])_+|_+(?![^\W_])"  # within a word it is no emphasis
+    r"|:(?=//|[\w+-]*[^\W\d][\w+-]*:|[+-]\d*:|\d{3,}:)"  # an address, an emoji's name
+    r"|(?<=mailto):|(?<=xmpp):"
+    r"|(?<=www)\.",
+    re.IGNORECASE,
+)
 _REFERENCE = re.compile(r"(&#64;|&#35;)(?=\w)")
 _APART = "&#8203;"
 _NOTE = "\n*{} rows are left out, as there is no room for them.*\n"
@@ -40,7 +50,9 @@ def text(value: str) -> str:
     if len(value) > LONGEST_CELL:
         value = value[: LONGEST_CELL - 1] + "…"
     shown = printable(value).replace("\t", " ").replace("\r", " ").strip()
-    escaped = _MARKUP.sub(lambda found: f"&#{ord(found.group())};", shown)
+    escaped = _MARKUP.sub(_entities, shown)
+    if escaped.count("$") > 1:  # a formula stands between two
+        escaped = escaped.replace("$", f"&#{ord('$')};")
     return _REFERENCE.sub(rf"\1{_APART}", escaped).replace("\n", "<br>")
 
 
@@ -120,6 +132,10 @@ def page(parts: Sequence[PagePart], most_bytes: int | None = None) -> str:
             kept.append(part.tail)
         lost += max(len(part.rows), 0 if fits else 1) - rows
     return "".join(kept) + _NOTE.format(lost) if kept else ""
+
+
+def _entities(found: re.Match[str]) -> str:
+    return "".join(f"&#{ord(sign)};" for sign in found.group())
 
 
 def _row(cells: Sequence[str], anchor: str = "") -> str:

@@ -12,6 +12,9 @@ from runner.report.signs import sign
 MOST_ROWS = 1000
 LONGEST_CELL = 1000
 LONGEST_NAME = 8000
+LONG_TEXT = 32
+"""A column with a longer text stays wide enough to read it."""
+
 SHORT_NAME = 48
 """Characters of a function's name that are shown at once."""
 
@@ -42,18 +45,29 @@ class TableView(Struct, frozen=True):
 
 
 def view(table: Table, anchors: Anchors) -> TableView:
-    """Return a table as it is shown: names of functions before their figures."""
+    """Return a table as it is shown.
+
+    Names of functions stand before their figures, and columns without anything are
+    left out.
+    """
     lead = _lead(table)
-    order = list(range(len(table.heads)))
-    if lead in table.names and table.right.issuperset(order[:lead]):
-        order = [lead, *order[:lead], *order[lead + 1 :]]
-    links = table.anchors or ("",) * len(table.rows)
+    every = range(len(table.heads))
+    kinds = [_kind(table, i) for i in every]
+    order = [i for i in every if i == lead or any(row[i] for row in table.rows)]
+    before = order[: order.index(lead)]
+    if lead in table.names and table.right.issuperset(before):
+        order = [lead, *before, *order[len(before) + 1 :]]
+    links = [link if link in anchors else "" for link in table.anchors]
+    links += [""] * (len(table.rows) - len(links))
     shown = list(zip(table.rows, links, strict=True))[:MOST_ROWS]
     return TableView(
         title=table.title,
-        heads=tuple(TableCell(table.heads[i], kind=_kind(table, i)) for i in order),
+        heads=tuple(TableCell(table.heads[i], kind=kinds[i]) for i in order),
         rows=[
-            [_cell(table, i, row[i], link if link in anchors else "") for i in order]
+            [
+                _cell(table.heads[i], row[i], kinds[i], link if i == 0 else "")
+                for i in order
+            ]
             for row, link in shown
         ],
         lead=order.index(lead),
@@ -68,9 +82,9 @@ def _lead(table: Table) -> int:
     return min(table.names, default=next(iter(texts), 0))
 
 
-def _cell(table: Table, column: int, text: str, link: str) -> TableCell:
+def _cell(head: str, text: str, kind: str, link: str) -> TableCell:
     short = ""
-    if column in table.names:
+    if kind == "function":
         text = _cut(text, LONGEST_NAME)
         short = shortened(text, SHORT_NAME)
     else:
@@ -78,16 +92,19 @@ def _cell(table: Table, column: int, text: str, link: str) -> TableCell:
     return TableCell(
         text,
         short="" if short == text else short,
-        kind=_kind(table, column),
-        sign=sign(table.heads[column], text),
-        link=link if column == 0 else "",
+        kind=kind,
+        sign=sign(head, text),
+        link=link,
     )
 
 
 def _kind(table: Table, column: int) -> str:
     if column in table.right:
         return "number"
-    return "function" if column in table.names else ""
+    if column in table.names:
+        return "function"
+    longest = max((len(row[column]) for row in table.rows[:MOST_ROWS]), default=0)
+    return "long" if longest > LONG_TEXT else ""
 
 
 def _cut(text: str, length: int) -> str:

@@ -82,17 +82,19 @@ def _append(found: Timeline, pick: Pick, lane: int, begin: int) -> None:
 def _lanes(spans: Spans, lane: Callable[[Any], Lane]) -> tuple[list[int], list[Lane]]:
     """Return the places of the numbered lanes in their order, and the lanes in it.
 
-    Those of a process stand together, GPUs first.
+    Those of a process stand together, GPUs first; so do processes that have any.
     """
     keys: list[Any] = list(spans.lanes)
     lanes = [lane(key) for key in keys]
     processes = Interned()
+    for each in sorted(lanes, key=lambda lane: lane.kind is not LaneKind.GPU):
+        processes[each.process]
     order = sorted(
         range(len(lanes)),
         key=lambda n: (
             processes[lanes[n].process],
             _KINDS.index(lanes[n].kind),
-            [(part is None, part or 0) for part in keys[n][1:]],
+            [(part is None, isinstance(part, str), part) for part in keys[n][1:]],
         ),
     )
     places = [0] * len(lanes)

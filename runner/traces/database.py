@@ -67,16 +67,20 @@ class Database:
     def _plain_tables(self) -> dict[str, frozenset[str]]:
         """Return the columns of each table that is stored in the file as it is."""
         rows = self._base.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
-            " LIMIT 1000"
+            "SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_master"
+            " WHERE type IN ('table', 'view') LIMIT 1000"
         ).fetchall()
         found = {}
-        for (name,) in rows:
+        self._others = {str(name) for name, _ in rows}
+        for name, plain in rows:
+            if not plain:
+                continue
             columns = self._base.execute(
                 "SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)
             ).fetchall()
             if not any(hidden for _, hidden in columns):
                 found[str(name)] = frozenset(str(column) for column, _ in columns)
+        self._others -= found.keys()
         return found
 
     @property
@@ -91,6 +95,10 @@ class Database:
     def lacking(self, table: str, columns: frozenset[str]) -> frozenset[str]:
         """Return the columns that a plain table lacks; none if there is no table."""
         return columns - self._columns.get(table, columns)
+
+    def is_odd(self, name: str) -> bool:
+        """Return whether something that is no plain table has a name."""
+        return name in self._others
 
     def rows(self, query: str, *values: Value) -> Iterator[tuple[Value, ...]]:
         """Yield the rows of a query."""

@@ -9,6 +9,10 @@ START_BYTES = 1 << 12
 """How much of a file is looked at."""
 
 
+WANTED = "give an SQLite file of nvprof -o or of nsys export, or trace events in JSON"
+"""What to do about a file that is none of these."""
+
+
 class TraceKind(StrEnum):
     """The kinds of files that are read."""
 
@@ -59,7 +63,4 @@ def advice(start: bytes, name: str) -> tuple[str, str]:
             "it is a report of Nsight Systems, which only nsys reads",
             f"export it: nsys export --type sqlite {name}",
         )
-    return (
-        "it is no trace that rai reads",
-        "give an SQLite file of nvprof -o or of nsys export, or trace events in JSON",
-    )
+    return "it is no trace that rai reads", WANTED

@@ -55,7 +55,7 @@ def layout(base: Database) -> TraceLayout:
             facts[key] = value
     command = bounded(facts.get("command")).replace("\0", " ")
     pid = whole(facts.get("pid"))
-    title = f"{command} ({pid})" if command else f"process {pid}"
+    title = f"{command} ({pid})" if command else f"process {pid or 'unknown'}"
     return TraceLayout(
         "nvprof",
         _RECORDS,

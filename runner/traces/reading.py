@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 from runner import files
@@ -12,7 +13,12 @@ from runner.core.errors import UsageError
 from runner.core.trace import Timeline, Trace
 from runner.traces import building, database, kinds, nsys_file, nvidia_file, nvprof_file
 from runner.traces.database import Database
+from runner.traces.event_stream import EventStream, NoEvents
+from runner.traces.event_trace import EventTrace
+from runner.traces.kinds import TraceKind
 from runner.traces.sqlite_trace import SqliteTrace
+
+_File = SqliteTrace | EventTrace
 
 MOST = 60_000
 """Spans of a timeline; packed into a page they take about 1 MB."""
@@ -45,37 +51,46 @@ def read(path: Path, name: str, most: int = MOST) -> tuple[Trace, Timeline]:
         return file.summary(name), _timeline(file, most)
 
 
-def _timeline(file: SqliteTrace, most: int) -> Timeline:
+def _timeline(file: _File, most: int) -> Timeline:
     return building.timeline(file.spans(), file.lane, file.describe, most)
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[SqliteTrace]:
+def _opened(path: Path, name: str) -> Iterator[_File]:
     try:
         with files.open_regular(path) as file:
             start = file.read(kinds.START_BYTES)
+            kind = kinds.kind(start)
+            if kind is None:
+                raise _error(name, *kinds.advice(start, name))
+            file.seek(0)
+            found = _events(file) if kind is TraceKind.EVENTS else _sqlite(path)
     except OSError as error:
         raise _error(name, f"it cannot be read: {error.strerror or error}") from error
-    if kinds.kind(start) is None:
-        raise _error(name, *kinds.advice(start, name))
-    try:
-        base = Database(path)
+    except NoEvents as error:
+        raise _error(name, str(error), kinds.WANTED) from error
     except database.Failure as error:
-        raise _error(name, f"it is damaged: {error}") from error
+        raise _error(name, f"it is damaged: {error}", "profile again") from error
     try:
-        yield _sqlite(base, name)
+        yield found
     finally:
-        base.close()
+        found.close()
 
 
-def _sqlite(base: Database, name: str) -> SqliteTrace:
+def _events(file: BufferedReader) -> EventTrace:
+    return EventTrace(EventStream(file))
+
+
+def _sqlite(path: Path) -> SqliteTrace:
+    base = Database(path)
     try:
         for kind in (nvprof_file, nvidia_file, nsys_file):
             if kind.is_one(base.tables):
                 return SqliteTrace(base, kind.layout(base))
-    except database.Failure as error:
-        raise _error(name, f"it is damaged: {error}") from error
-    raise _error(name, "it is an SQLite file that no profiler wrote")
+        raise NoEvents("it is an SQLite file that no profiler wrote")
+    except BaseException:
+        base.close()
+        raise
 
 
 def _error(name: str, message: str, hint: str = "") -> UsageError:

@@ -23,7 +23,7 @@ class LaneNumbers(dict[LaneKey, int]):
 
     def __missing__(self, key: LaneKey) -> int:
         number = len(self)
-        if number > MOST_LANES:
+        if number >= MOST_LANES:
             return MOST_LANES
         self[key] = number
         return number

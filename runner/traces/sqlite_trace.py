@@ -13,8 +13,8 @@ from runner.core.trace import KernelLaunches, Lane, LaneKind, Trace
 from runner.traces.building import Description
 from runner.traces.database import Database, Failure, Value
 from runner.traces.layouts import API, GPU, Records, TraceLayout
-from runner.traces.spans import MOST_NS, LaneKey, Spans
-from runner.traces.totals import MOST_LAUNCHES, Sums
+from runner.traces.spans import MOST_NS, MOST_SPANS, LaneKey, Spans
+from runner.traces.totals import MOST_LAUNCHES, Sums, configurations
 from runner.traces.words import (
     LONGEST_TEXT,
     LONGEST_TITLE,
@@ -50,6 +50,10 @@ class SqliteTrace:
         if lacking := self._base.lacking(records.table, records.columns):
             columns = ", ".join(sorted(lacking))
             self.problems.append(f"table {records.table} lacks columns: {columns}")
+        elif self._base.is_odd(records.table):
+            self.problems.append(
+                f"table {records.table} cannot be used: it is no plain table"
+            )
         elif not records.optional:
             self.problems.append(f"table {records.table} is missing")
         return False
@@ -68,6 +72,10 @@ class SqliteTrace:
                 self._left_out(records, sums)
             except Failure as error:
                 self.problems.append(_unreadable(records, error))
+        if sums.spans > MOST_SPANS:
+            self.problems.append(
+                f"a timeline shows the first {MOST_SPANS:,} of its {sums.spans:,} spans"
+            )
         totals = sums.totals()
         commands = (each.command for each in self._layout.processes.values())
         return Trace(
@@ -114,10 +122,7 @@ class SqliteTrace:
 
         longest = heapq.nlargest(MOST_LAUNCHES, summed(), key=_total)
         if counted[0] > len(longest):
-            self.problems.append(
-                f"of {counted[0]:,} configurations of launches"
-                f" the {len(longest):,} that took longest are listed"
-            )
+            self.problems.append(configurations(counted[0]))
         return [self._launch(records, row, begin) for row in longest]
 
     def _launch(
@@ -208,10 +213,15 @@ class SqliteTrace:
             f" CAST({records.end} - {records.start} AS INTEGER),"
             f" rowid * {TABLES} + {number}, {lane} {_from(records)}"
         )
+        count = 0
         for rows in self._base.batches(query, found.room):
             starts, lengths, refs, *keys = zip(*rows, strict=True)
             kind = repeat(records.kind, len(rows))
             found.extend(zip(kind, *keys, strict=True), starts, lengths, refs)
+            count += len(rows)
+        if not found.room:
+            (row,) = self._base.rows(f"SELECT count(*) {_from(records)}")
+            found.left_out += (whole(row[0]) or 0) - count
 
     def lane(self, key: Any) -> Lane:  # noqa: ANN401 - the numbers of a lane
         """Return the lane of a key."""
@@ -226,6 +236,10 @@ class SqliteTrace:
         else:
             words = f"thread {rest[0]}"
         return Lane(bounded(title, LONGEST_TITLE), words, kind)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
 
     def describe(self, ref: int, whole_one: bool) -> Description:
         """Return a span's name and, of one that is not merged, what else is known."""

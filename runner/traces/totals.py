@@ -73,3 +73,11 @@ class Sums:
         if not self._others:
             return []
         return [f"it has over {MOST_NAMES:,} names; the others are summed up as one"]
+
+
+def configurations(count: int) -> str:
+    """Report that there are more configurations of launches than are listed."""
+    return (
+        f"of {count:,} configurations of launches"
+        f" the {MOST_LAUNCHES:,} that took longest are listed"
+    )

@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from runner import analysis, traces
+from runner.core.kernel_shapes import FILE
+from runner.core.kernel_shapes_reader import read
+
 pytestmark = pytest.mark.gpu
 
 TESTS = Path(__file__).resolve().parent
@@ -116,6 +120,27 @@ def test_kernels_take_as_long_as_cudas_events_say(nvprof, program, run, tmp_path
     )
     assert row[:2] == ("void spin<int=2, float>(float*, long long)", TIMES)
     assert row[2] == pytest.approx(float(done.stdout), rel=NEAR)
+
+
+@pytest.mark.parametrize("words", [["m3.1.py", "100"], ["final.py", "1000"]])
+def test_each_kernel_of_a_milestone_is_one_that_the_milestone_describes(
+    words, nvprof, run, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAI_BUILD_DIR", str(tmp_path))
+    script, *arguments = words
+    command = [sys.executable, TOP / "project" / script, *arguments]
+    run(nvprof, "-o", "a.nvprof", *command)
+    shapes, problems = read((tmp_path / FILE).read_bytes())
+    trace = traces.summary(tmp_path / "a.nvprof", "a.nvprof")
+    found = analysis.kernels(shapes, [trace])
+
+    assert problems == ()
+    assert [one.kernel for one in found if one.bytes is None] == []
+    assert sum(one.launches for one in found) == sum(
+        work.launches for work in shapes.kernels
+    )
+    # What a kernel moves it cannot move faster than twice the memory's peak.
+    assert all(one.bound.percent < 200 for one in found if one.bound)
 
 
 def test_each_kernel_is_stored_with_its_launch_and_what_it_took(

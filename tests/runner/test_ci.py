@@ -138,7 +138,7 @@ def test_the_summary_is_added_to_what_is_there(project: Path):
     rai(project, GITHUB_ACTIONS="true")
 
     shown = summary.read_text()
-    assert shown.startswith("before\n## ❌ rai project&#58; command failed\n")
+    assert shown.startswith("before\n## ❌ rai project: command failed\n")
     assert "<pre>" in shown
 
 

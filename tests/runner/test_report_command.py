@@ -157,7 +157,7 @@ HARD = {"outcome": Outcome.FAILED, "exit_code": 3}
         (run(command(0, "m1.1.py", **HARD), verdict=FAILED), "exited 3"),
         (run(state=State.LOST, verdict=LOST), "the rai process died"),
         (run(verdict=None, state=State.RUNNING, ended_at=None), "has not ended"),
-        (run(command(0, "m1.1.py"), title="m1: cpu"), "m1&#58; cpu"),
+        (run(command(0, "m1.1.py"), title="m1: cpu"), "m1: cpu"),
     ],
     ids=["failed", "lost", "running", "submission"],
 )

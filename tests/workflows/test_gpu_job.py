@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner import buildfile
+from runner.session import selection
 from tests.workflows import jobs, tiny
 from tests.workflows.machine import Machine
 from tests.workflows.repositories import ROOT, commit, git, snapshot
@@ -91,6 +94,18 @@ def test_a_push_that_changes_no_time_passes_in_a_container_too(tmp_path, reposit
 
     assert scope.state == "success", "\n".join(machine.said)
     assert set(scope.ended.values()) == {"success"}
+
+
+def test_what_a_push_is_compared_by_is_one_command_of_our_build_file():
+    (compare,) = (
+        step["run"]
+        for step in WORKFLOW["jobs"]["gpu"]["steps"]
+        if "rai bench" in str(step)
+    )
+    words = re.findall(r"--command '?([^' ]+)", compare)
+    spec, _ = buildfile.parse((ROOT / "rai_build.yml").read_text(), "rai_build.yml")
+    (chosen,) = selection.chosen(spec.commands, words, "--command")
+    assert "project/final.py 10000" in spec.commands[chosen].text
 
 
 @pytest.mark.parametrize(

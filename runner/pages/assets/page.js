@@ -7,7 +7,9 @@
   const button = document.getElementById("theme");
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const label = () => {
-    if (button) button.textContent = dark() ? "Light" : "Dark";
+    if (!button) return;
+    button.textContent = dark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `${button.textContent} theme`);
   };
   button?.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";

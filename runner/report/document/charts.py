@@ -11,6 +11,7 @@ from runner.report.document.tables import run_name, shares_title
 from runner.report.names import shortened
 
 MOST_BARS = 40
+MOST_SHARES = 12
 LONGEST_LABEL = 60
 
 
@@ -55,9 +56,13 @@ def _bar(report: Report, one: NetworkFigures) -> Bar:
 
 def shares(report: Report, one: TimeShares, number: int) -> Picture:
     """Return a picture of the shares of kernels in a profile."""
-    bars = [Bar(shortened(row.name, LONGEST_LABEL), row.percent) for row in one.rows]
-    if one.rest:
-        bars.append(Bar(f"{one.rest_rows} more", one.rest.percent))
+    drawn = one.rows[:MOST_SHARES]
+    bars = [Bar(shortened(row.name, LONGEST_LABEL), row.percent) for row in drawn]
+    more = one.rest_rows + len(one.rows) - len(drawn)
+    if more:
+        others = sum(row.percent for row in one.rows[MOST_SHARES:])
+        rest = one.rest.percent if one.rest else 0.0
+        bars.append(Bar(f"{more} more", others + rest))
     title = f"Share of the GPU's time: {shares_title(one)}"
     text = "The share of each kernel and copy in the time of the GPU."
     return Picture(

@@ -66,8 +66,9 @@ def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
         there = [one for one in every if one.run]
         whys = [one.why for one in every if one.why]
         ran = [t for t in report.times if t.script == item.script]
+        own = [t for t in ran if t.command == item.command]
         if not there and not whys:
-            whys = list(_unrun(ran, item)) or [_lacking(item)]
+            whys = list(_unrun(own or ran, item)) or [_lacking(item)]
         yield CheckedItem(
             kind=item.kind,
             script=item.script,
@@ -77,8 +78,13 @@ def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
             runs=tuple(dict.fromkeys(one.run for one in there)),
             found=there[0].found if there else "",
             why="" if there else "; ".join(dict.fromkeys(whys)),
-            how="" if there else item.command,
+            how="" if there else _how(own, item),
         )
+
+
+def _how(own: Sequence[RunTime], item: ReportItem) -> str:
+    """Return what gives an item: a line for the build file, or a run if it has that."""
+    return f"rai run -p . --only {own[0].number}" if own else item.command
 
 
 def _unrun(ran: Sequence[RunTime], item: ReportItem) -> Iterator[str]:

@@ -46,7 +46,7 @@ def _milestone(found: CheckedMilestone) -> Section:
     missing = {item.how: item.why for item in found.items if not item.there}
     if missing:
         rows = tuple((how, why) for how, why in missing.items())
-        title = "Commands for the build file that give what is missing"
+        title = "Lines for the build file, or runs of what it has, that give the rest"
         parts.append(Table(title, ("command", "why it is missing"), rows))
     return Section(f"check-list-{_letters(found.name)}", _title(found), tuple(parts))
 

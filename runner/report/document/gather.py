@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner import analysis
+from runner.core import Outcome
 from runner.core.evidence import RunEvidence
 from runner.core.milestone import Milestone
 from runner.report.diff.nouns import RunDiff
@@ -15,6 +16,7 @@ from runner.report.document.nouns import (
     PrintedCommand,
     Report,
     RunKernels,
+    RunLayers,
     RunNetworks,
 )
 from runner.report.document.shares import shares, traced
@@ -39,12 +41,13 @@ def report(
         times=tuple(t for one in found for t in run_times(one.record)),
         networks=tuple(n for one in found for n in networks(one.record)),
         shares=tuple(s for one in found for s in shares(one, files[one.record.id])),
-        layers=tuple(
+        shapes=tuple(
             RunNetworks(one.record.id, one.shapes.networks)
             for one in found
             if one.shapes and one.shapes.networks
         ),
-        analysis=tuple(a for one in found if (a := _analysed(one)).kernels),
+        layers=tuple(a for one in found if (a := _layers(one)).layers),
+        analysis=tuple(k for one in found if (k := _analysed(one)).kernels),
         traces=tuple(file for every in files.values() for file in every),
         outputs=tuple(p for one in found for p in _printed(one)),
         comparison=comparison,
@@ -61,6 +64,20 @@ def _analysed(found: RunEvidence) -> RunKernels:
         analysis.kernels(found.shapes, found.traces, gpus, counters),
         analysis.bounds_of(found.traces, gpus),
     )
+
+
+def _layers(found: RunEvidence) -> RunLayers:
+    """Return the layers of the first round, as far as no profiler ran along."""
+    measured = found.measurement.rates if found.measurement else None
+    gpus = analysis.known_gpus(found.record.gpu, measured)
+    printed = [
+        (command.text, one)
+        for command in found.record.first_round
+        if command.outcome is Outcome.OK and not command.findings.under
+        for one in command.findings.inferences
+    ]
+    bounds = analysis.bounds(gpus[0]) if len(gpus) == 1 else None
+    return RunLayers(found.record.id, analysis.layers(found.shapes, printed, bounds))
 
 
 def _printed(found: RunEvidence) -> list[PrintedCommand]:

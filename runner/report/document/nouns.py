@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from runner.analysis import GpuBounds, KernelAnalysis
+from runner.analysis import GpuBounds, KernelAnalysis, LayerAnalysis
 from runner.core import (
     EngineFacts,
     GitState,
@@ -178,6 +178,13 @@ class RunKernels(Struct, frozen=True):
     bounds: tuple[GpuBounds, ...]
 
 
+class RunLayers(Struct, frozen=True):
+    """What each layer reaches by the Op Times that a run's commands printed."""
+
+    run: str
+    layers: tuple[LayerAnalysis, ...]
+
+
 class TracedFile(Struct, frozen=True):
     """A file of a profiler, and the command that wrote it, if that is known."""
 
@@ -204,7 +211,8 @@ class CheckedItem(Struct, frozen=True):
     """Something that a milestone's report must show, and whether it is there.
 
     ``runs`` are the runs that have it, ``found`` says in a few words what is there,
-    ``why`` why it is not, and ``how`` which command line would give it.
+    ``why`` why it is not, and ``how`` what would give it: a line for the build file, or
+    a run of the command that has it already.
     """
 
     kind: ReportedKind
@@ -235,7 +243,8 @@ class Report(Struct, frozen=True):
     times: tuple[RunTime, ...]
     networks: tuple[NetworkFigures, ...]
     shares: tuple[TimeShares, ...]
-    layers: tuple[RunNetworks, ...]
+    shapes: tuple[RunNetworks, ...]
+    layers: tuple[RunLayers, ...]
     analysis: tuple[RunKernels, ...]
     traces: tuple[TracedFile, ...]
     outputs: tuple[PrintedCommand, ...]

@@ -13,13 +13,18 @@ from runner.core.milestone import ReportedKind
 from runner.report.blocks import Block, Paragraph, Part, ProgramOutput, Section
 from runner.report.charts import TimelineView
 from runner.report.diff import blocks as differences
-from runner.report.document import analysed, beside, charts, checks, head, tables
+from runner.report.document import (
+    analysed,
+    beside,
+    charts,
+    checks,
+    head,
+    layers,
+    tables,
+)
 from runner.report.document.nouns import PrintedCommand, Report, TracedFile
 from runner.report.measurement import measured
 from runner.report.words import one_line, size
-
-MOST_NETWORKS = 20
-"""Of a run; a program may write one for each number of images."""
 
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9 _-]")
 
@@ -96,16 +101,11 @@ def _shares(report: Report, kind: ReportedKind) -> list[Part]:
     return parts
 
 
-def _layers(report: Report) -> list[Part]:
-    if not report.layers:
+def _layers(report: Report) -> Sequence[Part]:
+    if not report.shapes:
         text = "Not known: no run's build folder has a rai-kernels.json with layers."
         return [Paragraph(text)]
-    return [
-        tables.layers(report, one.run, network)
-        for one in report.layers
-        for network in one.networks[:MOST_NETWORKS]
-        if network.layers
-    ]
+    return [*layers.shapes(report), *layers.rates(report)]
 
 
 def _timelines(report: Report) -> list[Part]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import Outcome
-from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.samples import Spread
 from runner.report.blocks import Table
 from runner.report.document.nouns import (
@@ -90,27 +89,27 @@ def networks(report: Report) -> Table:
     heads = (
         *("#", "script", "variant", "images", "model"),
         *(f"layer {i}" for i in range(1, layers + 1)),
-        "sum",
-        *(("rounds", "sum from", "to") if several else ()),
-        "result",
-        "under",
+        *("sum", "rounds", "sum from", "to"),
+        *("correctness", "accuracy", "agreement (synthetic)", "class", "under"),
     )
-    rows = tuple(_network(n, layers, several=several) for n in report.networks)
-    right = frozenset({0, 3, *range(5, len(heads) - 2)})
-    title = "Op Times, medians of the rounds" if several else "Op Times"
-    table = Table(title, heads, rows, right)
+    rows = [_network(n, layers) for n in report.networks]
+    kept = [i for i in range(len(heads)) if i < 2 or any(row[i] for row in rows)]
+    words = ("script", "variant", "model", "class", "under")
+    table = Table(
+        "Op Times, medians of the rounds" if several else "Op Times",
+        tuple(heads[i] for i in kept),
+        tuple(tuple(row[i] for i in kept) for row in rows),
+        frozenset(at for at, i in enumerate(kept) if heads[i] not in words),
+    )
     return with_runs(report, table, [one.run for one in report.networks])
 
 
-def _network(one: NetworkFigures, layers: int, *, several: bool) -> tuple[str, ...]:
+def _network(one: NetworkFigures, layers: int) -> tuple[str, ...]:
+    """Return a cell for each column; those that all rows leave empty are not shown."""
     times = [_time(spread) for spread in one.op_times_s]
     total = one.op_time_s
-    spread = total and total.n > 1
-    cells = (
-        str(one.rounds),
-        _time(Spread(1, total.smallest, 0, 0)) if total and spread else "",
-        _time(Spread(1, total.largest, 0, 0)) if total and spread else "",
-    )
+    repeated = total is not None and total.n > 1
+    shares = (one.correctness, one.accuracy, one.agreement)
     return (
         str(one.number),
         one.script,
@@ -120,8 +119,11 @@ def _network(one: NetworkFigures, layers: int, *, several: bool) -> tuple[str, .
         *times,
         *([""] * (layers - len(times))),
         _time(total) if total else "",
-        *(cells if several else ()),
-        result(one),
+        str(one.rounds) if one.rounds > 1 else "",
+        f"{total.smallest:.6f} s" if total and repeated else "",
+        f"{total.largest:.6f} s" if total and repeated else "",
+        *("" if share is None else f"{share:g}" for share in shares),
+        one.accuracy_class,
         ", ".join(one.under),
     )
 
@@ -193,11 +195,11 @@ def shares(report: Report, one: TimeShares) -> Table:
 
 def shares_title(one: TimeShares) -> str:
     """Return what a profile is of."""
-    of = f" of command {one.number}, {one.name}" if one.number else ""
-    about = [f"variant {one.variant}"] if one.variant else []
+    about = [f"command {one.number}"] if one.number else []
+    about += [f"variant {one.variant}"] if one.variant else []
     about += [f"{one.images} images"] if one.images is not None else []
     about.append(f"from {one.file}" if one.file else f"as {one.tool} printed")
-    return f"{one.section}{of} ({', '.join(about)})"
+    return f"{one.script}: {one.section} ({', '.join(about)})"
 
 
 def _share(row: TimeShare, name: str) -> tuple[str, ...]:
@@ -211,26 +213,3 @@ def _share(row: TimeShare, name: str) -> tuple[str, ...]:
         brief(row.max_s),
         name,
     )
-
-
-def layers(report: Report, run: str, one: LayeredNetwork) -> Table:
-    """Return the layers of a network, with their shapes from the batch on."""
-    heads = ("layer", "kind", "input", "output", "weights", "operations")
-    rows = tuple(
-        (
-            layer.name,
-            layer.kind,
-            _shape(layer.input),
-            _shape(layer.output),
-            _shape(layer.weights),
-            "" if layer.flops is None else f"{layer.flops:,.0f}",
-        )
-        for layer in one.layers
-    )
-    called = " ".join((one.script, *(one.arguments or ())))
-    title = f"{one.name}: {called}" if called else one.name
-    return Table(of_run(report, run, title), heads, rows, frozenset({5}))
-
-
-def _shape(sizes: tuple[int, ...]) -> str:
-    return " x ".join(map(str, sizes))

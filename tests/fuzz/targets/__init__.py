@@ -12,6 +12,7 @@ NAMES = (
     "archives",
     "build_files",
     "ignore_rules",
+    "kernel_shapes",
     "logs",
     "plans",
     "records",

@@ -175,6 +175,32 @@ def test_a_step_is_the_nearest_that_helps():
     assert occupancy("9.0", 32 * 4, 129, 0).blocks == 3
 
 
+def test_a_kernel_of_ours_holds_as_many_warps_as_were_seen():
+    # docs/kernels/implicit_gemm.md: 142 registers, so that only twelve warps fit; and
+    # docs/kernels/log.md: four blocks take 128 registers.
+    found = occupancy("9.0", 128, 142, 28_800)
+    (step,) = found.steps
+
+    assert (found.warps, found.limits) == (12, (OccupancyLimit.REGISTERS,))
+    assert (step.registers, step.blocks, step.warps) == (128, 4, 16)
+
+
+def test_a_block_that_leaves_warps_unused_is_better_smaller():
+    found = occupancy("8.6", 1024, 32, 0)
+    (step,) = found.steps
+
+    assert (found.percent, found.limits) == (66.67, (OccupancyLimit.WARPS,))
+    assert (step.threads, step.blocks, step.percent) == (768, 2, 100.0)
+
+
+def test_small_blocks_are_limited_by_their_number():
+    found = occupancy("8.6", 32, 32, 0)
+    (step,) = found.steps
+
+    assert (found.blocks, found.limits) == (16, (OccupancyLimit.BLOCKS,))
+    assert (step.threads, step.warps) == (64, 32)
+
+
 def test_a_full_multiprocessor_has_no_step():
     found = occupancy("9.0", 256, 32, 0)
 
@@ -187,7 +213,7 @@ def test_what_limits_together_has_to_change_together():
     found = occupancy("9.0", 512, 64, 100 << 10)
 
     assert found.limits == (OccupancyLimit.REGISTERS, OccupancyLimit.SHARED_MEMORY)
-    assert [step for step in found.steps if step.threads is None] == []
+    assert found.steps == ()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from runner import milestones
 from runner.core import Inference, Outcome
+from runner.core.kernel_shapes import KernelShapes, KernelWork
 from runner.core.milestone import ReportedKind
-from runner.core.trace import Trace
+from runner.core.trace import KernelLaunches, Trace
 from runner.report import document
 from runner.report.document import checklist
 from tests.runner.document.made import command, evidence, inference, run, table
@@ -44,7 +45,13 @@ def missing(items) -> list[tuple[str, int | None]]:
 
 
 def trace(script: str) -> Trace:
-    return Trace(f"{script.removesuffix('.py')}.nvprof", "nvprof", spans=5)
+    size = (1, 1, 1)
+    launched = KernelLaunches("k", 0, size, size, 8, 0, 0, 1, 0.5, 0.5, 0.5)
+    name = f"{script.removesuffix('.py')}.nvprof"
+    return Trace(name, "nvprof", launches=(launched,), spans=5)
+
+
+KNOWN = KernelShapes(kernels=(KernelWork("k", flops=1e9, bytes=1e6),))
 
 
 def test_all_is_there_after_the_commands_that_the_list_names():
@@ -53,7 +60,8 @@ def test_all_is_there_after_the_commands_that_the_list_names():
         ("m4", "m4.1.py", ("a", "b", "c")),
         ("final", "final.py", ("best",)),
     ):
-        items = checked(name, *whole(script, *variants), traces=(trace(script),))
+        facts = {"traces": (trace(script),), "shapes": KNOWN}
+        items = checked(name, *whole(script, *variants), **facts)
 
         assert missing(items) == []
 
@@ -65,6 +73,14 @@ def test_what_is_missing_has_the_command_that_would_give_it():
     assert how[ReportedKind.OP_TIMES, 100] == ""
     assert how[ReportedKind.OP_TIMES, 1000].endswith("/project/m3.1.py 1000")
     assert how[ReportedKind.TIMELINE, None].startswith("nvprof -f -o m3.1.nvprof")
+
+
+def test_rates_need_what_the_project_says_of_its_kernels():
+    items = checked("m4", *whole("m4.1.py", "a", "b", "c"), traces=(trace("m4.1.py"),))
+
+    (item,) = [i for i in items if not i.there]
+    assert item.kind is ReportedKind.ANALYSIS
+    assert item.why == "rai-kernels.json says nothing of its kernels"
 
 
 def test_a_command_without_a_number_counts_for_the_milestones_own():

@@ -203,9 +203,9 @@ def test_a_run_without_commands_has_no_points():
 def test_a_summary_says_how_a_run_ended_and_what_failed_last_printed():
     shown = summary.page([ReportedRun(FAILED, tails={2: "last words"})])
 
-    assert shown.startswith("## ❌ rai project&#58; command failed\n")
+    assert shown.startswith("## ❌ rai project: command failed\n")
     assert "<pre>\nlast words\n</pre>" in shown
-    assert "| 2 | final&#58; ./final | ok | 0 |" in shown
+    assert "| 2 | final: ./final | ok | 0 |" in shown
 
 
 def test_a_summary_leaves_room_for_what_is_there_already():

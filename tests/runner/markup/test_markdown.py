@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
+from runner.core.screen import printable
 from runner.markup import markdown
 from runner.report import Pairs, Table
 
@@ -31,11 +33,47 @@ def test_nothing_in_a_cell_is_markup_or_names_anybody():
 
     shown = markdown.text(hostile)
 
-    assert not re.search(r"[<>`|*_~\[\]\\$:]", shown)
+    assert not re.search(r"[<`|*~\[\]\\$]|://|_e_", shown)
     assert "@" not in shown
     assert "&#64;&#8203;you" in shown
     assert "&#35;&#8203;1" in shown
     assert "www.x" not in shown
+
+
+def test_what_means_nothing_where_it_stands_is_left_as_it_is():
+    plain = "python $RAI_SOURCE_DIR/m1.py: 06:45:18 > 5 & more, R&D 2 # -1 (x_y) é"
+
+    assert markdown.text(plain) == plain.replace("R&D", "R&#38;D")
+
+
+SIGNS = st.text(st.sampled_from("ab1_*`~[]()!<>&#$:@|\\-+=.;/ \"'") | st.characters())
+
+
+def inline(page: str) -> str:
+    """Return the text of the last line of a page, which holds nothing else."""
+    found = [t for t in MarkdownIt().enable("table").parse(page) if t.type == "inline"]
+    said = [(child.type, child.content) for child in found[-1].children or ()]
+    assert {kind for kind, text in said if text != "<br>"} <= {"text"}
+    return "".join("\n" if text == "<br>" else text for _, text in said)
+
+
+@given(SIGNS)
+@example("1. a")
+@example("- a")
+@example("---")
+@example("=")
+@example(":smile: :+1: http://x _a_ __init__ a_b")
+def test_a_text_is_read_as_it_was_wherever_it_stands(value: str):
+    as_shown = printable(f"{value}.").replace("\t", " ").replace("\r", " ").strip()
+    table = Table("", ("a",), ((f"{value}.",),))
+
+    for part in (
+        markdown.heading(f"{value}."),
+        markdown.paragraph(f"{value}."),
+        markdown.block(table),
+    ):
+        read = inline(markdown.page([part])).replace("\u200b", "")
+        assert read == as_shown
 
 
 @given(st.text())

@@ -115,8 +115,8 @@ class Visit:
         What it refused is no error then.
         """
         end = time.monotonic() + PATIENCE_S
-        while missing := [rule for rule in rules if not self._blocked(rule)]:
-            assert time.monotonic() < end, f"nothing was refused by {missing}"
+        while not all(map(self._blocked, rules)) or self.asked_for:
+            assert time.monotonic() < end, (self.said, self.asked_for)
             self.page.wait_for_timeout(20)
         self.said = [line for line in self.said if "has been blocked" not in line]
 

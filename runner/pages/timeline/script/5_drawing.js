@@ -232,8 +232,8 @@ class Painter {
     const { context, trace, selected } = this;
     for (const other of trace.linked(selected).slice(0, 50)) {
       const [first, second] = trace.start[other] < trace.start[selected] ? [other, selected] : [selected, other];
-      const from = [this.x(trace.start[first] + trace.length[first] / 2), this.middle(first)];
-      const to = [this.x(trace.start[second]), this.middle(second)];
+      const from = [this.near(trace.start[first] + trace.length[first] / 2), this.middle(first)];
+      const to = [this.near(trace.start[second]), this.middle(second)];
       const bend = Math.max(Math.abs(to[0] - from[0]) / 2, 20);
       context.strokeStyle = this.colours.ink;
       context.lineWidth = 1.5;
@@ -246,6 +246,11 @@ class Painter {
       context.fillStyle = this.colours.ink;
       context.fill();
     }
+  }
+
+  // Where a time is; what is far out of sight comes from the edge.
+  near(time) {
+    return Math.min(Math.max(this.x(time), this.gutter - 30), this.width + 30);
   }
 
   middle(span) {

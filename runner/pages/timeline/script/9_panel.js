@@ -1,23 +1,49 @@
-// Words beside the picture: the selected span's facts, and the search.
+// Words below the picture: the selected span's facts, or what takes the time in view.
+
+const REST = 150; // milliseconds
+const KINDS = [["GPU", "gpu"], ["API calls", "api"], ["Ranges", "range"]];
+const SHOWN = 5; // names of each kind
 
 class Facts {
   constructor(view) {
     this.view = view;
     this.list = view.part("facts");
-    this.hint = this.list.textContent;
     view.announce = (span) => this.show(span);
+    view.listeners.push(() => this.later());
+  }
+
+  // What is in view is summed up once the view stands still.
+  later() {
+    const { from, to, selected } = this.view;
+    if (selected >= 0 || (this.seen?.[0] === from && this.seen[1] === to)) return;
+    this.seen = [from, to];
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.view.selected < 0 && this.whole(), REST);
+  }
+
+  whole() {
+    const { view } = this;
+    const columns = KINDS.map(([title, ...kinds]) => column(view, title, kinds)).filter(Boolean);
+    const box = element("div");
+    box.className = "timeline-sums";
+    box.append(...columns);
+    const from = Math.max(view.from, view.trace.begin);
+    const to = Math.min(view.to, view.trace.end);
+    this.list.replaceChildren(element("p", `In view: ${duration(Math.max(to - from, 0))}`), box);
   }
 
   show(span) {
     const { trace } = this.view;
-    this.list.textContent = span < 0 ? this.hint : "";
     this.view.part("live").textContent = span < 0 ? "Nothing is selected." : this.spoken(span);
-    if (span < 0) return;
+    if (span < 0) {
+      this.whole();
+      return;
+    }
     const name = element("p", trace.names[trace.name[span]]);
     name.className = "timeline-name";
     const zoom = button("Zoom to it", () => this.view.zoomTo(span));
     const list = element("dl");
-    for (const [term, value] of this.of(span)) {
+    for (const [term, value] of this.about(span)) {
       const pair = element("div");
       pair.append(element("dt", term), element("dd", value));
       list.append(pair);
@@ -26,10 +52,10 @@ class Facts {
     const line = element("p");
     line.className = "timeline-links";
     line.append(zoom, ...links);
-    this.list.append(name, list, line);
+    this.list.replaceChildren(name, list, line);
   }
 
-  of(span) {
+  about(span) {
     const { trace } = this.view;
     const lane = trace.lanes[trace.lane[span]];
     const merged = trace.merged[span];
@@ -64,90 +90,53 @@ class Facts {
 
   spoken(span) {
     const { trace } = this.view;
-    const facts = this.of(span).map(([term, value]) => `${term} ${value}`);
+    const facts = this.about(span).map(([term, value]) => `${term} ${value}`);
     const others = trace.linked(span).length;
     if (others) facts.push(`${count(others, "link")}, L goes there`);
     return [short(trace.names[trace.name[span]]), ...facts].join("; ");
   }
 }
 
-class Finder {
-  constructor(view) {
-    this.view = view;
-    view.finder = this;
-    this.input = view.part("input");
-    this.lower = null;
-    this.matches = null;
-    this.input.addEventListener("input", () => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.find(), 60);
-    });
-    this.input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") {
-        this.find();
-        this.go(event.shiftKey ? -1 : 1);
-      } else if (event.key === "Escape") {
-        this.input.value = "";
-        this.find();
-        view.canvas.focus();
-      } else return;
-      event.preventDefault();
-    });
-    view.part("previous").addEventListener("click", () => this.go(-1));
-    view.part("next").addEventListener("click", () => this.go(1));
+// The names of some kinds of lanes that take the most time in view, as a table.
+function column(view, title, kinds) {
+  const sums = inView(view, kinds);
+  if (!sums.size) return null;
+  const ordered = [...sums].sort(([, a], [, b]) => b.time - a.time);
+  const table = element("table");
+  table.append(element("caption", title));
+  for (const [name, { time, calls }] of ordered.slice(0, SHOWN)) {
+    const row = table.insertRow();
+    row.insertCell().textContent = duration(time);
+    row.insertCell().textContent = `${calls.toLocaleString("en")} ×`;
+    const label = row.insertCell();
+    label.textContent = short(view.trace.names[name]);
+    label.title = view.trace.names[name];
   }
+  return table;
+}
 
-  focus() {
-    this.input.focus();
-    this.input.select();
-  }
-
-  find() {
-    clearTimeout(this.timer);
-    const wanted = this.input.value.trim().toLowerCase();
-    if (wanted === (this.wanted ?? "")) return;
-    this.wanted = wanted;
-    const { trace, processes } = this.view;
-    this.lower ??= trace.names.map((name) => name.toLowerCase());
-    const named = wanted ? Uint8Array.from(this.lower, (name) => Number(name.includes(wanted))) : null;
-    for (const process of processes) {
-      for (const lane of process.lanes) for (const row of lane.rows) row.found = named && this.inRow(row, named);
+// The time and the number of spans in view, by name; spans count with what is seen.
+function inView(view, kinds) {
+  const { trace, from, to } = view;
+  const sums = new Map();
+  for (const { lanes } of view.processes) {
+    for (const lane of lanes) {
+      if (!kinds.includes(lane.kind)) continue;
+      for (const row of lane.rows) {
+        const last = search(row.starts, to);
+        for (let i = search(row.ends, from, true); i < last; i++) {
+          const span = row.spans[i];
+          const end = Math.min(trace.start[span] + trace.length[span], to);
+          const name = trace.name[span];
+          const sum = sums.get(name) ?? { time: 0, calls: 0 };
+          sum.time += Math.max(end - Math.max(trace.start[span], from), 0);
+          sum.calls += Math.max(trace.merged[span], 1);
+          sums.set(name, sum);
+        }
+      }
     }
-    let number = 0;
-    let total = 0;
-    const matches = [];
-    for (let i = 0; named && i < trace.count; i++) {
-      if (!named[trace.name[i]]) continue;
-      matches.push(i);
-      number += Math.max(trace.merged[i], 1);
-      total += trace.length[i];
-    }
-    this.matches = Uint32Array.from(matches).sort((a, b) => trace.start[a] - trace.start[b] || a - b);
-    this.view.part("found").textContent = wanted ? `${count(number, "match").replace(/matchs$/, "matches")}, ${duration(total)}` : "";
-    this.view.repaint();
   }
-
-  inRow(row, named) {
-    const sums = new Uint32Array(row.spans.length + 1);
-    row.spans.forEach((span, i) => (sums[i + 1] = sums[i] + named[this.view.trace.name[span]]));
-    return { sums, names: named };
-  }
-
-  // Selects the next match after the selected span or the beginning of the view.
-  go(by) {
-    const { matches, view } = this;
-    if (!matches?.length) return;
-    const { start } = view.trace;
-    let at = matches.indexOf(view.selected);
-    if (at >= 0) at = (at + by + matches.length) % matches.length;
-    else {
-      const from = view.selected >= 0 ? start[view.selected] : view.from;
-      at = matches.findIndex((span) => start[span] >= from);
-      if (by < 0) at = (at < 0 ? matches.length : at) - 1;
-      if (at < 0) at = by < 0 ? matches.length - 1 : 0;
-    }
-    view.select(matches[at]);
-  }
+  return sums;
 }
 
 function element(name, text = "") {

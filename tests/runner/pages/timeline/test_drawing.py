@@ -8,6 +8,7 @@ from runner import pages
 from runner.core.trace import Lane, LaneKind
 from runner.report.blocks import Section
 from runner.report.charts import TimelineView
+from tests.runner.pages.browsing import Visit
 from tests.runner.pages.timeline.made import CALLS, GPU, RANGES, Span, timeline
 
 pytestmark = pytest.mark.browser
@@ -40,13 +41,31 @@ def made(**changes):
     return timeline(SPANS, NAMES, notes=NOTES, **changes)
 
 
-@pytest.fixture
-def shown(opened):
-    """A page of the timeline above, drawn."""
-    visit = opened(pages.timeline_page("m3.1.py", made()))
+@pytest.fixture(scope="module")
+def page(chromium, tmp_path_factory):
+    """A page of the timeline above, which the tests of this module share."""
+    file = tmp_path_factory.mktemp("timeline") / "page.html"
+    file.write_text(pages.timeline_page("m3.1.py", made()), "utf-8")
+    visit = Visit(chromium, file)
     drawn(visit)
-    visit.page.locator(".timeline-canvas").focus()
-    return visit
+    yield visit
+    visit.context.close()
+    assert visit.said == []
+    assert visit.asked_for == []
+
+
+@pytest.fixture
+def shown(page):
+    """The page as it is when it is opened."""
+    page.page.set_viewport_size({"width": 1280, "height": 800})
+    page.page.mouse.move(0, 0)
+    page.page.locator(".timeline-input").fill("")
+    page.has(f"{VIEW}.finder.find(), {VIEW}.select(-1), {VIEW}.fit()")
+    page.until(f"{VIEW}.width > 1200")
+    page.page.locator(".timeline-canvas").focus()
+    yield page
+    for key in ("Shift", "Control"):
+        page.page.keyboard.up(key)
 
 
 def drawn(visit):
@@ -189,6 +208,20 @@ def test_a_click_selects_and_a_second_one_zooms_to_the_span(shown):
     x, y = point(shown, 0)
     shown.page.mouse.click(x, y + 250)
     assert selected(shown) == -1
+
+
+def test_with_nothing_selected_the_names_in_view_are_summed_up(shown):
+    shown.until("document.querySelector('.timeline-sums') !== null")
+    shown.has(f"{VIEW}.show(11e6, 21e6)")
+    shown.until(
+        "document.querySelector('.timeline-facts p').textContent.endsWith(' 10 ms')"
+    )
+    cells = shown.page.locator(".timeline-sums tr").all_inner_texts()
+    assert [row.split("\t") for row in cells] == [
+        ["3 ms", "1 ×", "conv_forward"],  # as much of it as is in view
+        ["1 ms", "1 ×", "pool"],
+        ["20 ms", "2 ×", "layer 1"],
+    ]
 
 
 def test_a_link_leads_to_what_a_call_launched_and_back(shown):

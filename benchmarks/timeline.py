@@ -1,0 +1,118 @@
+"""Draw the most spans that a page has in Chromium, which zooms and pans over them.
+
+The trace is generated: streams and threads that are busy all the time, which is the
+most that there can be to draw. There is no window and no GPU here, so Chromium draws in
+software.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import rows
+from runner import pages, traces
+from runner.core.trace import Lane, LaneKind, Timeline
+from tests.runner.pages import browsing
+
+LEAST_FRAMES_S, MOST_MB = 30, 2.0
+STREAMS, THREADS = 8, 8
+FRAMES = 360
+WINDOW = {"width": 1600, "height": 1000}
+
+# A wheel event a frame, as a user's hand would send them: in, along, out and back.
+DRIVEN = """async (count) => {
+  const view = document.querySelector(".timeline").timeline;
+  const box = view.canvas.getBoundingClientRect();
+  const wheel = (deltaX, deltaY, part) => {
+    const [clientX, clientY] = [box.left + box.width * part, box.top + 100];
+    const how = { deltaX, deltaY, clientX, clientY, cancelable: true };
+    view.canvas.dispatchEvent(new WheelEvent("wheel", how));
+  };
+  const frame = () => new Promise(requestAnimationFrame);
+  const taken = [];
+  let last = await frame();
+  for (let k = 0; k < count; k++) {
+    const phase = k % 120;
+    const part = 0.5 + 0.3 * Math.sin(k / 40);
+    if (phase < 40) wheel(0, -60, part);
+    else if (phase < 60) wheel(60, 0, part);
+    else if (phase < 100) wheel(0, 60, part);
+    else wheel(-60, 0, part);
+    const now = await frame();
+    taken.push((now - last) / 1000);
+    last = now;
+  }
+  return taken;
+}"""
+
+
+def generated(count: int, seed: int = 1) -> Timeline:
+    """Return a timeline of so many spans, each lane busy all the time."""
+    chosen = random.Random(seed)
+    names = [f"void kernel_{n}<float, {n}>(float const*, int)" for n in range(24)]
+    names += ["cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize"]
+    notes = [
+        (("grid", f"{n} x 1 x 1"), ("registers", f"{n % 255}")) for n in range(200)
+    ]
+    lanes = [
+        *(Lane("m4.1.py (7)", f"GPU 0, stream {n}", LaneKind.GPU) for n in range(8)),
+        *(Lane("m4.1.py (7)", f"thread {n}", LaneKind.API) for n in range(8)),
+    ]
+    made = Timeline(names, lanes, [(), *notes])
+    each = count // len(lanes)
+    for lane in range(len(lanes)):
+        api, at = lane >= STREAMS, 0
+        for number in range(each):
+            at += chosen.randrange(200, 4_000)
+            length = chosen.randrange(1_000, 90_000)
+            made.lane.append(lane)
+            made.start.append(at)
+            made.length.append(length)
+            made.name.append(24 + number % 3 if api else chosen.randrange(24))
+            made.facts.append(0 if api else chosen.randrange(1, 201))
+            made.link.append(1 + lane % STREAMS * each + number)
+            made.merged.append(1)
+            # Every fifth call makes the next one.
+            at += 150 if api and number % 5 == 0 else length
+    return made
+
+
+def measure() -> Iterator[dict[str, object]]:
+    """Yield how long frames take with the most spans, and with five times as many."""
+    for count in (traces.MOST, 5 * traces.MOST):
+        began = time.perf_counter()
+        page = pages.timeline_page("generated", generated(count))
+        packed_s = time.perf_counter() - began
+        with tempfile.TemporaryDirectory() as folder, browsing.started() as browser:
+            file = Path(folder, "page.html")
+            file.write_text(page, "utf-8")
+            opened_s, taken = _driven(browser, file)
+        rate = len(taken) / sum(taken)
+        megabytes = len(page) / 1e6
+        most = count == traces.MOST
+        yield rows.row(
+            f"timeline of {count:,} generated spans in Chromium without a GPU",
+            f"{LEAST_FRAMES_S} frames/s, a page under {MOST_MB:g} MB"
+            if most
+            else "shown: five times as many as a page has",
+            not most or (rate >= LEAST_FRAMES_S and megabytes < MOST_MB),
+            frames_s=round(rate, 1),
+            frame=rows.spread(taken),
+            page_mb=round(megabytes, 2),
+            page_made_s=round(packed_s, 2),
+            opened_s=round(opened_s, 2),
+            rendering="software",
+        )
+
+
+def _driven(browser: browsing.Browser, file: Path) -> tuple[float, list[float]]:
+    page = browser.new_page(viewport=WINDOW)
+    began = time.perf_counter()
+    page.goto(file.as_uri())
+    page.locator(".timeline[data-state=drawn]").wait_for(state="attached")
+    opened_s = time.perf_counter() - began
+    return opened_s, page.evaluate(DRIVEN, FRAMES)

@@ -1,0 +1,142 @@
+"""What becomes of the parts of a report on its page, without a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from runner import pages
+from runner.report.blocks import Pairs, Paragraph, Part, ProgramOutput, Section, Table
+from runner.report.charts import Bar, BarChart, Picture, TimelineView
+from runner.report.words import size
+from tests.runner.pages import sample
+
+KIB = 1024
+
+
+def page(*parts: Part, **more: object) -> str:
+    return pages.report("T", (Section("a", "A", parts),), {}, {}, **more)
+
+
+def text_of(html: str) -> str:
+    body = html.partition("<main")[2].partition("</main>")[0]
+    return " ".join(re.sub("<[^>]*>", " ", body).split())
+
+
+@pytest.mark.lengthy
+def test_the_policy_names_each_style_and_script_of_the_page_and_no_other():
+    html = sample.page()
+    policy = html.partition('http-equiv="Content-Security-Policy" content="')[2]
+    rules = dict(
+        rule.strip().split(" ", 1)
+        for rule in policy.partition('"')[0].replace("&#39;", "'").split(";")
+    )
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        texts = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.S)
+        hashes = {hashlib.sha256(text.encode()).digest() for text in texts}
+        named = {f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes}
+        assert set(rules[rule].split()) == named
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+
+
+@pytest.mark.lengthy
+def test_no_attribute_of_a_page_is_a_style_or_a_handler():
+    tags = re.findall(r"<[a-z][^>]*>", sample.page().partition("<body>")[2])
+    assert not [tag for tag in tags if re.search(r"\s(style|on[a-z]+)=", tag)]
+
+
+@pytest.mark.lengthy
+def test_a_page_names_no_address_but_those_of_svg():
+    found = set(re.findall(r"[a-z]+://[^\s\"'<>)]*", sample.page()))
+    assert found <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_same_report_gives_the_same_page():
+    assert page(Paragraph("x")) == page(Paragraph("x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [("x" * (10 << 20), (10 << 20) - 4096), ("y\n" * (1 << 20), 1966080)],
+    ids=["one line", "many lines"],
+)
+def test_of_a_huge_output_the_page_has_a_part_and_says_so(text, left_out):
+    html = page(ProgramOutput("big", text, left_out=1000))
+    assert len(html) < 300 * KIB
+    assert f"{size(left_out + 1000)} left out" in text_of(html)
+
+
+def test_what_an_output_begins_and_ends_with_is_kept():
+    lines = "\n".join(f"line {i}" for i in range(100_000))
+    shown = text_of(page(ProgramOutput("big", lines)))
+    assert "line 0 line 1 " in shown
+    assert "line 99998 line 99999" in shown
+
+
+def test_rows_beyond_a_thousand_are_counted():
+    rows = tuple((f"row {i}",) for i in range(1234))
+    assert "234 more rows are left out." in text_of(page(Table("t", ("name",), rows)))
+
+
+def test_names_of_functions_stand_before_their_figures():
+    table = Table(
+        "t", ("n", "name", "x"), (("1", "f", "y"),), frozenset({0}), frozenset({1})
+    )
+    assert text_of(page(table)).endswith("name n x f 1 y")
+
+
+def test_a_column_without_anything_is_left_out():
+    table = Table("t", ("name", "empty", "n"), (("a", "", "1"), ("b", "", "2")))
+    assert text_of(page(table)).endswith("name n a 1 b 2")
+
+
+def test_a_row_leads_to_its_section_if_there_is_one():
+    rows = (("x", "1"), ("y", "2"), ("z", "3"))
+    html = page(Table("t", ("name", "n"), rows, anchors=("a", "nowhere", "")))
+    links = re.findall('<a href="#(a|nowhere|)">', html.partition("<main")[2])
+    assert links == ["a"]
+
+
+def test_good_and_bad_have_marks_beside_their_words():
+    html = page(Table("t", ("a", "result"), (("x", "there"), ("y", "missing"))))
+    assert '<span class="good">there</span>' in html
+    assert '<span class="bad">missing</span>' in html
+
+
+def test_a_value_without_a_name_goes_on_with_the_one_above():
+    html = page(Pairs((("GPU", "one"), ("", "two"), ("image", "three"))))
+    assert "<dt>GPU</dt><dd>one</dd><dd>two</dd></div>" in html
+
+
+def test_where_there_is_no_picture_its_figures_are():
+    chart = BarChart("Times", "s", (Bar("a", 0.0166, 0.01, 0.02), Bar("b", 1.0)))
+    shown = text_of(page(Picture("p", "what it shows", chart)))
+    assert "The picture is not here; its figures are. what it shows" in shown
+    assert "bar value lowest highest a 16.60 ms 10.00 ms 20.00 ms b 1.000 s" in shown
+
+
+def test_where_there_is_no_timeline_the_page_says_so():
+    shown = text_of(page(TimelineView("x/t.nvprof", "T")))
+    assert "The timeline of x/t.nvprof is not here." in shown
+
+
+@pytest.mark.programs
+def test_the_command_line_loads_what_writes_pages_when_it_writes_one():
+    modules = "runner.cli.main, runner.cli.report, runner.cli.timeline"
+    code = (
+        f"import sys, {modules}; print({{'jinja2', 'markupsafe'}} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_two_tables_of_one_title_have_different_names():
+    table = Table("t", ("name",), (("a",),))
+    html = page(table, table)
+    assert re.findall('role="region" aria-label="(.*?)"', html) == ["t", "t (2)"]

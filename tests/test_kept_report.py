@@ -1,0 +1,120 @@
+"""docs/h200/report.md and .html say what docs/h200/report.json does.
+
+`python tools/keep_report.py RUN` writes them; docs/report.md says of which run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runner.cli import reporting
+from runner.core import RunRecord
+from runner.markup import document as markdown
+from runner.report import document
+from runner.report.blocks import Pairs, Section, Table
+from runner.report.document import Report
+from runner.report.document.charts import pictures
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "h200"
+AGAIN = "run: python tools/keep_report.py RUN"
+
+
+@pytest.fixture
+def report(monkeypatch: pytest.MonkeyPatch) -> Iterator[Report]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield msgspec.json.decode((FOLDER / "report.json").read_bytes(), type=Report)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_the_markdown_is_that_of_the_figures(report):
+    sections = document.sections(report)
+    links = {one.name: f"pictures/{one.name}.svg" for one in pictures(sections)}
+
+    page = markdown.page(reporting.title(report), sections, 512 << 10, links)
+
+    assert (FOLDER / "report.md").read_text() == page, AGAIN
+    there = {file.name for file in (FOLDER / "pictures").iterdir()}
+    assert there == {f"{name}.svg" for name in links}
+
+
+class Cells(HTMLParser):
+    """The texts of a page: of each cell of its tables, of each term, and all of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: Counter[str] = Counter()
+        self._open: list[list[str]] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag in ("td", "th", "dt", "dd"):
+            self._open.append([])
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th", "dt", "dd"):
+            self.cells["".join(self._open.pop()).strip()] += 1
+
+    def handle_data(self, data: str) -> None:
+        for cell in self._open:
+            cell.append(data)
+
+
+def shown(sections: tuple[Section, ...]) -> Iterator[str]:
+    for section in sections:
+        for part in section.parts:
+            if isinstance(part, Table | Pairs):
+                yield from (cell for row in part.rows for cell in row)
+        yield from shown(section.sections)
+
+
+def test_the_page_has_each_figure_as_often_as_the_report(report):
+    found = Cells()
+    found.feed((FOLDER / "report.html").read_text())
+
+    lacking = Counter(shown(document.sections(report))) - found.cells
+
+    assert {text: n for text, n in lacking.items() if text.strip()} == {}, AGAIN
+
+
+def recorded() -> dict[str, RunRecord]:
+    """Return the records of docs/h200/, by the runs' ids."""
+    found = {}
+    for file in FOLDER.glob("*.json"):
+        with suppress(msgspec.ValidationError):
+            record = msgspec.json.decode(file.read_bytes(), type=RunRecord)
+            found[record.id] = record
+    return found
+
+
+def test_the_figures_are_those_of_the_run_that_was_recorded(report):
+    (run,) = report.runs
+    record = recorded()[run.run]
+
+    assert [[layer.median for layer in one.op_times_s] for one in report.networks] == [
+        list(one.op_times_s) for one in record.findings.inferences
+    ]
+    assert [one.correctness for one in report.networks] == [
+        one.correctness for one in record.findings.inferences
+    ]
+    rows = {
+        (table.section, row.name, row.percent, row.calls, row.min_s, row.max_s)
+        for table in record.findings.profiles
+        for row in table.rows
+    }
+    for one in report.shares:
+        cut = {
+            (one.section, row.name, row.percent, row.calls, row.min_s, row.max_s)
+            for row in one.rows
+        }
+        assert one.file or cut <= rows
+    assert run.peak_memory_bytes == record.peak_memory_bytes
+    assert run.gpu == record.gpu
