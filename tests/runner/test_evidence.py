@@ -20,8 +20,10 @@ from runner.core import (
     events,
 )
 from runner.core.evidence import RunEvidence
-from runner.evidence import outputs
+from runner.evidence import build, outputs
 from runner.store.paths import RunPaths
+from tests.nvprof import recording
+from tests.runner.traces.test_nvprof_file import stored
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 
@@ -199,6 +201,35 @@ def test_a_file_that_is_no_profile_is_told_of_by_its_name(tmp_path: Path):
 
     assert found.traces == ()
     assert any("a.nvprof" in problem for problem in found.problems)
+
+
+def profile(folder: Path) -> bytes:
+    """Return a file that rai's nvprof wrote of two kernels."""
+    return stored(folder, recording.small(trace=True)).read_bytes()
+
+
+@pytest.mark.parametrize("timelines", [False, True])
+def test_a_profile_has_its_sums_and_where_wanted_its_timeline(tmp_path, timelines):
+    file = ProfileFile("nvprof", "runs/m3.1.nvprof", 1)
+    kept = KeptRun(tmp_path, command(0, "nvprof -o m3.1.nvprof", profile_files=(file,)))
+    kept.built({"runs/m3.1.nvprof": profile(tmp_path), "link.nvprof": b"SQLite format"})
+
+    found = evidence.read(kept.paths, kept.record, timelines=timelines)
+
+    (trace,) = found.run.traces
+    assert (trace.path, trace.spans) == ("runs/m3.1.nvprof", 9)
+    assert list(found.timelines) == (["runs/m3.1.nvprof"] if timelines else [])
+    assert any("link.nvprof" in problem for problem in found.run.problems)
+
+
+def test_more_profiles_than_a_report_has_room_for_are_named(tmp_path: Path):
+    kept = KeptRun(tmp_path, command(0))
+    every = build.MOST_TRACES + 2
+    kept.built({f"{n:02}.nvprof": b"x" for n in range(every)})
+
+    problems = [p for p in kept.read().problems if "is not shown" in p]
+
+    assert [p.split(" ")[0] for p in problems] == ["32.nvprof", "33.nvprof"]
 
 
 def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_path):

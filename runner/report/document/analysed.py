@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.analysis import GpuBounds, KernelAnalysis, Occupancy
+from runner.core.figures import KernelCounters
 from runner.report.blocks import Paragraph, Part, Table
 from runner.report.charts import Picture, Roof, Roofline, RoofPoint
-from runner.report.document.nouns import Report, RunKernels
+from runner.report.document.nouns import Report, RunCounters, RunKernels
 from runner.report.document.tables import of_run
 from runner.report.names import shortened
 from runner.report.words import brief, size
@@ -19,17 +20,49 @@ _UNITS = (("fp64", "fp64"), ("fp32", "fp32"), ("tf32", "tf32"), ("fp16", "fp16")
 
 def parts(report: Report) -> Iterator[Part]:
     """Yield the analysis of each profile of each run, or why there is none."""
-    if not report.analysis:
+    if not report.analysis and not report.counters:
         yield Paragraph(
             "Not known: no profile was kept that has the launches of kernels."
         )
-        return
     for run in report.analysis:
         traces = dict.fromkeys(kernel.trace for kernel in run.kernels)
         for number, trace in enumerate(traces):
             kernels = [one for one in run.kernels if one.trace == trace]
             yield from _trace(report, run, trace, kernels, number)
         yield from _bounds(report, run)
+    for counted in report.counters:
+        yield _counters(report, counted)
+
+
+def _counters(report: Report, run: RunCounters) -> Table:
+    heads = (
+        *("launches", "average", "SM", "memory", "DRAM", "L1 hits", "L2 hits"),
+        *("achieved occupancy", "theoretical", "registers", "read", "written", "GB/s"),
+        *("grid", "block", "kernel"),
+    )
+    rows = tuple(_counted(one) for one in run.counters[:MOST_ROWS])
+    title = of_run(report, run.run, "Counters of Nsight Compute, averages of a launch")
+    return Table(title, heads, rows, frozenset(range(13)), frozenset({15}))
+
+
+def _counted(one: KernelCounters) -> tuple[str, ...]:
+    shares = (
+        *(one.sm_percent, one.memory_percent, one.dram_percent, one.l1_hit_percent),
+        *(one.l2_hit_percent, one.occupancy_percent),
+        one.theoretical_occupancy_percent,
+    )
+    return (
+        str(one.launches),
+        brief(one.average_s),
+        *("" if share is None else f"{share:.1f} %" for share in shares),
+        "" if one.registers is None else str(one.registers),
+        size(one.dram_read_bytes),
+        size(one.dram_written_bytes),
+        _giga(one.dram_bytes_per_s),
+        _sizes(one.grid) if one.grid else "",
+        _sizes(one.block) if one.block else "",
+        one.kernel,
+    )
 
 
 def _trace(

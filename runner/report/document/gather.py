@@ -15,6 +15,7 @@ from runner.report.document.nouns import (
     FORMAT,
     PrintedCommand,
     Report,
+    RunCounters,
     RunKernels,
     RunLayers,
     RunNetworks,
@@ -48,6 +49,11 @@ def report(
         ),
         layers=tuple(a for one in found if (a := _layers(one)).layers),
         analysis=tuple(k for one in found if (k := _analysed(one)).kernels),
+        counters=tuple(
+            RunCounters(one.record.id, counted)
+            for one in found
+            if (counted := one.record.findings.counters)
+        ),
         traces=tuple(file for every in files.values() for file in every),
         outputs=tuple(p for one in found for p in _printed(one)),
         comparison=comparison,

@@ -23,6 +23,7 @@ from runner.core import (
     Verdict,
 )
 from runner.core.evidence import OutputEnds
+from runner.core.figures import KernelCounters
 from runner.core.kernel_shapes import LayeredNetwork
 from runner.core.measurement import Measurement
 from runner.core.milestone import ReportedKind
@@ -178,6 +179,13 @@ class RunKernels(Struct, frozen=True):
     bounds: tuple[GpuBounds, ...]
 
 
+class RunCounters(Struct, frozen=True):
+    """What Nsight Compute counted in the kernels of a run's commands."""
+
+    run: str
+    counters: tuple[KernelCounters, ...]
+
+
 class RunLayers(Struct, frozen=True):
     """What each layer reaches by the Op Times that a run's commands printed."""
 
@@ -246,6 +254,7 @@ class Report(Struct, frozen=True):
     shapes: tuple[RunNetworks, ...]
     layers: tuple[RunLayers, ...]
     analysis: tuple[RunKernels, ...]
+    counters: tuple[RunCounters, ...]
     traces: tuple[TracedFile, ...]
     outputs: tuple[PrintedCommand, ...]
     comparison: RunDiff | None = None

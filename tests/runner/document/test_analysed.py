@@ -1,0 +1,136 @@
+"""The analysis by kernel, and the layers, as sections of a report."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from runner.core import Gpu, GpuUse, GpuWay, Outcome
+from runner.core.figures import KernelCounters
+from runner.core.kernel_shapes import (
+    KernelShapes,
+    KernelWork,
+    LayeredNetwork,
+    NetworkLayer,
+)
+from runner.core.trace import KernelLaunches, Trace, TracedGpu
+from runner.report import document
+from runner.report.blocks import Paragraph, Table
+from runner.report.charts import Picture, Roofline
+from tests.runner.document.made import command, evidence, inference, run
+
+H200 = "NVIDIA H200"
+LAUNCHED = KernelLaunches(
+    "conv", 0, (834, 1, 1), (256, 1, 1), 40, 4096, 0, 2, 0.02, 0.009, 0.011
+)
+TRACE = Trace(
+    "m3.1.nvprof",
+    "nvprof",
+    "python m3.1.py",
+    (TracedGpu(0, H200, "9.0", 132),),
+    (LAUNCHED,),
+    spans=2,
+)
+WORK = KernelWork(
+    "conv", variant="naive", layer="conv1", flops=1e11, bytes=1e9, unit="fp32"
+)
+LAYER = NetworkLayer(
+    "conv1",
+    "convolution",
+    (10, 1, 70, 70),
+    (10, 12, 66, 66),
+    (12, 1, 5, 5),
+    1e9,
+    1e8,
+    True,
+)
+
+
+def sections(*commands, **facts):
+    gpu = GpuUse(GpuWay.NODES, (Gpu("GPU-1", H200, 0, compute="9.0"),))
+    found = document.report([evidence(run(*commands, gpu=gpu), **facts)])
+    return {one.title: one.parts for one in document.sections(found)}
+
+
+def tables(parts):
+    return {part.title: part for part in parts if isinstance(part, Table)}
+
+
+def profiled():
+    return command(0, "m3.1.py", before="nvprof -f -o m3.1.nvprof")
+
+
+def test_a_kernels_rates_stand_against_the_bounds_of_its_gpu():
+    parts = sections(profiled(), traces=(TRACE,), shapes=KernelShapes(kernels=(WORK,)))[
+        "Analysis by kernel"
+    ]
+
+    (row,) = tables(parts)["Rates in m3.1.nvprof"].rows
+    shown = dict(zip(tables(parts)["Rates in m3.1.nvprof"].heads, row, strict=True))
+    assert shown["GFLOP/s"] == "10,000.0"
+    assert shown["GB/s"] == "100.0"
+    assert shown["FLOP per byte"] == "100"
+    assert shown["bound by"] == "fp32"
+    assert (shown["variant"], shown["layer"]) == ("naive", "conv1")
+    assert "What the GPU does at most" in tables(parts)
+
+
+def test_a_roofline_has_the_kernel_below_the_memory_and_the_unit_that_it_uses():
+    parts = sections(profiled(), traces=(TRACE,), shapes=KernelShapes(kernels=(WORK,)))[
+        "Analysis by kernel"
+    ]
+
+    (picture,) = [part for part in parts if isinstance(part, Picture)]
+    assert isinstance(picture.chart, Roofline)
+    assert [roof.label for roof in picture.chart.roofs] == ["fp32", "memory"]
+    (point,) = picture.chart.points
+    assert (point.label, point.intensity) == ("naive conv1", 100)
+
+
+def test_without_what_a_project_says_occupancy_remains():
+    parts = sections(profiled(), traces=(TRACE,))["Analysis by kernel"]
+
+    assert any("not known" in p.text for p in parts if isinstance(p, Paragraph))
+    assert not any(isinstance(part, Picture) for part in parts)
+    (row,) = tables(parts)["Launches and occupancy in m3.1.nvprof"].rows
+    assert {"834 x 1 x 1", "256 x 1 x 1", "40", "4.0 KiB"} <= set(row)
+    assert any(cell.endswith("registers") for cell in row)
+
+
+def test_counters_are_shown_without_a_profile_that_was_kept():
+    counted = KernelCounters("conv", 2, sm_percent=61.5, dram_bytes_per_s=2.5e12)
+    ran = command(0, "m3.1.py", before="ncu")
+    ran = replace(ran, findings=replace(ran.findings, counters=(counted,)))
+
+    (table,) = tables(sections(ran)["Analysis by kernel"]).values()
+
+    assert {"61.5 %", "2,500.0", "conv"} <= set(table.rows[0])
+
+
+def test_layers_have_their_shapes_and_the_rates_of_their_op_times():
+    networks = tuple(
+        LayeredNetwork(
+            "net",
+            "m3.1.py",
+            (str(size),),
+            size,
+            (replace(LAYER, input=(size, 1, 70, 70), output=(size, 12, 66, 66)),),
+        )
+        for size in (10, 100)
+    )
+    ran = command(0, "m3.1.py 100", inference(100, times=(0.5,)))
+
+    shown = tables(sections(ran, shapes=KernelShapes(networks=networks))["Layers"])
+
+    assert list(shown) == ["net: m3.1.py", "Rates by Op Time, of the first round"]
+    assert shown["net: m3.1.py"].rows[0][2] == "100 x 1 x 70 x 70"
+    (rate,) = shown["Rates by Op Time, of the first round"].rows
+    assert rate[:6] == ("m3.1.py", "", "100", "conv1", "500.0 ms", "2.0")
+
+
+def test_layers_of_a_command_that_failed_have_no_rates():
+    network = LayeredNetwork("net", "m3.1.py", None, 10, (LAYER,))
+    ran = command(0, "m3.1.py", inference(10, times=(0.5,)), outcome=Outcome.FAILED)
+
+    shown = sections(ran, shapes=KernelShapes(networks=(network,)))["Layers"]
+
+    assert list(tables(shown)) == ["net: m3.1.py"]

@@ -1,0 +1,103 @@
+"""`--open`: a file in a browser, or where it is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.cli import opening
+
+UNSET = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "SSH_CONNECTION", "SSH_TTY")
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a page on a machine without a display and without browsers."""
+    for name in UNSET:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr("webbrowser._tryorder", None)
+    monkeypatch.setattr("webbrowser._browsers", {})
+    (tmp_path / "bin").mkdir()
+    file = tmp_path / "a report.html"
+    file.touch()
+    return file
+
+
+def program(folder: Path, name: str, text: str) -> Path:
+    path = folder / "bin" / name
+    path.write_text(f"#!{sys.executable}\n{text}")
+    path.chmod(0o755)
+    return path
+
+
+def seen(path: Path) -> str:
+    """Wait until a browser wrote what it was given."""
+    end = time.monotonic() + 60
+    while not path.exists() or not path.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return path.read_text()
+
+
+WRITES = "import sys, pathlib; pathlib.Path({!r}).write_text(sys.argv[-1])"
+
+
+def test_without_a_browser_it_says_where_the_file_is(page, capsys):
+    opening.show(page)
+
+    assert str(page) in capsys.readouterr().out
+
+
+def test_the_browser_that_the_user_names_gets_the_files_address(
+    page, tmp_path, monkeypatch
+):
+    given = tmp_path / "given"
+    browser = program(tmp_path, "mine", WRITES.format(str(given)))
+    monkeypatch.setenv("BROWSER", str(browser))
+
+    opening.show(page)
+
+    assert seen(given) == page.as_uri()
+
+
+def test_a_browser_of_the_terminal_is_not_started_unasked(
+    page, tmp_path, monkeypatch, capsys
+):
+    given = tmp_path / "given"
+    program(tmp_path, "lynx", WRITES.format(str(given)))
+    monkeypatch.setenv("TERM", "xterm")
+
+    opening.show(page)
+
+    assert str(page) in capsys.readouterr().out
+    assert not given.exists()
+
+
+@pytest.mark.parametrize("name", ["CI", "SSH_CONNECTION"])
+def test_where_nobody_sits_none_is_started(name, page, tmp_path, monkeypatch, capsys):
+    given = tmp_path / "given"
+    program(tmp_path, "firefox", WRITES.format(str(given)))
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv(name, "1")
+
+    opening.show(page)
+
+    assert str(page) in capsys.readouterr().out
+    assert not given.exists()
+
+
+def test_a_browser_that_does_not_end_holds_nobody(page, tmp_path, monkeypatch):
+    given = tmp_path / "given"
+    text = f"{WRITES.format(str(given))}\nimport time; time.sleep(20)"
+    monkeypatch.setenv("BROWSER", str(program(tmp_path, "mine", text)))
+    monkeypatch.setattr(opening, "WAIT_S", 0.1)
+
+    began = time.monotonic()
+    opening.show(page)
+
+    assert time.monotonic() - began < 15  # of the 20 that the browser takes
+    assert seen(given) == page.as_uri()
