@@ -28,6 +28,7 @@ NAMES = (
     "gpu_start",
     "gpu_job",
     "nvprof",
+    "traces",
     "timeline",
     "milestones",
     "agreement",

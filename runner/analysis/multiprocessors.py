@@ -53,6 +53,7 @@ def _early(
     warps: int = 64,
     blocks: int = 32,
     lanes: int = 128,
+    registers: int = 64,
     block_registers: int = 64,
     partitions: int = 4,
 ) -> Multiprocessor:
@@ -65,6 +66,7 @@ def _early(
         lanes,
         reserved_bytes=0,
         shared_unit=256,
+        registers=registers * KIB,
         block_registers=block_registers * KIB,
         partitions=partitions,
     )
@@ -74,6 +76,8 @@ _LARGE = Multiprocessor(64, 32, 228 * KIB, 227 * KIB)
 _SMALL = Multiprocessor(48, 24, 100 * KIB, 99 * KIB)
 
 MULTIPROCESSORS = {
+    "3.5": _early(48, blocks=16, lanes=192),
+    "3.7": _early(112, blocks=16, lanes=192, registers=128),
     "5.0": _early(64),
     "5.2": _early(96),
     "5.3": _early(64, block_registers=32),

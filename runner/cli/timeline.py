@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from runner.core import Problem, RunRecord
     from runner.store.paths import Home, RunPaths
 
-_READ = (".nvprof", ".sqlite")
+MOST = 200_000
+"""Spans of a page, which then has about 1.5 MB; a report shows fewer."""
+
 _HINT = "write one with `nvprof -o FILE.nvprof` or `nsys profile --export sqlite`"
 
 
@@ -60,7 +62,7 @@ def timeline(
         common.check_output(output, "-o")
     home, settings = common.opened()
     with _chosen(home, run, file, settings.build_files) as (path, title):
-        page = pages.timeline_page(title, traces.timeline(path))
+        page = pages.timeline_page(title, traces.timeline(path, MOST))
     if output is not None:
         files.write(output, page.encode())
         say(f"Wrote {output}.")
@@ -107,13 +109,10 @@ def _name(
         UsageError: there is none, not the one that is named, or several.
     """
     from runner.core.errors import UsageError
+    from runner.evidence.build import BuildFiles
 
-    noted = {one.path for command in record.commands for one in command.profile_files}
-    found = [
-        name
-        for name in sorted(there)
-        if posixpath.splitext(name)[1] in _READ or (name in noted and "." not in name)
-    ]
+    a_trace = BuildFiles(record).is_trace
+    found = sorted(filter(a_trace, there))
     if file is not None:
         wanted = posixpath.normpath(file.removeprefix("/build/"))
         if wanted in there:

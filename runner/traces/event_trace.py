@@ -216,7 +216,7 @@ class EventTrace:
             self._groups, self._figures(), strict=True
         ):
             count, total, least, most, first = figures
-            sums.add(_SECTIONS[kind], name, count, total, least, most)
+            sums.add(_SECTIONS[kind], name, *figures)
             if isinstance(detail, tuple):
                 gpu, grid, block, registers, static, dynamic = detail
                 launches.append(

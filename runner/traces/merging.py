@@ -17,7 +17,7 @@ from runner.traces.spans import Spans
 ROOT = -1
 """The level of spans that no longest span encloses."""
 
-FINENESS = 4
+FINENESS = 2
 """Merging begins with this many times more cells than there may be spans."""
 
 
@@ -108,7 +108,7 @@ def _fill(
     beyond both, or, within one of the longest spans, the time beyond ``inner_front``.
     """
     lane, group, level = -1, None, ROOT
-    front = kept_front = inner_front = 0
+    front = kept_front = inner_front = cell_end = 0
     open_ends: list[tuple[int, int]] = []  # of the longest: the end, and its level
     for place, start, length, ref in spans.in_order():
         end = start + length
@@ -139,9 +139,10 @@ def _fill(
         if end > front and level == ROOT:
             front = end
         added = end - begun
-        cell = start // width
-        if group is None or group.cell != cell or group.level != level:
+        if group is None or start >= cell_end or group.level != level:
             begun = begun if added > 0 else start
+            cell = start // width
+            cell_end = (cell + 1) * width
             group = MergedSpans(lane, level, cell, begun, ref, length)
             entries.append(group)
         else:

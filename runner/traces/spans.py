@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, islice
+from operator import gt
 
 LaneKey = tuple[object, ...]
 """What tells a lane apart."""
@@ -66,8 +68,19 @@ class Spans:
 
     def in_order(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield the lane, start, length and reference of each, by lane and start."""
+        columns = (self.lane, self.start, self.length, self.ref)
+        if self._is_in_order():
+            return zip(*columns, strict=True)
         order = sorted(range(len(self)), key=self.start.__getitem__)
         if len(self.lanes) > 1:
             order.sort(key=self.lane.__getitem__)
-        columns = (self.lane, self.start, self.length, self.ref)
         return zip(*(map(each.__getitem__, order) for each in columns), strict=True)
+
+    def _is_in_order(self) -> bool:
+        """Return whether a profiler wrote one lane after the other, by start."""
+        lane, start = self.lane, self.start
+        earlier = map(gt, start, islice(start, 1, None))
+        return not any(map(gt, lane, islice(lane, 1, None))) and all(
+            lane[place] != lane[place + 1]
+            for place in compress(range(len(start)), earlier)
+        )

@@ -28,6 +28,9 @@ from runner.traces.words import (
 TABLES = 16
 """A reference to a span is its row's number times this, and its table's number."""
 
+Facts = tuple[tuple[str, str], ...]
+"""Labels, and what is shown beside them."""
+
 _VERSION = re.compile(r"(_ptsz|_ptds)?_v\d{4,5}\Z")
 _LATEST = (1 << 62) - 1
 _SECTIONS = {LaneKind.GPU: GPU, LaneKind.API: API}
@@ -40,6 +43,7 @@ class SqliteTrace:
         self._base = base
         self._layout = layout
         self._names: dict[int, str] = {}
+        self._said: dict[tuple[int, tuple[Value, ...]], Facts] = {}
         self._contexts: dict[LaneKey, set[object]] = defaultdict(set)
         self.problems = list(layout.problems)
         self._records = [each for each in layout.records if self._readable(each)]
@@ -61,17 +65,19 @@ class SqliteTrace:
     def summary(self, path: str) -> Trace:
         """Return the sums of all tables."""
         sums = Sums()
-        begin = self._begin()
-        launches: list[KernelLaunches] = []
+        longest: list[tuple[Records, tuple[Value, ...]]] = []
         for records in self._records:
             try:
                 if records.shape is not None:
-                    launches += self._launches(records, sums, begin)
+                    found = self._configurations(records, sums)
+                    longest += [(records, row) for row in found]
                 else:
                     self._totals(records, sums)
                 self._left_out(records, sums)
             except Failure as error:
                 self.problems.append(_unreadable(records, error))
+        begin = sums.begin or 0
+        launches = [self._launch(*each, begin) for each in longest]
         if sums.spans > MOST_SPANS:
             self.problems.append(
                 f"a timeline shows the first {MOST_SPANS:,} of its {sums.spans:,} spans"
@@ -89,41 +95,28 @@ class SqliteTrace:
             (*self.problems, *sums.problems()),
         )
 
-    def _begin(self) -> int:
-        """Return the start of the first span."""
-        found = []
-        for records in self._records:
-            query = f"SELECT min({records.start}) {_from(records)}"
-            try:
-                found += [whole(start) or 0 for (start,) in self._base.rows(query)]
-            except Failure:
-                continue
-        return min(found, default=0)
-
-    def _launches(
-        self, records: Records, sums: Sums, begin: int
-    ) -> list[KernelLaunches]:
+    def _configurations(self, records: Records, sums: Sums) -> list[tuple[Value, ...]]:
+        """Return the launches by configuration, those that took longest."""
         assert records.shape is not None
         keys = [records.lane[0], records.name, *records.shape.columns]
         keys += [records.process] if records.process else []
         numbers = ", ".join(str(place + 1) for place in range(len(keys)))
-        length = f"{records.end} - {records.start}"
         rows = self._base.rows(
-            f"SELECT {', '.join(keys)}, count(*), total({length}), min({length}),"
-            f" max({length}), min({records.start}) {_from(records)} GROUP BY {numbers}"
+            f"SELECT {', '.join(keys)}, {_figures(records)} {_from(records)}"
+            f" GROUP BY {numbers}"
         )
         counted = [0]
 
         def summed() -> Iterator[tuple[Value, ...]]:
             for row in rows:
                 counted[0] += 1
-                sums.add(GPU, self._name(records, row[1]), *row[-5:-1])
+                sums.add(GPU, self._name(records, row[1]), *row[-5:])
                 yield row
 
         longest = heapq.nlargest(MOST_LAUNCHES, summed(), key=_total)
         if counted[0] > len(longest):
             self.problems.append(configurations(counted[0]))
-        return [self._launch(records, row, begin) for row in longest]
+        return longest
 
     def _launch(
         self, records: Records, row: tuple[Value, ...], begin: int
@@ -143,14 +136,12 @@ class SqliteTrace:
             seconds(total),
             seconds(least),
             seconds(most),
-            seconds((whole(first) or begin) - begin),
+            seconds(first - begin if isinstance(first, int) else 0),
         )
 
     def _totals(self, records: Records, sums: Sums) -> None:
-        length = f"{records.end} - {records.start}"
         for name, *figures in self._base.rows(
-            f"SELECT {records.name}, count(*), total({length}), min({length}),"
-            f" max({length}) {_from(records)} GROUP BY 1"
+            f"SELECT {records.name}, {_figures(records)} {_from(records)} GROUP BY 1"
         ):
             section = _SECTIONS.get(records.kind, "")
             sums.add(section, self._name(records, name), *figures)
@@ -261,7 +252,15 @@ class SqliteTrace:
         if not whole_one:
             return Description(name)
         link = None if whole(found[2]) is None else (found[1], found[2])
-        return Description(name, tuple(_facts(records, found[3:])), link)
+        return Description(name, self._facts(number, found[3:]), link)
+
+    def _facts(self, number: int, values: tuple[Value, ...]) -> Facts:
+        """Return what is shown of a span; many spans have equal values."""
+        key = (number, values)
+        found = self._said.get(key)
+        if found is None:
+            found = self._said[key] = tuple(_facts(self._records[number], values))
+        return found
 
 
 def _facts(records: Records, values: tuple[Value, ...]) -> Iterable[tuple[str, str]]:
@@ -275,6 +274,14 @@ def _facts(records: Records, values: tuple[Value, ...]) -> Iterable[tuple[str, s
     for (label, _, how), value in zip(records.facts, values, strict=True):
         if said := spelled(value, how):
             yield label, said
+
+
+def _figures(records: Records) -> str:
+    """Return the sums of a group: number, time, least, most, and first start."""
+    length = f"{records.end} - {records.start}"
+    return (
+        f"count(*), total({length}), min({length}), max({length}), min({records.start})"
+    )
 
 
 def _from(records: Records) -> str:

@@ -21,6 +21,7 @@ class Sums:
         self._others = False
         self.spans = 0
         self._told = 0
+        self.begin: int | None = None
 
     def add(
         self,
@@ -30,8 +31,14 @@ class Sums:
         total: object,
         least: object,
         most: object,
+        first: object,
     ) -> None:
-        """Add spans of one name; those of no section are only counted."""
+        """Add spans of one name, of which ``first`` is the first start.
+
+        Those of no section are only counted.
+        """
+        if isinstance(first, int) and (self.begin is None or first < self.begin):
+            self.begin = first
         figures = [
             float(each) if isinstance(each, int | float) else 0.0
             for each in (count, total, least, most)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from runner.core.kernel_shapes import (
     KernelShapes,
@@ -14,12 +12,6 @@ from runner.core.kernel_shapes import (
     NetworkLayer,
 )
 from runner.core.kernel_shapes_reader import MOST_BYTES, MOST_PROBLEMS, read
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)
 
 
 def told(data: bytes) -> list[str]:
@@ -118,10 +110,3 @@ def test_of_too_many_entries_the_first_count():
     assert shapes is not None
     assert len(shapes.kernels) == 5000
     assert "the first 5000 count" in problem.message
-
-
-@given(JSON | st.fixed_dictionaries({"kernels": JSON, "networks": st.lists(JSON)}))
-def test_whatever_the_file_says_it_is_read_or_a_problem(value):
-    shapes, problems = read(msgspec.json.encode(value))
-
-    assert problems or shapes is not None

@@ -22,7 +22,7 @@ from runner.core.trace import Timeline
 MOST_TEXT = 1_000
 """No name and no value of a note is longer, in characters."""
 
-MOST_TEXTS = 1_000_000
+MOST_NAMES, MOST_NOTES = 1_000_000, 4_000_000
 """Where all names, or all notes, are longer together, each is cut to its share."""
 
 LATEST = 1 << 52
@@ -47,10 +47,7 @@ def packed(timeline: Timeline) -> str:
         "count": len(timeline.start),
         "columns": [[name, len(found)] for name, found in planes],
         "names": _cut(timeline.names),
-        "lanes": [
-            [*_cut([lane.process, lane.title]), lane.kind.value, count]
-            for lane, count in zip(timeline.lanes, _sizes(timeline), strict=True)
-        ],
+        "lanes": _lanes(timeline),
         "notes": _notes(timeline.notes),
         "leftOut": timeline.left_out,
     }
@@ -66,16 +63,24 @@ def cut(text: str, most: int = MOST_TEXT) -> str:
     return shown[: most - 1] + "…" if max(len(text), len(shown)) > most else shown
 
 
-def _cut(texts: Sequence[str]) -> list[str]:
+def _cut(texts: Sequence[str], together: int = MOST_NAMES) -> list[str]:
     most = MOST_TEXT
-    if sum(min(len(text), MOST_TEXT) for text in texts) > MOST_TEXTS:
-        most = max(MOST_TEXTS // len(texts), _SHORTEST)
+    if sum(min(len(text), MOST_TEXT) for text in texts) > together:
+        most = max(together // len(texts), _SHORTEST)
     return [cut(text, most) for text in texts]
+
+
+def _lanes(timeline: Timeline) -> list[tuple[str, str, str, int]]:
+    processes = _cut([lane.process for lane in timeline.lanes])
+    titles = _cut([lane.title for lane in timeline.lanes])
+    kinds = [lane.kind.value for lane in timeline.lanes]
+    return list(zip(processes, titles, kinds, _sizes(timeline), strict=True))
 
 
 def _notes(notes: Sequence[tuple[tuple[str, str], ...]]) -> list[list[str]]:
     """Return each note as one list: a name, its value, the next name, and so on."""
-    texts = iter(_cut([text for note in notes for pair in note for text in pair]))
+    every = [text for note in notes for pair in note for text in pair]
+    texts = iter(_cut(every, MOST_NOTES))
     return [[next(texts) for pair in note for _ in pair] for note in notes]
 
 

@@ -57,7 +57,7 @@ def summary(timeline: Timeline) -> str:
     if timeline.left_out:
         text += (
             f"; {timeline.left_out:,} more, too close together to be kept apart, were"
-            " merged into these"
+            " merged into these and count under the longest one's name"
         )
     return text
 

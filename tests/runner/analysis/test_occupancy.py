@@ -24,6 +24,8 @@ BITS = {
 # Capability, threads, registers, shared bytes; blocks and limits of the calculator,
 # cudaOccMaxActiveBlocksPerMultiprocessor of CUDA 13.0.
 KNOWN = [
+    ("3.5", 64, 32, 0, 16, 8),
+    ("3.7", 256, 128, 16384, 4, 2),
     ("5.0", 256, 32, 9000, 7, 4),
     ("5.0", 100, 16, 0, 16, 1),
     ("5.2", 768, 24, 4096, 2, 1),
@@ -62,12 +64,13 @@ PROGRAM = r"""
 #include "cuda_occupancy.h"
 int main(void)
 {
-    int major, minor, warps, most, threads, registers;
+    int major, minor, warps, all, most, threads, registers;
     long of_block, shared, reserved, wanted;
-    while (scanf("%d.%d %d %d %ld %ld %ld %d %d %ld", &major, &minor, &warps, &most,
-                 &of_block, &shared, &reserved, &threads, &registers, &wanted) == 10) {
+    while (scanf("%d.%d %d %d %d %ld %ld %ld %d %d %ld", &major, &minor, &warps, &all,
+                 &most, &of_block, &shared, &reserved, &threads, &registers,
+                 &wanted) == 11) {
         struct cudaOccDeviceProp gpu = {
-            major, minor, 1024, 32 * warps, most, 65536, 32, 49152, shared, 1,
+            major, minor, 1024, 32 * warps, most, all, 32, 49152, shared, 1,
             of_block, reserved};
         struct cudaOccFuncAttributes kernel = {
             INT_MAX, registers, 0, PARTITIONED_GC_OFF, FUNC_SHMEM_LIMIT_OPTIN, wanted,
@@ -121,8 +124,9 @@ def test_it_agrees_with_the_header_of_the_installed_cuda(tmp_path):
         for shared in (0, 1, 3000, 16 << 10, 40_000, 99 << 10, 227 << 10)
     ]
     lines = [
-        f"{capability} {m.warps} {m.block_registers} {m.block_shared_bytes} "
-        f"{m.shared_bytes} {m.reserved_bytes} {threads} {registers} {shared}\n"
+        f"{capability} {m.warps} {m.registers} {m.block_registers} "
+        f"{m.block_shared_bytes} {m.shared_bytes} {m.reserved_bytes} "
+        f"{threads} {registers} {shared}\n"
         for capability, threads, registers, shared in demands
         for m in (MULTIPROCESSORS[capability],)
     ]
@@ -225,7 +229,7 @@ def test_what_limits_together_has_to_change_together():
         ("9.0", 256, 32, (227 << 10) + 1),
         ("9.0", 1024, 255, 0),
         ("8.6", 256, 32, 100 << 10),
-        ("3.7", 256, 32, 0),
+        ("3.0", 256, 32, 0),
         ("", 256, 32, 0),
     ],
 )

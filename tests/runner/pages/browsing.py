@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 if find_spec("playwright"):
     from playwright.sync_api import Browser, Request, sync_playwright
 
+Scheme = Literal["light", "dark"]
+BLANK = "about:blank"
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE_S = 60.0
 """A loaded machine is slow; nothing is waited for longer than it takes."""
@@ -54,36 +56,72 @@ def started() -> Iterator[Browser]:
         browser.close()
 
 
-class Visit:
-    """A page in a context of its own, and what it said and asked for meanwhile."""
+class Visits:
+    """Pages to use one after the other, as one in a new context takes long to open."""
 
-    def __init__(
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._idle: dict[str, list[Visit]] = {}
+        self._used: list[tuple[str, Visit]] = []
+
+    def open(
         self,
-        browser: Browser,
         file: Path,
         *,
         width: int = 1280,
         height: int = 800,
-        scheme: str = "light",
+        scheme: Scheme = "light",
         **settings: Any,
-    ) -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,
-            offline=True,
-            reduced_motion="reduce",
-            **settings,
-        )
+    ) -> Visit:
+        """Open a file in a context with these settings of Playwright's."""
+        kind = repr(sorted(settings.items()))
+        idle = self._idle.setdefault(kind, [])
+        visit = idle.pop() if idle else Visit(self._browser, **settings)
+        self._used.append((kind, visit))
+        visit.open(file, width, height, scheme)
+        return visit
+
+    def leave(self) -> Iterator[Visit]:
+        """Leave all that are open; those that say and ask for nothing are kept."""
+        while self._used:
+            kind, visit = self._used.pop()
+            visit.leave()
+            if visit.said or visit.asked_for:
+                visit.context.close()
+            else:
+                self._idle[kind].append(visit)
+            yield visit
+
+
+class Visit:
+    """A page, and what it said and asked for since it was opened."""
+
+    def __init__(self, browser: Browser, **settings: Any) -> None:
+        self.context = browser.new_context(offline=True, **settings)
         self.context.set_default_timeout(PATIENCE_S * 1000)
-        self.said: list[str] = []
-        self.asked_for: list[str] = []
         self.page = self.context.new_page()
         self.page.on("console", lambda message: self._heard(message.type, message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.address = file.as_uri()
         self.context.on("request", lambda request: self._requested(request.url))
         self.context.on("requestfailed", self._stopped)
+        self.said: list[str] = []
+        self.asked_for: list[str] = []
+        self.address = BLANK
+
+    def open(self, file: Path, width: int, height: int, scheme: Scheme) -> None:
+        """Open a file in a window of this size."""
+        self.address = file.as_uri()
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(
+            media="screen", color_scheme=scheme, reduced_motion="reduce"
+        )
         self.page.goto(self.address)
+
+    def leave(self) -> None:
+        """Leave the file, and forget what it kept in the browser."""
+        self.page.evaluate("try { localStorage.clear() } catch {}")
+        self.page.mouse.move(0, 0)
+        self.page.goto(BLANK)
 
     def has(self, expression: str) -> Any:
         """Return the value of an expression of JavaScript in the page."""
@@ -101,7 +139,8 @@ class Visit:
 
         The context has to be one that passes over the page's policy.
         """
-        self.page.evaluate(_axe())
+        if not self.has("'axe' in window"):
+            self.page.evaluate(_axe())
         found = self.page.evaluate("axe.run({resultTypes: ['violations']})")
         return [
             f"{rule['impact']}: {rule['id']}: {node['target']}: {node['html'][:200]}"
@@ -133,7 +172,7 @@ class Visit:
             self.asked_for.remove(request.url)
 
     def _requested(self, url: str) -> None:
-        if url != self.address and not url.startswith("data:"):
+        if url not in (self.address, BLANK) and not url.startswith("data:"):
             self.asked_for.append(url)
 
 

@@ -1,18 +1,20 @@
 """A browser for the tests of pages, marked `browser`.
 
-One is started in each process of the tests; each page that it opens has a context of
-its own, no network, and ends with no error on its console and no request made.
+One is started in each process of the tests. The pages that it opens have no network,
+and end with no error on the console and no request made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.runner.pages import browsing
-from tests.runner.pages.browsing import Visit
+from tests.runner.pages.browsing import Visit, Visits
 
 Opener = Callable[..., Visit]
 
@@ -24,20 +26,23 @@ def chromium() -> Iterator[browsing.Browser]:
         yield browser
 
 
-@pytest.fixture
-def opened(chromium: browsing.Browser, tmp_path: Path) -> Iterator[Opener]:
-    """Open a page: opened(html, width=..., scheme=...) -> Visit."""
-    visits: list[Visit] = []
+@pytest.fixture(scope="session")
+def visits(chromium: browsing.Browser) -> Visits:
+    """Keep the pages of this process."""
+    return Visits(chromium)
 
-    def open_page(html: str, **settings: object) -> Visit:
-        file = tmp_path / f"{len(visits)}.html"
+
+@pytest.fixture
+def opened(visits: Visits, tmp_path: Path) -> Iterator[Opener]:
+    """Open a page: opened(html, width=..., scheme=...) -> Visit."""
+    numbers = count()
+
+    def open_page(html: str, **settings: Any) -> Visit:
+        file = tmp_path / f"{next(numbers)}.html"
         file.write_text(html, "utf-8")
-        visits.append(Visit(chromium, file, **settings))
-        return visits[-1]
+        return visits.open(file, **settings)
 
     yield open_page
-    for visit in visits:
-        visit.context.close()
-    for visit in visits:
-        assert visit.said == []
-        assert visit.asked_for == []
+    left = list(visits.leave())
+    assert [visit.said for visit in left if visit.said] == []
+    assert [visit.asked_for for visit in left if visit.asked_for] == []

@@ -114,6 +114,7 @@ def test_a_file_of_nvidias_nvprof_is_read(tmp_path):
         ("API calls", "runtime call 999"): (1, 10),
     }
     assert trace.gpus == (TracedGpu(0, "Tesla K80", "3.7", 13),)
+    assert [each.first_s for each in trace.launches] == [5e-07]
     assert [lane.title for lane in timeline.lanes] == [
         *("GPU 0, stream 7", "thread 1142654784"),
     ]

@@ -25,8 +25,14 @@ const PAPER = 1000; // the width of a printed picture, before it is fitted to th
 
 // A printed page shows the view that was open, on white and with all lanes.
 function onPaper(view) {
+  const totals = view.part("totals");
+  let open = totals.open;
   const print = (paper) => {
+    if (paper && !view.paper) open = totals.open;
+    totals.open = paper || open;
     view.paper = paper;
+    // Before it prints a browser does not know yet that paper is white.
+    view.figure.style.colorScheme = paper ? "light" : "";
     view.colours = colours(view.part("view"));
     if (paper) view.resize(PAPER);
     else view.resize();

@@ -5,7 +5,7 @@ const FONT = "12px system-ui, sans-serif";
 const BOLD = "600 12px system-ui, sans-serif";
 const WIDE = 2; // pixels from which on a span is drawn by itself
 const LONGEST = 300; // characters of a label
-const SHADES = [0.5, 0.7, 0.85, 1];
+const SHADES = [0.6, 0.75, 0.9, 1];
 
 class Painter {
   constructor(trace, processes, hue) {

@@ -46,7 +46,8 @@ def page(chromium, tmp_path_factory):
     """A page of the timeline above, which the tests of this module share."""
     file = tmp_path_factory.mktemp("timeline") / "page.html"
     file.write_text(pages.timeline_page("m3.1.py", made()), "utf-8")
-    visit = Visit(chromium, file)
+    visit = Visit(chromium)
+    visit.open(file, 1280, 800, "light")
     drawn(visit)
     yield visit
     visit.context.close()
@@ -417,12 +418,13 @@ def test_paper_has_all_lanes_on_white(opened):
     )
     drawn(visit)
     assert visit.has(f"{VIEW}.height < {VIEW}.tall")
-    visit.page.emulate_media(media="print")
     visit.has("window.dispatchEvent(new Event('beforeprint'))")
     assert visit.has(f"{VIEW}.height === {VIEW}.tall")
     assert visit.has(f"{VIEW}.colours.ground") == "rgb(255, 255, 255)"
-    visit.page.emulate_media(media="screen")
+    totals = "document.querySelector('.timeline-totals').open"
+    assert visit.has(totals)
     visit.has("window.dispatchEvent(new Event('afterprint'))")
+    assert not visit.has(totals)
     assert visit.has(f"{VIEW}.height < {VIEW}.tall")
     assert visit.has(f"{VIEW}.colours.ground") != "rgb(255, 255, 255)"
 
