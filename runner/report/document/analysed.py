@@ -29,7 +29,7 @@ def parts(report: Report) -> Iterator[Part]:
         for number, trace in enumerate(traces):
             kernels = [one for one in run.kernels if one.trace == trace]
             yield from _trace(report, run, trace, kernels, number)
-        yield from _bounds(report, run)
+    yield from _bounds(report)
     for counted in report.counters:
         yield _counters(report, counted)
 
@@ -152,12 +152,13 @@ def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
 def _occupancy(found: Occupancy | None) -> tuple[str, str, str]:
     if found is None:
         return "not known", "", ""
-    warps = f"{found.warps} of {found.most_warps}"
+    warps = f"{found.warps}/{found.most_warps}"
     return f"{found.percent:.1f} %", warps, ", ".join(found.limits)
 
 
-def _bounds(report: Report, run: RunKernels) -> Iterator[Part]:
-    if not run.bounds:
+def _bounds(report: Report) -> Iterator[Part]:
+    every = dict.fromkeys(one for run in report.analysis for one in run.bounds)
+    if not every:
         return
     heads = ("GPU", "memory", *(f"{name} peak" for name, _ in _UNITS), "from")
     rows = tuple(
@@ -167,14 +168,13 @@ def _bounds(report: Report, run: RunKernels) -> Iterator[Part]:
             *(_peak(one.flops_per_s(unit)) for _, unit in _UNITS),
             "; ".join(one.sources),
         )
-        for one in run.bounds
+        for one in every
     )
-    title = of_run(report, run.run, "What the GPU does at most")
-    yield Table(title, heads, rows, frozenset(range(1, 6)))
+    yield Table("What the GPU does at most", heads, rows, frozenset(range(1, 6)))
 
 
 def _peak(rate: float | None) -> str:
-    return "not known" if rate is None else f"{_giga(rate)} GFLOP/s"
+    return "not known" if rate is None else f"{rate / 1e12:,.1f} TFLOP/s"
 
 
 def _giga(rate: float | None) -> str:
@@ -182,7 +182,7 @@ def _giga(rate: float | None) -> str:
 
 
 def _sizes(grid: tuple[int, int, int]) -> str:
-    return " x ".join(map(str, grid))
+    return "x".join(map(str, grid))
 
 
 def _plotted(one: KernelAnalysis) -> bool:

@@ -92,7 +92,7 @@ def test_without_what_a_project_says_occupancy_remains():
     assert any("not known" in p.text for p in parts if isinstance(p, Paragraph))
     assert not any(isinstance(part, Picture) for part in parts)
     (row,) = tables(parts)["Launches and occupancy in m3.1.nvprof"].rows
-    assert {"834 x 1 x 1", "256 x 1 x 1", "40", "4.0 KiB"} <= set(row)
+    assert {"834x1x1", "256x1x1", "40", "4.0 KiB"} <= set(row)
     assert any(cell.endswith("registers") for cell in row)
 
 
