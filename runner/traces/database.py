@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from runner.traces.words import LONGEST_TITLE, bounded
+
 LONGEST_VALUE = 1 << 20
 """Bytes of a text; a file with a longer one in what is read is not read further."""
 
@@ -22,8 +24,11 @@ ROWS_AT_ONCE = 2_000
 
 Value = int | float | str | bytes | None
 
-Failure = sqlite3.Error
-"""The error of a file that is damaged, crafted, or too much work."""
+Failure = (sqlite3.Error, UnicodeDecodeError)
+"""The errors of a file that is damaged, crafted, or too much work.
+
+An error's words may quote the file, and then be no text.
+"""
 
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
 _FUNCTIONS = frozenset({"count", "total", "min", "max", "substr", "coalesce"})
@@ -133,3 +138,10 @@ def _authorized(
     if action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS:
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
+
+
+def said(error: Exception) -> str:
+    """Return what an error says, which may quote the file."""
+    if isinstance(error, UnicodeDecodeError):
+        return "its schema is no text"
+    return bounded(str(error), LONGEST_TITLE)

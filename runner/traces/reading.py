@@ -70,7 +70,9 @@ def _opened(path: Path, name: str) -> Iterator[_File]:
     except NoEvents as error:
         raise _error(name, str(error), kinds.WANTED) from error
     except database.Failure as error:
-        raise _error(name, f"it is damaged: {error}", "profile again") from error
+        raise _error(
+            name, f"it is damaged: {database.said(error)}", "profile again"
+        ) from error
     try:
         yield found
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.core.trace import KernelLaunches, Lane, LaneKind, Trace
 from runner.traces.building import Description
-from runner.traces.database import Database, Failure, Value
+from runner.traces.database import Database, Failure, Value, said
 from runner.traces.layouts import API, GPU, Records, TraceLayout
 from runner.traces.spans import MOST_NS, MOST_SPANS, LaneKey, Spans
 from runner.traces.totals import MOST_LAUNCHES, Sums, configurations
@@ -43,6 +43,7 @@ class SqliteTrace:
         self._base = base
         self._layout = layout
         self._names: dict[int, str] = {}
+        self._unread_names: list[str] = []
         self._said: dict[tuple[int, tuple[Value, ...]], Facts] = {}
         self._contexts: dict[LaneKey, set[object]] = defaultdict(set)
         self.problems = list(layout.problems)
@@ -78,6 +79,8 @@ class SqliteTrace:
                 self.problems.append(_unreadable(records, error))
         begin = sums.begin or 0
         launches = [self._launch(*each, begin) for each in longest]
+        if unread := self._unread_names:
+            self.problems.append(f"{len(unread):,} names cannot be read: {unread[0]}")
         if sums.spans > MOST_SPANS:
             self.problems.append(
                 f"a timeline shows the first {MOST_SPANS:,} of its {sums.spans:,} spans"
@@ -178,7 +181,7 @@ class SqliteTrace:
             ):
                 return bounded(found) or "(no name)"
         except Failure as error:
-            self.problems.append(f"name {key} cannot be read: {error}")
+            self._unread_names.append(said(error))
         return f"name {key}"
 
     def spans(self) -> Spans:
@@ -293,8 +296,8 @@ def _from(records: Records) -> str:
     )
 
 
-def _unreadable(records: Records, error: Failure) -> str:
-    return f"table {records.table} cannot be read: {error}"
+def _unreadable(records: Records, error: Exception) -> str:
+    return f"table {records.table} cannot be read: {said(error)}"
 
 
 def _total(row: tuple[Value, ...]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.analysis import GpuBounds, KernelAnalysis, Occupancy
+from runner.analysis import GpuBounds, KernelAnalysis, Occupancy, OccupancyStep
 from runner.core.figures import KernelCounters
 from runner.report.blocks import Paragraph, Part, Table
 from runner.report.charts import Picture, Roof, Roofline, RoofPoint
@@ -130,7 +130,7 @@ def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
 def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
     heads = (
         *("share", "launches", "average", "grid", "block", "registers", "shared"),
-        *("occupancy", "warps", "limited by", "kernel"),
+        *("occupancy", "warps", "limited by", "next step", "kernel"),
     )
     rows = tuple(
         (
@@ -146,14 +146,26 @@ def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
         )
         for one in kernels
     )
-    return Table(title, heads, rows, frozenset({0, 1, 2, 5, 6, 7}), frozenset({10}))
+    return Table(title, heads, rows, frozenset({0, 1, 2, 5, 6, 7}), frozenset({11}))
 
 
-def _occupancy(found: Occupancy | None) -> tuple[str, str, str]:
+def _occupancy(found: Occupancy | None) -> tuple[str, str, str, str]:
     if found is None:
-        return "not known", "", ""
+        return "not known", "", "", ""
     warps = f"{found.warps}/{found.most_warps}"
-    return f"{found.percent:.1f} %", warps, ", ".join(found.limits)
+    steps = ", ".join(map(_step, found.steps))
+    return f"{found.percent:.1f} %", warps, ", ".join(found.limits), steps
+
+
+def _step(step: OccupancyStep) -> str:
+    """Describe the nearest change that helps: 25.0 % with 128 registers."""
+    if step.registers is not None:
+        changed = f"{step.registers} registers"
+    elif step.shared_bytes is not None:
+        changed = f"{size(step.shared_bytes)} shared"
+    else:
+        changed = f"{step.threads} threads"
+    return f"{step.percent:.1f} % with {changed}"
 
 
 def _bounds(report: Report) -> Iterator[Part]:

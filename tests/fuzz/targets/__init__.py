@@ -17,6 +17,7 @@ NAMES = (
     "plans",
     "records",
     "screens",
+    "traces",
 )
 CORPUS = Path(__file__).parent.parent / "corpus"
 

@@ -129,7 +129,9 @@ def test_a_name_of_many_megabytes_is_not_read(tmp_path):
     )
     trace, timeline = traces.read(path, "x")
     assert {each.name for each in trace.totals} == {"name 1", "f"}
-    assert any("name 1 cannot be read" in each for each in trace.problems)
+    assert [each.partition(":")[0] for each in trace.problems] == [
+        "1 names cannot be read",
+    ]
     assert max(map(len, timeline.names)) < 10_000
 
 
@@ -201,6 +203,14 @@ def test_a_damaged_file_is_told_or_read_in_part(crafted, place):
         assert str(error).startswith("x: it is")
     else:
         assert trace.problems
+
+
+def test_an_error_that_quotes_what_is_no_text_is_told(crafted):
+    path = crafted("")
+    data = path.read_bytes().replace(b"tableapiapi", b"table" + b"\xff" * 6)
+    path.write_bytes(data.replace(b"CREATE TABLE api", b"CREATE TABLX api"))
+    with pytest.raises(UsageError, match="x: it is damaged: its schema is no text"):
+        traces.summary(path, "x")
 
 
 def test_a_file_that_was_cut_is_told(crafted):
