@@ -6,10 +6,10 @@ ARGS   ?=
 # An NVIDIA driver, and for this user no Docker Engine whose images bring what programs need.
 GPU    ?= $(shell [ -w /var/run/docker.sock ] || ls /proc/driver/nvidia/version 2>/dev/null)
 
-# What Python compiles is kept. Tests wait for engines more than they work, so that some more
+# What Python compiles is kept. Tests wait for engines as long as they work, so that many more
 # workers than cores pay.
 TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
-WORKERS ?= 4
+WORKERS ?= 6
 USUAL  := not slow and not hostile and not gpu and not mxnet and not train
 
 LINTER := tests/workflows/node_modules/.package-lock.json

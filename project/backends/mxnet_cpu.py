@@ -51,6 +51,7 @@ class MxnetCpu:
         self.variant = variant
         self._piece_bytes = piece_bytes or (GPU_PIECE_BYTES if variant else PIECE_BYTES)
         self._libcuda = libcuda
+        self._architecture = ""  # of the GPU that was opened
         if own or variant:
             operator()
         if variant:
@@ -78,8 +79,7 @@ class MxnetCpu:
         """Return which kernels compute the convolutions, if any do."""
         if self.variant is None:
             return None
-        gpu = operator().open_gpu(self._libcuda)
-        return OwnKernels(gpu.architecture, batch, self.variant, other_layers=False)
+        return OwnKernels(self._architecture, batch, self.variant, other_layers=False)
 
     @contextmanager
     def _ours(
@@ -95,6 +95,7 @@ class MxnetCpu:
             try:
                 if self.variant:
                     gpu = ours.open_gpu(self._libcuda)
+                    self._architecture = gpu.architecture
                     plans = operator_library.plans(self.variant, shapes, gpu)
                     ours.use_gpu(plans)
                 yield ours

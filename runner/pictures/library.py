@@ -26,14 +26,14 @@ def _apart() -> Iterator[None]:
     project of others, it would look for settings.
     """
     before = os.environ.get(_FOLDER)
-    if before is None:
+    if not before:
         folder = platformdirs.user_cache_dir("rai", appauthor=False)
         os.environ[_FOLDER] = str(Path(folder, "matplotlib"))
     try:
         with contextlib.chdir("/"):
             yield
     finally:
-        if before is None:
+        if not before:
             del os.environ[_FOLDER]
 
 

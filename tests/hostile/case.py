@@ -111,6 +111,9 @@ class Ended(Struct, frozen=True):
             return opened.read(1 << 20)
 
 
+FEW = ("docker strict root", "local bubblewrap user", "local unshare root")
+"""CI's columns of what rai itself refuses, bounds or reads, whatever the engine."""
+
 Ends = Reason | tuple[Reason, ...] | Mapping[str, Reason]
 
 

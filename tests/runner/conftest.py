@@ -12,6 +12,9 @@ import docker
 import pytest
 from docker.errors import APIError, NotFound
 
+STAYS_S = 60.0
+"""How long the engine may use an image of a build that was cancelled."""
+
 
 @pytest.fixture
 def name(client: docker.APIClient) -> Iterator[str]:
@@ -27,7 +30,8 @@ def remove(client: docker.APIClient, image: str) -> None:
 
     The engine removes these itself, some time after a build was cancelled.
     """
-    for _ in range(100):
+    until = time.monotonic() + STAYS_S
+    while time.monotonic() < until:
         for found in client.containers(all=True, filters={"ancestor": image}):
             with suppress(APIError):
                 client.remove_container(found["Id"], force=True)

@@ -114,7 +114,9 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_is_cancelled(project):
     child = under_way(project)
 
     child.send_signal(signal.SIGINT)
-    time.sleep(1)
+    assert child.stderr
+    while b"Stopping" not in (line := child.stderr.readline()):
+        assert line, "it ended"
     child.send_signal(signal.SIGINT)
     _, stderr = child.communicate(timeout=30)
 

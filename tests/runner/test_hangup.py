@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tarfile
 import termios
 import time
@@ -17,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from runner import archive
+from tests.program import RAI, rai
 
 pytestmark = pytest.mark.programs
 
-RAI = str(Path(sys.executable).with_name("rai"))
 SLEEP = f"sleep 60.{os.getpid()}"
 SPEC = {"commands": {"build": [f"sh -c 'echo kept > kept; echo started; {SLEEP}'"]}}
 ENGINES = ["bare", pytest.param("local", marks=pytest.mark.local)]
@@ -92,8 +91,7 @@ def ended() -> dict[str, object]:
 
 
 def listed(command: str) -> list[dict[str, object]]:
-    done = subprocess.run([RAI, command, "--json"], capture_output=True, check=True)
-    found: list[dict[str, object]] = json.loads(done.stdout)
+    found: list[dict[str, object]] = json.loads(rai(command, "--json").stdout)
     return found
 
 

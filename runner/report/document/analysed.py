@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.analysis import GpuBounds, KernelAnalysis, Occupancy
+from runner.analysis import GpuBounds, KernelAnalysis, Occupancy, OccupancyStep
 from runner.core.figures import KernelCounters
 from runner.report.blocks import Paragraph, Part, Table
 from runner.report.charts import Picture, Roof, Roofline, RoofPoint
@@ -29,7 +29,7 @@ def parts(report: Report) -> Iterator[Part]:
         for number, trace in enumerate(traces):
             kernels = [one for one in run.kernels if one.trace == trace]
             yield from _trace(report, run, trace, kernels, number)
-        yield from _bounds(report, run)
+    yield from _bounds(report)
     for counted in report.counters:
         yield _counters(report, counted)
 
@@ -130,7 +130,7 @@ def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
 def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
     heads = (
         *("share", "launches", "average", "grid", "block", "registers", "shared"),
-        *("occupancy", "warps", "limited by", "kernel"),
+        *("occupancy", "warps", "limited by", "next step", "kernel"),
     )
     rows = tuple(
         (
@@ -146,18 +146,31 @@ def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
         )
         for one in kernels
     )
-    return Table(title, heads, rows, frozenset({0, 1, 2, 5, 6, 7}), frozenset({10}))
+    return Table(title, heads, rows, frozenset({0, 1, 2, 5, 6, 7}), frozenset({11}))
 
 
-def _occupancy(found: Occupancy | None) -> tuple[str, str, str]:
+def _occupancy(found: Occupancy | None) -> tuple[str, str, str, str]:
     if found is None:
-        return "not known", "", ""
-    warps = f"{found.warps} of {found.most_warps}"
-    return f"{found.percent:.1f} %", warps, ", ".join(found.limits)
+        return "not known", "", "", ""
+    warps = f"{found.warps}/{found.most_warps}"
+    steps = ", ".join(map(_step, found.steps))
+    return f"{found.percent:.1f} %", warps, ", ".join(found.limits), steps
 
 
-def _bounds(report: Report, run: RunKernels) -> Iterator[Part]:
-    if not run.bounds:
+def _step(step: OccupancyStep) -> str:
+    """Describe the nearest change that helps: 25.0 % with 128 registers."""
+    if step.registers is not None:
+        changed = f"{step.registers} registers"
+    elif step.shared_bytes is not None:
+        changed = f"{size(step.shared_bytes)} shared"
+    else:
+        changed = f"{step.threads} threads"
+    return f"{step.percent:.1f} % with {changed}"
+
+
+def _bounds(report: Report) -> Iterator[Part]:
+    every = dict.fromkeys(one for run in report.analysis for one in run.bounds)
+    if not every:
         return
     heads = ("GPU", "memory", *(f"{name} peak" for name, _ in _UNITS), "from")
     rows = tuple(
@@ -167,14 +180,13 @@ def _bounds(report: Report, run: RunKernels) -> Iterator[Part]:
             *(_peak(one.flops_per_s(unit)) for _, unit in _UNITS),
             "; ".join(one.sources),
         )
-        for one in run.bounds
+        for one in every
     )
-    title = of_run(report, run.run, "What the GPU does at most")
-    yield Table(title, heads, rows, frozenset(range(1, 6)))
+    yield Table("What the GPU does at most", heads, rows, frozenset(range(1, 6)))
 
 
 def _peak(rate: float | None) -> str:
-    return "not known" if rate is None else f"{_giga(rate)} GFLOP/s"
+    return "not known" if rate is None else f"{rate / 1e12:,.1f} TFLOP/s"
 
 
 def _giga(rate: float | None) -> str:
@@ -182,7 +194,7 @@ def _giga(rate: float | None) -> str:
 
 
 def _sizes(grid: tuple[int, int, int]) -> str:
-    return " x ".join(map(str, grid))
+    return "x".join(map(str, grid))
 
 
 def _plotted(one: KernelAnalysis) -> bool:

@@ -24,12 +24,11 @@ def parts(report: Report) -> Iterator[Block]:
     yield from _table(
         report, "Wall time, medians", ("#", "command"), _times(report, _wall)
     )
-    memory: Cells = {
-        ("peak memory of the run",): {
-            run.run: size(run.peak_memory_bytes) for run in report.runs
-        }
-    }
-    yield from _table(report, "Memory", ("",), memory)
+    whole = (
+        (("", "the whole run"), r.run, size(r.peak_memory_bytes)) for r in report.runs
+    )
+    memory = _by_run(whole) | _times(report, lambda one: size(one.max_rss_bytes))
+    yield from _table(report, "Peak memory", ("#", "command"), memory)
 
 
 def _networks(report: Report, cell: Callable[[NetworkFigures], str]) -> Cells:

@@ -18,16 +18,19 @@ MOST_RATES = 500
 
 def shapes(report: Report) -> Iterator[Table]:
     """Yield the layers of each network, if only the batch differs of the largest."""
+    alike: dict[object, list[tuple[str, LayeredNetwork]]] = {}
     for one in report.shapes:
-        alike: dict[object, list[LayeredNetwork]] = {}
         for network in one.networks:
             if network.layers:
-                alike.setdefault(_without_batch(network), []).append(network)
-        for every in list(alike.values())[:MOST_NETWORKS]:
-            largest = max(every, key=lambda network: network.batch_size or 0)
-            scripts = ", ".join(dict.fromkeys(n.script for n in every if n.script))
-            title = f"{largest.name}: {scripts}" if scripts else largest.name
-            yield _shapes(of_run(report, one.run, title), largest)
+                alike.setdefault(_without_batch(network), []).append((one.run, network))
+    for every in list(alike.values())[:MOST_NETWORKS]:
+        largest = max((n for _, n in every), key=lambda one: one.batch_size or 0)
+        scripts = ", ".join(dict.fromkeys(n.script for _, n in every if n.script))
+        title = f"{largest.name}: {scripts}" if scripts else largest.name
+        runs = {run for run, _ in every}
+        yield _shapes(
+            title if len(runs) > 1 else of_run(report, runs.pop(), title), largest
+        )
 
 
 def _without_batch(network: LayeredNetwork) -> object:

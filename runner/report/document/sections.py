@@ -26,6 +26,9 @@ from runner.report.document.nouns import PrintedCommand, Report, TracedFile
 from runner.report.measurement import measured
 from runner.report.words import one_line, size
 
+MOST_PROFILES = 100
+"""So many tables of shares are shown."""
+
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9 _-]")
 
 
@@ -94,9 +97,12 @@ def _shares(report: Report, kind: ReportedKind) -> list[Part]:
             " the last of them it is no more than 90 %."
         )
     ]
-    for number, one in enumerate(shown):
+    if len(shown) > MOST_PROFILES:
+        more = len(shown) - MOST_PROFILES
+        parts.append(Paragraph(f"{more} more profiles are in the report as JSON."))
+    for number, one in enumerate(shown[:MOST_PROFILES]):
         parts.append(tables.shares(report, one))
-        if kind is ReportedKind.KERNELS:
+        if kind is ReportedKind.KERNELS and number < charts.MOST_PICTURES:
             parts.append(charts.shares(report, one, number))
     return parts
 

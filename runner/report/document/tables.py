@@ -17,6 +17,8 @@ from runner.report.document.nouns import (
 from runner.report.words import brief, seconds, size
 
 UNKNOWN = "not said"
+MOST_SIZES = 12
+"""So many numbers of images, the largest, have a column."""
 
 
 def run_name(report: Report, run: str) -> str:
@@ -145,7 +147,7 @@ def _time(spread: Spread) -> str:
 def by_images(report: Report) -> Iterator[Table]:
     """Yield tables of Op Times, and of results, with a column for each batch size."""
     plain = [n for n in report.networks if not n.under and (n.op_time_s or result(n))]
-    sizes = sorted({n.images for n in plain if n.images is not None})
+    sizes = sorted({n.images for n in plain if n.images is not None})[-MOST_SIZES:]
     columns: list[int | None] = [*sizes]
     columns += [None] if any(n.images is None for n in plain) else []
     if len(columns) < 2:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from runner.core import Reason
-from tests.hostile.case import Case, Ended, Site
+from tests.hostile.case import FEW, Case, Ended, Site
 
 TIB = 1 << 40
 RUNS = ("true",)
@@ -189,7 +189,7 @@ CASES = (
         make=_hooks,
         ends=Reason.DONE,
         check=nothing_ran,
-        ci=("root",),
+        ci=FEW,
     ),
     Case(
         name="partial clone",
@@ -198,7 +198,7 @@ CASES = (
         make=_partial_clone,
         ends=Reason.DONE,
         check=nothing_ran,
-        ci=("root",),
+        ci=FEW,
     ),
     Case(
         name="endless .git",
@@ -219,7 +219,7 @@ CASES = (
         "A link of its leads to a file of the host.",
         "@OUTSIDE@/secret",
         Reason.DONE,
-        ci=("",),
+        ci=FEW,
     ),
     _has_no_secret(
         "a linked folder out",
@@ -238,7 +238,7 @@ CASES = (
         ),
         make=_link("data/key", "@OUTSIDE@/secret"),
         ends=Reason.DONE,
-        ci=("",),
+        ci=FEW,
     ),
     Case(
         name="many links",
@@ -294,7 +294,7 @@ CASES = (
         tries="Its build file has 8 GiB.",
         make=_replaced("rai_build.yml"),
         ends=Reason.BAD_SPEC,
-        ci=("root",),
+        ci=FEW,
     ),
     Case(
         name="FIFO build file",
@@ -326,7 +326,7 @@ CASES = (
         commands=RUNS,
         files={".raiignore": STARS, ".gitignore": STARS, "a" * 120 + "c": "x"},
         ends=Reason.DONE,
-        ci=("root",),
+        ci=FEW,
     ),
     Case(
         name="sparse ignore file",

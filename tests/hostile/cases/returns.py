@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 from runner.core import Reason
-from tests.hostile.case import Case, Ended
+from tests.hostile.case import FEW, Case, Ended
 
 BACK = ("-o", "@OUTPUT@")
 
@@ -34,7 +34,7 @@ CASES = (
         "Leaves links to the host's files, and a file below a link.",
         "ln -s @OUTSIDE@/secret a; ln -s @OUTSIDE@ b; ln -s ../../../outside/x c;"
         " ln -s . d; ln -s /etc/passwd e",
-        ci=("",),
+        ci=FEW,
     ),
     _back(
         "rights back",
@@ -56,7 +56,7 @@ CASES = (
         "deep folders back",
         "Leaves 1,500 nested folders.",
         'perl -e \'for (1..1500) { mkdir "dddd"; chdir "dddd" or die }\'',
-        ci=("root",),
+        ci=FEW,
     ),
     _back(
         "many files back",

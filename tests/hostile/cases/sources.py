@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from runner.core import Reason
-from tests.hostile.case import Case, Ended, Site
+from tests.hostile.case import FEW, Case, Ended, Site
 
 LARGE = 8 << 30
 POLICY = "limits:\n  time: 1m\n  network: false\n"
@@ -59,7 +59,7 @@ CASES = (
         make=sparse("rai_build.yml"),
         ends=Reason.USAGE,
         check=says("larger than"),
-        ci=("",),
+        ci=FEW,
     ),
     Case(
         name="build file is a pipe",
@@ -79,7 +79,7 @@ CASES = (
         commands=("true",),
         make=sparse(".raiignore"),
         ends=Reason.NOT_ALLOWED,
-        ci=("",),
+        ci=FEW,
     ),
     Case(
         name="ignore file is a pipe",
@@ -104,7 +104,7 @@ CASES = (
         limit_s=20,
         ends=Reason.NOT_ALLOWED,
         check=says("/etc/rai/policy.yml:2:9", "/etc/rai/policy.yml:3:12"),
-        ci=("",),
+        ci=FEW,
     ),
     Case(
         name="image not listed",

@@ -92,7 +92,7 @@ def test_without_what_a_project_says_occupancy_remains():
     assert any("not known" in p.text for p in parts if isinstance(p, Paragraph))
     assert not any(isinstance(part, Picture) for part in parts)
     (row,) = tables(parts)["Launches and occupancy in m3.1.nvprof"].rows
-    assert {"834 x 1 x 1", "256 x 1 x 1", "40", "4.0 KiB"} <= set(row)
+    assert {"834x1x1", "256x1x1", "40", "4.0 KiB"} <= set(row)
     assert any(cell.endswith("registers") for cell in row)
 
 
@@ -134,3 +134,32 @@ def test_layers_of_a_command_that_failed_have_no_rates():
     shown = sections(ran, shapes=KernelShapes(networks=(network,)))["Layers"]
 
     assert list(tables(shown)) == ["net: m3.1.py"]
+
+
+def test_what_limits_the_occupancy_stands_with_the_nearest_step_that_helps():
+    few = replace(LAUNCHED, block=(128, 1, 1), registers=142, static_shared=28_800)
+    shared = replace(LAUNCHED, kernel="wide", registers=32, static_shared=72_816)
+    parts = sections(profiled(), traces=(replace(TRACE, launches=(few, shared)),))
+    rows = tables(parts["Analysis by kernel"])[
+        "Launches and occupancy in m3.1.nvprof"
+    ].rows
+
+    assert [row[7:11] for row in rows] == [
+        ("18.8 %", "12/64", "registers", "25.0 % with 128 registers"),
+        ("37.5 %", "24/64", "shared memory", "50.0 % with 56.0 KiB shared"),
+    ]
+
+
+def test_a_file_without_a_command_is_of_the_command_that_wrote_it():
+    works = tuple(
+        replace(WORK, script="m3.1.py", arguments=words, flops=flops)
+        for words, flops in (((), 1e11), (("100",), 1e9))
+    )
+    parts = sections(
+        profiled(),
+        shapes=KernelShapes(kernels=works),
+        traces=(replace(TRACE, command=""),),
+    )
+    (row,) = tables(parts["Analysis by kernel"])["Rates in m3.1.nvprof"].rows
+
+    assert "10,000.0" in row

@@ -202,17 +202,47 @@ class NamingLate(docker.APIClient):
         return super().inspect_image(image)
 
 
+def made(client: docker.APIClient, label: str, parts: BuildParts) -> str:
+    """Make an image as a step does, and tell it."""
+    container = client.create_container(BASE, ["true"])["Id"]
+    image: str = client.commit(container, changes=[f"LABEL {label}=1"])["Id"]
+    client.remove_container(container)
+    parts.heard(f" ---> {image.removeprefix('sha256:')[:12]}\n")
+    return image
+
+
 def test_an_image_that_gets_its_name_while_it_is_removed_is_gone_all_the_same(builds):
     with closing(NamingLate()) as client:
         parts = BuildParts(client, engine_time(client))
-        container = client.create_container(BASE, ["true"])["Id"]
-        labelled = f"LABEL {builds.label}=1"
-        client.made = client.commit(container, changes=[labelled])["Id"]
-        client.remove_container(container)
+        client.made = made(client, builds.label, parts)
         client.reference = builds.label
-        parts.heard(f" ---> {client.made.removeprefix('sha256:')[:12]}\n")
 
-        parts.remove(builds.label)
+        parts.remove(builds.label, {builds.label: "1"})
 
     assert client.made == ""
+    assert builds.left() == []
+
+
+class EndingLate(docker.APIClient):
+    """An engine that ends a step on an image just after it has removed that image."""
+
+    late = ""
+
+    def remove_image(self, image: str, **options: bool) -> None:
+        super().remove_image(image, **options)
+        if self.late:
+            labelled = [f"LABEL {self.late}=1"]
+            self.import_image_from_data(bytes(10240), changes=labelled)
+            self.late = ""
+
+
+def test_an_image_that_is_made_of_one_just_removed_is_gone_all_the_same(builds):
+    with closing(EndingLate()) as client:
+        parts = BuildParts(client, engine_time(client))
+        made(client, builds.label, parts)
+        client.late = builds.label
+
+        parts.remove(builds.label, {builds.label: "1"})
+
+    assert client.late == ""
     assert builds.left() == []

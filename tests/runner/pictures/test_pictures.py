@@ -51,7 +51,8 @@ def test_settings_of_the_folder_and_the_user_change_nothing(tmp_path):
     for folder in (tmp_path, tmp_path / ".config/matplotlib"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "matplotlibrc").write_text(settings)
-    text = python(PROGRAM, tmp_path, HOME=str(tmp_path), PYTHONHASHSEED="7")
+    variables = {"HOME": str(tmp_path), "PYTHONHASHSEED": "7", "MPLCONFIGDIR": ""}
+    text = python(PROGRAM, tmp_path, **variables)
     assert text == pictures.svg(CHART)
     made = {path.name for path in tmp_path.iterdir()}
     assert made <= {"matplotlibrc", ".config", ".cache"}

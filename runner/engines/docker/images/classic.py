@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
 
 from runner.archive import Project
 from runner.core import Reason
@@ -30,6 +31,7 @@ from runner.engines.docker.images.options import (
     more_options,
 )
 from runner.engines.docker.images.written import BuildDiskWatch, BuildParts, engine_time
+from runner.images import labels
 
 NAME = "the engine's classic builder (no docker buildx here)"
 
@@ -49,11 +51,12 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
             lambda: run.group.processes_within if run.group else [],
             here=measured_by_root() and is_here(info, run.probe.endpoint),
         )
+        remove = partial(parts.remove, run.plan.reference, labels.written(run.plan))
         try:
             with watch:
                 yield from _output(run, project, log, parts, watch, network.name)
         except OutOfTimeError:
-            parts.remove(run.plan.reference)
+            remove()
             raise failure.over(Reason.TIME_LIMIT, limits, log) from None
         except FAILURES as error:
             log.why = explained(error)
@@ -61,17 +64,17 @@ def build(run: BuildRun, info: Info, project: Project) -> Iterator[Event]:
         except ImageError as error:
             # A step that failed by itself leaves those before it for the next build.
             if error.reason not in (Reason.BUILD_FAILED, Reason.IMAGE_NOT_FOUND):
-                parts.remove(run.plan.reference)
+                remove()
             raise
         if run.cancel.requested:
-            parts.remove(run.plan.reference)
+            remove()
             return
         watch.look()
         met = Reason.DISK_LIMIT if watch.full else None
         if parts.killed_for_memory():  # though the step went on
             met = Reason.MEMORY_LIMIT
         if met:
-            parts.remove(run.plan.reference)
+            remove()
             raise failure.over(met, limits, log)
         for name in all_tags(run.plan)[1:]:
             client.tag(run.plan.reference, name)

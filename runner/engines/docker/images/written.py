@@ -10,7 +10,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ class BuildParts:
         return sum(self._own.values())
 
     def running(self) -> list[str]:
-        """Return which of the containers there still are.
+        """Return which of the containers there still are, or are made of its images.
 
         Raise one of FAILURES if the engine does not answer.
         """
@@ -95,31 +95,46 @@ class BuildParts:
         return [
             each["Id"]
             for each in found
-            if each["Id"][:12] in named and each["Created"] >= int(self._started)
+            if each["Created"] >= int(self._started)
+            and (each["Id"][:12] in named or each["ImageID"] in self._own)
         ]
 
-    def remove(self, reference: str) -> None:
+    def remove(self, reference: str, labels: Mapping[str, str]) -> None:
         """Remove what the build left: containers, and images but those with a name.
 
         The engine itself removes a container once nobody waits for the build any more.
-        It may have ended the build meanwhile, and have named it by the reference.
+        It may have ended the build meanwhile, and have named it by the reference. It
+        may also go on for a step, and so make an image of one that is just removed,
+        which only the build's ``labels`` tell as its own then.
         """
         until = time.monotonic() + ENDING_S
-        with contextlib.suppress(*FAILURES):
-            while self.running() and time.monotonic() < until:
-                time.sleep(0.1)
         self.layers_bytes()
-        with contextlib.suppress(*FAILURES):
-            if _time(image(self._client, reference)["Created"]) >= self._started:
-                self._client.remove_image(reference, noprune=True)
-        with contextlib.suppress(*FAILURES):
-            self._find_above()
+        while True:
+            with contextlib.suppress(*FAILURES):
+                while self.running() and time.monotonic() < until:
+                    time.sleep(0.1)
+            self.layers_bytes()
+            with contextlib.suppress(*FAILURES):
+                if _time(image(self._client, reference)["Created"]) >= self._started:
+                    self._client.remove_image(reference, noprune=True)
+            with contextlib.suppress(*FAILURES):
+                self._find_above()
+                self._find_orphans(labels)
+            if not self._remove_own(reference) or time.monotonic() > until:
+                return
+            time.sleep(0.1)
+
+    def _remove_own(self, reference: str) -> bool:
+        """Remove the build's images; return whether there were any."""
+        some = False
         # The engine gives an image its name last, perhaps only now.
         own = {normalise(reference)}
         for name in reversed(self._own):
             with contextlib.suppress(*FAILURES):
                 if own.issuperset(image(self._client, name).get("RepoTags") or ()):
+                    some = True
                     self._client.remove_image(name, noprune=True)
+        return some
 
     def _find_above(self) -> None:
         """Add the images made from the build's own that no message has named."""
@@ -131,6 +146,13 @@ class BuildParts:
         for name in list(self._own):
             while (name := above.get(name, "")) and name not in self._own:
                 self._own[name] = 0
+
+    def _find_orphans(self, labels: Mapping[str, str]) -> None:
+        """Add the images with the build's labels whose parent is gone."""
+        ours = [f"{name}={value}" for name, value in labels.items()]
+        for each in self._client.images(filters={"label": ours, "dangling": True}):
+            if not each["ParentId"] and each["Created"] >= int(self._started):
+                self._own.setdefault(each["Id"], 0)
 
 
 class BuildDiskWatch:

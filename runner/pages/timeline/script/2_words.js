@@ -13,16 +13,18 @@ function duration(ns) {
 // A point in time with all its digits: 1.234567891 s.
 function moment(ns) {
   const [unit, scale] = UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
-  return `${Number((ns / scale).toFixed(Math.log10(scale)))} ${unit}`;
+  return `${Number((ns / scale).toFixed(Math.round(Math.log10(scale))))} ${unit}`;
 }
 
+const grouped = new Intl.NumberFormat("en").format;
+
 function count(number, noun) {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+  return `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 // The step between two ticks of the axis: 1, 2 or 5 times a power of ten.
 function step(least) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)) + 1e-9);
   return [1, 2, 5, 10].map((times) => times * power).find((size) => size >= least);
 }
 

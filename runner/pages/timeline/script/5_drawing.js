@@ -94,7 +94,7 @@ class Painter {
     let label = this.shorts.get(name);
     if (label === undefined) this.shorts.set(name, (label = short(this.trace.names[name])));
     const merged = this.trace.merged[span];
-    return merged > 1 ? `${merged.toLocaleString("en")} × ${label}` : label;
+    return merged > 1 ? `${grouped(merged)} × ${label}` : label;
   }
 
   lanes() {

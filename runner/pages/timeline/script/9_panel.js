@@ -107,7 +107,7 @@ function column(view, title, kinds) {
   for (const [name, { time, calls }] of ordered.slice(0, SHOWN)) {
     const row = table.insertRow();
     row.insertCell().textContent = duration(time);
-    row.insertCell().textContent = `${calls.toLocaleString("en")} ×`;
+    row.insertCell().textContent = `${grouped(calls)} ×`;
     const label = row.insertCell();
     label.textContent = short(view.trace.names[name]);
     label.title = view.trace.names[name];

@@ -255,6 +255,36 @@ def test_keys_zoom_pan_and_show_the_whole(shown):
     assert seen(shown) == pytest.approx(whole)
 
 
+def test_where_motion_is_welcome_the_view_glides_to_the_same_place(shown):
+    near = length(shown) * 0.6
+    shown.page.emulate_media(reduced_motion="no-preference")
+    press(shown, "w")
+    shown.until(f"Math.abs({VIEW}.to - {VIEW}.from - {near}) < 1")
+    shown.page.emulate_media(reduced_motion="reduce")
+
+
+def test_the_button_of_the_theme_changes_the_picture_too(shown):
+    light = shown.has(f"{VIEW}.colours.ground")
+    shown.page.locator("#theme").click()
+    assert shown.has(f"{VIEW}.colours.ground") != light
+    shown.page.locator("#theme").click()
+    assert shown.has(f"{VIEW}.colours.ground") == light
+
+
+def test_times_have_the_unit_that_suits_them(shown):
+    axis = f"{VIEW}.painter.found"
+
+    def labels(first, last):
+        shown.has(f"{VIEW}.show({first}, {last})")
+        shown.has(f"{VIEW}.paint()")
+        return shown.has(f"{axis}.places.map(([, label]) => label)")
+
+    assert {"20 ms", "40 ms", "60 ms", "80 ms"} <= set(labels(*WHOLE))
+    assert {"10.01 ms", "10.02 ms"} <= set(labels(10 * MS, 10.05 * MS))
+    assert {"+100 ns", "+120 ns"} <= set(labels(90 * MS + 90, 90 * MS + 190))
+    assert shown.has(f"{axis}.origin") == "90 ms"
+
+
 def test_enter_and_tab_go_from_span_to_span_and_escape_leaves(shown):
     press(shown, "Enter")
     assert selected(shown) == 0
