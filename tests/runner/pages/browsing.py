@@ -29,9 +29,8 @@ FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 def executable() -> str | None:
     """Return the browser: what RAI_TEST_BROWSER names, or the system's Chromium."""
     named = os.environ.get("RAI_TEST_BROWSER")
-    return (
-        shutil.which(named) if named else next(filter(None, map(_found, NAMES)), None)
-    )
+    found = map(shutil.which, [named] if named else NAMES)
+    return next(filter(None, found), None)
 
 
 def absent() -> str | None:
