@@ -12,6 +12,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks import rows
@@ -20,7 +21,9 @@ from runner.cli.timeline import MOST
 from runner.core.trace import Lane, LaneKind, Timeline
 from tests.runner.pages import browsing
 
-LEAST_FRAMES_S, MOST_MB = 30, 2.0
+MOST_CPU_MS, MOST_MB = 1000 / 30, 2.0
+"""A frame's CPU is that of all of Chromium's processes, and hardly varies with load."""
+
 STREAMS, THREADS = 8, 8
 FRAMES = 360
 WINDOW = {"width": 1600, "height": 1000}
@@ -94,14 +97,15 @@ def measure() -> Iterator[dict[str, object]]:
         with tempfile.TemporaryDirectory() as folder, browsing.started() as browser:
             file = Path(folder, "page.html")
             file.write_text(page, "utf-8")
-            opened_s, taken = _driven(browser, file)
-        rate = len(taken) / sum(taken)
+            opened_s, taken, cpu_s = _driven(browser, file)
+        cpu_ms = 1000 * cpu_s / len(taken)
         megabytes = len(page) / 1e6
         yield rows.row(
             f"timeline of {count:,} generated spans in Chromium without a GPU",
-            f"{LEAST_FRAMES_S} frames/s, a page under {MOST_MB:g} MB",
-            rate >= LEAST_FRAMES_S and megabytes < MOST_MB,
-            frames_s=round(rate, 1),
+            f"CPU for 30 frames/s on one core, a page under {MOST_MB:g} MB",
+            cpu_ms <= MOST_CPU_MS and megabytes < MOST_MB,
+            cpu_ms_a_frame=round(cpu_ms, 1),
+            frames_s=round(len(taken) / sum(taken), 1),
             frame=rows.spread(taken),
             page_mb=round(megabytes, 2),
             page_made_s=round(made_s, 2),
@@ -111,10 +115,29 @@ def measure() -> Iterator[dict[str, object]]:
         )
 
 
-def _driven(browser: browsing.Browser, file: Path) -> tuple[float, list[float]]:
+def _driven(browser: browsing.Browser, file: Path) -> tuple[float, list[float], float]:
+    """Return how long the page took to open and each frame, and the CPU of frames."""
     page = browser.new_page(viewport=WINDOW)
     began = time.perf_counter()
     page.goto(file.as_uri())
     page.locator(".timeline[data-state=drawn]").wait_for(state="attached")
     opened_s = time.perf_counter() - began
-    return opened_s, page.evaluate(DRIVEN, FRAMES)
+    before_s = _cpu_s()
+    taken = page.evaluate(DRIVEN, FRAMES)
+    return opened_s, taken, _cpu_s() - before_s
+
+
+def _cpu_s() -> float:
+    """Return the CPU time of this process's descendants that live: the browser's."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            parents[int(stat.parent.name)] = int(fields[1])
+            ticks[int(stat.parent.name)] = int(fields[11]) + int(fields[12])
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    used = sum(ticks.get(pid, 0) for pid in ours - {os.getpid()})
+    return used / os.sysconf("SC_CLK_TCK")

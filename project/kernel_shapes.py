@@ -41,10 +41,9 @@ def add(
 ) -> None:
     """Add what one inference computed to the file in a folder.
 
-    ``words`` are the program's file and arguments.
-
-    Entries of other commands and variants stay. A folder that cannot be written to,
-    and a file that is not of this format, are left as they are.
+    ``words`` are the program's file and arguments. Entries of other commands and
+    variants stay. A folder that cannot be written to, and a file that is not of this
+    format, are left as they are.
     """
     command = {"script": Path(words[0]).name, "arguments": list(words[1:])}
     new = {

@@ -55,6 +55,9 @@ def timeline(
     text = 0
     for pick in picks:
         known = describe(pick.ref, pick.merged == 1)
+        if pick.merged == 1 and pick.lasted != pick.length:
+            lasted = ("whole duration", f"{pick.lasted:,} ns, in part beside others")
+            known = Description(known.name, (lasted, *known.facts), known.link)
         if known.name not in names:
             text += len(known.name)
         if known.facts not in notes:

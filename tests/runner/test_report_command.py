@@ -172,6 +172,23 @@ def test_runs_of_every_kind_have_a_report(form, found, said, home, rai):
         assert said in out
 
 
+@pytest.mark.parametrize("form", ["md", "json", "html"])
+def test_a_report_of_a_hostile_run_has_nothing_of_it_as_it_is(
+    form, home, rai, tmp_path
+):
+    told = "<script>alert(1)</script>\x1b[2J\u2028\U000e0041"
+    figures = inference(variant=told)
+    hostile = command(0, f"m2.1.py {told}", figures, name=told, why=told)
+    put(home, run(hostile, project=f"/{told}", warnings=(told,), only=(told,)))
+
+    assert rai("report", "latest", "-o", f"a.{form}")[0] == 0
+
+    text = (tmp_path / f"a.{form}").read_text()
+    assert "\x1b" not in text
+    if form != "json":
+        assert "<script>alert" not in text
+
+
 def test_a_run_whose_files_are_damaged_has_a_report_that_says_so(ran, rai, home):
     paths = Home(home / "rai").run(ran)
     paths.build.write_bytes(b"\0" * 100)

@@ -138,10 +138,11 @@
     });
   });
 
-  // Paper has no buttons: all that is folded is opened, and folded again afterwards.
+  // Paper has no buttons: all that is folded is opened, and folded again afterwards;
+  // a timeline does so itself.
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("main details:not([open])")];
+    opened = [...document.querySelectorAll("main details:not([open], .timeline *)")];
     opened.forEach((details) => { details.open = true; });
   });
   addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));

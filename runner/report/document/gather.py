@@ -20,7 +20,7 @@ from runner.report.document.nouns import (
     RunLayers,
     RunNetworks,
 )
-from runner.report.document.shares import shares, traced
+from runner.report.document.shares import commanded, shares, traced
 from runner.report.document.summaries import summary
 from runner.report.document.times import run_times
 
@@ -67,7 +67,7 @@ def _analysed(found: RunEvidence) -> RunKernels:
     counters = found.record.findings.counters
     return RunKernels(
         found.record.id,
-        analysis.kernels(found.shapes, found.traces, gpus, counters),
+        analysis.kernels(found.shapes, commanded(found), gpus, counters),
         analysis.bounds_of(found.traces, gpus),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from runner.core import CommandRecord, ProfileRow, ProfileTable, RunRecord
 from runner.core.evidence import RunEvidence
 from runner.core.milestone import ReportedKind
@@ -26,6 +28,16 @@ KINDS = {
 def traced(found: RunEvidence) -> tuple[TracedFile, ...]:
     """Return the files of profilers, each with the command that wrote it."""
     return tuple(_traced(found.record, trace) for trace in found.traces)
+
+
+def commanded(found: RunEvidence) -> tuple[Trace, ...]:
+    """Return the traces with their commands; where a file has none, its writer's."""
+    return tuple(
+        trace
+        if trace.command or (command := _writer(found.record, trace.path)) is None
+        else replace(trace, command=command.text)
+        for trace in found.traces
+    )
 
 
 def shares(found: RunEvidence, files: Sequence[TracedFile]) -> Iterator[TimeShares]:

@@ -148,3 +148,18 @@ def test_what_limits_the_occupancy_stands_with_the_nearest_step_that_helps():
         ("18.8 %", "12/64", "registers", "25.0 % with 128 registers"),
         ("37.5 %", "24/64", "shared memory", "50.0 % with 56.0 KiB shared"),
     ]
+
+
+def test_a_file_without_a_command_is_of_the_command_that_wrote_it():
+    works = tuple(
+        replace(WORK, script="m3.1.py", arguments=words, flops=flops)
+        for words, flops in (((), 1e11), (("100",), 1e9))
+    )
+    parts = sections(
+        profiled(),
+        shapes=KernelShapes(kernels=works),
+        traces=(replace(TRACE, command=""),),
+    )
+    (row,) = tables(parts["Analysis by kernel"])["Rates in m3.1.nvprof"].rows
+
+    assert "10,000.0" in row

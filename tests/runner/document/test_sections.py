@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from markdown_it import MarkdownIt
@@ -9,12 +10,14 @@ from markdown_it import MarkdownIt
 from runner import milestones
 from runner.core import Inference, State
 from runner.core.evidence import OutputEnds, RunEvidence
+from runner.core.measurement import read
 from runner.markup import document as markdown
-from runner.report import diff, document
+from runner.report import diff, document, measured
 from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
 from runner.report.diff import DiffSide
 from runner.report.document.sections import anchor
 from tests.runner.document.made import command, evidence, inference, run, table
+from tests.runner.judge import made
 from tests.runner.markup.records import HOSTILE
 
 ALWAYS = [
@@ -111,6 +114,14 @@ def test_runs_stand_side_by_side_and_two_are_compared():
     assert "verdict" in words(found["Comparison"])
     times = tables(found["Op Times and correctness"])["Op Times"]
     assert [row[0] for row in times.rows] == ["aa", "bb"]
+
+
+def test_the_outcome_of_a_submission_is_shown_as_rai_show_does():
+    outcome = read(json.dumps(made.measurement()).encode())
+
+    found = sections(evidence(run(), measurement=outcome))
+
+    assert list(found["Submission"].parts) == measured(outcome)
 
 
 def test_what_is_left_out_of_an_output_is_said_where_it_was():

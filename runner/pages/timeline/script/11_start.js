@@ -25,11 +25,13 @@ const PAPER = 1000; // the width of a printed picture, before it is fitted to th
 
 // A printed page shows the view that was open, on white and with all lanes.
 function onPaper(view) {
+  const alone = view.figure.classList.contains("timeline-alone");
   const totals = view.part("totals");
   let open = totals.open;
   const print = (paper) => {
-    if (paper && !view.paper) open = totals.open;
-    totals.open = paper || open;
+    // The script of a report opens whatever is closed.
+    if (alone && paper && !view.paper) open = totals.open;
+    if (alone) totals.open = paper || open;
     view.paper = paper;
     // Before it prints a browser does not know yet that paper is white.
     view.figure.style.colorScheme = paper ? "light" : "";
