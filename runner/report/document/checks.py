@@ -43,12 +43,27 @@ def _milestone(found: CheckedMilestone) -> Section:
     anchors = tuple(ANCHORS[item.kind] if item.there else "" for item in found.items)
     heads = ("shows", "of", "result", "what")
     parts.append(Table("", heads, rows, anchors=anchors))
-    missing = {item.how: item.why for item in found.items if not item.there}
-    if missing:
-        rows = tuple((how, why) for how, why in missing.items())
-        title = "Lines for the build file, or runs of what it has, that give the rest"
-        parts.append(Table(title, ("command", "why it is missing"), rows))
+    parts += _ways(found)
     return Section(f"check-list-{_letters(found.name)}", _title(found), tuple(parts))
+
+
+def _ways(found: CheckedMilestone) -> Iterator[Table]:
+    """Yield what gives the rest: commands to run, and lines for the build file."""
+    given: dict[str, list[str]] = {}
+    for item in found.items:
+        if not item.there:
+            given.setdefault(item.how, []).append(_name(item))
+    for title, ours in (
+        ("Commands of the build file that give the rest", True),
+        ("Lines for the build file that give the rest", False),
+    ):
+        rows = tuple(
+            (how, ", ".join(names))
+            for how, names in given.items()
+            if how.startswith("rai ") is ours
+        )
+        if rows:
+            yield Table(title, ("command", "gives"), rows)
 
 
 def _title(found: CheckedMilestone) -> str:
@@ -64,4 +79,8 @@ def _row(item: CheckedItem) -> tuple[str, ...]:
     variants = f", {item.variants} variants" if item.variants > 1 else ""
     of = f"{item.script}{images}{variants}"
     there = "there" if item.there else "missing"
-    return (_NAMES.get(item.kind, item.kind.value), of, there, item.found or item.why)
+    return (_name(item), of, there, item.found or item.why)
+
+
+def _name(item: CheckedItem) -> str:
+    return _NAMES.get(item.kind, item.kind.value)

@@ -11,6 +11,7 @@ from runner import milestones
 from runner.core import Inference, State
 from runner.core.evidence import OutputEnds, RunEvidence
 from runner.core.measurement import read
+from runner.core.trace import Totals, Trace
 from runner.markup import document as markdown
 from runner.report import diff, document, measured
 from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
@@ -46,6 +47,32 @@ def test_what_a_run_does_not_have_is_said_in_its_place():
     for title in ("Op Times and correctness", "Kernels", "API calls", "Layers"):
         (part,) = found[title].parts
         assert isinstance(part, Paragraph)
+
+
+def test_what_gives_the_rest_of_a_check_list_is_a_command_or_a_line_to_add():
+    ran = [
+        command(0, "m3.1.py 100"),
+        command(1, "m3.1.py", before="nvprof -f -o m3.1.nvprof --print-summary"),
+    ]
+
+    found = sections(evidence(run(*ran)), milestones=[milestones.find("m3")])
+
+    (inner,) = found["Check-list"].sections
+    shown = {table.title: table for table in inner.parts if isinstance(table, Table)}
+    ours = shown["Commands of the build file that give the rest"]
+    lines = shown["Lines for the build file that give the rest"]
+    assert ours.heads == lines.heads == ("command", "gives")
+    assert ours.rows[0] == ("rai run -p . --only 1", "correctness, Op Times")
+    assert lines.rows[0][0].endswith("/project/m3.1.py 1000")
+
+
+def test_a_profile_that_no_command_names_is_called_by_its_file():
+    spent = Totals("GPU activities", "conv", 1, 0.5, 0.5, 0.5)
+    kept = Trace("trace.json", "trace", totals=(spent,))
+
+    found = sections(evidence(run(command(0)), traces=(kept,)))
+
+    assert list(tables(found["Kernels"])) == ["GPU activities (from trace.json)"]
 
 
 def test_synthetic_images_are_told_of_before_anything_else():
