@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from runner.core.milestone import ReportedKind
 from runner.report.blocks import Paragraph, Part, Section, Table
+from runner.report.document import commands
 from runner.report.document.nouns import CheckedItem, CheckedMilestone, Report
 
 ANCHORS = {
@@ -43,27 +44,25 @@ def _milestone(found: CheckedMilestone) -> Section:
     anchors = tuple(ANCHORS[item.kind] if item.there else "" for item in found.items)
     heads = ("shows", "of", "result", "what")
     parts.append(Table("", heads, rows, anchors=anchors))
-    parts += _ways(found)
+    parts += _advice(item for item in found.items if not item.there)
     return Section(f"check-list-{_letters(found.name)}", _title(found), tuple(parts))
 
 
-def _ways(found: CheckedMilestone) -> Iterator[Table]:
-    """Yield what gives the rest: commands to run, and lines for the build file."""
-    given: dict[str, list[str]] = {}
-    for item in found.items:
-        if not item.there:
-            given.setdefault(item.how, []).append(_name(item))
-    for title, ours in (
-        ("Commands of the build file that give the rest", True),
-        ("Lines for the build file that give the rest", False),
-    ):
-        rows = tuple(
-            (how, ", ".join(names))
-            for how, names in given.items()
-            if how.startswith("rai ") is ours
-        )
-        if rows:
-            yield Table(title, ("command", "gives"), rows)
+def _advice(missing: Iterable[CheckedItem]) -> Iterator[Part]:
+    """Yield what to do about commands that are there, and what lines to add."""
+    lines: dict[str, str] = {}
+    alike: dict[str, list[int]] = {}
+    for item in missing:
+        if item.numbers:
+            alike.setdefault(item.how, []).extend(item.numbers)
+        else:
+            lines[item.how] = item.why
+    for how, numbers in alike.items():
+        # Without a full stop, which would seem to belong to a command line.
+        yield Paragraph(f"{commands.numbered(numbers).capitalize()}: {how}")
+    if lines:
+        title = "Lines for the build file that give the rest"
+        yield Table(title, ("command", "why it is missing"), tuple(lines.items()))
 
 
 def _title(found: CheckedMilestone) -> str:
@@ -79,8 +78,4 @@ def _row(item: CheckedItem) -> tuple[str, ...]:
     variants = f", {item.variants} variants" if item.variants > 1 else ""
     of = f"{item.script}{images}{variants}"
     there = "there" if item.there else "missing"
-    return (_name(item), of, there, item.found or item.why)
-
-
-def _name(item: CheckedItem) -> str:
-    return _NAMES.get(item.kind, item.kind.value)
+    return (_NAMES.get(item.kind, item.kind.value), of, there, item.found or item.why)

@@ -49,23 +49,6 @@ def test_what_a_run_does_not_have_is_said_in_its_place():
         assert isinstance(part, Paragraph)
 
 
-def test_what_gives_the_rest_of_a_check_list_is_a_command_or_a_line_to_add():
-    ran = [
-        command(0, "m3.1.py 100"),
-        command(1, "m3.1.py", before="nvprof -f -o m3.1.nvprof --print-summary"),
-    ]
-
-    found = sections(evidence(run(*ran)), milestones=[milestones.find("m3")])
-
-    (inner,) = found["Check-list"].sections
-    shown = {table.title: table for table in inner.parts if isinstance(table, Table)}
-    ours = shown["Commands of the build file that give the rest"]
-    lines = shown["Lines for the build file that give the rest"]
-    assert ours.heads == lines.heads == ("command", "gives")
-    assert ours.rows[0] == ("rai run -p . --only 1", "correctness, Op Times")
-    assert lines.rows[0][0].endswith("/project/m3.1.py 1000")
-
-
 def test_a_profile_that_no_command_names_is_called_by_its_file():
     spent = Totals("GPU activities", "conv", 1, 0.5, 0.5, 0.5)
     kept = Trace("trace.json", "trace", totals=(spent,))
