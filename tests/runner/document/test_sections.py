@@ -53,7 +53,7 @@ def test_a_profile_that_no_command_names_is_called_by_its_file():
     spent = Totals("GPU activities", "conv", 1, 0.5, 0.5, 0.5)
     kept = Trace("trace.json", "trace", totals=(spent,))
 
-    found = sections(evidence(run(command(0)), traces=(kept,)))
+    found = sections(evidence(run(command(0, "train.py")), traces=(kept,)))
 
     assert list(tables(found["Kernels"])) == ["GPU activities (from trace.json)"]
 
