@@ -9,7 +9,7 @@ from runner.core.kernel_shapes import LayeredNetwork, NetworkLayer
 from runner.report.blocks import Table
 from runner.report.document.commands import script
 from runner.report.document.nouns import Report
-from runner.report.document.tables import of_run, with_runs
+from runner.report.document.tables import giga, of_run, with_runs
 from runner.report.words import brief
 
 MOST_NETWORKS = 20
@@ -90,12 +90,8 @@ def _rate(one: LayerAnalysis) -> tuple[str, ...]:
         "" if one.batch_size is None else str(one.batch_size),
         one.layer,
         brief(one.op_time_s),
-        _giga(one.flops_per_s),
-        _giga(one.bytes_per_s),
+        giga(one.flops_per_s),
+        giga(one.bytes_per_s),
         one.bound.by if one.bound else "",
         f"{one.bound.percent:.1f} %" if one.bound else "",
     )
-
-
-def _giga(rate: float | None) -> str:
-    return "" if rate is None else f"{rate / 1e9:,.1f}"

@@ -154,19 +154,20 @@ def by_images(report: Report) -> Iterator[Table]:
         return
     heads = ("script", "variant", *(_images(one) for one in columns))
     for title, cell in (
-        ("Sum of Op Times by number of images", _sum),
+        ("Sum of Op Times by number of images", op_time),
         ("Result by number of images", result),
     ):
         found: dict[tuple[str, str, str], dict[int | None, str]] = {}
         for one in plain:
             row = found.setdefault((one.run, one.script, one.variant), {})
-            row.setdefault(one.images, cell(one))
+            # Of several commands the first that printed it counts.
+            row[one.images] = row.get(one.images) or cell(one)
         kept = {k: row for k, row in found.items() if any(row.values())}
         rows = tuple(
             (script, variant, *(row.get(column, "") for column in columns))
             for (_, script, variant), row in kept.items()
         )
-        right = frozenset(range(2, len(heads))) if cell is _sum else frozenset[int]()
+        right = frozenset(range(2, len(heads))) if cell is op_time else frozenset[int]()
         table = Table(title, heads, rows, right)
         yield with_runs(report, table, [run for run, _, _ in kept])
 
@@ -175,7 +176,8 @@ def _images(count: int | None) -> str:
     return UNKNOWN if count is None else str(count)
 
 
-def _sum(one: NetworkFigures) -> str:
+def op_time(one: NetworkFigures) -> str:
+    """Return the sum of a network's Op Times, the median of the rounds."""
     return _time(one.op_time_s) if one.op_time_s else ""
 
 
@@ -203,6 +205,11 @@ def shares_title(one: TimeShares) -> str:
     about.append(f"from {one.file}" if one.file else f"as {one.tool} printed")
     of = f"{one.script}: " if one.script else ""
     return f"{of}{one.section} ({', '.join(about)})"
+
+
+def giga(rate: float | None) -> str:
+    """Return a rate in billions a second; "" if it is not known."""
+    return "" if rate is None else f"{rate / 1e9:,.1f}"
 
 
 def _share(row: TimeShare, name: str) -> tuple[str, ...]:

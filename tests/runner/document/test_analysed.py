@@ -86,6 +86,26 @@ def test_a_roofline_has_the_kernel_below_the_memory_and_the_unit_that_it_uses():
     assert (point.label, point.intensity) == ("naive conv1", 100)
 
 
+def test_each_gpu_has_a_roofline_of_the_kernels_that_ran_on_it():
+    launches = (LAUNCHED, replace(LAUNCHED, kernel="other", gpu=1))
+    gpus = (*TRACE.gpus, TracedGpu(1, "NVIDIA A100-SXM4-40GB", "8.0", 108))
+    works = (WORK, replace(WORK, kernel="other", layer="conv2", variant=""))
+    parts = sections(
+        profiled(),
+        traces=(replace(TRACE, launches=launches, gpus=gpus),),
+        shapes=KernelShapes(kernels=works),
+    )["Analysis by kernel"]
+
+    found = [part for part in parts if isinstance(part, Picture)]
+
+    assert len({one.name for one in found}) == 2
+    shown = [(one.chart.title, [p.label for p in one.chart.points]) for one in found]
+    assert shown == [
+        ("Roofline of NVIDIA H200: m3.1.nvprof", ["naive conv1"]),
+        ("Roofline of NVIDIA A100-SXM4-40GB: m3.1.nvprof", ["conv2"]),
+    ]
+
+
 def test_without_what_a_project_says_occupancy_remains():
     parts = sections(profiled(), traces=(TRACE,))["Analysis by kernel"]
 

@@ -92,6 +92,19 @@ def test_op_times_stand_by_the_number_of_images():
     )
 
 
+def test_of_a_network_that_two_commands_ran_the_op_times_that_were_printed_count():
+    commands = [
+        command(0, "m3.1.py 100", inference(100, times=())),
+        command(1, "m3.1.py 100 --time", inference(100, times=(0.5,))),
+        command(2, "m3.1.py 1000", inference(1000, times=(1.0,))),
+    ]
+
+    shown = tables(sections(evidence(run(*commands)))["Op Times and correctness"])
+
+    by_images = shown["Sum of Op Times by number of images"]
+    assert by_images.rows == (("m3.1.py", "", "0.500000 s", "1.000000 s"),)
+
+
 def test_each_item_of_a_check_list_leads_to_a_section_that_is_there():
     text = [milestones.find(name) for name in milestones.names()]
     commands = [command(0, "m1.1.py"), command(1, "m2.1.py", inference())]
@@ -215,3 +228,12 @@ def test_a_page_that_is_too_long_loses_its_end_and_says_so():
     assert len(page.encode()) <= 9000
     assert "left out" in page
     assert "## Summary" in page
+
+
+def test_markdown_says_which_command_shows_a_timeline_of_a_file_with_any_name():
+    profile = Trace("my m3; rm -r x.nvprof", "nvprof", spans=1)
+    shown = sections(evidence(run(command(0, "m3.1.py")), traces=(profile,)))
+
+    page = markdown.page("A run", [shown["Timelines"]], 1 << 20)
+
+    assert "rai timeline 0123456789 'my m3; rm -r x.nvprof'" in page
