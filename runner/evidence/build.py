@@ -24,6 +24,9 @@ MOST_NAMED = 20
 
 _ROOT = "build"
 _SURE = (".nvprof", ".sqlite")
+_TRACE = re.compile(r"(.*[^A-Za-z0-9])?traces?\.json(\.gz)?", re.ASCII)
+"""Such as `trace.json`, and `HOST_1.2.pt.trace.json.gz`, as PyTorch calls its own."""
+
 _WORD = re.compile(r"[^\s\"'=;|&()<>]+")
 
 
@@ -31,7 +34,8 @@ class BuildFiles:
     """What is wanted of an archive, what was taken, and what was left there.
 
     A file is wanted if it is a profile by its suffix or by the record, or a JSON file
-    that a profiler's command names. Nothing of it is read outside of the archive.
+    that a profiler's command names or whose name ends with ``trace.json``. Nothing of
+    it is read outside of the archive.
     """
 
     def __init__(self, record: RunRecord) -> None:
@@ -75,9 +79,10 @@ class BuildFiles:
 
     def is_trace(self, name: str) -> bool:
         """Whether a file may be what a profiler recorded over time."""
-        suffix = posixpath.splitext(name)[1]
-        if suffix == ".json":
-            return name != FILE and posixpath.basename(name) in self._named
+        base = posixpath.basename(name)
+        suffix = posixpath.splitext(base)[1]
+        if base in self._named or _TRACE.fullmatch(base):
+            return name != FILE
         return suffix in _SURE or (name in self._profiles and suffix == "")
 
     def _fits(self, name: str, size: int, most: int) -> bool:

@@ -260,15 +260,33 @@ def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(
 
 
 def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_path):
-    named = command(0, "nvprof --export-perfetto trace.json ./x")
+    named = command(0, "nvprof --export-perfetto spans.json ./x")
     kept = KeptRun(tmp_path, named, command(1, "./x > results.json"))
-    kept.built({"trace.json": b"!", "results.json": b"!", "more.json": b"!"})
+    kept.built({"spans.json": b"!", "results.json": b"!", "more.json": b"!"})
 
     problems = " ".join(kept.read().problems)
 
-    assert "trace.json" in problems
+    assert "spans.json" in problems
     assert "results.json" not in problems
     assert "more.json" not in problems
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("trace.json", True),
+        ("log/host_12.34.pt.trace.json", True),
+        ("m3-trace.json.gz", True),
+        ("backtrace.json", False),
+        ("trace.json.txt", False),
+        ("traced.json", False),
+    ],
+)
+def test_json_that_is_called_a_trace_is_read_as_one(name, read, tmp_path):
+    kept = KeptRun(tmp_path, command(0))
+    kept.built({name: b"!"})
+
+    assert any(name in problem for problem in kept.read().problems) is read
 
 
 def test_nothing_is_left_on_the_disk(kept, tmp_path, monkeypatch):

@@ -22,7 +22,8 @@ def parts(report: Report) -> Iterator[Part]:
     """Yield the analysis of each profile of each run, or why there is none."""
     if not report.analysis and not report.counters:
         yield Paragraph(
-            "Not known: no profile was kept that has the launches of kernels."
+            "Not known: no profile was kept that has the launches of kernels, as a file"
+            " of nvprof has."
         )
     for run in report.analysis:
         traces = dict.fromkeys(kernel.trace for kernel in run.kernels)

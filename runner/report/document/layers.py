@@ -77,7 +77,9 @@ def rates(report: Report) -> Iterator[Table]:
     shown = found[:MOST_RATES]
     rows = tuple(_rate(layer) for _, layer in shown)
     right = frozenset({2, 4, 5, 6, 8})
-    table = Table("Rates by Op Time, of the first round", heads, rows, right)
+    repeated = any(run.rounds > 1 for run in report.runs)
+    title = f"Rates by Op Time{', of the first round' if repeated else ''}"
+    table = Table(title, heads, rows, right)
     yield with_runs(report, table, [run for run, _ in shown])
 
 

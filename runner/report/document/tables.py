@@ -16,7 +16,7 @@ from runner.report.document.nouns import (
 )
 from runner.report.words import brief, seconds, size
 
-UNKNOWN = "not said"
+UNKNOWN = "not given"
 MOST_SIZES = 12
 """So many numbers of images, the largest, have a column."""
 
@@ -203,7 +203,8 @@ def shares_title(one: TimeShares) -> str:
     about += [f"variant {one.variant}"] if one.variant else []
     about += [f"{one.images} images"] if one.images is not None else []
     about.append(f"from {one.file}" if one.file else f"as {one.tool} printed")
-    return f"{one.script}: {one.section} ({', '.join(about)})"
+    of = f"{one.script}: " if one.script else ""
+    return f"{of}{one.section} ({', '.join(about)})"
 
 
 def giga(rate: float | None) -> str:

@@ -11,7 +11,7 @@ from runner import milestones
 from runner.core import Inference, State
 from runner.core.evidence import OutputEnds, RunEvidence
 from runner.core.measurement import read
-from runner.core.trace import Trace
+from runner.core.trace import Totals, Trace
 from runner.markup import document as markdown
 from runner.report import diff, document, measured
 from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
@@ -47,6 +47,15 @@ def test_what_a_run_does_not_have_is_said_in_its_place():
     for title in ("Op Times and correctness", "Kernels", "API calls", "Layers"):
         (part,) = found[title].parts
         assert isinstance(part, Paragraph)
+
+
+def test_a_profile_that_no_command_names_is_called_by_its_file():
+    spent = Totals("GPU activities", "conv", 1, 0.5, 0.5, 0.5)
+    kept = Trace("trace.json", "trace", totals=(spent,))
+
+    found = sections(evidence(run(command(0, "train.py")), traces=(kept,)))
+
+    assert list(tables(found["Kernels"])) == ["GPU activities (from trace.json)"]
 
 
 def test_synthetic_images_are_told_of_before_anything_else():
