@@ -214,7 +214,8 @@ def title(report: Report) -> str:
     """Return the title of a report: its projects and its runs."""
     names = dict.fromkeys(PurePath(run.project).name for run in report.runs)
     runs = ", ".join(run.tag or run.run for run in report.runs)
-    return f"{', '.join(names)}: run {runs}"
+    several = "runs" if len(report.runs) > 1 else "run"
+    return f"{', '.join(names)}: {several} {runs}"
 
 
 def _drawn(sections: Sequence[Section]) -> dict[str, str]:

@@ -232,16 +232,61 @@ def test_more_profiles_than_a_report_has_room_for_are_named(tmp_path: Path):
     assert [p.split(" ")[0] for p in problems] == ["32.nvprof", "33.nvprof"]
 
 
+def test_however_many_files_there_are_few_are_named_and_the_others_counted(tmp_path):
+    kept = KeptRun(tmp_path, command(0))
+    wanted = build.BuildFiles(kept.record)
+
+    for n in range(1000):
+        wanted.wanted(f"{n}.nvprof", 1)
+
+    assert len(wanted.problems) == build.MOST_NAMED + 1
+    left = 1000 - build.MOST_TRACES - build.MOST_NAMED
+    assert wanted.problems[-1] == f"{left} more files are not read"
+
+
+def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(
+    tmp_path,
+):
+    wanted = build.BuildFiles(KeptRun(tmp_path, command(0)).record)
+
+    sizes = (build.MOST_TRACE_BYTES + 1, *[build.MOST_TRACE_BYTES] * 2, 1)
+    taken = [wanted.wanted(f"{n}.nvprof", size) for n, size in enumerate(sizes)]
+
+    assert taken == [False, True, True, False]
+    assert wanted.problems == (
+        "0.nvprof is not read: it has over 512 MiB",
+        "3.nvprof is not read: all profiles have over 1024 MiB",
+    )
+
+
 def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_path):
-    named = command(0, "nvprof --export-perfetto trace.json ./x")
+    named = command(0, "nvprof --export-perfetto spans.json ./x")
     kept = KeptRun(tmp_path, named, command(1, "./x > results.json"))
-    kept.built({"trace.json": b"!", "results.json": b"!", "more.json": b"!"})
+    kept.built({"spans.json": b"!", "results.json": b"!", "more.json": b"!"})
 
     problems = " ".join(kept.read().problems)
 
-    assert "trace.json" in problems
+    assert "spans.json" in problems
     assert "results.json" not in problems
     assert "more.json" not in problems
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("trace.json", True),
+        ("log/host_12.34.pt.trace.json", True),
+        ("m3-trace.json.gz", True),
+        ("backtrace.json", False),
+        ("trace.json.txt", False),
+        ("traced.json", False),
+    ],
+)
+def test_json_that_is_called_a_trace_is_read_as_one(name, read, tmp_path):
+    kept = KeptRun(tmp_path, command(0))
+    kept.built({name: b"!"})
+
+    assert any(name in problem for problem in kept.read().problems) is read
 
 
 def test_nothing_is_left_on_the_disk(kept, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from runner.report.document.nouns import (
 )
 from runner.report.words import brief, seconds, size
 
-UNKNOWN = "not said"
+UNKNOWN = "not given"
 MOST_SIZES = 12
 """So many numbers of images, the largest, have a column."""
 
@@ -154,19 +154,20 @@ def by_images(report: Report) -> Iterator[Table]:
         return
     heads = ("script", "variant", *(_images(one) for one in columns))
     for title, cell in (
-        ("Sum of Op Times by number of images", _sum),
+        ("Sum of Op Times by number of images", op_time),
         ("Result by number of images", result),
     ):
         found: dict[tuple[str, str, str], dict[int | None, str]] = {}
         for one in plain:
             row = found.setdefault((one.run, one.script, one.variant), {})
-            row.setdefault(one.images, cell(one))
+            # Of several commands the first that printed it counts.
+            row[one.images] = row.get(one.images) or cell(one)
         kept = {k: row for k, row in found.items() if any(row.values())}
         rows = tuple(
             (script, variant, *(row.get(column, "") for column in columns))
             for (_, script, variant), row in kept.items()
         )
-        right = frozenset(range(2, len(heads))) if cell is _sum else frozenset[int]()
+        right = frozenset(range(2, len(heads))) if cell is op_time else frozenset[int]()
         table = Table(title, heads, rows, right)
         yield with_runs(report, table, [run for run, _, _ in kept])
 
@@ -175,7 +176,8 @@ def _images(count: int | None) -> str:
     return UNKNOWN if count is None else str(count)
 
 
-def _sum(one: NetworkFigures) -> str:
+def op_time(one: NetworkFigures) -> str:
+    """Return the sum of a network's Op Times, the median of the rounds."""
     return _time(one.op_time_s) if one.op_time_s else ""
 
 
@@ -201,7 +203,13 @@ def shares_title(one: TimeShares) -> str:
     about += [f"variant {one.variant}"] if one.variant else []
     about += [f"{one.images} images"] if one.images is not None else []
     about.append(f"from {one.file}" if one.file else f"as {one.tool} printed")
-    return f"{one.script}: {one.section} ({', '.join(about)})"
+    of = f"{one.script}: " if one.script else ""
+    return f"{of}{one.section} ({', '.join(about)})"
+
+
+def giga(rate: float | None) -> str:
+    """Return a rate in billions a second; "" if it is not known."""
+    return "" if rate is None else f"{rate / 1e9:,.1f}"
 
 
 def _share(row: TimeShare, name: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from runner import milestones
 from runner.core import Inference, State
 from runner.core.evidence import OutputEnds, RunEvidence
 from runner.core.measurement import read
+from runner.core.trace import Totals, Trace
 from runner.markup import document as markdown
 from runner.report import diff, document, measured
 from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
@@ -48,6 +49,15 @@ def test_what_a_run_does_not_have_is_said_in_its_place():
         assert isinstance(part, Paragraph)
 
 
+def test_a_profile_that_no_command_names_is_called_by_its_file():
+    spent = Totals("GPU activities", "conv", 1, 0.5, 0.5, 0.5)
+    kept = Trace("trace.json", "trace", totals=(spent,))
+
+    found = sections(evidence(run(command(0, "train.py")), traces=(kept,)))
+
+    assert list(tables(found["Kernels"])) == ["GPU activities (from trace.json)"]
+
+
 def test_synthetic_images_are_told_of_before_anything_else():
     made_up = command(0, "m2.1.py", Inference((0.5,), agreement=1.0))
 
@@ -80,6 +90,19 @@ def test_op_times_stand_by_the_number_of_images():
     assert by_images.rows == (
         ("m3.1.py", "", "0.001000 s", "0.010000 s", "0.100000 s"),
     )
+
+
+def test_of_a_network_that_two_commands_ran_the_op_times_that_were_printed_count():
+    commands = [
+        command(0, "m3.1.py 100", inference(100, times=())),
+        command(1, "m3.1.py 100 --time", inference(100, times=(0.5,))),
+        command(2, "m3.1.py 1000", inference(1000, times=(1.0,))),
+    ]
+
+    shown = tables(sections(evidence(run(*commands)))["Op Times and correctness"])
+
+    by_images = shown["Sum of Op Times by number of images"]
+    assert by_images.rows == (("m3.1.py", "", "0.500000 s", "1.000000 s"),)
 
 
 def test_each_item_of_a_check_list_leads_to_a_section_that_is_there():
@@ -205,3 +228,12 @@ def test_a_page_that_is_too_long_loses_its_end_and_says_so():
     assert len(page.encode()) <= 9000
     assert "left out" in page
     assert "## Summary" in page
+
+
+def test_markdown_says_which_command_shows_a_timeline_of_a_file_with_any_name():
+    profile = Trace("my m3; rm -r x.nvprof", "nvprof", spans=1)
+    shown = sections(evidence(run(command(0, "m3.1.py")), traces=(profile,)))
+
+    page = markdown.page("A run", [shown["Timelines"]], 1 << 20)
+
+    assert "rai timeline 0123456789 'my m3; rm -r x.nvprof'" in page
