@@ -175,6 +175,7 @@ def test_the_cpus_milestones_run_in_it_and_in_the_smaller_one(built, confined, t
         "python /src/project/m1.1.py 100",
         "python /src/project/m2.1.py 100",
         files=project(),
+        time_s=600,
     )
     assert result.codes == [0, 0], result.stderr
     assert result.stdout.count(b"Agreement: 1.0 Model: ece408 (synthetic)") == 1
