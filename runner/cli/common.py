@@ -171,14 +171,20 @@ def warn_elsewhere(*runs: RunPaths) -> None:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
     """Print a value as JSON on stdout."""
-    import json
     import sys
 
-    from runner.core.screen import json_safe
     from runner.terminal.streams import write_line
 
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    write_line(json_safe(text), sys.stdout)
+    write_line(json_text(value), sys.stdout)
+
+
+def json_text(value: Any) -> str:  # noqa: ANN401 - whatever json can write
+    """Return a value as JSON in which nothing steers a terminal."""
+    import json
+
+    from runner.core.screen import json_safe
+
+    return json_safe(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def no_build_folder(record: RunRecord) -> Problem:

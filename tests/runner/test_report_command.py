@@ -134,6 +134,7 @@ def test_two_runs_are_compared(ran, rai, home):
         (["latest", "--pictures", "x"], "--pictures is the folder"),
         (["latest", "--milestone", "m9"], "no milestone 'm9'"),
         (["latest", "-o", "none/a.md"], "there is no folder"),
+        (["latest", "--pictures", "/proc/no", "-o", "a.md"], "it cannot be made"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(
