@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from runner.core import Outcome
 from runner.core.samples import Spread
-from runner.report.blocks import Table
+from runner.report.blocks import Paragraph, Part, Table
+from runner.report.document.commands import numbered
 from runner.report.document.nouns import (
     NetworkFigures,
     Report,
@@ -44,19 +45,34 @@ def with_runs(report: Report, table: Table, runs: list[str]) -> Table:
     return Table(table.title, ("run", *table.heads), rows, right, names)
 
 
-def run_times(report: Report) -> list[Table]:
-    """Return how each command ended and what it took."""
+def run_times(report: Report) -> Iterator[Part]:
+    """Yield how each command ended and what it took, and which were skipped."""
+    ran = [one for one in report.times if one.outcome is not Outcome.SKIPPED]
     heads = (
         *("#", "command", "outcome", "wall", "elapsed", "user", "system"),
         *("CPU", "peak memory", "rounds", "wall from", "to"),
     )
-    repeated = any(one.rounds > 1 for one in report.times)
+    repeated = any(one.rounds > 1 for one in ran)
     shown = heads if repeated else heads[:-3]
-    rows = tuple(_run_time(one)[: len(shown)] for one in report.times)
+    rows = tuple(_run_time(one)[: len(shown)] for one in ran)
     right = frozenset({0, *range(3, len(shown))})
     title = "wall and CPU as rai measured, the others as GNU time printed"
     table = Table(title, shown, rows, right)
-    return [with_runs(report, table, [one.run for one in report.times])] if rows else []
+    if rows:
+        yield with_runs(report, table, [one.run for one in ran])
+    yield from _skipped(report)
+
+
+def _skipped(report: Report) -> Iterator[Paragraph]:
+    """Yield the commands that were skipped for the same reason in a sentence."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for one in report.times:
+        if one.outcome is Outcome.SKIPPED:
+            alike.setdefault((one.run, one.why), []).append(one.number)
+    for (run, why), numbers in alike.items():
+        were = "were" if len(numbers) > 1 else "was"
+        text = f"{numbered(numbers).capitalize()} {were} skipped"
+        yield Paragraph(of_run(report, run, f"{text}: {why}" if why else text))
 
 
 def _run_time(one: RunTime) -> tuple[str, ...]:

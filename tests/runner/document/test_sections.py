@@ -6,9 +6,10 @@ import json
 import re
 
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from runner import milestones
-from runner.core import Inference, State
+from runner.core import Inference, Outcome, State
 from runner.core.evidence import OutputEnds, RunEvidence
 from runner.core.measurement import read
 from runner.core.trace import Totals, Trace
@@ -47,6 +48,21 @@ def test_what_a_run_does_not_have_is_said_in_its_place():
     for title in ("Op Times and correctness", "Kernels", "API calls", "Layers"):
         (part,) = found[title].parts
         assert isinstance(part, Paragraph)
+
+
+def test_commands_that_were_skipped_for_one_reason_are_in_one_sentence():
+    skipped = {"outcome": Outcome.SKIPPED, "exit_code": None, "wall_s": None}
+    ran = [command(0, "a.py"), *(command(n, "b.py", **skipped) for n in (1, 2, 4))]
+    whys = ("", "needs a GPU", "needs a GPU", "command 4 failed")
+    every = [replace(c, why=why) for c, why in zip(ran, whys, strict=True)]
+
+    table, *sentences = sections(evidence(run(*every)))["Run times"].parts
+
+    assert [row[0] for row in table.rows] == ["1"]
+    assert sentences == [
+        Paragraph("Commands 2, 3 were skipped: needs a GPU"),
+        Paragraph("Command 5 was skipped: command 4 failed"),
+    ]
 
 
 def test_a_profile_that_no_command_names_is_called_by_its_file():
