@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import sys
 import tarfile
@@ -137,19 +138,15 @@ def recorded(path: Path) -> None:
     names = [*KERNELS, "cuLaunchKernel"]
     base.executemany("INSERT INTO name VALUES (?, ?)", enumerate(names))
     base.execute("INSERT INTO device VALUES (0, 'NVIDIA H200', 9, 132)")
+    # Nothing in it repeats, so that it packs no better than what a program does.
+    chance = random.Random(1)
     base.executemany(
         f"INSERT INTO kernel VALUES ({', '.join('?' * 16)})",
         (
             (
-                *(
-                    5000 * n + 2000,
-                    5000 * n + 2500 + 37 * (n % 50),
-                    0,
-                    1,
-                    7 + n % 4,
-                    n + 1,
-                ),
-                *(834, 1, 1, 256, 1, 1, 40, 4096, 0, n % len(KERNELS)),
+                *_span(chance, 5000 * n + 2000),
+                *(0, 1, 7 + chance.randrange(4), n + 1),
+                *(834, 1, 1, 256, 1, 1, 40, 4096, 0, chance.randrange(len(KERNELS))),
             )
             for n in range(RECORDS // 2)
         ),
@@ -157,10 +154,16 @@ def recorded(path: Path) -> None:
     base.executemany(
         "INSERT INTO api VALUES (?, ?, ?, ?, ?, ?)",
         (
-            (5000 * n, 5000 * n + 900, 100 + n % 3, n + 1, len(KERNELS), 0)
+            (*_span(chance, 5000 * n), 100 + n % 3, n + 1, len(KERNELS), 0)
             for n in range(RECORDS // 2)
         ),
     )
     base.executescript(store.INDICES)
     base.commit()
     base.close()
+
+
+def _span(chance: random.Random, start: int) -> tuple[int, int]:
+    """Return when something begins and ends, somewhere from a time on."""
+    begin = start + chance.randrange(1000)
+    return begin, begin + 300 + int(chance.expovariate(1 / 900))

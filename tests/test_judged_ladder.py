@@ -124,7 +124,7 @@ def test_a_plan_of_any_variant_is_read(architecture):
 @pytest.mark.parametrize("name", ["constant", "register_gemm", "implicit_gemm"])
 def test_the_judge_measures_what_a_plan_says(name):
     choice = plan.Choice(
-        images=2, architectures=("sm_90",), m3=(), m4=(), final=(name,)
+        images=1, architectures=("sm_90",), m3=(), m4=(), final=(name,)
     )
     entries = plan.made(choice)["milestones"]["final"]
     job = judge_ladder.job(entries, "sm_90", standin.RULES)

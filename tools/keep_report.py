@@ -4,18 +4,26 @@
 
 On a machine with a GPU: after `rai run -p .`. A run whose record is not in docs/h200/
 gets a file there, named by its id. tests/test_kept_report.py holds the Markdown and the
-page to the JSON, and this to the records. Times of day are UTC.
+page to the JSON, and this to the records. Times of day are UTC. With Playwright and
+Debian's chromium it looks at the page, too: report.png and report-dark-phone.png.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "h200"
+LOOKS = (
+    ("report.png", 1280, 1400, "light", ""),
+    ("report-dark-phone.png", 390, 844, "dark", "#op-times-and-correctness"),
+)
+"""Each picture of the page: its file, the window's size, light or dark, and where."""
+
 RAI = str(Path(sys.executable).with_name("rai"))
 
 
@@ -39,5 +47,31 @@ def keep(runs: list[str], folder: Path = FOLDER) -> None:
             (folder / f"{run['run']}.json").write_bytes(shown.stdout)
 
 
+def look(folder: Path = FOLDER) -> None:
+    """Take pictures of the page: on a screen, and dark on a phone."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        sys.stdout.write(
+            "There is no chromium here: no picture of the page is taken.\n"
+        )
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"]
+        )
+        for name, width, height, scheme, place in LOOKS:
+            page = browser.new_page(
+                viewport={"width": width, "height": height},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+            )
+            page.goto(f"{(folder / 'report.html').as_uri()}{place}")
+            page.screenshot(path=folder / name)
+        browser.close()
+
+
 if __name__ == "__main__":
     keep(sys.argv[1:] or ["latest"])
+    look()

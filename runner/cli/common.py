@@ -13,7 +13,7 @@ from runner.store.settings import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.core import Problem
+    from runner.core import Problem, RunRecord
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
 
@@ -171,14 +171,31 @@ def warn_elsewhere(*runs: RunPaths) -> None:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever json can write
     """Print a value as JSON on stdout."""
-    import json
     import sys
 
-    from runner.core.screen import json_safe
     from runner.terminal.streams import write_line
 
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    write_line(json_safe(text), sys.stdout)
+    write_line(json_text(value), sys.stdout)
+
+
+def json_text(value: Any) -> str:  # noqa: ANN401 - whatever json can write
+    """Return a value as JSON in which nothing steers a terminal."""
+    import json
+
+    from runner.core.screen import json_safe
+
+    return json_safe(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def no_build_folder(record: RunRecord) -> Problem:
+    """Return why a run has no build folder, and when it will have one."""
+    from runner.core import Problem
+
+    text = f"run {record.id} has no build folder"
+    if record.state.final:
+        return Problem(f"{text}: it ended before one came back")
+    hint = f"it comes back at the end: rai wait {record.id}"
+    return Problem(f"{text} yet: it is {record.state}", hint=hint)
 
 
 def check_output(path: Path, option: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from enum import StrEnum
 from pathlib import Path
@@ -106,7 +105,6 @@ def _text(
     runs: list[ReportedRun], form: ExportFormat, visibility: str, points: float
 ) -> str:
     from runner.core import record
-    from runner.core.screen import json_safe
     from runner.markup import gradescope, junit, rows
 
     match form:
@@ -120,4 +118,4 @@ def _text(
             value = [
                 {**record.plain(run.record), "tag": run.tag or None} for run in runs
             ]
-    return json_safe(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
+    return f"{common.json_text(value)}\n"

@@ -30,12 +30,10 @@ def pull(
 
     home, settings = common.opened()
     paths = find(home, run)
-    if not paths.build.exists():
-        raise UsageError(
-            f"run {paths.id} has no build folder: it ended before one came back"
-        )
-    into = outputs.place(output or Path(f"build-{paths.id}"))
     found = record_of(paths)
+    if not paths.build.exists():
+        raise UsageError(common.no_build_folder(found))
+    into = outputs.place(output or Path(f"build-{paths.id}"))
     caps = archive.build_caps(found.limits or Limits(), settings.build_files)
     project = Path(found.project)
     done = outputs.bring_back(paths.build, into, caps, home, project, force=force)

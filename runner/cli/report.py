@@ -87,6 +87,8 @@ def report(
     target = reporting.target(wanted.form, output, paths, as_file=open_it)
     if target is not None:
         reporting.check_target(target, force=force)
+    if wanted.pictures is not None:
+        reporting.make_pictures(wanted.pictures)
     text = reporting.made(paths, common.settings(), milestone or (), wanted, target)
     if target is None:
         put(text)

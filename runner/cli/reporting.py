@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from enum import StrEnum
@@ -115,6 +114,25 @@ def check_target(path: Path, *, force: bool) -> None:
         raise UsageError(Problem(text, hint="name another file, or give --force"))
 
 
+def make_pictures(folder: Path) -> None:
+    """Make the folder of pictures before any work is done.
+
+    Raises:
+        UsageError: it cannot be made, or not be written to.
+    """
+    from runner.core import Problem
+    from runner.core.errors import UsageError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"--pictures {folder}: it cannot be made: {error.strerror}"
+        raise UsageError(Problem(text, hint="name another folder")) from error
+    if not os.access(folder, os.W_OK):
+        text = f"--pictures {folder}: the folder cannot be written"
+        raise UsageError(Problem(text, hint="name another"))
+
+
 def made(
     runs: Sequence[RunPaths],
     settings: Settings,
@@ -127,7 +145,6 @@ def made(
     ``beside`` is the file of the report, which links to the pictures.
     """
     from runner.core.record import plain
-    from runner.core.screen import json_safe
     from runner.report import document
 
     records = [_record(paths) for paths in runs]
@@ -141,8 +158,7 @@ def made(
         _comparison(runs, records),
     )
     if wanted.form is ReportFormat.JSON:
-        text = json.dumps(plain(report), indent=2, ensure_ascii=False)
-        return f"{json_safe(text)}\n"
+        return f"{common.json_text(plain(report))}\n"
     sections = document.sections(report)
     if wanted.form is ReportFormat.MD:
         from runner.markup import document as markdown
@@ -214,7 +230,8 @@ def title(report: Report) -> str:
     """Return the title of a report: its projects and its runs."""
     names = dict.fromkeys(PurePath(run.project).name for run in report.runs)
     runs = ", ".join(run.tag or run.run for run in report.runs)
-    return f"{', '.join(names)}: run {runs}"
+    several = "runs" if len(report.runs) > 1 else "run"
+    return f"{', '.join(names)}: {several} {runs}"
 
 
 def _drawn(sections: Sequence[Section]) -> dict[str, str]:
@@ -241,7 +258,6 @@ def _links(
     from runner import files, pictures
     from runner.report.document import charts
 
-    folder.mkdir(parents=True, exist_ok=True)
     links = {}
     start = beside.parent if beside else Path()
     for one in charts.pictures(sections):

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 MOST = 200_000
 """Spans of a page, which then has about 1.5 MB; a report shows fewer."""
 
-_HINT = "write one with `nvprof -o FILE.nvprof` or `nsys profile --export sqlite`"
+_SUFFIXES = (".json", ".json.gz", ".nvprof", ".sqlite")
+
+_HINT = (
+    "write one to the build folder: `nvprof -o FILE.nvprof`, `nsys profile --export"
+    " sqlite`, or a Chrome trace called trace.json"
+)
 
 
 def timeline(
@@ -51,8 +56,8 @@ def timeline(
 
     The page has copies, kernels and API calls by stream, thread and process, to zoom,
     pan and search. It is one HTML file, which needs no network. Read are the SQLite
-    files of nvprof (`nvprof -o FILE.nvprof`) and nsys (`--export sqlite`), and traces
-    for Perfetto.
+    files of nvprof (`nvprof -o FILE.nvprof`) and nsys (`--export sqlite`), and trace
+    events in JSON, such as PyTorch's `export_chrome_trace("trace.json")`.
     """
     from runner import files, pages, traces
     from runner.store import pages as kept
@@ -83,15 +88,18 @@ def _chosen(
         yield Path(run).absolute(), Path(run).name
         return
     from runner import archive, places
-    from runner.core import Limits
+    from runner.core import Limits, Problem
     from runner.core.errors import UsageError
     from runner.store.home import find
 
+    if file is None and ("/" in run or run.endswith(_SUFFIXES)):
+        text = f"{run} is no file of this machine"
+        hint = "of a run's file: rai timeline RUN FILE"
+        raise UsageError(Problem(text, hint=hint))
     paths = find(home, run)
     record = places.record_of(paths)
     if not paths.build.exists():
-        text = f"run {paths.id} has no build folder: it ended before one came back"
-        raise UsageError(text)
+        raise UsageError(common.no_build_folder(record))
     caps = archive.build_caps(record.limits or Limits(), most_files)
     name = _name(paths, record, file, list(archive.files(paths.build, caps, "build")))
     with TemporaryDirectory(prefix="rai-timeline-") as folder:

@@ -43,6 +43,10 @@ class Invocation(Struct, frozen=True):
         return self.script is not None
 
 
+NO_GPU_HERE = "needs a GPU, and this run has none"
+"""Why a command is skipped in a run without a GPU."""
+
+
 class Step(Struct, frozen=True):
     """A command for an engine; ``skip`` says why it is not run.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.markup import markdown
@@ -54,9 +55,11 @@ def _part(part: Part, level: int, pictures: Mapping[str, str]) -> Iterator[PageP
             if link := pictures.get(name):
                 yield markdown.picture(text, link)
         case TimelineView(path, title):
+            run, _, file = path.partition("/")
+            command = shlex.join(("rai", "timeline", run, file))
             yield markdown.paragraph(
                 f"The timeline of {title} is in the report as HTML (--format html), and"
-                f" `rai timeline {path.partition('/')[0]}` shows it."
+                f" `{command}` shows it."
             )
         case _:
             yield markdown.block(part, level)

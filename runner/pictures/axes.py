@@ -64,7 +64,7 @@ def _locators(
 
 
 def set_values(axes: Axes, low: float, high: float, unit: str, *, log: bool) -> None:
-    """Give axes their range of values from left to right, with marks and a grid."""
+    """Set axes to their range of values from left to right, with marks and a grid."""
     axes.set_xscale("log" if log else "linear")
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(FixedLocator(marks(low, high, logarithmic=log)))

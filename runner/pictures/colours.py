@@ -20,15 +20,15 @@ PAPER = Ink("paper", "#ffffff", "#15181c")
 
 SERIES = (
     Ink("a", "#0072b2", "#56b4e9"),
-    Ink("b", "#c2500a", "#f2914a"),
-    Ink("c", "#007d5c", "#34c9a0"),
-    Ink("d", "#a8437f", "#e79ac6"),
-    Ink("e", "#7a6a00", "#f0e442"),
-    Ink("f", "#5b50c8", "#a9a2ff"),
-    Ink("g", "#6e7781", "#b1bac4"),
-    Ink("h", "#8c2d2d", "#ff8b82"),
+    Ink("b", "#d47a10", "#f2914a"),
+    Ink("c", "#0b4531", "#e6fff8"),
+    Ink("d", "#eb0e72", "#c70369"),
+    Ink("e", "#655903", "#dfbe2c"),
+    Ink("f", "#7135f9", "#7d55f7"),
+    Ink("g", "#899199", "#aab0b6"),
+    Ink("h", "#490301", "#96651d"),
 )
-"""People who see few colours tell these apart by their lightness, side by side."""
+"""Each can be told from each other with any kind of colour blindness."""
 
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//")
 DASHES: tuple[tuple[float, tuple[float, ...]], ...] = (

@@ -57,7 +57,7 @@ def _drawn(plot: OpTimePlot, name: str) -> str:
 
 
 def _scales(sheet: Sheet, axes: Axes, plot: OpTimePlot) -> None:
-    """Give axes the range of the times, and the commits that there is room for."""
+    """Set the range of the times, and name the commits that there is room for."""
     axes.set_yscale("log" if plot.axis.logarithmic else "linear")
     axes.set_ylim(plot.axis.low, plot.axis.high)
     marks = plot.axis.marks(MARKS)

@@ -90,7 +90,7 @@ def _notes(chart: Roofline, placed: int, drawn: int) -> Iterator[str]:
 
 
 def _scales(axes: Axes, points: Sequence[RoofPoint], found: Sequence[Bound]) -> None:
-    """Give axes the range of the points, and of the bounds around them."""
+    """Set the range to the points, and to the bounds around them."""
     peaks = [one.flops for one in found if one.flops]
     widths = [one.bandwidth for one in found if one.bandwidth]
     ridges = [peak / width for peak in peaks for width in widths]

@@ -73,8 +73,8 @@ def until(percents: Sequence[float]) -> int:
     reached = 0.0
     for count, percent in enumerate(percents, 1):
         reached += percent
-        # Percentages have two decimals; rounding keeps a sum of 90 from exceeding 90.
-        if round(reached, 2) > MOST:
+        # Rounding keeps a sum of printed percentages that is 90 from exceeding 90.
+        if round(reached, 9) > MOST:
             return count
     return len(percents)
 

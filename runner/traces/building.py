@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runner.core.trace import Lane, LaneKind, Timeline
 from runner.traces.merging import Pick, picked
@@ -55,6 +56,9 @@ def timeline(
     text = 0
     for pick in picks:
         known = describe(pick.ref, pick.merged == 1)
+        if pick.merged == 1 and pick.lasted != pick.length:
+            lasted = ("whole duration", f"{pick.lasted:,} ns, in part beside others")
+            known = Description(known.name, (lasted, *known.facts), known.link)
         if known.name not in names:
             text += len(known.name)
         if known.facts not in notes:
@@ -100,11 +104,19 @@ def _lanes(spans: Spans, lane: Callable[[Any], Lane]) -> tuple[list[int], list[L
     places = [0] * len(lanes)
     for place, number in enumerate(order):
         places[number] = place
-    ordered = [lanes[number] for number in order]
+    calls = {(one.process, one.title) for one in lanes if one.kind is LaneKind.API}
+    ordered = [_told_apart(lanes[number], calls) for number in order]
     if MOST_LANES in spans.lane:
         places.append(len(ordered))
         ordered.append(_MANY)
     return places, ordered
+
+
+def _told_apart(lane: Lane, calls: set[tuple[str, str]]) -> Lane:
+    """Return a lane; ranges of a thread that has calls are called so."""
+    if lane.kind is LaneKind.RANGE and (lane.process, lane.title) in calls:
+        return replace(lane, title=f"ranges of {lane.title}")
+    return lane
 
 
 def _joined(links: list[Hashable]) -> list[int]:

@@ -17,8 +17,14 @@ LONGEST_VALUE = 1 << 20
 """Bytes of a text; a file with a longer one in what is read is not read further."""
 
 STEP = 1 << 20
-MOST_STEPS = 2000
-"""Of SQLite's virtual machine, in STEPs; a record takes about 100 instructions."""
+LEAST_STEPS = 64
+MOST_STEPS = 3000
+STEPS_A_MIB = 16
+"""What SQLite's virtual machine may do, in STEPs, by the size of the file.
+
+A file's pages can lead to each other, so that a small one has endless rows. The rows of
+one MiB take about 2 STEPs for all that is read.
+"""
 
 ROWS_AT_ONCE = 2_000
 
@@ -44,7 +50,10 @@ class Database:
         where = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         self._base = sqlite3.connect(where, uri=True, cached_statements=32)
         self._base.text_factory = _text
-        self._steps = 0
+        size = path.stat().st_size
+        self._steps_left = min(
+            MOST_STEPS, LEAST_STEPS + STEPS_A_MIB * size // (1 << 20)
+        )
         try:
             self._restrict()
             self._columns = self._plain_tables()
@@ -63,14 +72,12 @@ class Database:
             "query_only = ON",
             "cell_size_check = ON",
             "mmap_size = 0",
-            "temp_store = FILE",  # of no name, and gone with this program
-            "cache_size = -16000",
         ):
             base.execute(f"PRAGMA {setting}")
 
     def _go_on(self) -> int:
-        self._steps += 1
-        return int(self._steps > MOST_STEPS)
+        self._steps_left -= 1
+        return int(self._steps_left < 0)
 
     def _plain_tables(self) -> dict[str, frozenset[str]]:
         """Return the columns of each table that is stored in the file as it is."""
@@ -115,7 +122,7 @@ class Database:
 
         Raise an error if there was too much work before, which many small queries are.
         """
-        if self._steps > MOST_STEPS:
+        if self._steps_left < 0:
             raise sqlite3.OperationalError("interrupted")
         return iter(self._base.execute(query, values))
 

@@ -1,4 +1,4 @@
-"""Tell the kind of a profiler's file by its first bytes."""
+"""The kind of a profiler's file, by its first bytes."""
 
 from __future__ import annotations
 

@@ -22,13 +22,18 @@ FINENESS = 2
 
 
 class Pick(NamedTuple):
-    """A span to draw. ``ref`` refers to the longest of those it stands for."""
+    """A span to draw. ``ref`` refers to the longest of those it stands for.
+
+    One that is not merged is shorter than ``lasted`` where others of its lane are drawn
+    for a part of its time.
+    """
 
     lane: int
     start: int
     length: int
     ref: int
     merged: int
+    lasted: int
 
 
 class MergedSpans:
@@ -62,7 +67,7 @@ def picked(spans: Spans, most: int) -> list[Pick]:
     """Return at most ``most`` spans, but one for each lane at least, in order."""
     if len(spans) <= most:
         columns = zip(spans.lane, spans.start, spans.length, spans.ref, strict=True)
-        return _sorted(Pick(*each, 1) for each in columns)
+        return _sorted(Pick(*each, 1, each[2]) for each in columns)
     longer_than = _threshold(spans.length, most // 3)
     lanes = len(set(spans.lane))
     extent = max(spans.start) - min(spans.start) + 1
@@ -74,7 +79,7 @@ def picked(spans: Spans, most: int) -> list[Pick]:
     if len(entries) > most:
         entries = _flat(entries)
     return _sorted(
-        Pick(each.lane, each.start, each.busy, each.ref, each.merged)
+        Pick(each.lane, each.start, each.busy, each.ref, each.merged, each.longest)
         if isinstance(each, MergedSpans)
         else each
         for each in entries
@@ -117,8 +122,8 @@ def _fill(
             front = kept_front = start
             open_ends.clear()
         if length > longer_than:
-            _trim(entries, lane, front - max(start, kept_front))
-            entries.append(Pick(lane, start, length, ref, 1))
+            _trim(entries, lane, front - start)
+            entries.append(Pick(lane, start, length, ref, 1, length))
             kept_front, group = max(kept_front, end), None
             open_ends.append((end, len(entries)))
             continue

@@ -82,7 +82,7 @@ class SqliteTrace:
                     longest += [(records, row) for row in found]
                 else:
                     self._totals(records, sums)
-                self._left_out(records, sums)
+                self._left_out(records)
             except Failure as error:
                 self.problems.append(_unreadable(records, error))
         begin = sums.begin or 0
@@ -159,11 +159,16 @@ class SqliteTrace:
             section = _SECTIONS.get(records.kind, "")
             sums.add(section, self._name(records, name), *figures)
 
-    def _left_out(self, records: Records, sums: Sums) -> None:
+    def _left_out(self, records: Records) -> None:
         """Report the records whose times cannot be."""
-        where = f" WHERE {records.only}" if records.only else ""
-        (row,) = self._base.rows(f"SELECT count(*) FROM {records.table}{where}")
-        count = (whole(row[0]) or 0) - sums.taken()
+        # Without a condition SQLite counts in one step, which no limit would end.
+        query = (
+            f"SELECT count(*) FROM {records.table} WHERE ({_times(records)}) IS NOT 1"
+        )
+        if records.only:
+            query += f" AND {records.only}"
+        (row,) = self._base.rows(query)
+        count = whole(row[0]) or 0
         if count > 0:
             self.problems.append(
                 f"{count:,} records of table {records.table} are left out:"
@@ -316,11 +321,16 @@ def _figures(records: Records) -> str:
 
 
 def _from(records: Records) -> str:
-    """Return the rows whose times can be; in SQLite texts are above all numbers."""
+    """Return the rows whose times can be."""
+    only = f" AND {records.only}" if records.only else ""
+    return f"FROM {records.table} WHERE {_times(records)}{only}"
+
+
+def _times(records: Records) -> str:
+    """Return whether a row's times can be; in SQLite texts are above all numbers."""
     return (
-        f"FROM {records.table} WHERE {records.start} BETWEEN 0 AND {_LATEST}"
+        f"{records.start} BETWEEN 0 AND {_LATEST}"
         f" AND {records.end} BETWEEN {records.start} AND {records.start} + {MOST_NS}"
-        + (f" AND {records.only}" if records.only else "")
     )
 
 

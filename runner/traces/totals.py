@@ -23,7 +23,6 @@ class Sums:
         self._found: dict[tuple[str, str], list[float]] = {}
         self._others = False
         self.spans = 0
-        self._told = 0
         self.begin: int | None = None
 
     def add(
@@ -62,12 +61,6 @@ class Sums:
         have[1] += figures[1]
         have[2] = min(have[2], figures[2])
         have[3] = max(have[3], figures[3])
-
-    def taken(self) -> int:
-        """Return how many spans came since the last call."""
-        count = self.spans - self._told
-        self._told = self.spans
-        return count
 
     def totals(self) -> tuple[Totals, ...]:
         """Return the sums, the longest of each section first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -178,11 +179,13 @@ class Case(Struct, frozen=True, kw_only=True):
 
     @property
     def most_s(self) -> float:
-        """How long it may take in all."""
+        """How long it may take in all, as busy as this machine is now."""
         limit_s = self.limit_s
         if limit_s is None:
             limit_s = float(str(self.limits.get("time", TIME_S)).removesuffix("s"))
-        return limit_s + SLACK_S
+        # Where much else is done, each thing takes as much longer.
+        share = os.getloadavg()[0] / (os.cpu_count() or 1)
+        return limit_s + SLACK_S * max(1.0, share)
 
     def reasons(self, column: str) -> tuple[Reason, ...]:
         """Return how it may end in a column."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import tarfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from runner.core import (
     events,
 )
 from runner.core.evidence import RunEvidence
+from runner.core.kernel_shapes import KernelShapes
 from runner.evidence import build, outputs, profiles
 from runner.store.paths import RunPaths
 from tests.nvprof import recording
@@ -107,7 +109,7 @@ def test_one_endless_line_is_cut_as_well(kept):
     assert found.tail.endswith("y")
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000, outputs.PART_BYTES])
+@pytest.mark.parametrize("size", [7, 1000, outputs.PART_BYTES])
 def test_the_size_of_the_pieces_makes_no_difference(kept, size):
     data = b"".join(b"%05d\n" % n for n in range(8000))
     for start in range(0, len(data), size):
@@ -253,16 +255,74 @@ def test_output_at_a_place_that_no_file_has_is_told_of(kept):
     assert "events.jsonl cannot be read to its end" in found.problems[0]
 
 
+def test_what_stands_before_the_damage_of_a_build_folder_is_read(kept):
+    noise = random.Random(1).randbytes(1 << 20)
+    kept.built({"rai-kernels.json": b'{"format": 1}', "1.nvprof": noise})
+    whole = kept.paths.build.read_bytes()
+    kept.paths.build.write_bytes(whole[: len(whole) // 2])
+
+    found = kept.read()
+
+    assert found.shapes == KernelShapes()
+    (problem,) = found.problems
+    assert problem.startswith("the build folder cannot be read")
+
+
+def test_however_many_files_there_are_few_are_named_and_the_others_counted(tmp_path):
+    kept = KeptRun(tmp_path, command(0))
+    wanted = build.BuildFiles(kept.record)
+
+    for n in range(1000):
+        wanted.take(f"{n}.nvprof", 1)
+
+    assert len(wanted.problems) == build.MOST_NAMED + 1
+    left = 1000 - build.MOST_TRACES - build.MOST_NAMED
+    assert wanted.problems[-1] == f"{left} more files are not read"
+
+
+def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(
+    tmp_path,
+):
+    wanted = build.BuildFiles(KeptRun(tmp_path, command(0)).record)
+
+    sizes = (build.MOST_TRACE_BYTES + 1, *[build.MOST_TRACE_BYTES] * 2, 1)
+    taken = [wanted.take(f"{n}.nvprof", size) for n, size in enumerate(sizes)]
+
+    assert taken == [False, True, True, False]
+    assert wanted.problems == (
+        "0.nvprof is not read: it has over 512 MiB",
+        "3.nvprof is not read: all profiles have over 1024 MiB",
+    )
+
+
 def test_json_is_read_as_a_profile_only_where_a_profilers_command_names_it(tmp_path):
-    named = command(0, "nvprof --export-perfetto trace.json ./x")
+    named = command(0, "nvprof --export-perfetto spans.json ./x")
     kept = KeptRun(tmp_path, named, command(1, "./x > results.json"))
-    kept.built({"trace.json": b"!", "results.json": b"!", "more.json": b"!"})
+    kept.built({"spans.json": b"!", "results.json": b"!", "more.json": b"!"})
 
     problems = " ".join(kept.read().problems)
 
-    assert "trace.json" in problems
+    assert "spans.json" in problems
     assert "results.json" not in problems
     assert "more.json" not in problems
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("trace.json", True),
+        ("log/host_12.34.pt.trace.json", True),
+        ("m3-trace.json.gz", True),
+        ("backtrace.json", False),
+        ("trace.json.txt", False),
+        ("traced.json", False),
+    ],
+)
+def test_json_that_is_called_a_trace_is_read_as_one(name, read, tmp_path):
+    kept = KeptRun(tmp_path, command(0))
+    kept.built({name: b"!"})
+
+    assert any(name in problem for problem in kept.read().problems) is read
 
 
 def test_nothing_is_left_on_the_disk(kept, tmp_path, monkeypatch):

@@ -134,6 +134,7 @@ def test_two_runs_are_compared(ran, rai, home):
         (["latest", "--pictures", "x"], "--pictures is the folder"),
         (["latest", "--milestone", "m9"], "no milestone 'm9'"),
         (["latest", "-o", "none/a.md"], "there is no folder"),
+        (["latest", "--pictures", "/proc/no", "-o", "a.md"], "it cannot be made"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(
@@ -170,6 +171,23 @@ def test_runs_of_every_kind_have_a_report(form, found, said, home, rai):
     assert (status, error) == (0, "")
     if form == "md":
         assert said in out
+
+
+@pytest.mark.parametrize("form", ["md", "json", "html"])
+def test_a_report_of_a_hostile_run_has_nothing_of_it_as_it_is(
+    form, home, rai, tmp_path
+):
+    told = "<script>alert(1)</script>\x1b[2J\u2028\U000e0041"
+    figures = inference(variant=told)
+    hostile = command(0, f"m2.1.py {told}", figures, name=told, why=told)
+    put(home, run(hostile, project=f"/{told}", warnings=(told,), only=(told,)))
+
+    assert rai("report", "latest", "-o", f"a.{form}")[0] == 0
+
+    text = (tmp_path / f"a.{form}").read_text()
+    assert "\x1b" not in text
+    if form != "json":
+        assert "<script>alert" not in text
 
 
 def test_a_run_whose_files_are_damaged_has_a_report_that_says_so(ran, rai, home):

@@ -40,7 +40,7 @@ def ended(home, profile, tmp_path):
     """A function that keeps a run with profiles, or other files, of these names."""
     at = Home(home / "rai")
 
-    def keep(*names, noted=()):
+    def keep(*names, noted=(), state=State.DONE):
         folder = tmp_path / "build"
         for name in names:
             path = folder / name
@@ -55,9 +55,9 @@ def ended(home, profile, tmp_path):
             "/p",
             "rai_build.yml",
             1.0,
-            State.DONE,
-            ended_at=2.0,
-            verdict=Verdict(True, True, None, Reason.DONE),
+            state,
+            ended_at=2.0 if state.final else None,
+            verdict=Verdict(True, True, None, Reason.DONE) if state.final else None,
             commands=(command,),
         )
         paths.record.write_bytes(record.to_json(run))
@@ -125,6 +125,26 @@ def test_a_run_whose_profile_is_in_the_own_format_of_nsys_says_so(ended):
 def test_a_run_without_a_build_folder_says_so(ended):
     ended()
     assert "no build folder" in refused("ab12")
+
+
+def test_a_run_that_goes_on_has_its_build_folder_later(ended):
+    ended(state=State.RUNNING)
+    assert refused("ab12") == (
+        "run ab12 has no build folder yet: it is running;"
+        " it comes back at the end: rai wait ab12"
+    )
+
+
+@pytest.mark.parametrize("name", ["none/here", "trace.json", "m3.nvprof"])
+def test_what_can_only_be_a_file_is_not_looked_for_among_runs(name, ended):
+    ended("b.nvprof")
+    assert refused(name).startswith(f"{name} is no file of this machine")
+
+
+def test_a_trace_that_a_program_wrote_itself_is_found_by_its_name(ended, tmp_path):
+    ended("log/trace.json", "data.json")
+    timeline("ab12", output=tmp_path / "page.html")
+    assert "log/trace.json of run ab12" in (tmp_path / "page.html").read_text()
 
 
 def test_pages_are_private_and_old_ones_are_removed(home):

@@ -104,8 +104,12 @@
   });
 
   const cells = (row) => [...row.cells].map(whole);
+  // GitHub reads names of people and numbers of issues even where their sign is escaped.
   const escaped = (text) =>
-    text.replace(/[&<>`|*_~[\]\\$:#@]/g, (sign) => `&#${sign.codePointAt()};`).replace(/\n/g, "<br>");
+    text
+      .replace(/[&<>`|*_~[\]\\$:#@]|(?<=www)\./gi, (sign) => `&#${sign.codePointAt()};`)
+      .replace(/(&#64;|&#35;)(?=\w)/g, "$1&#8203;")
+      .replace(/\n/g, "<br>");
   const line = (texts) => `| ${texts.join(" | ")} |\n`;
   const formula = /^(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])/;
   const quoted = (text) => {

@@ -172,7 +172,7 @@ def _inferences(found: RunDiff, names: tuple[str, str], shown: _Sieve) -> Block 
     rows = shown.of(found.inferences, lambda i: i.same)
     if not rows:
         return None
-    first = found.rounds > 1
+    first = any(f.n_before > 1 or f.n_after > 1 for f in found.figures)
     return tables.inferences(rows, names, first=first, everything=shown.everything)
 
 

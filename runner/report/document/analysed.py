@@ -9,7 +9,7 @@ from runner.core.figures import KernelCounters
 from runner.report.blocks import Paragraph, Part, Table
 from runner.report.charts import Picture, Roof, Roofline, RoofPoint
 from runner.report.document.nouns import Report, RunCounters, RunKernels
-from runner.report.document.tables import of_run
+from runner.report.document.tables import giga, of_run
 from runner.report.names import shortened
 from runner.report.words import brief, size
 
@@ -22,7 +22,8 @@ def parts(report: Report) -> Iterator[Part]:
     """Yield the analysis of each profile of each run, or why there is none."""
     if not report.analysis and not report.counters:
         yield Paragraph(
-            "Not known: no profile was kept that has the launches of kernels."
+            "Not known: no profile was kept that has the launches of kernels, as a file"
+            " of nvprof has."
         )
     for run in report.analysis:
         traces = dict.fromkeys(kernel.trace for kernel in run.kernels)
@@ -58,7 +59,7 @@ def _counted(one: KernelCounters) -> tuple[str, ...]:
         "" if one.registers is None else str(one.registers),
         size(one.dram_read_bytes),
         size(one.dram_written_bytes),
-        _giga(one.dram_bytes_per_s),
+        giga(one.dram_bytes_per_s),
         _sizes(one.grid) if one.grid else "",
         _sizes(one.block) if one.block else "",
         one.kernel,
@@ -85,36 +86,48 @@ def _trace(
             f"Rates in {trace} are not known: no rai-kernels.json says what its"
             " kernels do."
         )
-    if points := tuple(map(_point, filter(_plotted, rated))):
-        for bounds in run.bounds:
-            of_gpu = {one.kernel for one in rated if one.gpu == bounds.gpu}
-            roofs = _roofs(bounds, {one.unit for one in rated})
-            if of_gpu and roofs:
-                title = of_run(report, run.run, f"Roofline of {bounds.gpu}: {trace}")
-                text = (
-                    "Operations a second of each kernel over its operations per byte,"
-                    " below the bounds of the GPU."
-                )
-                chart = Roofline(title, roofs, points)
-                name = f"roofline-{run.run}-{number + 1}"
-                yield Picture(name, text, chart)
-                break
+    name = f"roofline-{run.run}-{number + 1}"
+    plotted = list(filter(_plotted, rated))
+    yield from _rooflines(report, run, trace, plotted, name)
     yield _occupancies(
         of_run(report, run.run, f"Launches and occupancy in {trace}"), shown
     )
 
 
+def _rooflines(
+    report: Report,
+    run: RunKernels,
+    trace: str,
+    kernels: list[KernelAnalysis],
+    name: str,
+) -> Iterator[Picture]:
+    """Yield a picture for each GPU, of the kernels that ran on it."""
+    text = (
+        "Operations a second of each kernel over its operations per byte,"
+        " below the bounds of the GPU."
+    )
+    count = 0
+    for bounds in run.bounds:
+        ran = [one for one in kernels if one.gpu == bounds.gpu]
+        roofs = _roofs(bounds, {one.unit for one in ran})
+        if ran and roofs:
+            title = of_run(report, run.run, f"Roofline of {bounds.gpu}: {trace}")
+            chart = Roofline(title, roofs, tuple(map(_point, ran)))
+            count += 1
+            yield Picture(f"{name}-{count}" if count > 1 else name, text, chart)
+
+
 def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
     heads = (
-        *("share", "average", "GFLOP/s", "GB/s", "FLOP per byte", "bound by"),
+        *("of kernels", "average", "GFLOP/s", "GB/s", "FLOP per byte", "bound by"),
         *("of the bound", "variant", "layer", "kernel"),
     )
     rows = tuple(
         (
             f"{one.percent:.2f} %",
             brief(one.average_s),
-            _giga(one.flops_per_s),
-            _giga(one.bytes_per_s),
+            giga(one.flops_per_s),
+            giga(one.bytes_per_s),
             "" if one.flops_per_byte is None else f"{one.flops_per_byte:.3g}",
             one.bound.by if one.bound else "not known",
             f"{one.bound.percent:.1f} %" if one.bound else "",
@@ -129,7 +142,7 @@ def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
 
 def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
     heads = (
-        *("share", "launches", "average", "grid", "block", "registers", "shared"),
+        *("of kernels", "launches", "average", "grid", "block", "registers", "shared"),
         *("occupancy", "warps", "limited by", "next step", "kernel"),
     )
     rows = tuple(
@@ -176,7 +189,7 @@ def _bounds(report: Report) -> Iterator[Part]:
     rows = tuple(
         (
             one.gpu,
-            f"{_giga(one.bytes_per_s)} GB/s" if one.bytes_per_s else "not known",
+            f"{giga(one.bytes_per_s)} GB/s" if one.bytes_per_s else "not known",
             *(_peak(one.flops_per_s(unit)) for _, unit in _UNITS),
             "; ".join(one.sources),
         )
@@ -187,10 +200,6 @@ def _bounds(report: Report) -> Iterator[Part]:
 
 def _peak(rate: float | None) -> str:
     return "not known" if rate is None else f"{rate / 1e12:,.1f} TFLOP/s"
-
-
-def _giga(rate: float | None) -> str:
-    return "" if rate is None else f"{rate / 1e9:,.1f}"
 
 
 def _sizes(grid: tuple[int, int, int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from runner.report.blocks import Block, Table
 from runner.report.document.nouns import NetworkFigures, Report, RunTime
-from runner.report.document.tables import result, run_name
+from runner.report.document.tables import op_time, result, run_name
 from runner.report.words import seconds, size
 
 Cells = dict[tuple[str, ...], dict[str, str]]
@@ -18,7 +18,7 @@ def parts(report: Report) -> Iterator[Block]:
         return
     heads = ("script", "variant", "images", "under")
     yield from _table(
-        report, "Sum of Op Times, medians", heads, _networks(report, _op_time)
+        report, "Sum of Op Times, medians", heads, _networks(report, op_time)
     )
     yield from _table(report, "Results", heads, _networks(report, result), text=True)
     yield from _table(
@@ -52,10 +52,6 @@ def _by_run(found: Iterable[tuple[tuple[str, ...], str, str]]) -> Cells:
         if value:
             cells.setdefault(row, {}).setdefault(run, value)
     return cells
-
-
-def _op_time(one: NetworkFigures) -> str:
-    return f"{one.op_time_s.median:.6f} s" if one.op_time_s else ""
 
 
 def _wall(one: RunTime) -> str:

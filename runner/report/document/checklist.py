@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from runner.core import Outcome, RunRecord
 from runner.core.milestone import Milestone, ReportedKind, ReportItem
+from runner.core.work import NO_GPU_HERE
 from runner.report.document import commands
 from runner.report.document.nouns import (
     CheckedItem,
@@ -19,15 +20,23 @@ from runner.report.document.nouns import (
 )
 from runner.report.words import seconds
 
+WITH_GPU = "run where there is a GPU"
+WITH_DATA = "bring the data files; docs/rai_build.md says where rai looks for them"
+"""What to do about commands that the build file has."""
+
 _GUESSED = " (no number was given)"
 
 
 class _Evidence(Struct, frozen=True):
-    """What speaks for an item: a run, and a few words; or why there is nothing."""
+    """What speaks for an item: a run, and a few words; or why there is nothing.
+
+    ``how`` is what to do about it where another run of the command would not help.
+    """
 
     run: str = ""
     found: str = ""
     why: str = ""
+    how: str = ""
 
 
 def checked(report: Report, milestones: Sequence[Milestone]) -> Report:
@@ -67,6 +76,7 @@ def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
         whys = [one.why for one in every if one.why]
         ran = [t for t in report.times if t.script == item.script]
         own = [t for t in ran if t.command == item.command]
+        how, numbers = _how(every, ran, own, item)
         if not there and not whys:
             whys = list(_unrun(own or ran, item)) or [_lacking(item)]
         yield CheckedItem(
@@ -78,24 +88,48 @@ def _items(report: Report, milestone: Milestone) -> Iterator[CheckedItem]:
             runs=tuple(dict.fromkeys(one.run for one in there)),
             found=there[0].found if there else "",
             why="" if there else "; ".join(dict.fromkeys(whys)),
-            how="" if there else _how(own, item),
+            how="" if there else how,
+            numbers=() if there else numbers,
         )
 
 
-def _how(own: Sequence[RunTime], item: ReportItem) -> str:
-    """Return what gives an item: a line for the build file, or a run if it has that."""
-    return f"rai run -p . --only {own[0].number}" if own else item.command
+def _how(
+    found: Iterable[_Evidence],
+    ran: Sequence[RunTime],
+    own: Sequence[RunTime],
+    item: ReportItem,
+) -> tuple[str, tuple[int, ...]]:
+    """Return what gives an item, and the commands of the build file that it is about.
+
+    Of none it is a line for the build file.
+    """
+    if known := next((one.how for one in found if one.how), ""):
+        return known, tuple(sorted({one.number for one in own or ran}))
+    if not own:
+        return item.command, ()
+    numbers = tuple(sorted({one.number for one in own}))
+    if all(map(_lacks_gpu, own)):
+        return WITH_GPU, numbers
+    return f"rai run -p . --only {numbers[0]}", numbers
+
+
+def _lacks_gpu(ran: RunTime) -> bool:
+    return ran.outcome is Outcome.SKIPPED and ran.why == NO_GPU_HERE
 
 
 def _unrun(ran: Sequence[RunTime], item: ReportItem) -> Iterator[str]:
     """Yield why there is nothing of a program."""
     if not ran:
         yield f"no command runs {item.script}"
+    alike: dict[str, list[int]] = {}
     for one in ran:
         if one.outcome is Outcome.SKIPPED:
-            yield f"command {one.number} was skipped: {one.why}".removesuffix(": ")
+            why = "needs a GPU" if _lacks_gpu(one) else one.why
+            alike.setdefault(why or one.outcome, []).append(one.number)
         elif one.outcome in (Outcome.FAILED, Outcome.UNFINISHED):
-            yield f"command {one.number}: {one.outcome}"
+            alike.setdefault(one.outcome, []).append(one.number)
+    for why, numbers in alike.items():
+        yield f"{why} ({commands.numbered(numbers)})"
 
 
 def _lacking(item: ReportItem) -> str:
@@ -141,7 +175,8 @@ def _share(
                 if s is not None
             }
             if not known and any(one.synthetic for one in figures):
-                yield _Evidence(why="synthetic images: their agreement is no accuracy")
+                why = "synthetic images: their agreement is no accuracy"
+                yield _Evidence(why=why, how=WITH_DATA)
             elif len(known) >= item.variants:
                 values = sorted({f"{value:g}" for value in known.values()})
                 of = f", {len(known)} variants" if len(known) > 1 else ""

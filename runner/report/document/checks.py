@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from runner.core.milestone import ReportedKind
 from runner.report.blocks import Paragraph, Part, Section, Table
+from runner.report.document import commands
 from runner.report.document.nouns import CheckedItem, CheckedMilestone, Report
 
 ANCHORS = {
@@ -43,12 +44,25 @@ def _milestone(found: CheckedMilestone) -> Section:
     anchors = tuple(ANCHORS[item.kind] if item.there else "" for item in found.items)
     heads = ("shows", "of", "result", "what")
     parts.append(Table("", heads, rows, anchors=anchors))
-    missing = {item.how: item.why for item in found.items if not item.there}
-    if missing:
-        rows = tuple((how, why) for how, why in missing.items())
-        title = "Lines for the build file, or runs of what it has, that give the rest"
-        parts.append(Table(title, ("command", "why it is missing"), rows))
+    parts += _advice(item for item in found.items if not item.there)
     return Section(f"check-list-{_letters(found.name)}", _title(found), tuple(parts))
+
+
+def _advice(missing: Iterable[CheckedItem]) -> Iterator[Part]:
+    """Yield what to do about commands that are there, and what lines to add."""
+    lines: dict[str, str] = {}
+    alike: dict[str, list[int]] = {}
+    for item in missing:
+        if item.numbers:
+            alike.setdefault(item.how, []).extend(item.numbers)
+        else:
+            lines[item.how] = item.why
+    for how, numbers in alike.items():
+        # Without a full stop, which would seem to belong to a command line.
+        yield Paragraph(f"{commands.numbered(numbers).capitalize()}: {how}")
+    if lines:
+        title = "Lines for the build file that give the rest"
+        yield Table(title, ("command", "why it is missing"), tuple(lines.items()))
 
 
 def _title(found: CheckedMilestone) -> str:

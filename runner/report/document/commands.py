@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -53,6 +53,22 @@ def script(text: str) -> str:
     match = _SCRIPT.search(text)
     words = [match.group()] if match else main_part(text).split()
     return PurePath(words[0]).name if words else ""
+
+
+def numbered(numbers: Iterable[int]) -> str:
+    """Return which commands are meant: command 5, or commands 2, 5 to 8."""
+    found: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    shown = [
+        f"{one[0]} to {one[-1]}" if len(one) > 2 else ", ".join(map(str, one))
+        for one in found
+    ]
+    several = len(found) > 1 or any(len(one) > 1 for one in found)
+    return f"command{'s' * several} {', '.join(shown)}"
 
 
 def least(values: Sequence[float | None]) -> float | None:

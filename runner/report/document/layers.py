@@ -9,7 +9,7 @@ from runner.core.kernel_shapes import LayeredNetwork, NetworkLayer
 from runner.report.blocks import Table
 from runner.report.document.commands import script
 from runner.report.document.nouns import Report
-from runner.report.document.tables import of_run, with_runs
+from runner.report.document.tables import giga, of_run, with_runs
 from runner.report.words import brief
 
 MOST_NETWORKS = 20
@@ -77,7 +77,9 @@ def rates(report: Report) -> Iterator[Table]:
     shown = found[:MOST_RATES]
     rows = tuple(_rate(layer) for _, layer in shown)
     right = frozenset({2, 4, 5, 6, 8})
-    table = Table("Rates by Op Time, of the first round", heads, rows, right)
+    repeated = any(run.rounds > 1 for run in report.runs)
+    title = f"Rates by Op Time{', of the first round' if repeated else ''}"
+    table = Table(title, heads, rows, right)
     yield with_runs(report, table, [run for run, _ in shown])
 
 
@@ -88,12 +90,8 @@ def _rate(one: LayerAnalysis) -> tuple[str, ...]:
         "" if one.batch_size is None else str(one.batch_size),
         one.layer,
         brief(one.op_time_s),
-        _giga(one.flops_per_s),
-        _giga(one.bytes_per_s),
+        giga(one.flops_per_s),
+        giga(one.bytes_per_s),
         one.bound.by if one.bound else "",
         f"{one.bound.percent:.1f} %" if one.bound else "",
     )
-
-
-def _giga(rate: float | None) -> str:
-    return "" if rate is None else f"{rate / 1e9:,.1f}"

@@ -220,7 +220,8 @@ class CheckedItem(Struct, frozen=True):
 
     ``runs`` are the runs that have it, ``found`` says in a few words what is there,
     ``why`` why it is not, and ``how`` what would give it: a line for the build file, or
-    a run of the command that has it already.
+    what to do about the commands that the build file has for it, whose ``numbers`` are
+    given then.
     """
 
     kind: ReportedKind
@@ -232,6 +233,7 @@ class CheckedItem(Struct, frozen=True):
     found: str
     why: str
     how: str
+    numbers: tuple[int, ...] = ()
 
 
 class CheckedMilestone(Struct, frozen=True):

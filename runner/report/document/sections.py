@@ -29,6 +29,7 @@ from runner.report.words import one_line, size
 MOST_PROFILES = 100
 """So many tables of shares are shown."""
 
+_NVPROF = "such as nvprof -o FILE.nvprof"
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9 _-]")
 
 
@@ -90,11 +91,12 @@ def _shares(report: Report, kind: ReportedKind) -> list[Part]:
         what = (
             "the GPU's time" if kind is ReportedKind.KERNELS else "calls of CUDA's API"
         )
-        return [Paragraph(f"No profile of {what}: no command ran under a profiler.")]
+        text = f"No profile of {what}: no command ran under a profiler, {_NVPROF}."
+        return [Paragraph(text)]
     parts: list[Part] = [
         Paragraph(
-            "The rows of each table together take more than 90 % of its time; without"
-            " the last of them it is no more than 90 %."
+            "Each table has the longest rows, as many as together take more than 90 %"
+            " of the time, and the sum of the others."
         )
     ]
     if len(shown) > MOST_PROFILES:
@@ -109,7 +111,10 @@ def _shares(report: Report, kind: ReportedKind) -> list[Part]:
 
 def _layers(report: Report) -> Sequence[Part]:
     if not report.shapes:
-        text = "Not known: no run's build folder has a rai-kernels.json with layers."
+        text = (
+            "Not known: no run's build folder has a rai-kernels.json with layers, which"
+            " the project writes (docs/kernel-shapes.md)."
+        )
         return [Paragraph(text)]
     return [*layers.shapes(report), *layers.rates(report)]
 
@@ -117,7 +122,8 @@ def _layers(report: Report) -> Sequence[Part]:
 def _timelines(report: Report) -> list[Part]:
     shown = [one for one in report.traces if one.trace.spans]
     if not shown:
-        return [Paragraph("No run kept a profile from which a timeline can be drawn.")]
+        text = f"No run kept a profile from which a timeline can be drawn, {_NVPROF}."
+        return [Paragraph(text)]
     return [
         TimelineView(key(one), tables.of_run(report, one.run, _timeline_title(one)))
         for one in shown

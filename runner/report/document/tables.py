@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from runner.core import Outcome
 from runner.core.samples import Spread
-from runner.report.blocks import Table
+from runner.report.blocks import Paragraph, Part, Table
+from runner.report.document.commands import numbered
 from runner.report.document.nouns import (
     NetworkFigures,
     Report,
@@ -16,7 +17,7 @@ from runner.report.document.nouns import (
 )
 from runner.report.words import brief, seconds, size
 
-UNKNOWN = "not said"
+UNKNOWN = "not given"
 MOST_SIZES = 12
 """So many numbers of images, the largest, have a column."""
 
@@ -44,19 +45,34 @@ def with_runs(report: Report, table: Table, runs: list[str]) -> Table:
     return Table(table.title, ("run", *table.heads), rows, right, names)
 
 
-def run_times(report: Report) -> list[Table]:
-    """Return how each command ended and what it took."""
+def run_times(report: Report) -> Iterator[Part]:
+    """Yield how each command ended and what it took, and which were skipped."""
+    ran = [one for one in report.times if one.outcome is not Outcome.SKIPPED]
     heads = (
         *("#", "command", "outcome", "wall", "elapsed", "user", "system"),
         *("CPU", "peak memory", "rounds", "wall from", "to"),
     )
-    repeated = any(one.rounds > 1 for one in report.times)
+    repeated = any(one.rounds > 1 for one in ran)
     shown = heads if repeated else heads[:-3]
-    rows = tuple(_run_time(one)[: len(shown)] for one in report.times)
+    rows = tuple(_run_time(one)[: len(shown)] for one in ran)
     right = frozenset({0, *range(3, len(shown))})
     title = "wall and CPU as rai measured, the others as GNU time printed"
     table = Table(title, shown, rows, right)
-    return [with_runs(report, table, [one.run for one in report.times])] if rows else []
+    if rows:
+        yield with_runs(report, table, [one.run for one in ran])
+    yield from _skipped(report)
+
+
+def _skipped(report: Report) -> Iterator[Paragraph]:
+    """Yield the commands that were skipped for the same reason in a sentence."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for one in report.times:
+        if one.outcome is Outcome.SKIPPED:
+            alike.setdefault((one.run, one.why), []).append(one.number)
+    for (run, why), numbers in alike.items():
+        were = "were" if len(numbers) > 1 else "was"
+        text = f"{numbered(numbers).capitalize()} {were} skipped"
+        yield Paragraph(of_run(report, run, f"{text}: {why}" if why else text))
 
 
 def _run_time(one: RunTime) -> tuple[str, ...]:
@@ -154,19 +170,20 @@ def by_images(report: Report) -> Iterator[Table]:
         return
     heads = ("script", "variant", *(_images(one) for one in columns))
     for title, cell in (
-        ("Sum of Op Times by number of images", _sum),
+        ("Sum of Op Times by number of images", op_time),
         ("Result by number of images", result),
     ):
         found: dict[tuple[str, str, str], dict[int | None, str]] = {}
         for one in plain:
             row = found.setdefault((one.run, one.script, one.variant), {})
-            row.setdefault(one.images, cell(one))
+            # Of several commands the first that printed it counts.
+            row[one.images] = row.get(one.images) or cell(one)
         kept = {k: row for k, row in found.items() if any(row.values())}
         rows = tuple(
             (script, variant, *(row.get(column, "") for column in columns))
             for (_, script, variant), row in kept.items()
         )
-        right = frozenset(range(2, len(heads))) if cell is _sum else frozenset[int]()
+        right = frozenset(range(2, len(heads))) if cell is op_time else frozenset[int]()
         table = Table(title, heads, rows, right)
         yield with_runs(report, table, [run for run, _, _ in kept])
 
@@ -175,7 +192,8 @@ def _images(count: int | None) -> str:
     return UNKNOWN if count is None else str(count)
 
 
-def _sum(one: NetworkFigures) -> str:
+def op_time(one: NetworkFigures) -> str:
+    """Return the sum of a network's Op Times, the median of the rounds."""
     return _time(one.op_time_s) if one.op_time_s else ""
 
 
@@ -201,7 +219,13 @@ def shares_title(one: TimeShares) -> str:
     about += [f"variant {one.variant}"] if one.variant else []
     about += [f"{one.images} images"] if one.images is not None else []
     about.append(f"from {one.file}" if one.file else f"as {one.tool} printed")
-    return f"{one.script}: {one.section} ({', '.join(about)})"
+    of = f"{one.script}: " if one.script else ""
+    return f"{of}{one.section} ({', '.join(about)})"
+
+
+def giga(rate: float | None) -> str:
+    """Return a rate in billions a second; "" if it is not known."""
+    return "" if rate is None else f"{rate / 1e9:,.1f}"
 
 
 def _share(row: TimeShare, name: str) -> tuple[str, ...]:

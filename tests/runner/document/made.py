@@ -46,8 +46,8 @@ def command(
     return CommandRecord(
         index,
         f"{before} {SCRIPTS}/{script}",
-        None,
         **{
+            "name": None,
             "outcome": Outcome.OK,
             "exit_code": 0,
             "wall_s": 2.0,

@@ -86,6 +86,26 @@ def test_a_roofline_has_the_kernel_below_the_memory_and_the_unit_that_it_uses():
     assert (point.label, point.intensity) == ("naive conv1", 100)
 
 
+def test_each_gpu_has_a_roofline_of_the_kernels_that_ran_on_it():
+    launches = (LAUNCHED, replace(LAUNCHED, kernel="other", gpu=1))
+    gpus = (*TRACE.gpus, TracedGpu(1, "NVIDIA A100-SXM4-40GB", "8.0", 108))
+    works = (WORK, replace(WORK, kernel="other", layer="conv2", variant=""))
+    parts = sections(
+        profiled(),
+        traces=(replace(TRACE, launches=launches, gpus=gpus),),
+        shapes=KernelShapes(kernels=works),
+    )["Analysis by kernel"]
+
+    found = [part for part in parts if isinstance(part, Picture)]
+
+    assert len({one.name for one in found}) == 2
+    shown = [(one.chart.title, [p.label for p in one.chart.points]) for one in found]
+    assert shown == [
+        ("Roofline of NVIDIA H200: m3.1.nvprof", ["naive conv1"]),
+        ("Roofline of NVIDIA A100-SXM4-40GB: m3.1.nvprof", ["conv2"]),
+    ]
+
+
 def test_without_what_a_project_says_occupancy_remains():
     parts = sections(profiled(), traces=(TRACE,))["Analysis by kernel"]
 
@@ -121,10 +141,22 @@ def test_layers_have_their_shapes_and_the_rates_of_their_op_times():
 
     shown = tables(sections(ran, shapes=KernelShapes(networks=networks))["Layers"])
 
-    assert list(shown) == ["net: m3.1.py", "Rates by Op Time, of the first round"]
+    assert list(shown) == ["net: m3.1.py", "Rates by Op Time"]
     assert shown["net: m3.1.py"].rows[0][2] == "100 x 1 x 70 x 70"
-    (rate,) = shown["Rates by Op Time, of the first round"].rows
+    (rate,) = shown["Rates by Op Time"].rows
     assert rate[:6] == ("m3.1.py", "", "100", "conv1", "500.0 ms", "2.0")
+
+
+def test_rates_by_op_time_are_of_the_first_of_several_rounds():
+    networks = (LayeredNetwork("net", "m3.1.py", (), 10, (LAYER,)),)
+    printed = inference(10, times=(0.5,))
+    ran = command(0, "m3.1.py", printed)
+    again = command(1, "m3.1.py", printed, repeats=0, round=1)
+    known = KernelShapes(networks=networks)
+
+    shown = sections(ran, again, shapes=known)["Layers"]
+
+    assert "Rates by Op Time, of the first round" in tables(shown)
 
 
 def test_layers_of_a_command_that_failed_have_no_rates():

@@ -5,11 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from runner import milestones
-from runner.core import Inference, Outcome
+from runner.core import Findings, Inference, Outcome
 from runner.core.kernel_shapes import KernelShapes, KernelWork
 from runner.core.milestone import ReportedKind
 from runner.core.trace import KernelLaunches, Trace
+from runner.core.work import NO_GPU_HERE
 from runner.report import document
+from runner.report.blocks import Paragraph
 from runner.report.document import checklist
 from tests.runner.document.made import command, evidence, inference, run, table
 
@@ -117,16 +119,51 @@ def test_agreement_on_synthetic_images_is_no_correctness():
     found = {item.kind: item for item in items}
     assert not found[ReportedKind.CORRECTNESS].there
     assert "synthetic" in found[ReportedKind.CORRECTNESS].why
+    assert found[ReportedKind.CORRECTNESS].how.startswith("bring the data files")
+    assert found[ReportedKind.CORRECTNESS].numbers == (1,)
     assert found[ReportedKind.OP_TIMES].there
 
 
 def test_a_command_that_was_skipped_says_why():
     skipped = {"outcome": Outcome.SKIPPED, "exit_code": None, "wall_s": None}
-    ran = replace(command(0, "m1.2.py", **skipped), why="no GPU")
+    ran = replace(command(0, "m1.2.py", **skipped), why="left out by --only")
 
     found = [i for i in checked("m1", ran) if i.script == "m1.2.py"]
 
-    assert all("command 1 was skipped: no GPU" in item.why for item in found[1:])
+    assert {item.why for item in found[1:]} == {"left out by --only (command 1)"}
+    assert found[1].how == "rai run -p . --only 1"
+
+
+def without_gpu(*commands):
+    lacking = {"outcome": Outcome.SKIPPED, "exit_code": None, "wall_s": None}
+    return [
+        replace(one, **lacking, findings=Findings(), why=NO_GPU_HERE)
+        for one in commands
+    ]
+
+
+def test_what_lacks_a_gpu_is_said_shortly_and_what_to_do_once():
+    skipped = without_gpu(*whole("m3.1.py"))
+    report = document.report([evidence(run(*skipped))], [milestones.find("m3")])
+
+    items = report.milestones[0].items
+    found = next(one for one in document.sections(report) if one.title == "Check-list")
+
+    assert items[0].why == "needs a GPU (command 1)"
+    assert items[0].how == "run where there is a GPU"
+    counted, _, advice = found.sections[0].parts
+    assert counted == Paragraph("0 of 9 are there.")
+    assert advice == Paragraph("Commands 1 to 4: run where there is a GPU")
+
+
+def test_commands_that_lack_the_same_are_named_together():
+    others = [command(n, f"m3.1.py {n}") for n in (1, 5, 6, 7)]
+
+    items = checked("m3", *without_gpu(*others))
+
+    assert items[0].why == "needs a GPU (commands 2, 6 to 8)"
+    assert items[0].how.endswith("/project/m3.1.py 100")
+    assert items[0].numbers == ()
 
 
 def test_a_script_that_no_command_runs_is_named():

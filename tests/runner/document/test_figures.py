@@ -80,6 +80,18 @@ def test_a_profile_that_can_be_read_goes_before_what_was_printed():
     assert (printed.kind, printed.file) == (ReportedKind.API_CALLS, "")
 
 
+def test_the_rows_of_a_file_are_cut_by_its_times_and_not_by_rounded_percents():
+    totals = tuple(
+        Totals(GPU, f"k{n}", 1, seconds, seconds, seconds)
+        for n, seconds in enumerate((0.90001, 0.05, 0.04999))
+    )
+    trace = Trace("m3.1.nvprof", "nvprof", totals=totals, spans=3)
+
+    (found,) = report(profiled(), traces=(trace,)).shares
+
+    assert [row.name for row in found.rows] == ["k0"]
+
+
 def test_the_rounds_of_a_command_become_a_median_with_its_spread():
     first = command(0, "final.py", inference(times=(1.0, 2.0)), wall_s=5.0)
     again = [

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from runner import milestones
-from runner.core import Inference, State
+from runner.core import Inference, Outcome, State
 from runner.core.evidence import OutputEnds, RunEvidence
+from runner.core.measurement import read
+from runner.core.trace import Totals, Trace
 from runner.markup import document as markdown
-from runner.report import diff, document
+from runner.report import diff, document, measured
 from runner.report.blocks import Pairs, Paragraph, ProgramOutput, Section, Table
 from runner.report.diff import DiffSide
 from runner.report.document.sections import anchor
 from tests.runner.document.made import command, evidence, inference, run, table
+from tests.runner.judge import made
 from tests.runner.markup.records import HOSTILE
 
 ALWAYS = [
@@ -43,6 +48,30 @@ def test_what_a_run_does_not_have_is_said_in_its_place():
     for title in ("Op Times and correctness", "Kernels", "API calls", "Layers"):
         (part,) = found[title].parts
         assert isinstance(part, Paragraph)
+
+
+def test_commands_that_were_skipped_for_one_reason_are_in_one_sentence():
+    skipped = {"outcome": Outcome.SKIPPED, "exit_code": None, "wall_s": None}
+    ran = [command(0, "a.py"), *(command(n, "b.py", **skipped) for n in (1, 2, 4))]
+    whys = ("", "needs a GPU", "needs a GPU", "command 4 failed")
+    every = [replace(c, why=why) for c, why in zip(ran, whys, strict=True)]
+
+    table, *sentences = sections(evidence(run(*every)))["Run times"].parts
+
+    assert [row[0] for row in table.rows] == ["1"]
+    assert sentences == [
+        Paragraph("Commands 2, 3 were skipped: needs a GPU"),
+        Paragraph("Command 5 was skipped: command 4 failed"),
+    ]
+
+
+def test_a_profile_that_no_command_names_is_called_by_its_file():
+    spent = Totals("GPU activities", "conv", 1, 0.5, 0.5, 0.5)
+    kept = Trace("trace.json", "trace", totals=(spent,))
+
+    found = sections(evidence(run(command(0, "train.py")), traces=(kept,)))
+
+    assert list(tables(found["Kernels"])) == ["GPU activities (from trace.json)"]
 
 
 def test_synthetic_images_are_told_of_before_anything_else():
@@ -79,6 +108,19 @@ def test_op_times_stand_by_the_number_of_images():
     )
 
 
+def test_of_a_network_that_two_commands_ran_the_op_times_that_were_printed_count():
+    commands = [
+        command(0, "m3.1.py 100", inference(100, times=())),
+        command(1, "m3.1.py 100 --time", inference(100, times=(0.5,))),
+        command(2, "m3.1.py 1000", inference(1000, times=(1.0,))),
+    ]
+
+    shown = tables(sections(evidence(run(*commands)))["Op Times and correctness"])
+
+    by_images = shown["Sum of Op Times by number of images"]
+    assert by_images.rows == (("m3.1.py", "", "0.500000 s", "1.000000 s"),)
+
+
 def test_each_item_of_a_check_list_leads_to_a_section_that_is_there():
     text = [milestones.find(name) for name in milestones.names()]
     commands = [command(0, "m1.1.py"), command(1, "m2.1.py", inference())]
@@ -111,6 +153,14 @@ def test_runs_stand_side_by_side_and_two_are_compared():
     assert "verdict" in words(found["Comparison"])
     times = tables(found["Op Times and correctness"])["Op Times"]
     assert [row[0] for row in times.rows] == ["aa", "bb"]
+
+
+def test_the_outcome_of_a_submission_is_shown_as_rai_show_does():
+    outcome = read(json.dumps(made.measurement()).encode())
+
+    found = sections(evidence(run(), measurement=outcome))
+
+    assert list(found["Submission"].parts) == measured(outcome)
 
 
 def test_what_is_left_out_of_an_output_is_said_where_it_was():
@@ -194,3 +244,12 @@ def test_a_page_that_is_too_long_loses_its_end_and_says_so():
     assert len(page.encode()) <= 9000
     assert "left out" in page
     assert "## Summary" in page
+
+
+def test_markdown_says_which_command_shows_a_timeline_of_a_file_with_any_name():
+    profile = Trace("my m3; rm -r x.nvprof", "nvprof", spans=1)
+    shown = sections(evidence(run(command(0, "m3.1.py")), traces=(profile,)))
+
+    page = markdown.page("A run", [shown["Timelines"]], 1 << 20)
+
+    assert "rai timeline 0123456789 'my m3; rm -r x.nvprof'" in page

@@ -270,8 +270,9 @@ def test_a_builds_network_is_held_by_no_image_of_a_projects_own(
             assert found["Image"] != client.inspect_image(IMAGE)["Id"]
         assert client.inspect_image(IMAGE)
     finally:
+        # Another test's build may use the image under this name just now.
         with suppress(docker.errors.ImageNotFound):
-            client.remove_image(name)
+            client.remove_image(name, force=True)
 
 
 @pytest.mark.parametrize("number", [0, 60, 500])

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import compiler
 import docker
 import pytest
+from errors import NoGpuError
 
 from tests.runner.images.conftest import ROOT
 from tests.runner.images.test_pins import pins
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+COMPILE_S = 3600
+"""More than compiling every kernel takes on a machine with much else to do."""
 
 MB = 1_000_000
 KERNEL = """\
@@ -170,17 +175,27 @@ def test_the_cpus_milestones_run_in_it_and_in_the_smaller_one(built, confined, t
         "python /src/project/m1.1.py 100",
         "python /src/project/m2.1.py 100",
         files=project(),
+        time_s=600,
     )
     assert result.codes == [0, 0], result.stderr
     assert result.stdout.count(b"Agreement: 1.0 Model: ece408 (synthetic)") == 1
 
 
+def kernels() -> str:
+    """Name some kernels where this machine's own compiler is given all, else none."""
+    try:
+        own = compiler.find().version
+    except NoGpuError:
+        return ""
+    return "naive implicit_gemm tensor_split" if own.startswith("13.0") else ""
+
+
 def test_every_kernel_compiles_in_it_for_every_target(confined, gpu):
     result = confined(
         gpu,
-        "python /src/project/compile.py --edition 2019fa",
+        f"python /src/project/compile.py {kernels()} --edition 2019fa",
         files=project(),
-        time_s=600,
+        time_s=COMPILE_S,
     )
     assert result.codes == [0], result.stderr
     assert b"sm_90" in result.stdout

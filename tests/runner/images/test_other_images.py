@@ -8,7 +8,7 @@ from collections.abc import Callable
 import docker
 import pytest
 
-from tests.runner.images.test_gpu_image import IMPORTS, MB, project
+from tests.runner.images.test_gpu_image import COMPILE_S, IMPORTS, MB, project
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -46,7 +46,7 @@ def test_cuda_12_compiles_without_nvcc_for_volta_and_newer(built, confined, insp
         "nvprof true",
         "python /src/project/compile.py --edition 2019fa",
         files=project(),
-        time_s=600,
+        time_s=COMPILE_S,
     )
     assert result.codes == [0, 0, 0], result.stderr
     assert {b"sm_70", b"sm_90"} <= set(result.stdout.split())

@@ -29,15 +29,16 @@ FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 def executable() -> str | None:
     """Return the browser: what RAI_TEST_BROWSER names, or the system's Chromium."""
     named = os.environ.get("RAI_TEST_BROWSER")
-    return (
-        shutil.which(named) if named else next(filter(None, map(_found, NAMES)), None)
-    )
+    found = map(shutil.which, [named] if named else NAMES)
+    return next(filter(None, found), None)
 
 
 def absent() -> str | None:
     """Return why no page can be opened here."""
     if find_spec("playwright") is None:
         return "the extra `dev` is not installed: no Playwright"
+    if executable() is None and (named := os.environ.get("RAI_TEST_BROWSER")):
+        return f"RAI_TEST_BROWSER names no program: {named}"
     if executable() is None:
         return "no Chromium; on Debian: apt-get install chromium"
     if not AXE.is_file():
@@ -174,10 +175,6 @@ class Visit:
     def _requested(self, url: str) -> None:
         if url not in (self.address, BLANK) and not url.startswith("data:"):
             self.asked_for.append(url)
-
-
-def _found(name: str) -> str | None:
-    return shutil.which(name)
 
 
 @cache

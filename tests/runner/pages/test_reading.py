@@ -65,7 +65,12 @@ TIMES = ("16.60 ms", "", "1 h 2 min", "900.0 ns", "3 min 20 s", "1.120 s")
 
 
 def test_a_table_is_copied_as_markdown_and_as_csv(opened):
-    rows = (("a|b, <i>", "1"), ('=2+2 "x"', "2"), (sample.LONG_NAME, "3"))
+    rows = (
+        ("a|b, <i>", "1"),
+        ('=2+2 "x"', "2"),
+        (sample.LONG_NAME, "3"),
+        ("@you #1 www.x.org", "4"),
+    )
     table = Table("T", ("na,me", "n"), rows, frozenset({1}), frozenset({0}))
     visit = opened(
         pages.report("T", (Section("a", "A", (table,)),), {}, {}),
@@ -85,6 +90,7 @@ def test_a_table_is_copied_as_markdown_and_as_csv(opened):
     ]
     whole = re.sub("[:_*]", lambda sign: f"&#{ord(sign.group())};", sample.LONG_NAME)
     assert whole.replace("<", "&#60;").replace(">", "&#62;") in markdown
+    assert "&#64;&#8203;you &#35;&#8203;1 www&#46;x.org" in markdown
     csv = copied("Copy as CSV: T").replace("\r\n", "\n").splitlines()
     assert csv[:3] == ['"na,me",n', '"a|b, <i>",1', '"\'=2+2 ""x""",2']
 

@@ -164,12 +164,12 @@ def test_pytorchs_trace_has_launches_gpus_and_links(tmp_path, indent):
     assert timeline.lanes == [
         Lane("process 0", "GPU 0, stream 7", LaneKind.GPU),
         Lane("python (77)", "thread 77", LaneKind.API),
-        Lane("python (77)", "thread 77", LaneKind.RANGE),
+        Lane("python (77)", "ranges of thread 77", LaneKind.RANGE),
     ]
     assert spans(timeline) == [
         ("GPU 0, stream 7", KERNEL, 42_037, 100_000),
         ("thread 77", "cudaLaunchKernel", 31_787, 9_000),
-        ("thread 77", "aten::relu", 0, 425_453),
+        ("ranges of thread 77", "aten::relu", 0, 425_453),
     ]
     assert list(timeline.link) == [1, 1, 0]
 

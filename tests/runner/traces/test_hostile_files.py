@@ -164,7 +164,8 @@ def test_many_small_queries_are_much_work_too(tmp_path, monkeypatch):
         name=("id text", *((n, f"f{n}") for n in reversed(range(count)))),
     )
     monkeypatch.setattr(database, "STEP", 10_000)
-    monkeypatch.setattr(database, "MOST_STEPS", 4)
+    monkeypatch.setattr(database, "LEAST_STEPS", 4)
+    monkeypatch.setattr(database, "STEPS_A_MIB", 0)
     trace, timeline = traces.read(path, "x")
     assert any("names cannot be read: interrupted" in each for each in trace.problems)
     found = [each for each in timeline.names if each.startswith("f")]

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.core.trace import Lane, LaneKind
+from runner.traces import building
 from runner.traces.merging import picked
 from runner.traces.spans import Spans
 
@@ -40,12 +42,21 @@ SPAN = st.tuples(
     st.integers(0, 300) | st.integers(0, 1 << 40),
     st.integers(0, 20) | st.integers(0, 400) | st.integers(0, 1 << 30),
 )
-CHAIN = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 60)), max_size=120).map(
-    lambda pairs: [
-        (0, sum(map(sum, pairs[:place])) + gap, length)
-        for place, (gap, length) in enumerate(pairs)
-    ]
-)
+
+
+def chained(pairs):
+    """Return spans that begin so long after the end of the one before, or before it."""
+    rows, at = [], 0
+    for gap, length in pairs:
+        start = max(0, at + gap)
+        rows.append((0, start, length))
+        at = start + length
+    return rows
+
+
+GAP = st.integers(0, 9) | st.integers(-30, 30) | st.integers(0, 3000)
+LENGTH = st.integers(0, 12) | st.integers(1, 60) | st.integers(100, 900)
+CHAIN = st.lists(st.tuples(GAP, LENGTH), min_size=12, max_size=100).map(chained)
 ROWS = st.lists(SPAN, max_size=80) | CHAIN
 MOST = st.integers(9, 60)
 
@@ -93,19 +104,21 @@ def test_the_longest_spans_stay_as_they_are(rows, most):
 
 
 @given(ROWS, MOST)
-def test_a_merged_span_refers_to_one_that_begins_in_it(rows, most):
+def test_a_span_that_is_not_merged_lies_where_it_was_recorded(rows, most):
     placed = numbered(rows)
     for pick in picked(spans_of(rows), most):
-        lane, start, _ = placed[pick.ref]
-        assert lane == pick.lane
-        assert start >= pick.start or pick.merged > 1
+        lane, start, length = placed[pick.ref]
+        assert (lane, length) == (pick.lane, pick.lasted)
+        if pick.merged == 1:
+            assert start <= pick.start
+            assert pick.start + pick.length <= start + length
 
 
 def test_neighbours_become_one_that_is_as_long_as_they_are():
     rows = [(0, 10 * n, 4) for n in range(100)] + [(0, 5000, 900), (0, 7000, 800)]
     picks = picked(spans_of(rows), 9)
     assert [pick for pick in picks if pick.merged == 1] == [
-        *((0, 5000, 900, 100, 1), (0, 7000, 800, 101, 1)),
+        *((0, 5000, 900, 100, 1, 900), (0, 7000, 800, 101, 1, 800)),
     ]
     merged = [pick for pick in picks if pick.merged > 1]
     assert sum(pick.length for pick in merged) == 400
@@ -134,3 +147,29 @@ def test_spans_that_straddle_the_end_of_a_long_one_count_beyond_it_only(most):
     picks = picked(spans_of(rows), most)
     assert busy([pick[:3] for pick in picks]) == busy(rows)
     assert len(picks) <= most
+
+
+def test_levels_that_alternate_do_not_keep_their_spans_apart():
+    rows = [(0, 0, 100_000)]
+    for place in range(99_000, 99_800, 4):
+        rows += [(0, place, 3), (0, place + 2, 2_000)]
+    picks = picked(spans_of(rows), 12)
+    assert busy([pick[:3] for pick in picks]) == busy(rows) == {0: 101_798}
+    assert len(picks) <= 12
+    assert sum(pick.merged for pick in picks) == len(rows)
+
+
+def test_a_span_that_others_cover_in_part_says_how_long_it_was():
+    found = spans_of([(0, 0, 1000)] + [(0, 900 + 300 * n, 250) for n in range(20)])
+    timeline = building.timeline(
+        found,
+        lambda key: Lane("p", str(key), LaneKind.GPU),
+        lambda ref, whole: building.Description(f"span {ref}"),
+        30 - 12,
+    )
+    first = timeline.names.index("span 1")
+    place = list(timeline.name).index(first)
+    assert (timeline.start[place], timeline.length[place]) == (1000, 150)
+    assert dict(timeline.notes[timeline.facts[place]]) == {
+        "whole duration": "250 ns, in part beside others"
+    }

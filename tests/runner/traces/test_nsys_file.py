@@ -57,7 +57,7 @@ def test_each_process_has_its_lanes_streams_first(nsys):
         Lane("python3 (14)", "GPU 0, stream 7", LaneKind.GPU),
         Lane("python3 (14)", "GPU 0, stream 8", LaneKind.GPU),
         Lane("python3 (14)", "thread 14", LaneKind.API),
-        Lane("python3 (14)", "thread 14", LaneKind.RANGE),
+        Lane("python3 (14)", "ranges of thread 14", LaneKind.RANGE),
         Lane("worker (15)", "GPU 1, stream 7", LaneKind.GPU),
         Lane("worker (15)", "thread 16", LaneKind.API),
     ]

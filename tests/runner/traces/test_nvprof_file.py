@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import random
+
 import pytest
-from nvprof import store, stream
+from nvprof import report, store, stream
+from nvprof.options import parse
 from nvprof.stream import Section
 from nvprof.summary import rows
 
@@ -22,6 +26,14 @@ def stored(folder, made, **more):
     with raw.open("rb") as file:
         store.written(path, file, stream.read_header(file), demangled=True)
     return path
+
+
+def times(each):
+    return each.total_s, each.min_s, each.max_s
+
+
+def nanoseconds(time_s):
+    return round(1e9 * time_s)
 
 
 @pytest.fixture
@@ -66,6 +78,32 @@ def test_sums_by_name_are_those_of_nvprofs_table(path, section, name):
         for each in traces.summary(path, "x").totals
         if each.section == name
     ] == table
+
+
+def test_sums_are_those_of_the_table_that_nvprof_prints(tmp_path):
+    made, drawn = recording.Recording(), random.Random(1)
+    for number in range(2):
+        made.device(number=number)
+    for place in range(300):
+        name, length = f"kernel_{place % 7}(int)", drawn.randrange(1, 90_000)
+        made.api(f"cudaCall{place % 5}", 10 * place, drawn.randrange(5_000), place)
+        made.kernel(
+            name, 20 * place, length, place, (place % 3 + 1, 1, 1), device=place % 2
+        )
+    path = stored(tmp_path, made)
+    opened = store.Store(path)
+    printed = list(report.stored(opened, parse(["--csv", "-u", "ns"])))
+    opened.close()
+    table = [
+        (row[0], row[7], int(row[3]), *(float(row[place]) for place in (2, 5, 6)))
+        for row in csv.reader(printed)
+        if row and row[0] in ("GPU activities", "API calls")
+    ]
+    assert len(table) == 12
+    assert table == [
+        (each.section, each.name, each.count, *map(nanoseconds, times(each)))
+        for each in traces.summary(path, "x").totals
+    ]
 
 
 def test_a_timeline_has_each_span_in_its_lane_with_its_facts(path):

@@ -29,7 +29,7 @@ function onPaper(view) {
   const totals = view.part("totals");
   let open = totals.open;
   const print = (paper) => {
-    // A report opens all that is closed by itself.
+    // The script of a report opens whatever is closed.
     if (alone && paper && !view.paper) open = totals.open;
     if (alone) totals.open = paper || open;
     view.paper = paper;

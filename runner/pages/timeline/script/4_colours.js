@@ -27,7 +27,7 @@ function colours(parent) {
   const spans = HUES.map((hue) => two(`oklch(0.83 0.09 ${hue})`, `oklch(0.45 0.09 ${hue})`));
   const found = {
     spans: [...spans, two("oklch(0.88 0.01 260)", "oklch(0.38 0.015 260)")],
-    faint: new Array(HUES.length + 1).fill(two("#eceff2", "#272c33")),
+    faint: new Array(HUES.length + 1).fill(two("#e6eaee", "#2e343c")),
     label: two("#15181d", "#f4f6f8"),
     band: value("var(--surface)"),
     ink: value("var(--ink)"),

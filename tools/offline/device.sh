@@ -1,0 +1,170 @@
+#!/bin/bash
+# On the machine with a GPU, from the repository's root:
+#
+#     bash tools/offline/device.sh [setup] [job] [workflow] [planted]     (default: all four)
+#
+# README.md says what each does and what has to be carried. A step that fails is told at the
+# end, and the others go on. Variables: TIMES (of planted, 3), LIMIT (seconds, 560), WORK (/tmp/rai), OUT (build/out).
+set -u
+cd "$(dirname "$0")/../.." || exit
+export PYTHONUNBUFFERED=1
+PYTHON=$(command -v python3) # not the one in $WORK/bin
+ROOT=$PWD TOOLS=$PWD/tools/offline HERE=$PWD/build/offline
+WORK=${WORK:-/tmp/rai} OUT=${OUT:-$PWD/build/offline/out} TIMES=${TIMES:-3} LIMIT=${LIMIT:-560}
+mkdir -p "$WORK" "$OUT" "$WORK/wheels" "$WORK/bin"
+exec > >(tee -a "$OUT/device.log") 2>&1
+export RAI_HOME=$WORK/home RAI_DATA_DIR=$HERE/data PATH=$WORK/bin:$PATH
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=$WORK/wheels PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+unset PIP_CONFIG_FILE PIP_INDEX_URL PIP_EXTRA_INDEX_URL
+export PIP_CONFIG_FILE=/dev/null
+GPUS=($(nvidia-smi --query-gpu=uuid --format=csv,noheader 2>/dev/null))
+GPUS=(${GPUS[@]:-})
+FIRST=0 LAST=0
+((${#GPUS[@]})) && FIRST=${GPUS[0]} LAST=${GPUS[-1]}
+EXTRA=gpu; ((${#GPUS[@]})) || EXTRA=project
+BEGAN=$SECONDS
+FAILED=()
+
+say() { printf '=== %4d s  %s\n' $((SECONDS - BEGAN)) "$*"; }
+try() { say "$*"; "$@" || { FAILED+=("$*"); say "FAILED: $*"; return 1; }; }
+
+# What a call has left: what comes back is packed before it is killed.
+left() { local rest=$((LIMIT - SECONDS + BEGAN)); echo $((rest > 1 ? rest : 1)); }
+
+facts() {
+  uname -sr; nproc; nvidia-smi -L 2>/dev/null; "$PYTHON" -VV; "$PYTHON" -m pip --version; command -v git nvcc g++ bwrap unshare make
+  "$PYTHON" -c 'import ensurepip; print("ensurepip", ensurepip.version())'
+  ls -d "$ROOT/.git" /usr/local/cuda* 2>/dev/null
+}
+
+have_git() {
+  command -v git >/dev/null || {
+    for deb in "$HERE"/debs/*.deb; do dpkg -x "$deb" "$WORK/deb"; done
+    printf '#!/bin/sh\nexport GIT_EXEC_PATH=%s/usr/lib/git-core GIT_TEMPLATE_DIR=%s/usr/share/git-core/templates\nexport LD_LIBRARY_PATH=%s/usr/lib/x86_64-linux-gnu:$LD_LIBRARY_PATH\nexec %s/usr/bin/git "$@"\n' \
+      "$WORK/deb" "$WORK/deb" "$WORK/deb" "$WORK/deb" >"$WORK/bin/git"
+    chmod +x "$WORK/bin/git"
+  }
+  git config --global --add safe.directory '*' || true
+  [ -e .git ] || history || return
+  git log --oneline -3
+}
+
+# Make the two newest commits of the files that are here; with the ids they have, if HEAD is no merge.
+history() {
+  local head before tree old
+  git init -q -b main && xargs -0 git add -f -- <"$HERE/git/files" && tree=$(git write-tree) &&
+    git apply --cached "$HERE/git/before.patch" && old=$(git write-tree) && git read-tree "$tree" || return
+  if [ "$(grep -c '^parent ' "$HERE/git/head.commit")" = 1 ] && grep -qx "tree $tree" "$HERE/git/head.commit" &&
+    grep -qx "tree $old" "$HERE/git/before.commit"; then
+    before=$(git hash-object -t commit -w "$HERE/git/before.commit") && echo "$before" >.git/shallow &&
+      head=$(git hash-object -t commit -w "$HERE/git/head.commit") || return
+  else
+    say "the commits have other ids here: HEAD is a merge, or files differ"
+    export GIT_AUTHOR_NAME=me GIT_AUTHOR_EMAIL=me@localhost GIT_COMMITTER_NAME=me GIT_COMMITTER_EMAIL=me@localhost
+    before=$(git commit-tree -m before "$old") && head=$(git commit-tree -m head -p "$before" "$tree") || return
+  fi
+  git update-ref refs/heads/main "$head"
+}
+
+wheels() {
+  cp "$HERE"/wheels/*.whl "$WORK/wheels" || return
+  # What the machine has already, as wheels again: they are too large to carry.
+  local named=(numpy pip setuptools wheel)
+  [ $EXTRA = gpu ] && named+=(nvidia-cudnn-cu13)
+  "$PYTHON" "$TOOLS/repack.py" "$WORK/wheels" "${named[@]}" || return
+  [ $EXTRA = gpu ] || return 0
+  ls "$WORK"/wheels/pycuda-*.whl 2>/dev/null && return
+  say "building PyCUDA: 2 minutes"
+  PYTHON="$PYTHON" bash "$TOOLS/pycuda.sh" "$HERE"/sdists/pycuda-*.tar.gz "$WORK/wheels" && cp "$WORK"/wheels/pycuda-*.whl "$OUT"
+}
+
+environment() {
+  rm -rf "$WORK/venv"
+  "$PYTHON" -m venv --without-pip "$WORK/venv" &&
+    "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q -e "$ROOT[$EXTRA]" &&
+    "$WORK/venv/bin/rai" --version || return
+  # The workflow makes an environment with pip in it, for which a system may lack ensurepip.
+  "$PYTHON" -c 'import ensurepip' 2>/dev/null && [ -z "${NO_ENSUREPIP:-}" ] && return
+  cat >"$WORK/bin/python3" <<END
+#!/bin/sh
+[ "\$1 \$2" = "-m venv" ] || exec $PYTHON "\$@"
+$PYTHON -m venv --without-pip "\$3" && exec $PYTHON -m pip --python "\$3/bin/python" install -q pip
+END
+  chmod +x "$WORK/bin/python3"
+}
+
+nvprof_here() {
+  [ $EXTRA = gpu ] || return 0
+  local own; own=$("$PYTHON" -c 'import nvidia; print(list(nvidia.__path__)[0])')
+  # In /usr/local every sandbox sees it, that of the workflow too.
+  make -C image/nvprof install BUILD="$WORK/nvprof" PREFIX="${PREFIX:-/usr/local}" PYTHON="$PYTHON" ||
+    make -C image/nvprof install BUILD="$WORK/nvprof" PREFIX="${PREFIX:-/usr/local}" PYTHON="$PYTHON" CUDA_HOME="$own/cu13"
+}
+
+setup() {
+  facts
+  try have_git
+  try wheels && try environment
+  try nvprof_here
+  "$WORK/venv/bin/rai" doctor
+}
+
+job() {
+  # The default job on the first GPU; the folder of the run comes back whole.
+  "$WORK/venv/bin/rai" run -p . --engine local --gpus "$([ $EXTRA = gpu ] && echo "$FIRST" || echo 0)"
+  local status=$? run
+  run=$(cd "$RAI_HOME/runs" && ls -td [0-9a-f]* | head -1)
+  "$WORK/venv/bin/rai" show "$run"
+  tar -C "$RAI_HOME/runs" -cf - "$run" | split -b 15M - "$OUT/run.tar."
+  return $status
+}
+
+workflow() {
+  rm -rf "$WORK/workflow"
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m tests.workflows .github/workflows/gpu.yml gpu --before HEAD^ --keep "$WORK/workflow" \
+    --env RAI_ENGINE=local --env EXTRA=$EXTRA --env "GPUS=$LAST" --env "RAI_DATA_DIR=$RAI_DATA_DIR" --without Image \
+    >"$WORK/workflow.log" 2>&1
+  local status=$?
+  tail -n 60 "$WORK/workflow.log"
+  tar -C "$WORK" -czf "$OUT/workflow.tar.gz" --exclude='*.tar.zst' workflow.log \
+    $(cd "$WORK" && ls -d workflow/runner/artifacts workflow/runner/temp/*.log workflow/runner/temp/*SUMMARY 2>/dev/null)
+  return $status
+}
+
+planted() {
+  local lines status=0
+  lines=$(wc -l <benchmarks/results.jsonl)
+  if ((${#GPUS[@]} > 1 && ${#steps[@]} == 1)) || [ -n "${BOTH:-}" ]; then # a GPU for each
+    cases same "$FIRST" & local same=$!
+    cases slower "$LAST" || status=$?
+    wait $same || status=$?
+  else
+    cases "${CASE:-}" "$FIRST" || status=$?
+  fi
+  tail -n +$((lines + 1)) benchmarks/results.jsonl >"$OUT/rows.jsonl"
+  tar -C "$WORK" -czf "$OUT/planted.tar.gz" planted
+  return $status
+}
+
+cases() { # one of the two, or both, on a GPU
+  local words=()
+  [ $EXTRA = gpu ] || words=(--stand-in)
+  [ -z "$1" ] || words+=(--case "$1")
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m benchmarks.planted "${words[@]}" --times "$TIMES" \
+    --folder "$WORK/planted" -- --engine local --budget 90s --gpus "$2"
+}
+
+steps=("$@"); ((${#steps[@]})) || steps=(setup job workflow planted)
+for step in "${steps[@]}"; do
+  case $step in
+    setup) setup ;;
+    # With a second GPU these two do not disturb each other.
+    workflow) if ((${#GPUS[@]} > 1)); then workflow & WAITED=$!; else try workflow; fi ;;
+    job | planted) try "$step" ;;
+    *) echo "no such step: $step"; exit 2 ;;
+  esac
+done
+[ -z "${WAITED:-}" ] || try wait "$WAITED"
+ls -l "$OUT"
+say "done; failed: ${FAILED[*]:-nothing}"
+((${#FAILED[@]} == 0))

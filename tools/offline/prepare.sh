@@ -1,0 +1,32 @@
+#!/bin/bash
+# Where there is a network: fill build/offline with what the machine with a GPU lacks.
+#     PYTHON=python3.12 bash tools/offline/prepare.sh [FASHION_MNIST_FOLDER]
+set -eu
+mkdir -p "$(dirname "$0")/../../build/offline"
+cd "$(dirname "$0")/../../build/offline"
+PYTHON=${PYTHON:-python3.12}
+mkdir -p wheels sdists data debs
+get() { # for Python 3.12 on x86-64, whatever this machine's
+  "$PYTHON" -m pip download -q --only-binary=:all: --python-version 3.12 --implementation cp $(
+    for n in 2_28 2_27 2_26 2_24 2_17; do echo --platform manylinux_${n}_x86_64; done) --platform manylinux2014_x86_64 \
+    --platform manylinux1_x86_64 -d wheels "$@"
+}
+needs=$("$PYTHON" -c 'import tomllib; p = tomllib.load(open("../../pyproject.toml", "rb")); print(*p["project"]["dependencies"], *p["build-system"]["requires"], sep="\n")')
+find wheels -name '*.whl' ! -name 'pycuda-*' -delete
+mapfile -t named <<<"$needs"
+get "${named[@]}"
+get --no-deps 'nvidia-cudnn-frontend>=1.18,<1.28'
+get pytools mako siphash24 # what PyCUDA needs
+[ -z "${PYCUDA:-}" ] || cp "$PYCUDA" wheels/ # built for 3.12 before; else the machine builds it
+# Its setup.py, which pip asks for what it needs, wants setuptools, wheel and NumPy.
+compgen -G "sdists/pycuda-*.tar.gz" || compgen -G "wheels/pycuda-*.whl" || "$PYTHON" -m pip download -q --no-deps --no-build-isolation --no-binary :all: pycuda -d sdists
+[ $# -eq 0 ] || cp "$1"/t10k-*-ubyte.gz data/
+(cd debs && ls git_*.deb >/dev/null 2>&1 || apt-get download -q git libpcre2-8-0)
+# The machine has no .git: the newest commit and what it changed, from which the one before is made.
+mkdir -p git
+git ls-files -z --full-name ../.. >git/files
+git cat-file commit HEAD >git/head.commit
+git cat-file commit HEAD^ >git/before.commit
+git diff --binary HEAD HEAD^ >git/before.patch
+git status --short | head -3
+du -cm wheels sdists data debs git
