@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from runner.traces.reading import MOST, read, summary, timeline
+from runner.traces.totals import shared
 
-__all__ = ["MOST", "read", "summary", "timeline"]
+__all__ = ["MOST", "read", "shared", "summary", "timeline"]
