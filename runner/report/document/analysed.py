@@ -90,7 +90,7 @@ def _trace(
     plotted = list(filter(_plotted, rated))
     yield from _rooflines(report, run, trace, plotted, name)
     yield _occupancies(
-        of_run(report, run.run, f"Launches and occupancy in {trace}"), shown
+        of_run(report, run.run, f"Launches and theoretical occupancy in {trace}"), shown
     )
 
 
