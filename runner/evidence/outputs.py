@@ -27,6 +27,7 @@ MOST_BYTES = 1 << 20
 PART_BYTES = 16 << 10
 """The most of a command's beginning, and of its end."""
 
+_LAST = 1 << 62
 _OUTPUT = b'"event":"Output"'
 
 
@@ -114,9 +115,10 @@ def _pieces(paths: RunPaths) -> Iterator[_Bytes]:
             piece = _piece.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RaiError(str(error)) from error
-        if min(piece.offset, piece.length) < 0:
-            raise RaiError("output at a place below 0")
-        yield piece
+        if not 0 <= piece.offset < _LAST or not 0 <= piece.length < _LAST:
+            raise RaiError("output at a place that no file has")
+        if piece.length:
+            yield piece
 
 
 def _part(piece: _Bytes, start: int, end: int) -> _Bytes:

@@ -37,7 +37,10 @@ An error's words may quote the file, and then be no text.
 """
 
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
-_FUNCTIONS = frozenset({"count", "total", "min", "max", "substr", "coalesce"})
+_FUNCTIONS = frozenset({"count", "total", "min", "max", "substr", "coalesce", "typeof"})
+
+_ROW_NUMBERS = frozenset({"rowid", "_rowid_", "oid"})
+"""SQLite's names for a row's number, unless a column has that name."""
 
 
 class Database:
@@ -90,8 +93,10 @@ class Database:
             columns = self._base.execute(
                 "SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)
             ).fetchall()
-            if not any(hidden for _, hidden in columns):
-                found[str(name)] = frozenset(str(column) for column, _ in columns)
+            names = frozenset(str(column) for column, _ in columns)
+            computed = any(hidden for _, hidden in columns)
+            if not computed and _ROW_NUMBERS.isdisjoint(map(str.lower, names)):
+                found[str(name)] = names
         self._others -= found.keys()
         return found
 
@@ -113,7 +118,12 @@ class Database:
         return name in self._others
 
     def rows(self, query: str, *values: Value) -> Iterator[tuple[Value, ...]]:
-        """Yield the rows of a query."""
+        """Yield the rows of a query.
+
+        Raise an error if there was too much work before, which many small queries are.
+        """
+        if self._steps_left < 0:
+            raise sqlite3.OperationalError("interrupted")
         return iter(self._base.execute(query, values))
 
     def batches(self, query: str, most: int) -> Iterator[list[tuple[Value, ...]]]:

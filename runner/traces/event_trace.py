@@ -21,8 +21,15 @@ from runner.traces.event_values import (
 )
 from runner.traces.layouts import API, GPU
 from runner.traces.spans import MOST_NS, MOST_SPANS, LaneKey, Spans
-from runner.traces.totals import MOST_LAUNCHES, OTHERS, Sums, configurations
+from runner.traces.totals import (
+    MOST_LAUNCHES,
+    MOST_TEXT,
+    OTHERS,
+    Sums,
+    configurations,
+)
 from runner.traces.words import (
+    LONGEST_TEXT,
     LONGEST_TITLE,
     bounded,
     whole,
@@ -50,7 +57,11 @@ _LATEST_US = float(1 << 51)
 _MOST_KNOWN = 100_000
 """Names, configurations, threads and arrows that are told apart."""
 
-_MOST_TEXT = 32 << 20
+_MOST_NESTED = 1000
+"""If more spans are open at once, their names are cut."""
+
+_MOST_KEYS = 32 << 20
+"""Characters of all that spans and lanes are recognized by when they come again."""
 
 
 class EventTrace:
@@ -67,7 +78,7 @@ class EventTrace:
         self._lanes: dict[tuple[object, ...], int] = {}
         self._alike: dict[tuple[object, ...], int] = {}
         self._named: list[tuple[LaneKind, str, Detail]] | None = None
-        self._text = 0
+        self._text = self._key_text = 0
         self._open: dict[LaneKey, list[tuple[int, TraceEvent]]] = defaultdict(list)
         self._opened = 0
         self._wrong_times = 0
@@ -107,10 +118,22 @@ class EventTrace:
             if begun is None or self._opened > _MOST_KNOWN:
                 self._wrong_times += 1
             else:
-                self._open[_thread(event)].append((begun, event))
+                self._open[_thread(event)].append((begun, self._cut(event)))
                 self._opened += 1
         elif phase == "E":
             self._end(event)
+
+    def _cut(self, event: TraceEvent) -> TraceEvent:
+        """Return an event that is kept until it ends, without what is long."""
+        nested = self._opened > _MOST_NESTED
+        event.name = bounded(event.name, LONGEST_TITLE if nested else LONGEST_TEXT)
+        event.cat = event.cat if event.cat in _KINDS else None
+        event.pid, event.tid, event.id = short(event.pid), short(event.tid), None
+        if event.args is not None:
+            event.args.name = None
+            event.args.stream = short(event.args.stream)
+            event.args.correlation = short(event.args.correlation)
+        return event
 
     def _end(self, event: TraceEvent) -> None:
         where, ended = _thread(event), nanoseconds(event.ts, _LATEST_US)
@@ -177,7 +200,7 @@ class EventTrace:
         if args is not None and key[0] is LaneKind.GPU and not known:
             self._streams[key] = stream_title(args)
         number = self._spans.lanes[key]
-        if len(self._lanes) < _MOST_KNOWN:
+        if len(self._lanes) < _MOST_KNOWN and self._fits(of_lane):
             self._lanes[of_lane] = number
         return number
 
@@ -191,13 +214,19 @@ class EventTrace:
         key = (kind, name, detail)
         if key not in self._groups:
             self._text += len(name)
-            if len(self._groups) >= _MOST_KNOWN or self._text > _MOST_TEXT:
+            if len(self._groups) >= _MOST_KNOWN or self._text > MOST_TEXT:
                 plain = (kind, name, None)
                 key = plain if plain in self._groups else (kind, OTHERS, None)
         number = self._groups[key]
-        if len(self._alike) < _MOST_KNOWN:
+        if len(self._alike) < _MOST_KNOWN and self._fits(like):
             self._alike[like] = number
         return number
+
+    def _fits(self, key: tuple[object, ...]) -> bool:
+        """Whether there is room to keep a key; once there is none there never is."""
+        if self._key_text <= _MOST_KEYS:
+            self._key_text += len(repr(key))
+        return self._key_text <= _MOST_KEYS
 
     def _problems(self) -> list[str]:
         told = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import overload
 
 from runner.traces.event_stream import EventArgs, Number
 from runner.traces.words import LONGEST_TITLE, dimensions, spelled, triple, whole
@@ -73,6 +74,10 @@ def stream_title(args: EventArgs) -> str:
     return f"GPU {args.device}, stream {short(args.stream)}"
 
 
+@overload
+def short(value: int | str | None) -> int | str | None: ...
+@overload
+def short(value: Number) -> Number: ...
 def short(value: Number) -> Number:
     """Return what tells processes or threads apart, bounded."""
     return value[:LONGEST_TITLE] if isinstance(value, str) else value

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from runner import files
 from runner.core import Problem
 from runner.core.errors import UsageError
@@ -48,7 +50,11 @@ def read(path: Path, name: str, most: int = MOST) -> tuple[Trace, Timeline]:
     Raise UsageError as ``summary`` does.
     """
     with _opened(path, name) as file:
-        return file.summary(name), _timeline(file, most)
+        found = file.summary(name)
+        drawn = _timeline(file, most)
+        # What the timeline lacks is known only now.
+        problems = dict.fromkeys((*found.problems, *file.problems))
+        return replace(found, problems=tuple(problems)), drawn
 
 
 def _timeline(file: _File, most: int) -> Timeline:

@@ -14,7 +14,13 @@ from runner.traces.building import Description
 from runner.traces.database import Database, Failure, Value, said
 from runner.traces.layouts import API, GPU, Records, TraceLayout
 from runner.traces.spans import MOST_NS, MOST_SPANS, LaneKey, Spans
-from runner.traces.totals import MOST_LAUNCHES, Sums, configurations
+from runner.traces.totals import (
+    MOST_LAUNCHES,
+    MOST_TEXT,
+    OTHERS,
+    Sums,
+    configurations,
+)
 from runner.traces.words import (
     LONGEST_TEXT,
     LONGEST_TITLE,
@@ -33,6 +39,7 @@ Facts = tuple[tuple[str, str], ...]
 
 _VERSION = re.compile(r"(_ptsz|_ptds)?_v\d{4,5}\Z")
 _LATEST = (1 << 62) - 1
+_LAST_ROW = (1 << 58) - 1
 _SECTIONS = {LaneKind.GPU: GPU, LaneKind.API: API}
 
 
@@ -42,7 +49,8 @@ class SqliteTrace:
     def __init__(self, base: Database, layout: TraceLayout) -> None:
         self._base = base
         self._layout = layout
-        self._names: dict[int, str] = {}
+        self._names: dict[int | str, str] = {}
+        self._text = 0
         self._unread_names: list[str] = []
         self._said: dict[tuple[int, tuple[Value, ...]], Facts] = {}
         self._contexts: dict[LaneKey, set[object]] = defaultdict(set)
@@ -101,8 +109,9 @@ class SqliteTrace:
     def _configurations(self, records: Records, sums: Sums) -> list[tuple[Value, ...]]:
         """Return the launches by configuration, those that took longest."""
         assert records.shape is not None
-        keys = [records.lane[0], records.name, *records.shape.columns]
-        keys += [records.process] if records.process else []
+        keys = [_number_of(records.lane[0]), _name_of(records)]
+        keys += map(_number_of, records.shape.columns)
+        keys += [_number_of(records.process)] if records.process else []
         numbers = ", ".join(str(place + 1) for place in range(len(keys)))
         rows = self._base.rows(
             f"SELECT {', '.join(keys)}, {_figures(records)} {_from(records)}"
@@ -144,7 +153,8 @@ class SqliteTrace:
 
     def _totals(self, records: Records, sums: Sums) -> None:
         for name, *figures in self._base.rows(
-            f"SELECT {records.name}, {_figures(records)} {_from(records)} GROUP BY 1"
+            f"SELECT {_name_of(records)}, {_figures(records)} {_from(records)}"
+            " GROUP BY 1"
         ):
             section = _SECTIONS.get(records.kind, "")
             sums.add(section, self._name(records, name), *figures)
@@ -167,16 +177,19 @@ class SqliteTrace:
 
     def _name(self, records: Records, number: Value) -> str:
         key = whole(number)
-        if key is None:
-            return bounded(number) or "(no name)"
-        if records.other_names:
+        if key is not None and records.other_names:
             return records.names.get(key, f"{records.other_names} {key}")
-        if key not in self._names:
-            self._names[key] = self._text(key)
-        name = self._names[key]
+        known = bounded(number) if key is None else key
+        if known not in self._names:
+            if self._text > MOST_TEXT:
+                return OTHERS
+            name = bounded(number) if key is None else self._named(key)
+            self._text += len(name)
+            self._names[known] = name or "(no name)"
+        name = self._names[known]
         return _VERSION.sub("", name) if records.versioned_names else name
 
-    def _text(self, key: int) -> str:
+    def _named(self, key: int) -> str:
         table, number, text = self._layout.names
         try:
             for (found,) in self._base.rows(
@@ -184,7 +197,7 @@ class SqliteTrace:
                 f" WHERE {number} = ?",
                 key,
             ):
-                return bounded(found) or "(no name)"
+                return bounded(found)
         except Failure as error:
             self._unread_names.append(said(error))
         return f"name {key}"
@@ -204,13 +217,13 @@ class SqliteTrace:
 
     def _collect(self, found: Spans, records: Records, number: int) -> None:
         lane = ", ".join(
-            f"CAST({column} AS INTEGER)"
-            for column in (records.process or "NULL", *records.lane)
+            _number_of(column) for column in (records.process or "NULL", *records.lane)
         )
         query = (
             f"SELECT CAST({records.start} AS INTEGER),"
             f" CAST({records.end} - {records.start} AS INTEGER),"
             f" rowid * {TABLES} + {number}, {lane} {_from(records)}"
+            f" AND rowid BETWEEN 0 AND {_LAST_ROW}"
         )
         count = 0
         for rows in self._base.batches(query, found.room):
@@ -244,11 +257,12 @@ class SqliteTrace:
         """Return a span's name and, of one that is not merged, what else is known."""
         row, number = divmod(ref, TABLES)
         records = self._records[number]
-        columns = [records.name]
+        columns = [_name_of(records)]
         if whole_one:
-            columns += [records.process or "NULL", records.link or "NULL"]
-            columns += records.shape.columns if records.shape is not None else ()
-            columns += [column for _, column, _ in records.facts]
+            numbers = [records.process or "NULL", records.link or "NULL"]
+            numbers += records.shape.columns if records.shape is not None else ()
+            numbers += [column for _, column, _ in records.facts]
+            columns += map(_number_of, numbers)
         query = f"SELECT {', '.join(columns)} FROM {records.table} WHERE rowid = ?"
         try:
             found = next(self._base.rows(query, row), None)
@@ -282,6 +296,20 @@ def _facts(records: Records, values: tuple[Value, ...]) -> Iterable[tuple[str, s
     for (label, _, how), value in zip(records.facts, values, strict=True):
         if said := spelled(value, how):
             yield label, said
+
+
+def _number_of(column: str) -> str:
+    """Return a column's number, whatever is in it, which may be long."""
+    return f"CAST({column} AS INTEGER)"
+
+
+def _name_of(records: Records) -> str:
+    """Return what names a span: a number, or a text that is cut to what is shown."""
+    name, most = records.name, LONGEST_TEXT + 1
+    return (
+        f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {most})"
+        f" ELSE {_number_of(name)} END"
+    )
 
 
 def _figures(records: Records) -> str:

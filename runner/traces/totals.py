@@ -10,6 +10,9 @@ MOST_LAUNCHES = 5_000
 MOST_NAMES = 10_000
 """Names that are summed up by themselves; the others share one sum."""
 
+MOST_TEXT = 4 << 20
+"""Characters of the names of a file; names beyond them share one sum too."""
+
 OTHERS = "(all other names)"
 
 
@@ -46,6 +49,7 @@ class Sums:
         if not section:
             return
         key = (section, name)
+        self._others = self._others or name == OTHERS
         if len(self._found) >= MOST_NAMES and key not in self._found:
             key = (section, OTHERS)
             self._others = True
@@ -72,7 +76,8 @@ class Sums:
         """Report that names share a sum."""
         if not self._others:
             return []
-        return [f"it has over {MOST_NAMES:,} names; the others are summed up as one"]
+        text = f"it has over {MOST_NAMES:,} names, or very long ones"
+        return [f"{text}; the others are summed up as one"]
 
 
 def configurations(count: int) -> str:

@@ -22,7 +22,7 @@ from runner.core import (
 )
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import KernelShapes
-from runner.evidence import build, outputs
+from runner.evidence import build, outputs, profiles
 from runner.store.paths import RunPaths
 from tests.nvprof import recording
 from tests.runner.traces.test_nvprof_file import stored
@@ -232,6 +232,27 @@ def test_more_profiles_than_a_report_has_room_for_are_named(tmp_path: Path):
     problems = [p for p in kept.read().problems if "is not shown" in p]
 
     assert [p.split(" ")[0] for p in problems] == ["32.nvprof", "33.nvprof"]
+
+
+def test_profiles_that_take_too_long_together_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(profiles, "MOST_CPU_S", -1)
+    kept = KeptRun(tmp_path, command(0))
+    kept.built({"a.nvprof": profile(tmp_path)})
+
+    assert kept.read().problems == (
+        "a.nvprof is not read: the profiles before it took too long",
+    )
+
+
+def test_output_at_a_place_that_no_file_has_is_told_of(kept):
+    kept.printed(0, b"one\n")
+    text = kept.paths.events.read_text().replace('"offset":0', f'"offset":{1 << 70}')
+    kept.paths.events.write_text(text)
+
+    found = kept.read()
+
+    assert found.outputs == {}
+    assert "events.jsonl cannot be read to its end" in found.problems[0]
 
 
 def test_what_stands_before_the_damage_of_a_build_folder_is_read(kept):

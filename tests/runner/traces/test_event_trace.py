@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,9 @@ from nvprof import perfetto, store
 from runner import traces
 from runner.core.errors import UsageError
 from runner.core.trace import Lane, LaneKind, TracedGpu
-from runner.traces import event_stream
+from runner.traces import event_stream, event_trace
 from runner.traces.event_stream import EventStream
+from runner.traces.event_trace import EventTrace
 from tests.nvprof import recording
 from tests.runner.traces.test_nvprof_file import FORWARD, stored
 
@@ -353,3 +355,25 @@ def test_kernels_of_nvprofs_trace_name_the_gpu(exported):
     trace = traces.summary(exported[1], "x")
     assert {each.gpu for each in trace.launches} == {0}
     assert FORWARD in {each.kernel for each in trace.launches}
+
+
+@pytest.mark.parametrize("part", ["pid", "tid", "cat", "name"])
+@pytest.mark.parametrize("phase", ["X", "B"])
+def test_long_values_are_not_kept(tmp_path, monkeypatch, part, phase):
+    monkeypatch.setattr(event_trace, "_MOST_KEYS", 10_000)
+    monkeypatch.setattr(event_trace, "MOST_TEXT", 10_000)
+    event = {"ph": phase, "cat": "api", "name": "f", "ts": 1, "dur": 1, "pid": 1}
+    path = tmp_path / "a.json"
+    with path.open("w") as file:
+        file.write("[")
+        for n in range(500):
+            file.write(json.dumps({**event, part: f"{n}" + "x" * 20_000}) + ",")
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file:
+            kept = EventTrace(EventStream(file))
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 7_000_000
+    assert kept.summary("x").spans == (500 if phase == "X" else 0)

@@ -155,6 +155,75 @@ def test_more_work_than_is_allowed_ends_with_what_was_read(tmp_path, monkeypatch
     assert any("interrupted" in each for each in trace.problems)
 
 
+def test_many_small_queries_are_much_work_too(tmp_path, monkeypatch):
+    count = 300
+    path = made.database(
+        tmp_path / "a",
+        SCHEMA.replace("id INTEGER PRIMARY KEY, text", "id INTEGER, text"),
+        api=("start end thread name", *((n, n + 1, 1, n) for n in range(count))),
+        name=("id text", *((n, f"f{n}") for n in reversed(range(count)))),
+    )
+    monkeypatch.setattr(database, "STEP", 10_000)
+    monkeypatch.setattr(database, "LEAST_STEPS", 4)
+    monkeypatch.setattr(database, "STEPS_A_MIB", 0)
+    trace, timeline = traces.read(path, "x")
+    assert any("names cannot be read: interrupted" in each for each in trace.problems)
+    found = [each for each in timeline.names if each.startswith("f")]
+    assert len(found) < count / 2
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("(start, end, {}, rowid)", "cannot be used: it is no plain table"),
+        ("(start, end, {}, OID)", "cannot be used: it is no plain table"),
+        ("(start PRIMARY KEY, end, {}) WITHOUT ROWID", "no such column: rowid"),
+    ],
+)
+def test_rows_without_numbers_are_told_of(crafted, table, said):
+    rest = "bytes, device, context, stream, correlation, name, value"
+    path = crafted(
+        f"DROP TABLE memset; CREATE TABLE memset {table.format(rest)};"
+        "INSERT INTO memset (start, end) VALUES (1, 2);"
+    )
+    trace, timeline = traces.read(path, "x")
+    (problem,) = trace.problems
+    assert problem.startswith("table memset")
+    assert problem.endswith(said)
+    assert len(timeline.start) == 8
+
+
+def test_a_row_whose_number_is_past_all_others_is_not_drawn(tmp_path):
+    path = kernels(tmp_path / "a", (1, 5, 0, 1, 7, 1, 1), (6, 7, 0, 1, 7, 1, 1))
+    base = sqlite3.connect(path)
+    base.execute(f"UPDATE kernel SET rowid = {(1 << 63) - 1} WHERE start = 6")
+    base.commit()
+    base.close()
+    trace, timeline = traces.read(path, "x")
+    assert trace.totals[0].count == 2
+    assert list(timeline.start) == [0]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_very_long_names_share_a_sum_beyond_a_limit(tmp_path, monkeypatch, own):
+    monkeypatch.setattr("runner.traces.sqlite_trace.MOST_TEXT", 10_000)
+    names = [(n, f"{n:03}" + "x" * 997) for n in range(100)]
+    columns = "name INTEGER REFERENCES name, result INTEGER"
+    path = made.database(
+        tmp_path / "a",
+        SCHEMA.replace(columns, "name, result INTEGER"),
+        api=(
+            "start end thread name",
+            *((n, n + 1, 1, text if own else n) for n, text in names),
+        ),
+        name=("id text", *names),
+    )
+    trace = traces.summary(path, "x")
+    assert len(trace.totals) == 12
+    assert trace.totals[0].count == 89
+    assert trace.problems[-1].endswith("the others are summed up as one")
+
+
 def test_streams_beyond_a_limit_share_a_lane(tmp_path, monkeypatch):
     monkeypatch.setattr(spans, "MOST_LANES", 10)
     monkeypatch.setattr("runner.traces.building.MOST_LANES", 10)
