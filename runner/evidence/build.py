@@ -39,6 +39,7 @@ class BuildFiles:
     """
 
     def __init__(self, record: RunRecord) -> None:
+        self.taken: dict[str, int] = {}
         self._problems: list[str] = []
         self._more = 0
         self._left = MOST_TRACES_BYTES
@@ -60,8 +61,14 @@ class BuildFiles:
         more = (f"{self._more} more files are not read",) if self._more else ()
         return (*self._problems, *more)
 
-    def wanted(self, name: str, size: int) -> bool:
-        """Whether to unpack a file; what is too large is noted."""
+    def take(self, name: str, size: int) -> bool:
+        """Whether to unpack a file; what is taken, and what is too large, is noted."""
+        if self._wanted(name, size):
+            self.taken[name] = size
+            return True
+        return False
+
+    def _wanted(self, name: str, size: int) -> bool:
         if name == FILE:
             return self._fits(name, size, MOST_SHAPES_BYTES)
         if not self.is_trace(name):
@@ -111,11 +118,18 @@ def unpack(
         return (), (why,) if record.state.final else ()
     wanted = BuildFiles(record)
     caps = archive.build_caps(record.limits or Limits(), most_files)
-    names: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     try:
-        found = archive.pick(paths.build, into, wanted.wanted, caps, _ROOT)
-        names = tuple(sorted(found))
+        archive.pick(paths.build, into, wanted.take, caps, _ROOT)
     except (OSError, RaiError) as error:
         failed = (f"the build folder cannot be read: {error}",)
-    return names, (*wanted.problems, *failed)
+    found = (name for name, size in wanted.taken.items() if _whole(into / name, size))
+    return tuple(sorted(found)), (*wanted.problems, *failed)
+
+
+def _whole(path: Path, size: int) -> bool:
+    """Return whether a file was unpacked to its end."""
+    try:
+        return path.lstat().st_size == size
+    except OSError:
+        return False

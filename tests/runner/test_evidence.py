@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import tarfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from runner.core import (
     events,
 )
 from runner.core.evidence import RunEvidence
+from runner.core.kernel_shapes import KernelShapes
 from runner.evidence import build, outputs
 from runner.store.paths import RunPaths
 from tests.nvprof import recording
@@ -232,12 +234,25 @@ def test_more_profiles_than_a_report_has_room_for_are_named(tmp_path: Path):
     assert [p.split(" ")[0] for p in problems] == ["32.nvprof", "33.nvprof"]
 
 
+def test_what_stands_before_the_damage_of_a_build_folder_is_read(kept):
+    noise = random.Random(1).randbytes(1 << 20)
+    kept.built({"rai-kernels.json": b'{"format": 1}', "1.nvprof": noise})
+    whole = kept.paths.build.read_bytes()
+    kept.paths.build.write_bytes(whole[: len(whole) // 2])
+
+    found = kept.read()
+
+    assert found.shapes == KernelShapes()
+    (problem,) = found.problems
+    assert problem.startswith("the build folder cannot be read")
+
+
 def test_however_many_files_there_are_few_are_named_and_the_others_counted(tmp_path):
     kept = KeptRun(tmp_path, command(0))
     wanted = build.BuildFiles(kept.record)
 
     for n in range(1000):
-        wanted.wanted(f"{n}.nvprof", 1)
+        wanted.take(f"{n}.nvprof", 1)
 
     assert len(wanted.problems) == build.MOST_NAMED + 1
     left = 1000 - build.MOST_TRACES - build.MOST_NAMED
@@ -250,7 +265,7 @@ def test_a_profile_for_which_the_others_leave_no_room_is_told_from_a_large_one(
     wanted = build.BuildFiles(KeptRun(tmp_path, command(0)).record)
 
     sizes = (build.MOST_TRACE_BYTES + 1, *[build.MOST_TRACE_BYTES] * 2, 1)
-    taken = [wanted.wanted(f"{n}.nvprof", size) for n, size in enumerate(sizes)]
+    taken = [wanted.take(f"{n}.nvprof", size) for n, size in enumerate(sizes)]
 
     assert taken == [False, True, True, False]
     assert wanted.problems == (
