@@ -54,9 +54,11 @@ def view(table: Table, anchors: Anchors) -> TableView:
     every = range(len(table.heads))
     kinds = [_kind(table, i) for i in every]
     order = [i for i in every if i == lead or any(row[i] for row in table.rows)]
-    before = order[: order.index(lead)]
-    if lead in table.names and table.right.issuperset(before):
-        order = [lead, *before, *order[len(before) + 1 :]]
+    if lead in table.names:
+        others = [i for i in order if i != lead]
+        figures = (at for at, i in enumerate(others) if i in table.right and i < lead)
+        place = next(figures, order.index(lead))
+        order = [*others[:place], lead, *others[place:]]
     links = [link if link in anchors else "" for link in table.anchors]
     links += [""] * (len(table.rows) - len(links))
     shown = list(zip(table.rows, links, strict=True))[:MOST_ROWS]

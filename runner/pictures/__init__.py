@@ -6,6 +6,8 @@ script and loads nothing, and may stand in a file of its own or within an HTML p
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from runner.core import Problem
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from runner.report.op_times import OpTimePlot
 
 __all__ = ["STYLE", "PicturesMissingError", "svg"]
+
+_INSTALL = shlex.join(
+    [sys.executable or "python", "-m", "pip", "install", "matplotlib"]
+)
 
 
 class PicturesMissingError(UsageError):
@@ -56,6 +62,6 @@ def check() -> None:
     except ImportError as error:
         problem = Problem(
             f"pictures need matplotlib, which does not load: {error}",
-            hint="install it beside rai: pip install 'rai[report]'",
+            hint=f"install it beside rai: {_INSTALL}",
         )
         raise PicturesMissingError(problem) from None

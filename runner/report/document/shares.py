@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -73,8 +74,8 @@ def _writer(record: RunRecord, path: str) -> CommandRecord | None:
     for command in ran:
         if any(file.path == path for file in command.profile_files):
             return command
-    name = posixpath.basename(path)
-    return next((c for c in ran if name in c.text), None)
+    name = re.compile(rf"(?<![\w.-]){re.escape(posixpath.basename(path))}(?![\w.-])")
+    return next((c for c in ran if name.search(c.text)), None)
 
 
 def _of_file(file: TracedFile) -> Iterator[TimeShares]:

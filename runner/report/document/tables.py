@@ -18,6 +18,7 @@ from runner.report.document.nouns import (
 from runner.report.words import brief, seconds, size
 
 UNKNOWN = "not given"
+GNU_TIME = ("elapsed", "user", "system", "peak memory")
 MOST_SIZES = 12
 """So many numbers of images, the largest, have a column."""
 
@@ -52,13 +53,17 @@ def run_times(report: Report) -> Iterator[Part]:
         *("#", "command", "outcome", "wall", "elapsed", "user", "system"),
         *("CPU", "peak memory", "rounds", "wall from", "to"),
     )
-    repeated = any(one.rounds > 1 for one in ran)
-    shown = heads if repeated else heads[:-3]
-    rows = tuple(_run_time(one)[: len(shown)] for one in ran)
-    right = frozenset({0, *range(3, len(shown))})
-    title = "wall and CPU as rai measured, the others as GNU time printed"
-    table = Table(title, shown, rows, right)
-    if rows:
+    every = [_run_time(one) for one in ran]
+    kept = [i for i in range(len(heads)) if any(row[i] for row in every)]
+    table = Table(
+        "wall and CPU as rai measured, the others as GNU time printed"
+        if any(heads[i] in GNU_TIME for i in kept)
+        else "as rai measured",
+        tuple(heads[i] for i in kept),
+        tuple(tuple(row[i] for i in kept) for row in every),
+        frozenset(n for n, i in enumerate(kept) if i not in (1, 2)),
+    )
+    if every:
         yield with_runs(report, table, [one.run for one in ran])
     yield from _skipped(report)
 
@@ -87,7 +92,7 @@ def _run_time(one: RunTime) -> tuple[str, ...]:
         *("" if value is None else f"{value:.2f} s" for value in times),
         seconds(one.cpu_s.median if one.cpu_s else None),
         size(one.max_rss_bytes),
-        str(one.rounds),
+        str(one.rounds) if one.rounds > 1 else "",
         seconds(wall.smallest) if wall and several else "",
         seconds(wall.largest) if wall and several else "",
     )

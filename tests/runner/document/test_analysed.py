@@ -111,7 +111,7 @@ def test_without_what_a_project_says_occupancy_remains():
 
     assert any("not known" in p.text for p in parts if isinstance(p, Paragraph))
     assert not any(isinstance(part, Picture) for part in parts)
-    (row,) = tables(parts)["Launches and occupancy in m3.1.nvprof"].rows
+    (row,) = tables(parts)["Launches and theoretical occupancy in m3.1.nvprof"].rows
     assert {"834x1x1", "256x1x1", "40", "4.0 KiB"} <= set(row)
     assert any(cell.endswith("registers") for cell in row)
 
@@ -173,7 +173,7 @@ def test_what_limits_the_occupancy_stands_with_the_nearest_step_that_helps():
     shared = replace(LAUNCHED, kernel="wide", registers=32, static_shared=72_816)
     parts = sections(profiled(), traces=(replace(TRACE, launches=(few, shared)),))
     rows = tables(parts["Analysis by kernel"])[
-        "Launches and occupancy in m3.1.nvprof"
+        "Launches and theoretical occupancy in m3.1.nvprof"
     ].rows
 
     assert [row[7:11] for row in rows] == [

@@ -80,6 +80,19 @@ def test_a_profile_that_can_be_read_goes_before_what_was_printed():
     assert (printed.kind, printed.file) == (ReportedKind.API_CALLS, "")
 
 
+def test_a_file_is_not_of_a_command_that_names_another_which_ends_like_it():
+    commands = [
+        command(n, f"m3.1.py --trace {name}", before="nvprof")
+        for n, name in enumerate(("other-m3.json", "m3.json.gz", "out/m3.json"))
+    ]
+    totals = (Totals(GPU, "k", 1, 1.0, 1.0, 1.0),)
+    trace = Trace("out/m3.json", "trace events", totals=totals, spans=1)
+
+    (found,) = report(*commands, traces=(trace,)).shares
+
+    assert found.number == 3
+
+
 def test_the_rows_of_a_file_are_cut_by_its_times_and_not_by_rounded_percents():
     totals = tuple(
         Totals(GPU, f"k{n}", 1, seconds, seconds, seconds)

@@ -62,7 +62,7 @@ def test_settings_of_the_folder_and_the_user_change_nothing(tmp_path):
 @pytest.mark.programs
 def test_without_matplotlib_the_error_says_what_to_install(tmp_path):
     hint = python(WITHOUT, tmp_path, HOME=str(tmp_path))
-    assert "pip install 'rai[report]'" in hint
+    assert f"{sys.executable} -m pip install matplotlib" in hint
     assert not list(tmp_path.iterdir())
 
 
