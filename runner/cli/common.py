@@ -198,11 +198,16 @@ def no_build_folder(record: RunRecord) -> Problem:
     return Problem(f"{text} yet: it is {record.state}", hint=hint)
 
 
+_DEVICES = frozenset({"/dev", "/dev/fd", "/proc/self/fd"})
+"""What is here may lead to a file, as /dev/stdout does, and is none."""
+
+
 def check_output(path: Path, option: str) -> None:
     """Refuse the file of an option that cannot be written, before any work is done.
 
     Raises:
-        UsageError: its folder is not there or not writable, or it is a folder.
+        UsageError: its folder is not there or not writable, or it is no regular file,
+            which would be replaced by one.
     """
     from runner.core import Problem
     from runner.core.errors import UsageError
@@ -211,6 +216,9 @@ def check_output(path: Path, option: str) -> None:
         text = f"{option} {path}: it is a folder"
         raise UsageError(Problem(text, hint="name a file"))
     folder = path.parent
+    if str(folder.absolute()) in _DEVICES or (path.exists() and not path.is_file()):
+        text = f"{option} {path}: it is a device or a pipe"
+        raise UsageError(Problem(text, hint="name a file"))
     if not folder.is_dir():
         text = f"{option} {path}: there is no folder {folder}"
         raise UsageError(Problem(text, hint="make it first"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -96,6 +97,20 @@ def test_a_report_is_written_anew_but_nothing_else_is_replaced(
     assert file.read_text() == "my thesis"
     assert rai("report", ran, "-o", name, "--force")[0] == 0
     assert file.read_text() != "my thesis"
+
+
+@pytest.mark.parametrize("name", ["pipe", "link", "/dev/stdout", "/dev/null"])
+def test_devices_and_pipes_are_not_replaced(ran, rai, tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    before = os.lstat(tmp_path / name)
+
+    status, _, error = rai("report", ran, "-o", name, "--force")
+
+    assert status == 2
+    assert "it is a device or a pipe" in error
+    after = os.lstat(tmp_path / name)
+    assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)
 
 
 def test_pictures_are_files_that_the_markdown_leads_to(ran, rai, tmp_path):
