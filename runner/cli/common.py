@@ -184,7 +184,29 @@ def json_text(value: Any) -> str:  # noqa: ANN401 - whatever json can write
 
     from runner.core.screen import json_safe
 
-    return json_safe(json.dumps(value, indent=2, ensure_ascii=False))
+    try:
+        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), indent=2, ensure_ascii=False)
+    return json_safe(text)
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - as above
+    """Return a value in which infinity, which JSON lacks, is the greatest number.
+
+    The sum of absurd figures that a run printed may be infinite.
+    """
+    import math
+    import sys
+
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_finite, value))
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    greatest = sys.float_info.max
+    return None if math.isnan(value) else math.copysign(greatest, value)
 
 
 def no_build_folder(record: RunRecord) -> Problem:

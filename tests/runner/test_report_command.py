@@ -73,6 +73,18 @@ def test_as_json_it_is_of_the_type_that_the_schema_has(ran, rai):
     assert json.loads(out)["runs"][0]["took_s"] == 10.0
 
 
+def test_absurd_figures_are_numbers_that_json_has(home, rai):
+    every = (inference(times=(1.7e308, 1.7e308)), inference(variant="cpu"))
+    put(home, run(command(0, "m2.1.py", *every)))
+
+    status, out, error = rai("report", "latest", "--format", "json")
+
+    assert (status, error) == (0, "")
+    assert "Infinity" not in out
+    assert "NaN" not in out
+    assert msgspec.json.decode(out, type=Report).networks
+
+
 def test_the_name_of_the_file_says_the_form(ran, rai, tmp_path):
     assert rai("report", ran, "-o", "a.md")[0] == 0
     assert rai("report", ran, "-o", "b.json")[0] == 0
