@@ -22,7 +22,7 @@ def read(
 ) -> tuple[tuple[Trace, ...], dict[str, Timeline], tuple[str, ...]]:
     """Return the sums of each file, its timeline if wanted, and what went wrong.
 
-    The timelines share the spans that one may have.
+    The timelines share the spans that one may have, and the sums their names.
     """
     sums: list[Trace] = []
     drawn: dict[str, Timeline] = {}
@@ -41,6 +41,8 @@ def read(
         except (OSError, RaiError) as error:
             problems.append(str(error))
             continue
+        if len(names) > 1:
+            found = traces.shared(found, len(names))
         sums.append(found)
         problems += [f"{name}: {problem}" for problem in found.problems]
     return tuple(sums), drawn, tuple(problems)

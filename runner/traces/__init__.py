@@ -8,5 +8,6 @@ nvidia_file.py, nsys_file.py) and sqlite_trace.py, or event_stream.py and event_
 from __future__ import annotations
 
 from runner.traces.reading import MOST, read, summary, timeline
+from runner.traces.totals import shared
 
-__all__ = ["MOST", "read", "summary", "timeline"]
+__all__ = ["MOST", "read", "shared", "summary", "timeline"]

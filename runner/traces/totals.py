@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from runner.core.trace import Totals
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from runner.core.trace import Totals, Trace
 
 MOST_LAUNCHES = 5_000
 """Configurations of launches that are listed."""
@@ -85,4 +89,47 @@ def configurations(count: int) -> str:
     return (
         f"of {count:,} configurations of launches"
         f" the {MOST_LAUNCHES:,} that took longest are listed"
+    )
+
+
+FEWEST = 100
+"""Names and configurations that each of many files has at least."""
+
+
+def shared(trace: Trace, files: int) -> Trace:
+    """Return a trace with no more than one of so many files may have.
+
+    The configurations that took longest stay. So do the names; the others of their
+    section are one.
+    """
+    most = max(MOST_LAUNCHES // files, FEWEST)
+    problems = list(trace.problems)
+    if (count := len(trace.launches)) > most:
+        problems.append(
+            f"of {count:,} configurations of launches the {most:,} that took longest"
+            f" are listed, as there are {files} profiles"
+        )
+    totals = []
+    for section in dict.fromkeys(one.section for one in trace.totals):
+        every = [one for one in trace.totals if one.section == section]
+        totals += every[:most]
+        if others := every[most:]:
+            totals.append(_together(section, others))
+            problems.append(f"{len(others):,} names are summed up as one")
+    return replace(
+        trace,
+        launches=trace.launches[:most],
+        totals=tuple(totals),
+        problems=tuple(problems),
+    )
+
+
+def _together(section: str, every: Sequence[Totals]) -> Totals:
+    return Totals(
+        section,
+        OTHERS,
+        sum(one.count for one in every),
+        sum(one.total_s for one in every),
+        min(one.min_s for one in every),
+        max(one.max_s for one in every),
     )

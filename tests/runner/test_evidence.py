@@ -24,6 +24,7 @@ from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import KernelShapes
 from runner.evidence import build, outputs, profiles
 from runner.store.paths import RunPaths
+from runner.traces import totals
 from tests.nvprof import recording
 from tests.runner.traces.test_nvprof_file import stored
 
@@ -242,6 +243,31 @@ def test_profiles_that_take_too_long_together_are_named(tmp_path, monkeypatch):
     assert kept.read().problems == (
         "a.nvprof is not read: the profiles before it took too long",
     )
+
+
+def test_many_profiles_share_the_names_that_one_may_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(totals, "FEWEST", 1)
+    monkeypatch.setattr(totals, "MOST_LAUNCHES", 3)
+    kept = KeptRun(tmp_path, command(0))
+    file = profile(tmp_path)
+    kept.built({"a.nvprof": file})
+    (alone,) = kept.read().traces
+    kept.built({"a.nvprof": file, "b.nvprof": file})
+
+    traces = kept.read().traces
+
+    assert len(alone.totals) > 4
+    for trace in traces:
+        assert len(trace.launches) == 1
+        assert len(trace.totals) == 4
+        assert len(trace.problems) == 3
+        assert [one.name for one in trace.totals if one.name == totals.OTHERS]
+        for figure in ("count", "total_s"):
+            before, now = (
+                sum(getattr(one, figure) for one in each.totals)
+                for each in (alone, trace)
+            )
+            assert now == pytest.approx(before)
 
 
 def test_output_at_a_place_that_no_file_has_is_told_of(kept):

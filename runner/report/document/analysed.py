@@ -43,7 +43,7 @@ def _counters(report: Report, run: RunCounters) -> Table:
     )
     rows = tuple(_counted(one) for one in run.counters[:MOST_ROWS])
     title = of_run(report, run.run, "Counters of Nsight Compute, averages of a launch")
-    return Table(title, heads, rows, frozenset(range(13)), frozenset({15}))
+    return Table(title, heads, rows, frozenset(range(15)), frozenset({15}))
 
 
 def _counted(one: KernelCounters) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
         )
         for one in kernels
     )
-    return Table(title, heads, rows, frozenset({0, 1, 2, 5, 6, 7}), frozenset({11}))
+    return Table(title, heads, rows, frozenset(range(8)), frozenset({11}))
 
 
 def _occupancy(found: Occupancy | None) -> tuple[str, str, str, str]:

@@ -89,6 +89,11 @@ def test_names_of_functions_stand_before_their_figures():
     )
     assert text_of(page(table)).endswith("name n x f 1 y")
 
+    table = Table(
+        "t", ("n", "by", "name"), (("1", "y", "f"),), frozenset({0}), frozenset({2})
+    )
+    assert text_of(page(table)).endswith("name n by f 1 y")
+
 
 def test_what_tells_rows_apart_stays_before_the_names_of_functions():
     heads = ("run", "n", "by", "name", "x")
