@@ -4,8 +4,9 @@
     document.sections(found)                          # for Markdown and HTML
 
 gather.py: summaries.py (the run), times.py (run times), networks.py (Op Times and
-correctness), shares.py (kernels and API calls), output.py; checklist.py (what a
-milestone asks for) -> nouns.py (all of it) -> sections.py: tables.py, charts.py
+correctness), shares.py (kernels and API calls); checklist.py (what a milestone asks
+for) -> nouns.py (all of it) -> sections.py: head.py, checks.py, beside.py, tables.py,
+charts.py, layers.py, analysed.py
 """
 
 from __future__ import annotations
