@@ -84,7 +84,7 @@ def _chosen(
     home: Home, run: str, file: str | None, most_files: int
 ) -> Iterator[tuple[Path, str]]:
     """Yield the profiler's file that is meant, and a title for it."""
-    if file is None and Path(run).is_file():
+    if file is None and Path(run).is_file() and not _names_run(home, run):
         yield Path(run).absolute(), Path(run).name
         return
     from runner import archive, places
@@ -106,6 +106,20 @@ def _chosen(
         into = Path(folder)
         archive.pick(paths.build, into, lambda one, _: one == name, caps, "build")
         yield into / name, f"{name} of run {paths.id}"
+
+
+def _names_run(home: Home, text: str) -> bool:
+    """Whether a word names a run: a project may have a file called `latest`."""
+    from runner.core.errors import UsageError
+    from runner.store.home import find
+
+    if "/" in text or text.endswith(_SUFFIXES):
+        return False
+    try:
+        find(home, text)
+    except UsageError:
+        return False
+    return True
 
 
 def _name(

@@ -91,6 +91,19 @@ def test_the_only_profile_of_a_run_is_taken(ended, tmp_path):
     assert title in (tmp_path / "page.html").read_text()
 
 
+def test_a_file_that_a_project_called_as_a_run_is_not_taken_for_it(
+    ended, tmp_path, monkeypatch
+):
+    ended("p.nvprof")
+    monkeypatch.chdir(tmp_path)
+    for name in ("latest", "ab12"):
+        Path(name).write_text("of the project")
+        timeline(name, output=tmp_path / "page.html")
+        assert "p.nvprof of run ab12" in (tmp_path / "page.html").read_text()
+        with pytest.raises(UsageError, match="no trace that rai reads"):
+            timeline(f"./{name}", output=tmp_path / "page.html")
+
+
 def test_of_several_profiles_one_is_named(ended, tmp_path):
     ended("a.nvprof", "b.sqlite", "c.txt")
     assert refused("ab12") == (
