@@ -55,7 +55,9 @@ def layout(base: Database) -> TraceLayout:
             facts[key] = value
     command = bounded(facts.get("command")).replace("\0", " ")
     pid = whole(facts.get("pid"))
-    title = f"{command} ({pid})" if command else f"process {pid or 'unknown'}"
+    title = command or f"process {pid or 'unknown'}"
+    if command and pid is not None:
+        title += f" ({pid})"
     return TraceLayout(
         "nvprof",
         _RECORDS,

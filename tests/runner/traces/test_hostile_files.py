@@ -295,6 +295,14 @@ def test_lanes_have_their_kinds_whatever_the_process_is_called(crafted):
     assert [lane.kind for lane in timeline.lanes] == [LaneKind.GPU, LaneKind.API]
 
 
+def test_a_process_without_a_number_has_its_command_as_its_name(crafted):
+    path = crafted(
+        "DELETE FROM nvprof WHERE key IN ('pid', 'command');"
+        "INSERT INTO nvprof VALUES ('command', './x')"
+    )
+    assert {lane.process for lane in traces.timeline(path).lanes} == {"./x"}
+
+
 @pytest.mark.parametrize("kind", ["folder", "pipe", "nothing"])
 def test_what_is_no_file_is_told(tmp_path, kind):
     path = tmp_path / "a"
