@@ -44,6 +44,7 @@ have_git() {
       "$WORK/deb" "$WORK/deb" "$WORK/deb" "$WORK/deb" >"$WORK/bin/git"
     chmod +x "$WORK/bin/git"
   }
+  export GIT_CONFIG_GLOBAL=$WORK/gitconfig # the user's own stays as it is
   git config --global --add safe.directory '*' || true
   [ -e .git ] || history || return
   git log --oneline -3
