@@ -56,8 +56,11 @@ class EventArgs(Struct, gc=False):
     shared: int | None = field(default=None, name="shared memory")
 
 
-class TraceEvent(Struct, gc=False):
-    """An event; ``ph`` is its phase, times are in microseconds."""
+class PlainEvent(Struct, gc=False):
+    """An event without its arguments, which may have other types than expected.
+
+    ``ph`` is its phase, times are in microseconds.
+    """
 
     ph: str = ""
     cat: str | None = None
@@ -66,20 +69,13 @@ class TraceEvent(Struct, gc=False):
     dur: Number = None
     pid: Number = None
     tid: Number = None
+
+
+class TraceEvent(PlainEvent, gc=False):
+    """A whole event."""
+
     id: Number = None
     args: EventArgs | None = None
-
-
-class PlainEvent(Struct, gc=False):
-    """An event whose arguments have other types than expected."""
-
-    ph: str = ""
-    cat: str | None = None
-    name: str | None = None
-    ts: Number = None
-    dur: Number = None
-    pid: Number = None
-    tid: Number = None
 
 
 class DeviceProperties(Struct):
