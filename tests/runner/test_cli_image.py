@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -168,7 +169,9 @@ def test_what_a_container_uses_stays_and_is_named(project, client):
         client.remove_container(container)
 
     assert pruned.returncode == 0
-    assert f"Keeping {reference}: a container uses it" in pruned.stdout
+    # Other containers come and go on an engine, so the count is not looked at.
+    kept = rf"Keeping {re.escape(reference)}: (a container uses|containers use) it"
+    assert re.search(kept, pruned.stdout)
     assert client.inspect_image(reference)
 
 
