@@ -176,6 +176,24 @@ def test_a_container_that_another_ends_is_no_failure_of_the_command(
     assert caught.value.reason is Reason.RUNNER_LOST
 
 
+def test_a_container_that_is_gone_at_the_next_look_at_its_command_has_ended(
+    subject, monkeypatch
+):
+    look = docker.APIClient.exec_inspect
+
+    def removing(client: docker.APIClient, command: str) -> object:
+        with suppress(NotFound):
+            container = look(client, command)["ContainerID"]
+            client.remove_container(container, force=True)
+        return look(client, command)
+
+    monkeypatch.setattr(docker.APIClient, "exec_inspect", removing)
+    with pytest.raises(EngineError, match="the container ended while") as caught:
+        run(subject, ["sleep 20"])
+
+    assert caught.value.reason is Reason.RUNNER_LOST
+
+
 def test_nothing_is_lost_on_a_reader_that_takes_its_time(subject):
     script = "head -c 5000000 /dev/zero"
     result = run(subject, [script], pause_s=0.4)

@@ -82,7 +82,7 @@ class Steps:
         self, step: Step, limit_s: float
     ) -> Generator[Event, None, CommandFinished]:
         """Run one step for at most ``limit_s``; return how it ended."""
-        with failing(f"run `{step.command.text}`"):
+        with failing(f"run `{step.command.text}`"), self._in_container(step):
             execution = Execution(
                 self._client,
                 self._container,
@@ -112,7 +112,7 @@ class Steps:
         self, terminal: Terminal, step: Step, limit_s: float
     ) -> Generator[Event, None, CommandFinished]:
         """Run one step on a terminal in the container; return how it ended."""
-        with failing(f"run `{step.command.text}`"):
+        with failing(f"run `{step.command.text}`"), self._in_container(step):
             limits = replace(self._limits, stop_grace_s=HANG_UP_S)
             stop = _ContainerStop(
                 self._client,
@@ -229,6 +229,16 @@ class Steps:
         counters = self._meter.read()
         if counters.cpu_s is not None:
             self.counters = counters
+
+    @contextlib.contextmanager
+    def _in_container(self, step: Step) -> Iterator[None]:
+        """Raise EngineError if the engine forgot a command as its container ended."""
+        try:
+            yield
+        except NotFound as error:
+            if (state := self._state())["Status"] == "running":
+                raise
+            raise self._ended(step, state) from error
 
     def _ended_with_container(self, step: Step) -> bool:
         """Whether memory ran out; raise EngineError if the container was removed."""
