@@ -160,7 +160,7 @@ def register(path: Path) -> None:
     """Load a library of operators into MXNet; raise MissingError."""
     base = loaded().base
     try:
-        # mxnet.library.load also generates the Python function of each operator again,
+        # MXNet's own call also generates the Python function of each operator again,
         # which is slow and not needed.
         base.check_call(base._LIB.MXLoadLib(os.fsencode(path), 0))
     except base.MXNetError as error:

@@ -58,7 +58,7 @@ def check() -> None:
         PicturesMissingError: the extra `report` is not installed.
     """
     try:
-        import runner.pictures.library  # noqa: F401
+        import runner.pictures.canvas  # noqa: F401
     except ImportError as error:
         problem = Problem(
             f"pictures need matplotlib, which does not load: {error}",

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from math import floor, isfinite, log10
 
 from runner.pictures import units
-from runner.pictures.labels import fitted
-from runner.pictures.library import (
+from runner.pictures.canvas import (
     Axes,
     FixedLocator,
     FuncFormatter,
     LogLocator,
     MaxNLocator,
 )
+from runner.pictures.labels import fitted
 
 SMALLEST = 1e-15
 """What is smaller has no place on a logarithmic axis."""

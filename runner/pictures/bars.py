@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from runner.pictures import axes as scales
 from runner.pictures import units
+from runner.pictures.canvas import Axes, Rectangle, drawing, text_width
 from runner.pictures.colours import FAINT, GRID, HATCHES, PAPER, TEXT, ink
 from runner.pictures.labels import fitted, safe, wrapped
-from runner.pictures.library import Axes, Rectangle, drawing, text_width
 from runner.pictures.sheet import (
     BODY,
     EDGE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from runner.core.screen import printable
-from runner.pictures.library import text_width
+from runner.pictures.canvas import text_width
 
 MOST = 2000
 """More characters of a text are nowhere in a picture."""

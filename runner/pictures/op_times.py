@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from runner.pictures.canvas import Axes, drawing, text_width
 from runner.pictures.colours import DASHES, FAINT, GRID, MARKERS, ink
 from runner.pictures.labels import safe, wrapped
-from runner.pictures.library import Axes, drawing, text_width
 from runner.pictures.sheet import (
     EDGE,
     HEAD,

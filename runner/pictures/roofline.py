@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from runner.pictures import axes as scales
 from runner.pictures import units
 from runner.pictures.boxes import Boxes
+from runner.pictures.canvas import Axes, drawing, text_width
 from runner.pictures.colours import FAINT, GRID, MARKERS, PAPER, ink
 from runner.pictures.labels import fitted, safe, wrapped
-from runner.pictures.library import Axes, drawing, text_width
 from runner.pictures.roofs import Bound, bounds, draw_bounds
 from runner.pictures.sheet import (
     EDGE,

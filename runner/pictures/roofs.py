@@ -10,9 +10,9 @@ from msgspec import Struct
 from runner.pictures import axes as scales
 from runner.pictures import units
 from runner.pictures.boxes import HEIGHT, Boxes
+from runner.pictures.canvas import Axes, text_width
 from runner.pictures.colours import DASHES, FAINT, TEXT
 from runner.pictures.labels import fitted
-from runner.pictures.library import Axes, text_width
 from runner.pictures.sheet import SMALL, Sheet
 from runner.report.charts import Roof
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from runner.pictures import cleaning
+from runner.pictures.canvas import Artist, Axes, Figure, FigureCanvasSVG, Line2D
 from runner.pictures.colours import DASHES, FAINT, GRID, MARKERS, PAPER, TEXT, Ink, ink
 from runner.pictures.labels import fitted, safe
-from runner.pictures.library import Artist, Axes, Figure, FigureCanvasSVG, Line2D
 
 WIDTH = 460
 """So narrow that its texts can be read on a phone, where it is drawn smaller."""

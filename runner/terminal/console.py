@@ -141,7 +141,7 @@ class Console:
             self._print(own(text, colour, look.of(sys.stderr)))
 
     def announce(self, *run_ids: str) -> None:
-        """Say once that what is measured is repeated, and in which runs' logs it is."""
+        """Print once that measured commands repeat, and which runs' logs have them."""
         self._announced, self._told_s = True, self._now_s
         self.line(self._rounds.announced(*run_ids), "yellow")
 

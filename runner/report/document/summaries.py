@@ -1,4 +1,4 @@
-"""What is told of a run as a whole."""
+"""The facts of a whole run in its report."""
 
 from __future__ import annotations
 
