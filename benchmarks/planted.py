@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,7 @@ def main() -> int:
     words = parser.parse_args()
     if not words.stand_in and not projects.gpu_here():
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     made_of = stand_ins if words.stand_in else sides
     with tempfile.TemporaryDirectory(prefix="rai-planted-") as name:
         place = Path(name)
@@ -88,13 +90,27 @@ def main() -> int:
         before, slower = made_of(place, words.images)
         for case in words.case or CASES:
             after = before if case == "same" else slower
-            found = list(_times(words, CASES[case], before, after))
-            row = _row(words, CASES[case], found)
-            if words.stand_in:
-                print(json.dumps(row), flush=True)
-            else:
-                rows.keep(row)
+            found: list[dict[str, Any]] = []
+            try:
+                for one in _times(words, CASES[case], before, after):
+                    found.append(one)
+            except KeyboardInterrupt:
+                return 130
+            finally:  # one that is ended early counts for what it has
+                _keep(words, CASES[case], found)
     return 0
+
+
+def _keep(
+    words: argparse.Namespace, what: str, found: Sequence[dict[str, Any]]
+) -> None:
+    if not found:
+        return
+    row = _row(words, what, found)
+    if words.stand_in:
+        print(json.dumps(row), flush=True)
+    else:
+        rows.keep(row)
 
 
 def sides(place: Path, images: int) -> tuple[Path, Path]:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # On the machine with a GPU, from the repository's root:
 #
-#     bash tools/offline/device.sh [setup] [job] [workflow] [planted]     (default: all four)
+#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [tests]     (default: all but tests)
 #
 # README.md says what each does and what has to be carried. A step that fails is told at the
 # end, and the others go on. Variables: TIMES (of planted, 3), LIMIT (seconds, 560), WORK (/tmp/rai), OUT (build/out).
@@ -155,13 +155,20 @@ cases() { # one of the two, or both, on a GPU
     --folder "$WORK/planted" -- --engine local --budget 90s --gpus "$2"
 }
 
+tests() { # those marked gpu; what they need and the machine lacks is skipped
+  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q pytest pytest-xdist || return
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -q -m gpu -n 8 -p no:cacheprovider ${TESTS:-tests/project tests/nvprof} \
+    2>&1 | tee "$OUT/tests.log"
+  return ${PIPESTATUS[0]}
+}
+
 steps=("$@"); ((${#steps[@]})) || steps=(setup job workflow planted)
 for step in "${steps[@]}"; do
   case $step in
     setup) setup ;;
     # With a second GPU these two do not disturb each other.
     workflow) if ((${#GPUS[@]} > 1)); then workflow & WAITED=$!; else try workflow; fi ;;
-    job | planted) try "$step" ;;
+    job | planted | tests) try "$step" ;;
     *) echo "no such step: $step"; exit 2 ;;
   esac
 done
