@@ -156,8 +156,9 @@ cases() { # one of the two, or both, on a GPU
 }
 
 tests() { # those marked gpu; what they need and the machine lacks is skipped
-  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q pytest pytest-xdist || return
-  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -q -m gpu -n 8 -p no:cacheprovider ${TESTS:-tests/project tests/nvprof} \
+  cp "$HERE"/wheels/*.whl "$WORK/wheels"
+  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q hypothesis pytest pytest-xdist || return
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -q -m gpu -n 8 ${TESTS:-tests/project tests/nvprof} \
     2>&1 | tee "$OUT/tests.log"
   return ${PIPESTATUS[0]}
 }

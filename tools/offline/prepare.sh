@@ -17,7 +17,7 @@ mapfile -t named <<<"$needs"
 get "${named[@]}"
 get --no-deps 'nvidia-cudnn-frontend>=1.18,<1.28'
 get pytools mako siphash24 # what PyCUDA needs
-get pytest pytest-xdist # for the step `tests`
+get hypothesis pytest pytest-xdist # for the step `tests`
 [ -z "${PYCUDA:-}" ] || cp "$PYCUDA" wheels/ # built for 3.12 before; else the machine builds it
 # Its setup.py, which pip asks for what it needs, wants setuptools, wheel and NumPy.
 compgen -G "sdists/pycuda-*.tar.gz" || compgen -G "wheels/pycuda-*.whl" || "$PYTHON" -m pip download -q --no-deps --no-build-isolation --no-binary :all: pycuda -d sdists
