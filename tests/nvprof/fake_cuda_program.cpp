@@ -17,7 +17,8 @@
 
 extern "C" {
 void fake_pass(uint64_t ns);
-void fake_enter(const char *name, uint32_t id);
+void fake_enter(const char *name, uint32_t id, const char *kernel);
+void fake_unload();
 void fake_leave(const char *name, uint32_t id);
 void fake_kernel(const char *name, uint64_t ns);
 void fake_copy(int kind, uint64_t bytes, uint64_t ns);
@@ -51,18 +52,26 @@ void call(const std::string &name, uint64_t ns)
     uint32_t id = 0;
     for (const char c : name)
         id = (id * 31 + c) % 1000;
-    fake_enter(name.c_str(), id);
+    fake_enter(name.c_str(), id, nullptr);
     fake_pass(ns);
     fake_leave(name.c_str(), id);
 }
 
 void launch(const std::string &kernel, uint64_t ns)
 {
-    fake_enter("cudaLaunchKernel_v7000", 211);
+    fake_enter("cudaLaunchKernel_v7000", 211, kernel.c_str());
     call("cuLaunchKernel", 1000);  // the runtime's own, which nobody asked for
     fake_kernel(kernel.c_str(), ns);
     fake_pass(1000);
     fake_leave("cudaLaunchKernel_v7000", 211);
+}
+
+void launch_graph(const std::vector<std::string> &kernels)
+{
+    fake_enter("cudaGraphLaunch_v10000", 307, nullptr);
+    for (const auto &kernel : kernels)
+        fake_kernel(kernel.c_str(), 10);
+    fake_leave("cudaGraphLaunch_v10000", 307);
 }
 
 std::vector<std::string> words(const std::string &argument)
@@ -93,6 +102,10 @@ int main(int argc, char **argv)
         } else if (w[0] == "launch") {  // launch,KERNEL,NS,TIMES
             for (uint64_t n = 0; n < (w.size() > 3 ? number(3) : 1); n++)
                 launch(w[1], number(2));
+        } else if (w[0] == "graph") {  // graph,KERNEL...
+            launch_graph({w.begin() + 1, w.end()});
+        } else if (w[0] == "unload") {
+            fake_unload();
         } else if (w[0] == "call") {  // call,FUNCTION,NS
             call(w[1], number(2));
         } else if (w[0] == "copy") {  // copy,KIND,BYTES,NS

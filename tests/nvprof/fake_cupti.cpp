@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <vector>
 
 namespace {
 
@@ -19,6 +20,7 @@ thread_local uint32_t correlation, depth;
 uint32_t device;
 int result;
 size_t dropped;
+std::vector<char *> names;  // of the kernels of modules that are loaded
 
 struct {
     uint8_t *at;
@@ -72,11 +74,13 @@ template <typename Activity> void record(const Activity &activity)
     buffer.valid += sizeof activity;
 }
 
-void call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *name, bool enter)
+void call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *name, bool enter,
+          const char *kernel = nullptr)
 {
     CUpti_CallbackData data = {};
     data.callbackSite = enter ? CUPTI_API_ENTER : CUPTI_API_EXIT;
     data.functionName = name;
+    data.symbolName = kernel;
     data.functionReturnValue = enter ? nullptr : &result;
     data.correlationId = correlation;
     if (called)
@@ -85,17 +89,17 @@ void call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *name, bo
 
 }  // namespace
 
-// What a program says. Names are never freed, as those of CUPTI are not.
+// What a program says. Names of functions are never freed, as those of CUPTI are not.
 extern "C" {
 
 void fake_pass(uint64_t ns) { clock_ns += ns; }
 
-// A call of the runtime or, where the name begins so, of the driver.
-void fake_enter(const char *name, uint32_t id)
+// A call of the runtime or, where the name begins so, of the driver; of a launch its kernel.
+void fake_enter(const char *name, uint32_t id, const char *kernel)
 {
     correlation += depth++ == 0;  // what is called inside a call belongs to it
     call(strncmp(name, "cuda", 4) ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API, id,
-         strdup(name), true);
+         strdup(name), true, kernel);
 }
 
 void fake_leave(const char *name, uint32_t id)
@@ -109,7 +113,8 @@ void fake_kernel(const char *name, uint64_t ns)
 {
     Kernel k = {};
     k.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-    k.name = strdup(name);
+    names.push_back(strdup(name));
+    k.name = names.back();
     k.start = ns ? clock_ns : 0;
     k.end = ns ? clock_ns + ns : 0;
     k.correlationId = correlation;
@@ -157,6 +162,14 @@ void fake_set(uint64_t bytes, uint64_t ns)
     s.start = clock_ns;
     s.end = clock_ns + ns;
     record(s);
+}
+
+// The modules are unloaded: what was the names of their kernels is other data now.
+void fake_unload()
+{
+    for (char *name : names)
+        memset(name, '?', strlen(name));
+    names.clear();
 }
 
 void fake_drop(size_t activities) { dropped += activities; }

@@ -1,8 +1,10 @@
 // A program for a profiler to watch: it says by CUDA's events how long its kernels took.
-// profiled [MODE]: `range` profiles its second half only, `fault` ends with a bad address.
+// profiled [MODE]: `range` profiles its second half only, `fault` ends with a bad address
+// after a while, in which a profiler can take what came before.
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -56,8 +58,10 @@ int main(int argc, char **argv)
     printf("%.4f\n", spin_ms(y));
     if (!strcmp(mode, "range"))
         cudaProfilerStop();
-    if (!strcmp(mode, "fault"))
+    if (!strcmp(mode, "fault")) {
+        usleep(500'000);
         stray<<<1, 1>>>((int *)16);
+    }
     const cudaError_t error = cudaMemcpy(host, y, BYTES, cudaMemcpyDeviceToHost);
     return error != cudaSuccess;
 }

@@ -125,6 +125,22 @@ def test_what_cupti_itself_asks_for_is_no_call_of_the_program(nvprof):
     assert [name for _, name, *_ in rows(done.stderr)] == ["cuCtxCreate"]
 
 
+def test_a_kernel_keeps_its_name_where_its_module_is_unloaded(nvprof, tmp_path):
+    words = ("launch,f,30,3", "unload", "launch,_Z4tinyPf,10,2", "unload")
+    done = nvprof("PROGRAM", "init", *words)
+    expected = [("f", 3), ("tiny(float*)", 2)]
+    assert [row[1:3] for row in rows(done.stderr)[:2]] == expected
+    nvprof("-o", "a.nvprof", "PROGRAM", "init", *words)
+    with sqlite3.connect(tmp_path / "a.nvprof") as file:
+        counts = "SELECT kernel, count(*) FROM launch GROUP BY 1"
+        assert file.execute(counts).fetchall() == expected
+
+
+def test_each_kernel_of_a_graph_has_its_own_name(nvprof):
+    done = nvprof("PROGRAM", "init", "launch,f,40", "graph,g,h,g")
+    assert [row[1:3] for row in rows(done.stderr)[:3]] == [("f", 1), ("g", 2), ("h", 1)]
+
+
 def test_threads_that_call_at_once_lose_nothing(nvprof):
     done = nvprof("PROGRAM", "init", "threads,8,5000")
     assert rows(done.stderr) == [("API calls", "cudaStreamQuery", 40_000, "0ns")]

@@ -125,14 +125,16 @@ def test_a_device_says_what_it_is(device):
 
 
 def test_memory_is_free_again_with_the_last_reference(device):
+    # Others may use the GPU meanwhile, but they hold little beside this array.
+    half = 128 << 20
     device.wait()
     before = device.free_bytes()
     array = device.empty((64 << 20,))
-    assert device.free_bytes() < before
+    assert device.free_bytes() < before - half
 
     del array
 
-    assert device.free_bytes() == before
+    assert device.free_bytes() > before - half
 
 
 def test_more_memory_than_there_is_is_cudas_word_and_the_next_still_fits(device):

@@ -40,14 +40,22 @@ std::vector<uint8_t *> free_buffers;
 int buffers;
 
 // IDs of kernels' names, by the text from CUPTI.
-std::unordered_map<std::string, uint32_t> kernels;
+using Names = std::unordered_map<std::string, uint32_t>;
+Names launched, delivered;
+std::timed_mutex launched_lock;
 
-uint32_t kernel_name(const char *mangled)
+// The name of each kernel that a call launches, in the slot of the call's correlation ID (the upper
+// half). A name in CUPTI's activity lies in the program's module: after cuModuleUnload, that memory
+// may hold the name of a kernel of another module. So it is read when the kernel is launched.
+constexpr uint32_t LAUNCHES = 1 << 20;
+std::atomic<uint64_t> launches[LAUNCHES];
+
+uint32_t kernel_name(Names &names, const char *mangled)
 {
     if (mangled == nullptr)
         mangled = "[unknown]";
-    const auto known = kernels.find(mangled);
-    if (known != kernels.end())
+    const auto known = names.find(mangled);
+    if (known != names.end())
         return known->second;
     // Only C++ names are mangled: the demangler would turn a C kernel `f` into `float`.
     char *text = nullptr;
@@ -55,7 +63,15 @@ uint32_t kernel_name(const char *mangled)
         text = abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr);
     const uint32_t id = recording->name(text ? text : mangled);
     free(text);
-    return kernels[mangled] = id;
+    return names[mangled] = id;
+}
+
+// Many kernels of one graph have one correlation ID, and no call has told their names.
+uint32_t kernel_name(const KernelActivity &a)
+{
+    const uint64_t known = launches[a.correlationId % LAUNCHES];
+    return known && known >> 32 == a.correlationId ? (uint32_t)known
+                                                   : kernel_name(delivered, a.name);
 }
 
 const char *copy_text(int kind)
@@ -102,7 +118,7 @@ void take(const Activity &a, uint32_t name, records::Kind kind, Fill record)
 
 void take(const KernelActivity &a)
 {
-    const uint32_t name = kernel_name(a.name);
+    const uint32_t name = kernel_name(a);
     take(a, name, records::KERNEL, [&] {
         return records::Kernel{
             {},
@@ -226,6 +242,15 @@ const char *enable()
         if (const char *why = failure(cuptiActivityEnable(kind)))
             return why;
     return nullptr;
+}
+
+void launching(uint32_t correlation, const char *mangled)
+{
+    // The wait is limited for the reason that completed() has.
+    const std::unique_lock<std::timed_mutex> one(launched_lock, Recording::PATIENCE);
+    if (one)
+        launches[correlation % LAUNCHES] =
+            (uint64_t)correlation << 32 | kernel_name(launched, mangled);
 }
 
 void disable()

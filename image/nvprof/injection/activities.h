@@ -12,6 +12,9 @@ const char *deliver_to(Recording &recording, bool demangle);
 const char *enable();
 void disable();
 
+// Note which kernel a call is about to launch, by its correlation ID; any thread may.
+void launching(uint32_t correlation, const char *mangled);
+
 // Record completed activities without synchronising the GPU; `all`: those in partial buffers too.
 void flush(bool all);
 

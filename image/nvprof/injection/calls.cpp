@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "activities.h"
 #include "failure.h"
 
 namespace calls {
@@ -20,10 +21,10 @@ std::atomic<bool> recorded, left;
 CUpti_SubscriberHandle subscriber;
 
 // The IDs of the functions' names, cached, and the kind of each function.
-enum Meaning : uint8_t { PLAIN, WAITS, STARTS, STOPS, OURS };
+enum Meaning : uint8_t { UNKNOWN, PLAIN, WAITS, LAUNCHES, STARTS, STOPS, OURS };
 struct Function {
     std::atomic<uint32_t> name{UNNAMED};
-    std::atomic<Meaning> meaning{PLAIN};
+    std::atomic<Meaning> meaning{UNKNOWN};
     std::atomic<records::Total *> row{nullptr};
 };
 Function functions[2][MOST];
@@ -63,6 +64,10 @@ Meaning meaning_of(std::string_view name)
         return STARTS;
     if (ends(name, "ProfilerStop"))
         return STOPS;
+    // Those of one kernel, not of graphs, of functions of the host and of several GPUs.
+    if (name.find("Launch") != name.npos && name.find("Graph") == name.npos &&
+        name.find("Host") == name.npos && name.find("Multi") == name.npos)
+        return LAUNCHES;
     // Copies that wait: cudaMemcpy, cuMemcpyDtoH.
     const bool copies = name.find("Memcpy") != name.npos && !ends(name, "Async");
     return ends(name, "Synchronize") || copies ? WAITS : PLAIN;
@@ -71,15 +76,19 @@ Meaning meaning_of(std::string_view name)
 Function &function(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *symbol)
 {
     Function &f = functions[domain == CUPTI_CB_DOMAIN_RUNTIME_API][id % MOST];
-    if (f.name.load(std::memory_order_acquire) == UNNAMED) {
-        const std::string_view name = plain(symbol ? symbol : "[unknown]");
-        f.meaning = meaning_of(name);
-        const uint32_t id = recording->name(name);
-        if (!recording->trace() && f.meaning != OURS)
-            f.row = recording->row(records::CALLS, 0, id);
-        f.name = id;
-    }
+    if (f.meaning == UNKNOWN)
+        f.meaning = meaning_of(plain(symbol ? symbol : "[unknown]"));
     return f;
+}
+
+void name(Function &f, const char *symbol)
+{
+    if (f.name.load(std::memory_order_acquire) != UNNAMED)
+        return;
+    const uint32_t id = recording->name(plain(symbol ? symbol : "[unknown]"));
+    if (!recording->trace() && f.meaning != OURS)
+        f.row = recording->row(records::CALLS, 0, id);
+    f.name = id;
 }
 
 uint64_t now()
@@ -106,13 +115,18 @@ void CUPTIAPI called(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
         return;
     const auto &data = *(const CUpti_CallbackData *)info;
     if (data.callbackSite == CUPTI_API_ENTER) {
-        if (call.depth++ == 0)
-            call.start = now();
+        if (call.depth++ > 0)
+            return;
+        if (recorded.load(std::memory_order_relaxed) && data.symbolName &&
+            function(domain, id, data.functionName).meaning == LAUNCHES)
+            activities::launching(data.correlationId, data.symbolName);
+        call.start = now();
         return;
     }
     if (call.depth == 0 || --call.depth > 0)
         return;
     Function &f = function(domain, id, data.functionName);
+    name(f, data.functionName);
     const Meaning meaning = f.meaning;
     if (meaning == STARTS)
         hooks.profiling(true);
