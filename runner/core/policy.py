@@ -72,6 +72,21 @@ class Policy(Struct, frozen=True):
 NO_POLICY = Policy()
 
 
+class RolePolicy(Struct, frozen=True):
+    """What a server allows the runs of one role, within the site's own policy.
+
+    ``ceilings`` are by the name of the field of Limits, in its unit; a name that is
+    absent has none. ``images`` are patterns of the only images, None allows all;
+    ``network`` is whether a run may reach the network. ``source`` names where it is
+    said, for messages, such as "the role `student` of this server".
+    """
+
+    ceilings: Mapping[str, float] = field(default_factory=dict)
+    images: tuple[str, ...] | None = None
+    network: bool = True
+    source: str = ""
+
+
 def fit(limits: Limits, policy: Policy) -> Limits:
     """Lower to the ceilings what stands at its default: nobody asked for that."""
     usual = Limits()

@@ -1,0 +1,55 @@
+"""What the roles of a server's teams may do, and the server's own bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from runner.core.units import GIB
+
+DAY_S = 24 * 3600.0
+
+
+class Role(Struct, frozen=True):
+    """What a team of this role may do; None is no bound.
+
+    ``ceilings`` are by the name of the field of Limits, ``images`` patterns of the only
+    images. ``at_once`` runs of a team run at a time and ``waiting`` wait; ``a_day`` may
+    be queued in any 24 hours. ``upload_bytes`` is what one project may have packed,
+    ``disk_bytes`` what the uploads and runs of a team may take, ``keep_s`` how long a
+    run is kept after its end. A higher ``priority`` starts first.
+    """
+
+    name: str
+    priority: int = 0
+    ceilings: Mapping[str, float] = field(default_factory=dict)
+    images: tuple[str, ...] | None = None
+    network: bool = True
+    at_once: int | None = None
+    waiting: int = 100
+    a_day: int | None = None
+    upload_bytes: int = 1 * GIB
+    disk_bytes: int = 20 * GIB
+    keep_s: float = 30 * DAY_S
+
+
+STUDENT = Role("student", network=False, at_once=2, a_day=200)
+STAFF = Role("staff", priority=10, waiting=1000)
+
+
+class ServerRules(Struct, frozen=True):
+    """The settings of a server: server.yml in its folder.
+
+    ``slots`` is how many runs without a GPU run at a time; None makes it half of the
+    machine's cores. Nothing new is taken while less than ``low_disk_bytes`` are free.
+    """
+
+    roles: Mapping[str, Role] = field(
+        default_factory=lambda: {one.name: one for one in (STUDENT, STAFF)}
+    )
+    slots: int | None = None
+    low_disk_bytes: int = 5 * GIB
+    code_valid_s: float = 14 * DAY_S
+    token_valid_s: float | None = 200 * DAY_S
+    upload_valid_s: float = DAY_S

@@ -1,0 +1,88 @@
+"""Runs on a server, as its HTTP interface shows them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from runner.core.ending import Reason
+from runner.core.parcel import Parcel
+
+
+class QueueState(StrEnum):
+    """Where a run stands on a server.
+
+    STARTING runs are handed to the job host, and may or may not have begun.
+    """
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class RunRequest(Struct, frozen=True):
+    """`PUT /api/v1/runs/{id}`; the client chooses the id, ten hexadecimal digits.
+
+    ``upload`` is the id of the upload with the packed project. ``spec_text`` is the
+    build file with the values that the parcel masks, ``secrets`` the values of the
+    variables that the parcel only names; the server forgets both when the run starts.
+    ``engine`` is the client's wish, "" for the server's choice. The same request again
+    has the same answer; another one under the id of a run is refused.
+    """
+
+    upload: str
+    parcel: Parcel
+    spec_text: str = ""
+    secrets: dict[str, str] = {}
+    engine: str = ""
+
+
+class RemoteRun(Struct, frozen=True):
+    """A run on a server.
+
+    ``ahead`` is the number of runs that start before it, ``estimate_s`` after how many
+    seconds it should start, both only while it waits; ``why`` says in words what it
+    waits for, or why it ended without a record. Times are seconds since 1970.
+    ``mine`` tells whether it is the asking team's; of others' runs ``person`` and
+    ``project`` are empty.
+    """
+
+    id: str
+    state: QueueState
+    team: str
+    queued_at: float
+    person: str = ""
+    project: str = ""
+    gpus: int = 0
+    started_at: float | None = None
+    ended_at: float | None = None
+    ahead: int | None = None
+    estimate_s: float | None = None
+    why: str = ""
+    reason: Reason | None = None
+    cancelled: bool = False
+    mine: bool = True
+
+
+class QueueView(Struct, frozen=True):
+    """`GET /api/v1/queue`: what runs and what waits, in the order of their starts.
+
+    ``note`` says why nothing starts, if so.
+    """
+
+    running: tuple[RemoteRun, ...]
+    waiting: tuple[RemoteRun, ...]
+    gpus: int
+    gpus_free: int
+    slots: int
+    slots_free: int
+    note: str = ""
+
+
+class RunPage(Struct, frozen=True):
+    """`GET /api/v1/runs?state=&after=&limit=`; ``after`` begins the next page."""
+
+    runs: tuple[RemoteRun, ...]
+    after: str = ""
