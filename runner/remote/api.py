@@ -19,7 +19,7 @@ import msgspec
 from runner import __version__
 from runner.core import Problem, Reason
 from runner.remote import downloading
-from runner.remote.connection import Answer, Body, Connection, Stream
+from runner.remote.connection import Body, BodyStream, HttpAnswer, ServerConnection
 from runner.remote.problems import (
     MISSING,
     NO_TOKEN,
@@ -59,7 +59,7 @@ class ServerClient:
 
     def __init__(self, entry: ProfileEntry, patience: Patience = NONE) -> None:
         self.entry, self.patience = entry, patience
-        self._connection = Connection(entry.url, entry.token, entry.fingerprint)
+        self._connection = ServerConnection(entry.url, entry.token, entry.fingerprint)
 
     def __enter__(self) -> ServerClient:
         return self
@@ -156,7 +156,7 @@ class ServerClient:
         return self._call("GET", "/queue", QueueView)
 
     @contextmanager
-    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[Stream]:
+    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[BodyStream]:
         """Yield the frames of a run as they come, from where one's files end.
 
         ``have`` has the bytes of each file, by its name or without its suffix. A break
@@ -184,7 +184,9 @@ class ServerClient:
         source = f"{API}/runs/{quote(run, '')}/{under}"
 
         @contextmanager
-        def opened(headers: Mapping[str, str]) -> Iterator[tuple[Answer, Stream]]:
+        def opened(
+            headers: Mapping[str, str],
+        ) -> Iterator[tuple[HttpAnswer, BodyStream]]:
             with self._connection.stream(source, headers=headers) as (answer, body):
                 if answer.status != downloading.NO_SUCH_RANGE:
                     self._raise_refusal(answer)
@@ -217,7 +219,7 @@ class ServerClient:
         body: Body | None = None,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Return the answer to one request; raise the error of a refusal."""
         sent = {"Content-Type": JSON, **(headers or {})} if body is not None else {}
         answer = self._connection.ask(
@@ -229,13 +231,13 @@ class ServerClient:
     def _again(self, call: Callable[[], _T]) -> _T:
         return until_reached(call, self.patience)
 
-    def _decoded(self, answer: Answer, kind: type[_T]) -> _T:
+    def _decoded(self, answer: HttpAnswer, kind: type[_T]) -> _T:
         try:
             return msgspec.json.decode(answer.body, type=kind)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise self._no_server(str(error)) from error
 
-    def _raise_refusal(self, answer: Answer) -> None:
+    def _raise_refusal(self, answer: HttpAnswer) -> None:
         if answer.status < 400:
             return
         refusal = _refusal(answer)
@@ -254,7 +256,7 @@ class ServerClient:
         return NoServerError(Problem(f"{text}: {shown(why)}", hint=hint))
 
 
-def _refusal(answer: Answer) -> Refusal | None:
+def _refusal(answer: HttpAnswer) -> Refusal | None:
     """Return the refusal that an answer is; None if it is no server's.
 
     A newer server may have reasons that this client does not know. An answer to HEAD

@@ -46,7 +46,7 @@ GATEWAY = (502, 504)
 Body = bytes | io.BufferedIOBase
 
 
-class Answer(Struct, frozen=True):
+class HttpAnswer(Struct, frozen=True):
     """A whole answer."""
 
     status: int
@@ -54,7 +54,7 @@ class Answer(Struct, frozen=True):
     body: bytes
 
 
-class Stream(Protocol):
+class BodyStream(Protocol):
     """The body of an answer that goes on."""
 
     def readline(self, most: int, /) -> bytes:
@@ -67,7 +67,7 @@ class Stream(Protocol):
         """Return at most so many bytes, as soon as there are any; b"" at the end."""
 
 
-class Connection:
+class ServerConnection:
     """Connections to one server, which are kept open from one request to the next."""
 
     def __init__(self, url: str, token: str = "", fingerprint: str = "") -> None:
@@ -103,7 +103,7 @@ class Connection:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: Body | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send a request and return the whole answer, whatever its status is."""
         with self._opened(method, path, query, headers, body) as response:
             return self._whole(response)
@@ -115,7 +115,7 @@ class Connection:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator[tuple[Answer, Stream]]:
+    ) -> Iterator[tuple[HttpAnswer, BodyStream]]:
         """Yield an answer and its body, which is read as it comes.
 
         The body of an error is read at once, and is the answer's.
@@ -124,8 +124,8 @@ class Connection:
             if response.status_code >= 400:
                 answer = self._whole(response)
             else:
-                answer = Answer(response.status_code, response.headers, b"")
-            body = _Body(response, self.url)
+                answer = HttpAnswer(response.status_code, response.headers, b"")
+            body = _ResponseBody(response, self.url)
             yield answer, io.BufferedReader(body, PIECE_BYTES)
 
     @contextmanager
@@ -168,9 +168,9 @@ class Connection:
             text = f"{self.url} answers in the encoding {shown(coding)}, unasked"
             raise NoServerError(text)
 
-    def _whole(self, response: requests.Response) -> Answer:
+    def _whole(self, response: requests.Response) -> HttpAnswer:
         by = time.monotonic() + MOST_ANSWER_S
-        body, source = bytearray(), _Body(response, self.url)
+        body, source = bytearray(), _ResponseBody(response, self.url)
         while piece := source.piece(PIECE_BYTES):
             body += piece
             if len(body) > MOST_ANSWERED_BYTES:
@@ -179,7 +179,7 @@ class Connection:
             if time.monotonic() > by:
                 text = f"{self.url} did not end its answer in {MOST_ANSWER_S:g} s"
                 raise UnreachableError(text)
-        return Answer(response.status_code, response.headers, bytes(body))
+        return HttpAnswer(response.status_code, response.headers, bytes(body))
 
 
 def served_fingerprint(url: str) -> str:
@@ -225,7 +225,7 @@ class _TlsAdapter(HTTPAdapter):
         return super().proxy_manager_for(proxy, **self._tls, **options)
 
 
-class _Body(io.RawIOBase):
+class _ResponseBody(io.RawIOBase):
     """The body of an answer, as bytes come."""
 
     def __init__(self, response: requests.Response, url: str) -> None:

@@ -8,14 +8,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from runner import files
-from runner.remote.connection import PIECE_BYTES, Answer, Stream
+from runner.remote.connection import PIECE_BYTES, BodyStream, HttpAnswer
 from runner.remote.problems import NoServerError, UnreachableError
 from runner.remote.retrying import Patience, Pauses
 
 PARTIAL = 206
 NO_SUCH_RANGE = 416
 
-Opened = Callable[[Mapping[str, str]], AbstractContextManager[tuple[Answer, Stream]]]
+Opened = Callable[
+    [Mapping[str, str]], AbstractContextManager[tuple[HttpAnswer, BodyStream]]
+]
 """Asks for the file with these headers."""
 
 _LENGTH = re.compile(r"\d{1,18}")
@@ -51,7 +53,12 @@ def fetch(
 
 
 def _take(
-    answer: Answer, body: Stream, part: Path, have: int, most_bytes: int, url: str
+    answer: HttpAnswer,
+    body: BodyStream,
+    part: Path,
+    have: int,
+    most_bytes: int,
+    url: str,
 ) -> bool:
     """Write what comes; return False if it has to be asked for from its beginning."""
     found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))

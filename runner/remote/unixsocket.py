@@ -11,7 +11,7 @@ from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.exceptions import NewConnectionError
 
 
-class _UnixConnection(HTTPConnection):
+class _SocketConnection(HTTPConnection):
     """A connection to a Unix socket."""
 
     def __init__(self, *given: Any, socket_path: str, **options: Any) -> None:  # noqa: ANN401
@@ -30,20 +30,20 @@ class _UnixConnection(HTTPConnection):
         self.sock = made
 
 
-class _UnixPool(HTTPConnectionPool):
+class _SocketPool(HTTPConnectionPool):
     """Connections to one Unix socket."""
 
-    ConnectionCls = _UnixConnection
+    ConnectionCls = _SocketConnection
 
 
 class UnixAdapter(HTTPAdapter):
     """What carries the requests of a session to one Unix socket, never to a proxy."""
 
     def __init__(self, path: str) -> None:
-        self._pool = _UnixPool("localhost", socket_path=path)
+        self._pool = _SocketPool("localhost", socket_path=path)
         super().__init__(max_retries=0)
 
-    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> _UnixPool:  # noqa: ANN401
+    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> _SocketPool:  # noqa: ANN401
         """Return the pool."""
         return self._pool
 

@@ -107,14 +107,14 @@ class _Sending:
         size = min(PIECE_BYTES, self._request.size - state.offset)
         if not size:
             return b""  # asks for a look at what is there
-        return _Piece(self._file, state.offset, size, self._tell)
+        return _SentPiece(self._file, state.offset, size, self._tell)
 
     def _tell(self, sent: int) -> None:
         if self._progress is not None:
             self._progress(sent, self._request.size)
 
 
-class _Piece(io.BufferedIOBase):
+class _SentPiece(io.BufferedIOBase):
     """A part of a file, as requests reads what it sends."""
 
     def __init__(

@@ -10,7 +10,6 @@ import hashlib
 import posixpath
 import re
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 HERE = "here"
 """What is given in place of an address for this machine, without a server."""
@@ -18,6 +17,7 @@ HERE = "here"
 EXAMPLES = "https://host:8443 or unix:///run/rai/server.sock"
 _HOST = re.compile(r"(?!-)[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?")
+_WHERE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
 _PORTS = {"https": 443, "http": 80}
 _LONGEST = 1000
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
@@ -33,22 +33,23 @@ def normal(text: str) -> str:
         raise ValueError(f"expected an address such as {EXAMPLES}")
     if "://" not in text:
         text = f"unix://{text}" if text.startswith("/") else f"https://{text}"
-    parts = urlsplit(text)
-    if parts.scheme == "unix":
-        return f"unix://{_socket(text)}"
-    if parts.scheme not in _PORTS:
+    scheme, _, rest = text.partition("://")
+    scheme = scheme.lower()
+    if scheme == "unix":
+        return f"unix://{_socket(rest)}"
+    if scheme not in _PORTS:
         raise ValueError(f"expected https:// or unix:// as in {EXAMPLES}")
-    if "@" in parts.netloc or "?" in text or "#" in text:
+    if set(rest) & {"@", "?", "#"}:
         raise ValueError("an address has no user, `?` or `#`")
-    if not _PATH.fullmatch(parts.path):
-        raise ValueError(f"{parts.path} is no path of a server")
-    host = _host(parts.hostname or "")
-    if parts.scheme == "http" and not is_loopback(host):
+    where, slash, path = rest.partition("/")
+    if not _PATH.fullmatch(slash + path):
+        raise ValueError(f"{slash}{path} is no path of a server")
+    host, port = _host_and_port(where, scheme)
+    if scheme == "http" and not is_loopback(host):
         raise ValueError("http:// is for this machine only; use https://")
-    port = parts.port  # raises ValueError for one out of range
-    shown = f":{port}" if port not in (None, _PORTS[parts.scheme]) else ""
+    shown = f":{port}" if port != _PORTS[scheme] else ""
     name = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{name}{shown}{parts.path.rstrip('/')}"
+    return f"{scheme}://{name}{shown}{(slash + path).rstrip('/')}"
 
 
 def spelled(text: str) -> str | None:
@@ -68,8 +69,8 @@ def socket_path(url: str) -> str:
 
 def host_and_port(url: str) -> tuple[str, int]:
     """Return where an address of http or https is connected to."""
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or _PORTS[parts.scheme]
+    scheme, _, rest = url.partition("://")
+    return _host_and_port(rest.partition("/")[0], scheme)
 
 
 def is_loopback(host: str) -> bool:
@@ -98,11 +99,18 @@ def _written(digest: str) -> str:
     return "SHA256:" + ":".join(digest[at : at + 2] for at in range(0, 64, 2))
 
 
-def _socket(text: str) -> str:
-    path = text.removeprefix("unix://")
-    if not path.startswith("/") or path.endswith("/") or "?" in path or "#" in path:
+def _socket(path: str) -> str:
+    if not path.startswith("/") or path.endswith("/") or set(path) & {"?", "#"}:
         raise ValueError("expected the whole path of a socket: unix:///path.sock")
     return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def _host_and_port(text: str, scheme: str) -> tuple[str, int]:
+    found = _WHERE.fullmatch(text)
+    port = int(found[2] or _PORTS[scheme]) if found else 0
+    if found is None or not 0 < port < 1 << 16:
+        raise ValueError(f"expected a host, and a port up to 65535, as in {EXAMPLES}")
+    return _host(found[1].strip("[]").lower()), port
 
 
 def _host(name: str) -> str:
