@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 
-class PlainText(TypeDecorator[str]):
+class StoredText(TypeDecorator[str]):
     """Text without what PostgreSQL cannot hold: NUL and halves of characters."""
 
     impl = Text
@@ -40,7 +40,7 @@ class PlainText(TypeDecorator[str]):
 
 
 def _text(name: str) -> Column[str]:
-    return Column(name, PlainText, nullable=False)
+    return Column(name, StoredText, nullable=False)
 
 
 def _time(name: str) -> Column[float]:
@@ -67,7 +67,7 @@ metadata = MetaData(
 teams = Table(
     "teams",
     metadata,
-    Column("name", PlainText, primary_key=True),
+    Column("name", StoredText, primary_key=True),
     _text("role"),
     _time("created_at"),
 )
@@ -75,16 +75,16 @@ teams = Table(
 people = Table(
     "people",
     metadata,
-    Column("team", PlainText, ForeignKey("teams.name"), primary_key=True),
-    Column("name", PlainText, primary_key=True),
+    Column("team", StoredText, ForeignKey("teams.name"), primary_key=True),
+    Column("name", StoredText, primary_key=True),
     _time("created_at"),
 )
 
 codes = Table(
     "codes",
     metadata,
-    Column("team", PlainText, primary_key=True),
-    Column("person", PlainText, primary_key=True),
+    Column("team", StoredText, primary_key=True),
+    Column("person", StoredText, primary_key=True),
     _text("hash"),
     _time("expires_at"),
     ForeignKeyConstraint(["team", "person"], ["people.team", "people.name"]),
@@ -95,7 +95,7 @@ codes = Table(
 tokens = Table(
     "tokens",
     metadata,
-    Column("id", PlainText, primary_key=True),
+    Column("id", StoredText, primary_key=True),
     _text("hash"),
     _text("team"),
     _text("person"),
@@ -113,7 +113,7 @@ tokens = Table(
 uploads = Table(
     "uploads",
     metadata,
-    Column("id", PlainText, primary_key=True),
+    Column("id", StoredText, primary_key=True),
     _text("team"),
     _text("sha256"),
     _bytes("size"),
@@ -127,7 +127,7 @@ uploads = Table(
 runs = Table(
     "runs",
     metadata,
-    Column("id", PlainText, primary_key=True),
+    Column("id", StoredText, primary_key=True),
     _text("team"),
     _text("person"),
     _text("role"),
@@ -145,7 +145,7 @@ runs = Table(
     Column("attempt", Integer, nullable=False),
     _maybe("started_at"),
     _maybe("ended_at"),
-    Column("reason", PlainText),
+    Column("reason", StoredText),
     Column("cancelled", Boolean, nullable=False),
     _maybe("cancelled_at"),
     _bytes("bytes"),
@@ -163,7 +163,7 @@ runs = Table(
 parcels = Table(
     "parcels",
     metadata,
-    Column("run", PlainText, ForeignKey("runs.id"), primary_key=True),
+    Column("run", StoredText, ForeignKey("runs.id"), primary_key=True),
     Column("parcel", LargeBinary, nullable=False),
     _text("secrets"),
 )
@@ -172,7 +172,7 @@ parcels = Table(
 team_bytes = Table(
     "team_bytes",
     metadata,
-    Column("team", PlainText, primary_key=True),
+    Column("team", StoredText, primary_key=True),
     _bytes("bytes"),
 )
 """The bytes of a team's runs that are kept, as a sum over all runs would be slow."""
