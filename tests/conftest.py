@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
@@ -114,6 +115,13 @@ def _browser() -> str | None:
     return browsing.absent()
 
 
+@cache
+def _postgresql() -> str | None:
+    from tests.runner.database import postgres
+
+    return postgres.absent()
+
+
 def _workflows() -> str | None:
     modules = ROOT / "tests" / "workflows" / "node_modules"
     if shutil.which("node") is None:
@@ -132,6 +140,7 @@ _PROBES = {
     "train": _train,
     "workflows": _workflows,
     "browser": _browser,
+    "postgresql": _postgresql,
 }
 
 
@@ -245,6 +254,24 @@ def rng() -> np.random.Generator:
     seed = np.random.SeedSequence().entropy
     print(f"seed {seed}")
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """Start a PostgreSQL of our own; the URL of its database ``postgres``."""
+    from tests.runner.database import postgres
+
+    with postgres.cluster() as url:
+        yield url
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """Make an empty database on PostgreSQL; tests of it are marked ``postgresql``."""
+    from tests.runner.database import postgres
+
+    with postgres.database(postgresql_server, f"test_{uuid4().hex}") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from runner.core.policy import RolePolicy
 from runner.core.variables import Secrets
 
 
@@ -19,6 +21,9 @@ class Options(Struct, frozen=True):
     commands that ``measured`` names have, ``budget`` the time span that the rounds
     after the first may take together. ``stop_grace_s`` is how long commands may live
     after SIGTERM, for a caller that is killed soon after it.
+
+    ``allowed`` is what a server allows whose client sent the project, and ``gpus_out``
+    are the GPUs that no run gets, by their UUIDs, and why.
     """
 
     engine: str | None = None
@@ -37,6 +42,8 @@ class Options(Struct, frozen=True):
     measured: tuple[str, ...] = ()
     budget: str | None = None
     stop_grace_s: float | None = None
+    allowed: RolePolicy | None = None
+    gpus_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, str | None]:

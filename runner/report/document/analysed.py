@@ -147,11 +147,13 @@ def _rooflines(
 
 def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
     heads = (
-        *("of kernels", "average", "GFLOP/s", "GB/s", "FLOP per byte", "bound by"),
-        *("of the bound", "variant", "layer", "kernel"),
+        *("variant", "layer", "of kernels", "average", "GFLOP/s", "GB/s"),
+        *("FLOP per byte", "bound by", "of the bound", "kernel"),
     )
     rows = tuple(
         (
+            one.variant,
+            one.layer,
             f"{one.percent:.2f} %",
             brief(one.average_s),
             giga(one.flops_per_s),
@@ -159,13 +161,11 @@ def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
             "" if one.flops_per_byte is None else f"{one.flops_per_byte:.3g}",
             one.bound.by if one.bound else "not known",
             f"{one.bound.percent:.1f} %" if one.bound else "",
-            one.variant,
-            one.layer,
             one.kernel,
         )
         for one in kernels
     )
-    return Table(title, heads, rows, frozenset({0, 1, 2, 3, 4, 6}), frozenset({9}))
+    return Table(title, heads, rows, frozenset({2, 3, 4, 5, 6, 8}), frozenset({9}))
 
 
 def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:
