@@ -118,11 +118,16 @@ def opened() -> tuple[Home, Settings]:
     return places.open_home(found.home), found
 
 
-def find_run(run: str) -> RunPaths:
-    """Return the folder of the run that RUN names."""
+def find_run(run: str, *, fresh: bool = True) -> RunPaths:
+    """Return the folder of the run that RUN names; a ``fresh`` copy of one elsewhere."""
     from runner.store.home import find
 
-    return find(home(), run)
+    found = find(home(), run)
+    if fresh:
+        from runner.cli import copies
+
+        copies.refresh([found])
+    return found
 
 
 def find_runs(given: Iterable[str]) -> list[RunPaths]:
@@ -161,7 +166,7 @@ def warn_elsewhere(*runs: RunPaths) -> None:
     from runner import places, report
     from runner.core import Problem, Severity
 
-    away = {paths.id: places.elsewhere(paths) for paths in runs}
+    away = {paths.id: places.unseen(paths) for paths in runs}
     warn(
         Problem(f"run {run}: {report.elsewhere(run, on)}", severity=Severity.WARNING)
         for run, on in away.items()

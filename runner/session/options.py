@@ -18,7 +18,8 @@ class Options(Struct, frozen=True):
     commands, ``only`` names the commands that run. ``repeat`` is how many rounds the
     commands that ``measured`` names have, ``budget`` the time span that the rounds
     after the first may take together. ``stop_grace_s`` is how long commands may live
-    after SIGTERM, for a caller that is killed soon after it.
+    after SIGTERM, for a caller that is killed soon after it. ``elsewhere`` says that a
+    server carries the run out: this machine's policy and images do not count there.
     """
 
     engine: str | None = None
@@ -37,6 +38,7 @@ class Options(Struct, frozen=True):
     measured: tuple[str, ...] = ()
     budget: str | None = None
     stop_grace_s: float | None = None
+    elsewhere: bool = False
 
     @property
     def settings(self) -> dict[str, str | None]:

@@ -24,7 +24,7 @@ from runner.core import (
 )
 from runner.core.errors import NotAllowedError, UsageError
 from runner.core.parcel import Parcel
-from runner.core.policy import Policy
+from runner.core.policy import NO_POLICY, Policy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import substitutes
@@ -199,9 +199,8 @@ def in_image(spec: BuildSpec, found: Settings, options: Options) -> BuildSpec:
     Raises:
         UsageError: the option's name is not valid.
     """
-    return substitutes.applied(
-        spec, substitutes.decide(spec, options.image, found.images)
-    )
+    rules = () if options.elsewhere else found.images
+    return substitutes.applied(spec, substitutes.decide(spec, options.image, rules))
 
 
 def _filled(parcel: Parcel, values: Mapping[str, str], text: str) -> str:
@@ -242,7 +241,7 @@ def _request(
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
-    rules = policies.read()
+    rules = NO_POLICY if options.elsewhere else policies.read()
     warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
     profile = found.profile or spec.profile
     limits = policy.fit(spec.limits, rules)
