@@ -13,6 +13,7 @@ NAMES = (
     "startup",
     "first_result",
     "many_runs",
+    "queue",
     "turns",
     "watching",
     "lasting",

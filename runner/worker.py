@@ -1,8 +1,8 @@
 """Carry out one detached run: `python -m runner.worker`.
 
 The worker reads on stdin which folder to take, and claims it. Once it reads that the
-project is sealed there, it runs it. Where the client leaves before, there is nothing to
-run, and the folder goes.
+project is sealed there, or the order says so, it runs it. Where the client leaves
+before, there is nothing to run, and the folder goes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
 from runner.core.order import MOST_BYTES, SEALED, Answer, Order, from_line, to_line
 from runner.core.variables import Secrets
-from runner.session import resume
+from runner.session import Options, resume
 from runner.store import removal
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import RunPaths
@@ -55,13 +55,12 @@ def _take(paths: RunPaths, order: Order) -> int:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
         choice = engines.chosen(order.engines, order.why) if order.engines else None
-        if sys.stdin.buffer.readline(MOST_BYTES) != SEALED:
+        if not order.sealed and sys.stdin.buffer.readline(MOST_BYTES) != SEALED:
             removal.discard(paths.root.parent, paths.id)
             removal.empty(paths.root.parent)
             return 0
         try:
-            secrets = Secrets(order.secrets)
-            run = resume(paths, claim, order.spec_text, secrets, choice)
+            run = resume(paths, claim, _options(order), order.spec_text, choice)
             for event in run.events(cancel):
                 client.follow(event)
         except RaiError as error:
@@ -69,6 +68,14 @@ def _take(paths: RunPaths, order: Order) -> int:
             client.tell(Answer(error.problems, error.reason))
             return error.reason.exit_code
     return 0
+
+
+def _options(order: Order) -> Options:
+    return Options(
+        secrets=Secrets(order.secrets),
+        allowed=order.allowed,
+        gpus_out=order.gpus_out,
+    )
 
 
 class _Client:

@@ -12,9 +12,11 @@ from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
 from runner.archive.ignore import LeftBy
 from runner.archive.packcache import PackCache
 from runner.archive.project import (
+    LONGEST_PARCEL,
     FolderProject,
     Project,
     SealedProject,
+    most_bytes,
     read_parcel,
     seal,
 )
@@ -33,6 +35,7 @@ from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
 
 __all__ = [
     "BUILD",
+    "LONGEST_PARCEL",
     "UPLOAD",
     "BuildWriter",
     "Caps",
@@ -52,6 +55,7 @@ __all__ = [
     "exceeded",
     "files",
     "folder_beside",
+    "most_bytes",
     "open_tar",
     "pack",
     "pick",

@@ -231,6 +231,11 @@ def read_parcel(path: Path) -> Parcel:
         raise UsageError(f"{path} is not a parcel: {error}") from error
 
 
+def most_bytes(caps: Caps) -> int:
+    """Return how long the archive of a project may be."""
+    return caps.total_bytes + caps.members * LONGEST_HEADERS
+
+
 def _checksum(archive: Path, caps: Caps) -> tuple[str, int]:
     """Return the SHA-256 and the size of an archive's tar stream.
 
@@ -238,7 +243,7 @@ def _checksum(archive: Path, caps: Caps) -> tuple[str, int]:
         UsageError: it is damaged, or larger than a project may be.
     """
     digest, size = hashlib.sha256(), 0
-    most = caps.total_bytes + caps.members * LONGEST_HEADERS
+    most = most_bytes(caps)
     with open_tar(archive) as stream:
         while chunk := stream.read(CHUNK):
             digest.update(chunk)

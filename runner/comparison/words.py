@@ -47,8 +47,11 @@ def sentence(one: ComparedMetric, *, paired: bool) -> str:
             f"{one.metric}: no difference over {100 * MARGIN:g} %: {change} ({basis})"
         )
     if one.change is Change.NOT_ENOUGH:
-        why = "not enough samples to tell a change from noise"
-        return f"{one.metric}: {why}: {change} ({basis})"
+        more = f"more {'pairs' if paired else 'rounds'} narrow it"
+        return (
+            f"{one.metric}: not enough samples for their noise: {change}"
+            f" ({basis}; {more})"
+        )
     return f"{one.metric} is {one.change}: {change} ({basis}); {values}"
 
 

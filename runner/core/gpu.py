@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class GpuWay(StrEnum):
@@ -113,7 +114,7 @@ class GpuSituation(Struct, frozen=True):
 
     ``gpus`` is None if only a container can see them (a remote engine); ``states`` are
     their states at that moment. Without a way or a GPU, ``problem`` and ``hint`` say
-    why and what to do.
+    why and what to do. ``out`` are GPUs that no run gets, by their UUIDs, and why.
     """
 
     ways: tuple[WayTried, ...] = ()
@@ -122,6 +123,7 @@ class GpuSituation(Struct, frozen=True):
     problem: str = ""
     hint: str = ""
     states: tuple[GpuState, ...] = ()
+    out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def open(self) -> tuple[GpuWay, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from runner.core.ending import Reason
+from runner.core.policy import RolePolicy
 from runner.core.problem import Problem
 
 SEALED = b"sealed\n"
@@ -22,6 +23,10 @@ class Order(msgspec.Struct, frozen=True):
     the values of variables that the parcel only names. ``engines`` are those that the
     client chose, each with what it found out about this machine, and ``why`` is the
     reason for the choice; without any the worker chooses.
+
+    ``sealed`` is whether the folder has the sealed project already. ``allowed`` is what
+    a server allows whose client sent the project; None for a project of this user.
+    ``gpus_out`` are GPUs that no run gets, by their UUIDs, and why.
     """
 
     folder: str
@@ -30,6 +35,9 @@ class Order(msgspec.Struct, frozen=True):
     secrets: dict[str, str] = {}
     engines: dict[str, str] = {}
     why: str = ""
+    sealed: bool = False
+    allowed: RolePolicy | None = None
+    gpus_out: dict[str, str] = {}
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -19,18 +19,22 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
 
+Source = Place | str
+"""What sets a rule: a line of the site's policy, or a server's role in words."""
+
+
 class Ceiling(Struct, frozen=True):
-    """The most that a site allows of one thing, and the line that says so."""
+    """The most that is allowed of one thing, and what says so."""
 
     most: float
-    place: Place
+    place: Source
 
 
 class AllowList(Struct, frozen=True):
-    """The patterns of the only names that a site allows, and where they are listed."""
+    """The patterns of the only names that are allowed, and where they are listed."""
 
     patterns: tuple[str, ...]
-    place: Place
+    place: Source
 
     def has_host(self, name: str) -> bool:
         """Whether a pattern fits the name of a host; `*` fits dots too."""
@@ -52,18 +56,19 @@ class PrivateTarget(Struct, frozen=True):
 class Policy(Struct, frozen=True):
     """What a site allows; by default everything.
 
-    ``ceilings`` are by the name of the field of Limits. ``strict`` is the line that
-    allows no other profile, ``strict_limits`` the one that allows no run some limit of
-    which cannot be enforced. ``images`` are the only images, ``data_hosts`` the only
-    hosts that data files come from; None allows all. ``private`` are the addresses that
+    ``ceilings`` are by the name of the field of Limits. ``strict`` is what allows no
+    other profile, ``strict_limits`` the line that allows no run some limit of which
+    cannot be enforced. An image has to be on each list of ``images``. ``data_hosts``
+    are the only hosts that data files come from, None allows all. ``private`` are the
+    addresses that
     runs, image builds and downloads may reach although they are not public. ``file``
     is the file that says all this, "" if there is none.
     """
 
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
-    strict: Place | None = None
+    strict: Source | None = None
     strict_limits: Place | None = None
-    images: AllowList | None = None
+    images: tuple[AllowList, ...] = ()
     data_hosts: AllowList | None = None
     private: tuple[PrivateTarget, ...] = ()
     file: str = ""
@@ -85,6 +90,30 @@ class RolePolicy(Struct, frozen=True):
     images: tuple[str, ...] | None = None
     network: bool = True
     source: str = ""
+
+
+def within(policy: Policy, role: RolePolicy) -> Policy:
+    """Return what both the site and a server's role allow.
+
+    Of two ceilings the lower counts, an image has to be on both lists, and the strict
+    profile is the only one.
+
+    Raises:
+        ValueError: the role has a ceiling for what is no limit.
+    """
+    source = role.source or "this server"
+    if unknown := sorted(role.ceilings.keys() - {limit.field for limit in LIMITS}):
+        raise ValueError(f"{source}: no limits are {', '.join(unknown)}")
+    ceilings = dict(policy.ceilings)
+    most_of = {**role.ceilings, **({} if role.network else {"network": False})}
+    for name, most in most_of.items():
+        if name not in ceilings or most < ceilings[name].most:
+            ceilings[name] = Ceiling(most, source)
+    images = policy.images
+    if role.images is not None:
+        images += (AllowList(role.images, source),)
+    strict = policy.strict or source
+    return replace(policy, ceilings=ceilings, strict=strict, images=images)
 
 
 def fit(limits: Limits, policy: Policy) -> Limits:

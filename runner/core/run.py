@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner.core.build_spec import BuildSpec, Profile
@@ -202,6 +203,7 @@ class JobRequest(Struct, frozen=True):
     that these name. ``budget`` is the option of the command line, and ``budget_s`` what
     all rounds after the first may take together. ``beside`` is the id of the run that
     is measured beside this one, ``idle_s`` how long this one may wait for it in all.
+    ``gpus_out`` are the GPUs that it does not get, by their UUIDs, and why.
     """
 
     project: Path
@@ -228,3 +230,4 @@ class JobRequest(Struct, frozen=True):
     budget_s: float = 3600.0
     beside: str = ""
     idle_s: float = 0.0
+    gpus_out: Mapping[str, str] = field(default_factory=dict)

@@ -19,6 +19,9 @@ TABLE = {
 }
 """Each engine's module in this package, and its class there."""
 
+UNCONFINED = "bare"
+"""The engine without isolation."""
+
 
 def make(name: str) -> Engine:
     """Return a new engine by its name; only this imports its module."""
@@ -51,14 +54,15 @@ def chosen(found: Mapping[str, str], why: str) -> Choice:
 def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
     """Return the engine that is wanted, or with "auto" the first that works here.
 
-    "auto" falls back to the bare engine, but not in CI, nor where a sandbox works and
-    only its network does not: the bare engine has this machine's.
+    "auto" falls back to the bare engine, but not in CI or for others' projects
+    (``ci``), nor where a sandbox works and only its network does not: the bare engine
+    has this machine's.
 
     Raises:
         EngineError: none works (no_engine), or the one that is wanted refuses commands
             of the build file (bad_spec); the problems say why for each.
     """
-    names = ["docker", "local", *([] if ci or _confines(spec) else ["bare"])]
+    names = ["docker", "local", *([] if ci or _confines(spec) else [UNCONFINED])]
     refused: list[Problem] = []
     for name in names if wanted == "auto" else [wanted]:
         engine = make(name)

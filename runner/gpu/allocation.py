@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 
 from msgspec.structs import replace
@@ -30,22 +30,29 @@ POLL_S = 0.5
 Events = Generator[ev.Event, None, GpuSituation | None]
 
 
-def find(source: GpuSource, spec: BuildSpec, image: str | None = None) -> Events:
+def find(
+    source: GpuSource,
+    spec: BuildSpec,
+    image: str | None = None,
+    out: Mapping[str, str] = choice.NONE_OUT,
+) -> Events:
     """Return the GPUs that the engine has; None for a run without GPUs.
+
+    ``out`` are those that the run does not get, by their UUIDs, and why.
 
     Raises:
         EngineError: the run needs a GPU that it cannot get (no_gpu).
     """
     if spec.gpu is None:
         return None
-    situation = source.gpus(image)
+    situation = replace(source.gpus(image), out=out)
     if not situation.any:
         problem = Problem(situation.problem or "there is no GPU", hint=situation.hint)
         return (yield from _go_on_without(spec, spec.gpu, problem))
     if situation.gpus is None:
         return situation
     if spec.gpu.optional and not choice.answering(situation):
-        problem = Problem(f"out of order: {choice.shown(situation.gpus)}")
+        problem = Problem(f"out of order: {choice.shown(situation.gpus, out)}")
         return (yield from _go_on_without(spec, spec.gpu, problem))
     choice.candidates(spec.gpu, situation)
     return situation

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 
 from runner.core import (
     Gpu,
@@ -29,6 +31,8 @@ Enumeration"). This has not been tried on a GPU in MIG mode.
 """
 
 _COUNT = re.compile("[0-9]{1,9}")
+NONE_OUT: Mapping[str, str] = MappingProxyType({})
+
 _SHARED = re.compile(r"\bMIG \d+c\.")
 """The name of a slice that may share its GPU instance with others: 1c.3g.20gb."""
 
@@ -83,13 +87,14 @@ def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
             "see `rai doctor`",
         )
     if request.uuids:
-        return _named(request.uuids, situation.gpus)
+        return _named(request.uuids, situation.gpus, situation.out)
     return _counted(request.count, situation.gpus, situation)
 
 
 def answering(situation: GpuSituation) -> tuple[Gpu, ...]:
-    """Return the GPUs that are not known to be lost."""
+    """Return the GPUs that are not out, and not known to be lost."""
     lost = {state.uuid for state in situation.states if not state.answers}
+    lost |= {gpu.uuid for gpu in situation.gpus or () if out(gpu, situation.out)}
     return tuple(gpu for gpu in situation.gpus or () if gpu.uuid not in lost)
 
 
@@ -102,9 +107,19 @@ def warnings(gpus: Sequence[Gpu], driver: str) -> tuple[Problem, ...]:
     return (Problem(text, hint=hint, severity=Severity.WARNING),)
 
 
-def shown(gpus: Sequence[Gpu]) -> str:
-    """Return a list of GPUs for a message."""
-    return ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in gpus) or "none"
+def out(gpu: Gpu, why: Mapping[str, str]) -> str:
+    """Return why no run gets a GPU or slice, from those that are out; "" if runs do."""
+    return why.get(gpu.uuid, "") or (why.get(gpu.parent, "") if gpu.parent else "")
+
+
+def shown(gpus: Sequence[Gpu], why: Mapping[str, str] = NONE_OUT) -> str:
+    """Return a list of GPUs for a message, with why those that are out are so."""
+    return ", ".join(map(partial(_shown, why=why), gpus)) or "none"
+
+
+def _shown(gpu: Gpu, why: Mapping[str, str]) -> str:
+    found = out(gpu, why)
+    return f"{gpu.name} {gpu.uuid}" + (f" ({found})" if found else "")
 
 
 def _beside_others(gpu: Gpu, driver: str) -> bool:
@@ -124,7 +139,7 @@ def _counted(
     fit = [g for g in usable if alone or _beside_others(g, situation.driver)]
     if count > len(fit):
         single = [gpu for gpu in usable if gpu not in fit]
-        raise _too_many(count, fit, single, lost)
+        raise _too_many(count, fit, single, shown(lost, situation.out) if lost else "")
 
     def usage(gpu: Gpu) -> tuple[bool, int, int]:
         state = by_uuid.get(gpu.uuid, GpuState(gpu.uuid))
@@ -135,7 +150,9 @@ def _counted(
     return tuple(sorted(fit, key=usage))
 
 
-def _named(words: tuple[str, ...], gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+def _named(
+    words: tuple[str, ...], gpus: tuple[Gpu, ...], why: Mapping[str, str]
+) -> tuple[Gpu, ...]:
     problems: list[Problem] = []
     found: list[Gpu] = []
     for word in words:
@@ -148,6 +165,11 @@ def _named(words: tuple[str, ...], gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
             problems.append(_unclear(word, matches, gpus))
     twice = [uuid for uuid, n in Counter(g.uuid for g in found).items() if n > 1]
     problems += [Problem(f"the GPU {uuid} is named more than once") for uuid in twice]
+    problems += [
+        Problem(f"out of order: {shown([gpu], why)}", hint="name another, or a number")
+        for gpu in dict.fromkeys(found)
+        if out(gpu, why)
+    ]
     if problems:
         raise EngineError(*problems, reason=Reason.NO_GPU)
     return tuple(found)
@@ -175,13 +197,11 @@ def _none(situation: GpuSituation) -> EngineError:
     return _refused(problem, situation.hint)
 
 
-def _too_many(
-    count: int, fit: list[Gpu], single: list[Gpu], lost: list[Gpu]
-) -> EngineError:
+def _too_many(count: int, fit: list[Gpu], single: list[Gpu], lost: str) -> EngineError:
     wanted = "1 GPU" if count == 1 else f"{count} GPUs"
     text = f"the run needs {wanted}, but this machine has {len(fit)}: {shown(fit)}"
     if lost:
-        text += f"; out of order: {shown(lost)}"
+        text += f"; out of order: {lost}"
     if single:
         text += f"; MIG slices, one for each process: {shown(single)}"
     return _refused(text, "ask for fewer, or run on a machine that has them")

@@ -1,4 +1,4 @@
-"""Whether a site's policy allows the images of a run, built or not. Pure."""
+"""Whether a policy allows the images of a run, built or not. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ def problems(
 
     ``text`` is the Dockerfile of one that is built, None if it is not known.
     """
-    allowed = policy.images
-    if allowed is None:
-        return []
+    found: list[Problem] = []
+    for allowed in policy.images:
+        found += _refused(spec, allowed, text, platform)
+    return found
+
+
+def _refused(
+    spec: BuildSpec, allowed: AllowList, text: str | None, platform: str
+) -> list[Problem]:
     if spec.names_image:
         return list(_named(spec, allowed))
     build = spec.build_image or BuildImage()
@@ -35,11 +41,13 @@ def problems(
 
 def other(name: str, policy: Policy) -> list[Problem]:
     """Return why an image may not be used by this name; empty if it may."""
-    allowed = policy.images
-    if allowed is None or admits(allowed, name):
-        return []
-    text = f"the image {name} is not allowed by {allowed.place}"
-    return [Problem(text, hint=_hint(allowed))]
+    return [
+        Problem(
+            f"the image {name} is not allowed by {allowed.place}", hint=_hint(allowed)
+        )
+        for allowed in policy.images
+        if not admits(allowed, name)
+    ]
 
 
 def admits(allowed: AllowList, name: str) -> bool:

@@ -165,7 +165,8 @@ class Preparation:
         facts = engine.facts().in_run(spec.limits)
         yield ev.EngineChosen(facts, self.request.profile, spec.limits, why)
         strict.check(facts, self.request.strict_limits)
-        self.gpus = yield from allocation.find(engine, spec)
+        out = self.request.gpus_out
+        self.gpus = yield from allocation.find(engine, spec, out=out)
         self.spec = spec.built_for(gpu=self.gpus is not None)
 
     def _pack(self, git: GitState | None) -> Generator[ev.Event, None, Archive]:
@@ -243,7 +244,8 @@ class Preparation:
         if request is None or situation is None:
             return None
         if situation.gpus is None:
-            situation = yield from allocation.find(engine, self.spec, reference)
+            out = self.request.gpus_out
+            situation = yield from allocation.find(engine, self.spec, reference, out)
         if situation is not None:
             situation = yield from allocation.compatible(
                 self.spec, situation, self.image

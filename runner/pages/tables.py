@@ -106,7 +106,7 @@ def _kind(table: Table, column: int) -> str:
     if column in table.names:
         return "function"
     longest = max((len(row[column]) for row in table.rows[:MOST_ROWS]), default=0)
-    return "long" if longest > LONG_TEXT else ""
+    return "long" if longest > LONG_TEXT else "short"
 
 
 def _cut(text: str, length: int) -> str:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.comparison import Comparison, amount, parsed, percent, samples, sentence
+from runner.comparison import (
+    Comparison,
+    amount,
+    keys,
+    parsed,
+    percent,
+    samples,
+    sentence,
+)
 from runner.core import RunRecord
 from runner.report.diff import NOT_COMPARABLE, RunDiff
 
@@ -34,14 +42,22 @@ def verdicts(found: RunDiff, compared: Comparison) -> list[str]:
 def pair(before: RunRecord, after: RunRecord, named: Sequence[str] = ()) -> str:
     """Return the latest values of one metric in a line; "" if both have none.
 
-    It is one that is ``named``, else an op time, else a command's time.
+    It is one that is ``named``, else an op time, else a command's time. Commands that
+    ran once have nothing to do with a pair.
     """
     one, other = samples(before, first=False), samples(after, first=False)
     wanted = [parsed(name) for name in (*named, *MAIN)]
-    shared = [metric for metric in one if metric in other]
+    repeated = _repeated(after)
+    shared = [m for m in one if m in other and parsed(m).key in repeated]
     for metric in (m for name in wanted for m in shared if name.covers(parsed(m))):
         old, new = one[metric][-1], other[metric][-1]
         if old > 0 and new >= 0:  # a round that has no value has nan
             values = f"A {amount(metric, old)}, B {amount(metric, new)}"
             return f"{metric} {values} ({percent(new / old)})"
     return ""
+
+
+def _repeated(run: RunRecord) -> set[str]:
+    named = keys(run.commands)
+    again = (one for one in run.commands if one.round > 0)
+    return {named[one.number - 1] for one in again if one.number - 1 in named}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from runner.core.policy import RolePolicy
 from runner.core.units import GIB
 
 DAY_S = 24 * 3600.0
@@ -33,6 +34,12 @@ class Role(Struct, frozen=True):
     disk_bytes: int = 20 * GIB
     keep_s: float = 30 * DAY_S
 
+    @property
+    def policy(self) -> RolePolicy:
+        """What a job host allows a run of this role."""
+        source = f"the role `{self.name}` of this server"
+        return RolePolicy(self.ceilings, self.images, self.network, source)
+
 
 STUDENT = Role("student", network=False, at_once=2, a_day=200)
 STAFF = Role("staff", priority=10, waiting=1000)
@@ -53,3 +60,7 @@ class ServerRules(Struct, frozen=True):
     code_valid_s: float = 14 * DAY_S
     token_valid_s: float | None = 200 * DAY_S
     upload_valid_s: float = DAY_S
+
+    def role(self, name: str) -> Role:
+        """Return a role; one that the file no longer has may do what students may."""
+        return self.roles.get(name) or self.roles.get(STUDENT.name) or STUDENT

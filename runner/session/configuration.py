@@ -71,7 +71,8 @@ def _of_policy(rules: Policy) -> Iterator[ConfigEntry]:
     ):
         if place:
             yield ConfigEntry(f"policy.{key}", text, config_file.origin(place))
-    for key, names in (("images", rules.images), ("data", rules.data_hosts)):
+    lists = [("images", names) for names in rules.images]
+    for key, names in (*lists, ("data", rules.data_hosts)):
         if names:
             text = ", ".join(names.patterns)
             yield ConfigEntry(f"policy.{key}", text, config_file.origin(names.place))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from runner.core.policy import RolePolicy
 from runner.core.variables import Secrets
 
 
@@ -20,6 +22,9 @@ class Options(Struct, frozen=True):
     after the first may take together. ``stop_grace_s`` is how long commands may live
     after SIGTERM, for a caller that is killed soon after it. ``elsewhere`` says that a
     server carries the run out: this machine's policy and images do not count there.
+
+    ``allowed`` is what a server allows whose client sent the project, and ``gpus_out``
+    are the GPUs that no run gets, by their UUIDs, and why.
     """
 
     engine: str | None = None
@@ -39,6 +44,8 @@ class Options(Struct, frozen=True):
     budget: str | None = None
     stop_grace_s: float | None = None
     elsewhere: bool = False
+    allowed: RolePolicy | None = None
+    gpus_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, str | None]:

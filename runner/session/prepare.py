@@ -22,9 +22,9 @@ from runner.core import (
     masking,
     policy,
 )
-from runner.core.errors import NotAllowedError, UsageError
+from runner.core.errors import ConfigError, NotAllowedError, UsageError
 from runner.core.parcel import Parcel
-from runner.core.policy import NO_POLICY, Policy
+from runner.core.policy import NO_POLICY, Policy, RolePolicy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import substitutes
@@ -47,7 +47,8 @@ class Prepared(Struct, frozen=True):
     ``parcel`` is the folder of the run that holds the sealed project; None for a
     project that is packed from its folder. ``text`` is the build file with the values
     that records mask. ``staged`` is a folder that is packed in place of the project's,
-    ``commit`` the one whose files it has.
+    ``commit`` the one whose files it has. ``sent`` is whether the parcel comes from a
+    server's client, whose folders are not this machine's.
     """
 
     request: JobRequest
@@ -57,6 +58,7 @@ class Prepared(Struct, frozen=True):
     text: str = ""
     staged: Path | None = None
     commit: GitState | None = None
+    sent: bool = False
 
 
 def in_ci() -> bool:
@@ -132,7 +134,9 @@ def reopen(
 
     ``options`` choose the engine, the home folder and the wait for a GPU; the parcel
     decides the rest. ``values`` are, by name, what is masked in its build file and what
-    was given by ``-e``; ``text`` is the whole of the file, unmasked.
+    was given by ``-e``; ``text`` is the whole of the file, unmasked. What a server's
+    client sent always runs in the strict profile, waits for no other run, and for a GPU
+    as long as this machine's settings say.
 
     Raises:
         UsageError: there is no parcel, it is damaged, or a value is not given.
@@ -155,15 +159,21 @@ def reopen(
         measured=parcel.measured,
         budget=parcel.budget,
     )
+    sent = options.allowed is not None
+    if sent and options.after:
+        raise NotAllowedError("a run on a server cannot wait for others (--after)")
+    profile = Profile(parcel.profile) if parcel.profile else None
+    own_wait = sent or options.gpu_wait is not None
     found = replace(
         found,
-        profile=Profile(parcel.profile) if parcel.profile else None,
-        gpu_wait=parcel.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
+        profile=Profile.STRICT if sent else profile,
+        gpu_wait=found.gpu_wait if own_wait else parcel.gpu_wait_s,
     )
     project = Path(parcel.project)
     request, more = _request(project, spec, text, found, given, sealed=True)
     request = replace(request, title=parcel.title)
-    return Prepared(request, found, (*warnings, *problems, *more), folder)
+    warnings = [*warnings, *problems, *more]
+    return Prepared(request, found, tuple(warnings), folder, sent=sent)
 
 
 def replay(
@@ -241,7 +251,7 @@ def _request(
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
-    rules = NO_POLICY if options.elsewhere else policies.read()
+    rules = NO_POLICY if options.elsewhere else _rules(options.allowed)
     warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
     profile = found.profile or spec.profile
     limits = policy.fit(spec.limits, rules)
@@ -274,8 +284,18 @@ def _request(
         repeated=asked.repeated,
         budget=options.budget,
         budget_s=asked.budget_s,
+        gpus_out=options.gpus_out,
     )
     return request, warnings
+
+
+def _rules(role: RolePolicy | None) -> Policy:
+    """Return the site's policy, and within it what a server allows."""
+    rules = policies.read()
+    try:
+        return rules if role is None else policy.within(rules, role)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _strict_limits(found: Settings, rules: Policy) -> str:

@@ -27,7 +27,7 @@ def refused(
     An engine that uses images looks again, at what it is given.
     """
     found = policy.over(spec.limits, profile, rules)
-    if rules.images is None or engine in WITHOUT_IMAGES:
+    if not rules.images or engine in WITHOUT_IMAGES:
         return found
     text = _dockerfile(spec, project) if project else None
     platform = f"linux/{machine.architecture()}"

@@ -14,12 +14,11 @@ from runner.archive import Caps, PackCache, Project, SealedProject, datafiles
 from runner.core import JobRequest, Place, Problem, RunRecord
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.errors import EngineError
-from runner.core.variables import NO_SECRETS, Secrets
+from runner.core.errors import EngineError, NotAllowedError
 from runner.engines import Choice
 from runner.engines.base import Engine
 from runner.job.rounds import GoOn
-from runner.session.options import Options
+from runner.session.options import NONE_GIVEN, Options
 from runner.session.prepare import Prepared, in_ci, reopen
 from runner.session.project import folder_project
 from runner.store import home as homes
@@ -84,7 +83,8 @@ def sources(
     if sealed is not None:
         parcel, caps = archive.read_parcel(sealed.parcel), settings.project_caps
         project = SealedProject(sealed.source, parcel, paths.unpacked, caps)
-    origin = folder if sealed is not None else None
+    # The folder of another machine's user is not this machine's of that name.
+    origin = folder if sealed is not None and not prepared.sent else None
     own = folder if prepared.staged is not None else project.folder
     where = datafiles.DataPlaces(settings.data_dir, own, home.data, origin)
     return project, where
@@ -93,29 +93,31 @@ def sources(
 def resume(
     paths: RunPaths,
     claim: Claim,
+    options: Options = NONE_GIVEN,
     text: str = "",
-    secrets: Secrets = NO_SECRETS,
     choice: Choice | None = None,
 ) -> Run:
     """Begin a sealed run in its own folder, as a worker does.
 
-    ``text`` is its build file with the values that the parcel masks, ``secrets`` the
-    values of the variables that it names, ``choice`` what the client chose.
+    ``options`` has the values of the variables that the parcel names. ``text`` is its
+    build file with the values that the parcel masks, ``choice`` what the client chose.
 
     Raises:
         RaiError: as for ``reopen`` and ``start``.
     """
     after = archive.read_parcel(paths.parcel).after
-    options = Options(after=after, secrets=secrets)
-    prepared = reopen(paths, options, text=text)
+    prepared = reopen(paths, replace(options, after=after), text=text)
     choice, home, request = ready(prepared, choice)
     return Run(prepared, request, choice.engines, home, claim, paths)
 
 
 def _engine(prepared: Prepared) -> Choice:
     request, wanted = prepared.request, prepared.settings.engine
+    if prepared.sent and wanted == engines.UNCONFINED:
+        text = f"a project that somebody sent is not run with the {wanted} engine"
+        raise NotAllowedError(Problem(text, hint="docker and local confine it"))
     try:
-        return engines.choose(wanted, request.spec, ci=in_ci())
+        return engines.choose(wanted, request.spec, ci=in_ci() or prepared.sent)
     except EngineError as error:
         if not request.replays or wanted == "auto":
             raise

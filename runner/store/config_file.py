@@ -13,9 +13,9 @@ MOST_BYTES = 1 << 20
 """A larger file is refused."""
 
 
-def origin(place: Place) -> str:
-    """Return what says a value, by its place."""
-    return f"file:{place.file}:{place.line}"
+def origin(place: Place | str) -> str:
+    """Return what says a value, by its place, or in words of its own."""
+    return place if isinstance(place, str) else f"file:{place.file}:{place.line}"
 
 
 def fields(

@@ -111,14 +111,13 @@ def _policy(fields: Fields, file: str) -> Policy:
     }
     profile = fields.read("profile", None, _PROFILE, "strict")
     enforced = fields.read("strict_limits", None, SWITCH, "true")
+    images = _allowed(fields, "images", policy_names.IMAGES, policy_names.image_wrong)
     private = _list(fields, "private", policy_names.PRIVATE, policy_names.private_wrong)
     return Policy(
         ceilings=ceilings,
         strict=fields.place("profile") if profile is Profile.STRICT else None,
         strict_limits=fields.place("strict_limits") if enforced else None,
-        images=_allowed(
-            fields, "images", policy_names.IMAGES, policy_names.image_wrong
-        ),
+        images=(images,) if images else (),
         data_hosts=_allowed(
             fields, "data", policy_names.HOSTS, policy_names.host_wrong
         ),

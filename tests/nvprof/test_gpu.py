@@ -112,11 +112,14 @@ def calls(said):
     return {name: int(count) for count, name in found}
 
 
-def launches(kernels):
-    """Return how often each kernel is launched, by its name."""
+def launches(kernels, times=1):
+    """Return how often each kernel is launched, by its name.
+
+    Kernels of no variant are launched again for each of some number of variants.
+    """
     counted = Counter()
     for one in kernels:
-        counted[one.kernel] += one.launches
+        counted[one.kernel] += one.launches * (1 if one.variant else times)
     return counted
 
 
@@ -124,11 +127,13 @@ def test_kernels_take_as_long_as_cudas_events_say(nvprof, program, run, tmp_path
     done = run(nvprof, "-o", "a.nvprof", program)
     (row,) = query(
         tmp_path / "a.nvprof",
-        "SELECT text, count(*), sum(end - start) / 1e6 FROM kernel"
+        "SELECT text, count(*), min(end - start) / 1e6 FROM kernel"
         " JOIN name ON name.id = kernel.name GROUP BY text",
     )
     assert row[:2] == ("void spin<int=2, float>(float*, long long)", TIMES)
-    assert row[2] == pytest.approx(float(done.stdout), rel=NEAR)
+    # Of all launches others may have had the GPU in between, of the shortest not.
+    _, shortest_ms = done.stdout.split()
+    assert row[2] == pytest.approx(float(shortest_ms), rel=NEAR)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,8 @@ def test_each_kernel_of_a_milestone_is_one_that_the_milestone_describes(
 
     assert problems == ()
     assert [one.kernel for one in found if one.bytes is None] == []
-    assert launches(found) == launches(shapes.kernels)
+    variants = {one.variant for one in shapes.kernels if one.variant}
+    assert launches(found) == launches(shapes.kernels, len(variants))
     # What a kernel moves it cannot move faster than twice the memory's peak.
     assert all(one.bound.percent < 200 for one in found if one.bound)
 

@@ -71,8 +71,9 @@ private:
     rules = read(tmp_path, text)
     assert rules.strict is None
     assert rules.strict_limits and rules.strict_limits.line == 1
-    assert rules.images and rules.images.patterns == ("debian:*",)
-    assert rules.images.place.line == 3
+    (images,) = rules.images
+    assert images.patterns == ("debian:*",)
+    assert images.place.line == 3
     assert rules.data_hosts and rules.data_hosts.place.line == 4
     assert [(p.name, p.network, p.place.line) for p in rules.private] == [
         ("10.1.0.0/16", ip_network("10.1.0.0/16"), 6),
@@ -99,7 +100,7 @@ def test_hosts_fit_a_pattern_whatever_their_case(tmp_path, host, allowed):
 
 def test_an_empty_list_allows_nothing(tmp_path):
     rules = read(tmp_path, "data: []\nimages: []\n")
-    assert rules.images is not None and rules.images.patterns == ()
+    assert [names.patterns for names in rules.images] == [()]
     assert rules.data_hosts is not None and not rules.data_hosts.has_host("a.org")
 
 

@@ -47,8 +47,8 @@ def missing(dropped: int, lost: int) -> list[str]:
     warnings = []
     if dropped:
         warnings.append(
-            f"{dropped} records were dropped due to insufficient device buffer space."
-            " Counts and times do not include them."
+            f"{dropped} records were dropped, due to insufficient device buffer space"
+            " or a fault of the GPU. Counts and times do not include them."
         )
     if lost:
         warnings.append(

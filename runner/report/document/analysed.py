@@ -14,6 +14,7 @@ from runner.report.names import shortened
 from runner.report.words import brief, size
 
 MOST_ROWS = 60
+_SAME = 0.01
 LONGEST_LABEL = 48
 _UNITS = (("fp64", "fp64"), ("fp32", "fp32"), ("tf32", "tf32"), ("fp16", "fp16"))
 
@@ -81,6 +82,7 @@ def _trace(
     rated = [one for one in shown if one.flops_per_s or one.bytes_per_s]
     if rated:
         yield _rates(of_run(report, run.run, f"Rates in {trace}"), rated)
+        yield from _notes(kernels, rated)
     else:
         yield Paragraph(
             f"Rates in {trace} are not known: no rai-kernels.json says what its"
@@ -92,6 +94,32 @@ def _trace(
     yield _occupancies(
         of_run(report, run.run, f"Launches and theoretical occupancy in {trace}"), shown
     )
+
+
+def _notes(
+    kernels: list[KernelAnalysis], rated: list[KernelAnalysis]
+) -> Iterator[Paragraph]:
+    """Yield what the table of rates lacks, and which operations it counts where."""
+    bare = [one for one in kernels if not (one.flops_per_s or one.bytes_per_s)]
+    if bare:
+        share = sum(one.percent for one in bare)
+        yield Paragraph(
+            f"Without rates: {len(bare)} of {len(kernels)} kernels, {share:.2f} % of"
+            " the time, as rai-kernels.json does not say what they do."
+        )
+    differing = {
+        shortened(one.kernel, LONGEST_LABEL): one.unit_flops_per_s / one.flops_per_s
+        for one in rated
+        if one.unit_flops_per_s
+        and one.flops_per_s
+        and abs(one.unit_flops_per_s / one.flops_per_s - 1) > _SAME
+    }
+    if differing:
+        times = ", ".join(f"{name} ({n:.3g} times)" for name, n in differing.items())
+        yield Paragraph(
+            "GFLOP/s count the operations of the result. FLOP per byte, the bound and"
+            f" the roofline count those that the GPU does for it: {times}."
+        )
 
 
 def _rooflines(
@@ -119,11 +147,13 @@ def _rooflines(
 
 def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
     heads = (
-        *("of kernels", "average", "GFLOP/s", "GB/s", "FLOP per byte", "bound by"),
-        *("of the bound", "variant", "layer", "kernel"),
+        *("variant", "layer", "of kernels", "average", "GFLOP/s", "GB/s"),
+        *("FLOP per byte", "bound by", "of the bound", "kernel"),
     )
     rows = tuple(
         (
+            one.variant,
+            one.layer,
             f"{one.percent:.2f} %",
             brief(one.average_s),
             giga(one.flops_per_s),
@@ -131,13 +161,11 @@ def _rates(title: str, kernels: list[KernelAnalysis]) -> Table:
             "" if one.flops_per_byte is None else f"{one.flops_per_byte:.3g}",
             one.bound.by if one.bound else "not known",
             f"{one.bound.percent:.1f} %" if one.bound else "",
-            one.variant,
-            one.layer,
             one.kernel,
         )
         for one in kernels
     )
-    return Table(title, heads, rows, frozenset({0, 1, 2, 3, 4, 6}), frozenset({9}))
+    return Table(title, heads, rows, frozenset({2, 3, 4, 5, 6, 8}), frozenset({9}))
 
 
 def _occupancies(title: str, kernels: list[KernelAnalysis]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from msgspec.structs import replace
 
@@ -27,8 +28,8 @@ KINDS = {
 
 
 def traced(found: RunEvidence) -> tuple[TracedFile, ...]:
-    """Return the files of profilers, each with the command that wrote it."""
-    return tuple(_traced(found.record, trace) for trace in found.traces)
+    """Return the files of profilers, each with the command that wrote it, in order."""
+    return tuple(_traced(found.record, trace) for trace in _ordered(found))
 
 
 def commanded(found: RunEvidence) -> tuple[Trace, ...]:
@@ -37,8 +38,18 @@ def commanded(found: RunEvidence) -> tuple[Trace, ...]:
         trace
         if trace.command or (command := _writer(found.record, trace.path)) is None
         else replace(trace, command=command.text)
-        for trace in found.traces
+        for trace in _ordered(found)
     )
+
+
+def _ordered(found: RunEvidence) -> list[Trace]:
+    """Return the traces as their commands ran; those of no known command are last."""
+
+    def place(trace: Trace) -> float:
+        command = _writer(found.record, trace.path)
+        return inf if command is None else command.number
+
+    return sorted(found.traces, key=place)
 
 
 def shares(found: RunEvidence, files: Sequence[TracedFile]) -> Iterator[TimeShares]:

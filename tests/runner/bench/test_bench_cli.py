@@ -219,14 +219,18 @@ def test_a_gate_that_no_pair_can_decide_ends_a_bench_at_the_first(
 
 
 def test_figures_of_commands_that_ran_once_are_left_out_and_counted(project):
-    (project / "rai_build.yml").write_text(f"{SPEC}    - 'true'\n")
+    (project / "once.sh").write_text(SCRIPT.format(base=400))
+    once = "    - sh $RAI_SOURCE_DIR/once.sh\n"
+    own, last = SPEC.rsplit("    - ", 1)
+    (project / "rai_build.yml").write_text(f"{own}{once}    - {last}")
 
-    done = bench(project, str(project), "--pairs", "2")
+    done = bench(project, str(project), "--pairs", "2", "--command", "final")
 
     table, _, rest = done.stdout.partition("not shown")
     assert "command[final].wall" in table
-    assert "command[2]" not in table
+    assert "[1]" not in table
     assert re.match("  [0-9] figures of commands that ran once: rai diff ", rest)
+    assert done.stderr.count(": op_time[final] A ") == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

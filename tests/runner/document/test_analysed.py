@@ -195,3 +195,40 @@ def test_a_file_without_a_command_is_of_the_command_that_wrote_it():
     (row,) = tables(parts["Analysis by kernel"])["Rates in m3.1.nvprof"].rows
 
     assert "10,000.0" in row
+
+
+def test_kernels_without_rates_are_counted_below_the_others():
+    cudnn = replace(LAUNCHED, kernel="cudnn", total_s=0.06)
+    parts = sections(
+        profiled(),
+        traces=(replace(TRACE, launches=(LAUNCHED, cudnn)),),
+        shapes=KernelShapes(kernels=(WORK,)),
+    )["Analysis by kernel"]
+
+    (note,) = [part.text for part in parts if isinstance(part, Paragraph)]
+    assert note.startswith("Without rates: 1 of 2 kernels, 75.00 % of the time,")
+
+
+def test_a_kernel_that_does_more_than_its_result_has_is_named():
+    split = replace(WORK, unit="fp16", unit_flops=3e11)
+    parts = sections(
+        profiled(), traces=(TRACE,), shapes=KernelShapes(kernels=(split,))
+    )["Analysis by kernel"]
+
+    (note,) = [part.text for part in parts if isinstance(part, Paragraph)]
+    assert note.endswith("those that the GPU does for it: conv (3 times).")
+
+
+def test_profiles_come_in_the_order_of_their_commands():
+    files = ("m4.1.nvprof", "b.nvprof", "a.nvprof")
+    commands = [
+        command(n, f"m{n}.py", before=f"nvprof -f -o {file}")
+        for n, file in enumerate(files)
+    ]
+    traces = tuple(replace(TRACE, path=file) for file in ("x.nvprof", *sorted(files)))
+    parts = sections(*commands, traces=traces, shapes=KernelShapes(kernels=(WORK,)))
+
+    analysed = list(tables(parts["Analysis by kernel"]))
+    assert [title.split()[-1] for title in analysed[0:-1:2]] == [*files, "x.nvprof"]
+    drawn = [part.title.split()[0] for part in parts["Timelines"]]
+    assert drawn == [*files, "x.nvprof"]

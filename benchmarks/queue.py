@@ -1,0 +1,60 @@
+"""Measure one decision about a server's queue, among 10,000 runs that wait."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Iterator
+
+from benchmarks import rows
+from runner.database.base import RunRow
+from runner.scheduling.decision import decide
+from runner.scheduling.history import QueueHistory
+from runner.scheduling.roles import ServerRules
+from runner.wire.host import HostFacts, HostGpu
+
+RUNS, TEAMS = 10_000, 40
+ROUNDS = 21
+MOST_S = 0.05
+
+
+def measure() -> Iterator[dict[str, object]]:
+    """Measure the decision of a server with 4 GPUs and 4 slots."""
+    draw = random.Random(1)
+    waiting = [_waiting(number, draw) for number in range(RUNS)]
+    history = QueueHistory()
+    for number in range(TEAMS):
+        for lane in ("cpu", "gpu"):
+            history.note_start(f"team-{number}", lane, draw.random())
+            history.note_end(f"team-{number}", lane, 60 * draw.random())
+    gpus = tuple(HostGpu(f"GPU-{number}", "a GPU") for number in range(4))
+    facts = HostFacts("1", ("docker",), gpus, cores=8)
+    spent = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        found = decide(waiting, facts, ServerRules(), history, 2000.0)
+        spent.append(time.process_time() - began)
+    yield rows.row(
+        f"a decision about {RUNS:,} waiting runs of {TEAMS} teams",
+        f"at most {1000 * MOST_S:.0f} ms of CPU",
+        statistics.median(spent) <= MOST_S,
+        cpu=rows.spread(spent),
+        starts=len(found.starts),
+    )
+
+
+def _waiting(number: int, draw: random.Random) -> RunRow:
+    return RunRow(
+        f"{number:010x}",
+        f"team-{number % TEAMS}",
+        "person",
+        "student",
+        "digest",
+        "upload",
+        "sha256",
+        b"",
+        1000 * draw.random(),
+        gpus=number % 2,
+        alone=draw.random() < 0.01,
+    )

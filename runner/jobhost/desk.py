@@ -1,0 +1,132 @@
+"""Answer a server's requests."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from runner import archive, files, places
+from runner.core import Reason
+from runner.core.errors import UsageError
+from runner.jobhost.facts import MachineFacts
+from runner.jobhost.gpus_out import GpusOut
+from runner.jobhost.looking import RunLooks
+from runner.jobhost.starting import RunStarts
+from runner.store import removal, runs, settings
+from runner.store.home import open_index
+from runner.store.paths import Home, RunPaths
+from runner.store.query import RunQuery
+from runner.wire.host import (
+    READABLE,
+    AskFacts,
+    CancelRun,
+    ClearGpu,
+    HostAnswer,
+    HostRequest,
+    HostRun,
+    LookAt,
+    OpenFile,
+    RemoveRuns,
+    StartRun,
+)
+
+MOST_IDS = 10_000
+"""How many runs a request may name."""
+
+
+MOST_BROKEN = 100
+
+
+class Reply(Struct, frozen=True):
+    """An answer, and an open file that goes with it, which is the caller's to close."""
+
+    answer: HostAnswer
+    file: int | None = None
+
+
+def _with_broken_gpus(home: Home) -> list[str]:
+    """Return the last runs with a GPU's error; one may have ended without a host."""
+    wanted = RunQuery(active=False, reasons=frozenset({Reason.GPU_ERROR}))
+    with open_index(home) as listed:
+        return [entry.id for entry in listed.list_runs(wanted, limit=MOST_BROKEN)]
+
+
+class JobDesk:
+    """What a host does, by the requests of ``wire.host``."""
+
+    def __init__(self, home: Home) -> None:
+        found, _ = settings.load(os.environ, settings.settings_files(), {})
+        self._home = home
+        self._gpus = GpusOut(home.root)
+        self._facts = MachineFacts(home, self._gpus)
+        self._starts = RunStarts(home, archive.most_bytes(found.project_caps))
+        self._looks = RunLooks(home, self._ended)
+        self._looks.look(_with_broken_gpus(home))
+
+    def reply(self, request: HostRequest, given: Sequence[int] = ()) -> Reply:
+        """Do what is asked for; ``given`` are the files that came with the request.
+
+        Raises:
+            RaiError: it is refused.
+        """
+        match request:
+            case OpenFile(run_id, name):
+                return self._open(self._paths(run_id), name)
+            case StartRun():
+                return Reply(self._start(request, given))
+            case AskFacts():
+                return Reply(HostAnswer(facts=self._facts.now()))
+            case LookAt(ids):
+                return Reply(HostAnswer(runs=self._looks.look(self._checked(ids))))
+            case CancelRun(run_id):
+                self._cancel(self._paths(run_id))
+            case RemoveRuns(ids):
+                self._remove(self._checked(ids))
+            case ClearGpu(uuid):
+                self._gpus.clear(uuid)
+        return Reply(HostAnswer())
+
+    def _start(self, request: StartRun, given: Sequence[int]) -> HostAnswer:
+        self._paths(request.id)
+        # A run that ended since the last look may have broken its GPU.
+        self._looks.look_at_active()
+        answer = self._starts.start(request, given, self._gpus.words())
+        self._looks.started(request.id)
+        return answer
+
+    def _ended(self, run: HostRun) -> None:
+        if run.reason is Reason.GPU_ERROR and run.ended_at is not None:
+            self._gpus.failed(run.gpus, run.id, run.ended_at)
+
+    def _open(self, paths: RunPaths, name: str) -> Reply:
+        if name not in READABLE:
+            raise UsageError(f"a run has no file {name[:100]!r}")
+        try:
+            file = files.descriptor(paths.root, name)
+        except OSError:
+            return Reply(HostAnswer())
+        return Reply(HostAnswer(size=os.fstat(file).st_size), file)
+
+    def _cancel(self, paths: RunPaths) -> None:
+        try:
+            places.cancel(paths)
+        except FileNotFoundError:
+            raise UsageError(f"no run {paths.id}") from None
+
+    def _remove(self, ids: Sequence[str]) -> None:
+        ended = [one.id for one in self._looks.look(ids) if one.ended]
+        removal.discard(self._home.runs, *ended)
+        removal.empty(self._home.runs)
+
+    def _checked(self, ids: Sequence[str]) -> Sequence[str]:
+        if len(ids) > MOST_IDS:
+            raise UsageError(f"a request names {MOST_IDS:,} runs at most")
+        return [self._paths(run_id).id for run_id in ids]
+
+    def _paths(self, run_id: str) -> RunPaths:
+        if not re.fullmatch(runs.ID, run_id):
+            raise UsageError(f"{run_id[:100]!r} is no run's id")
+        return self._home.run(run_id)

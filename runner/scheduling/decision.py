@@ -1,0 +1,97 @@
+"""One decision about a queue: what starts now, and how the others stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Generic
+
+from msgspec import Struct, field
+
+from runner.scheduling import words
+from runner.scheduling.estimates import estimates
+from runner.scheduling.history import QueueHistory
+from runner.scheduling.machine_room import Hold, MachineRoom, judged, room_of
+from runner.scheduling.roles import ServerRules
+from runner.scheduling.turns import Queued, QueueLane, by_age, in_turn, lane
+from runner.wire.host import HostFacts
+from runner.wire.remote_runs import QueueState
+
+
+class WaitStanding(Struct, frozen=True, gc=False):
+    """How a run stands that waits; the words are those of RemoteRun."""
+
+    ahead: int
+    why: str
+    estimate_s: float | None = None
+
+
+class QueueDecision(Struct, Generic[Queued], frozen=True):
+    """What starts now, in this order, and how those stand that wait on.
+
+    ``standings`` are in the order of the starts to come. ``note`` says why nothing
+    starts at all, if so. ``room`` is what is left beside the runs that start.
+    """
+
+    starts: tuple[Queued, ...] = ()
+    standings: Mapping[str, WaitStanding] = {}
+    room: MachineRoom = field(default_factory=lambda: MachineRoom(0, 0, 0, 0))
+    note: str = ""
+
+
+def decide(
+    unfinished: Sequence[Queued],
+    facts: HostFacts | None,
+    rules: ServerRules,
+    history: QueueHistory,
+    now: float,
+    held: Mapping[str, Sequence[str]] | None = None,
+    note: str = "",
+) -> QueueDecision[Queued]:
+    """Return what of a queue starts now.
+
+    ``held`` are the GPUs' UUIDs that active runs hold, by their ids. Nothing starts
+    where there is a ``note``, which says why, or no facts.
+    """
+    aged = by_age(run for run in unfinished if run.state is QueueState.WAITING)
+    active = [run for run in unfinished if run.state is not QueueState.WAITING]
+    order = in_turn(aged, history)
+    if facts is None:
+        facts = HostFacts("", ())
+        note = note or words.NO_HOST
+    room = room_of(facts, rules.slots, active, held or {})
+    if note:
+        told = {run.id: WaitStanding(n, note) for n, run in enumerate(order)}
+        return QueueDecision((), told, room, note)
+    found = list(judged(order, aged, room, rules))
+    starts = tuple(run for run, hold in found if hold is Hold.NOTHING)
+    waits = [(run, hold) for run, hold in found if hold is not Hold.NOTHING]
+    usual = estimates(
+        [run for run, _ in waits], (*active, *starts), room, rules, history, now
+    )
+    return QueueDecision(starts, _standings(waits, room, rules, facts, usual), room)
+
+
+def _standings(
+    waits: Sequence[tuple[Queued, Hold]],
+    room: MachineRoom,
+    rules: ServerRules,
+    facts: HostFacts,
+    usual: Mapping[str, float],
+) -> dict[str, WaitStanding]:
+    standings = {}
+    lanes: dict[QueueLane, int] = dict.fromkeys(QueueLane, 0)
+    every: dict[QueueLane, int] = dict.fromkeys(QueueLane, 0)
+    for run, hold in waits:
+        own = lane(run)
+        # Those that are passed over count for nobody but who is passed over, too.
+        passed = hold is Hold.TEAM or hold is Hold.NEVER
+        before = every if passed else lanes
+        ahead = before[own] + before[QueueLane.ALONE]
+        if own is QueueLane.ALONE:
+            ahead = sum(before.values())
+        every[own] += 1
+        if not passed:
+            lanes[own] += 1
+        why = words.why(run, hold, ahead, room, rules.role(run.role), facts)
+        standings[run.id] = WaitStanding(ahead, why, usual.get(run.id))
+    return standings

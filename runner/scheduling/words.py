@@ -1,0 +1,90 @@
+"""Why a run waits, in words."""
+
+from __future__ import annotations
+
+from runner.scheduling.machine_room import Hold, MachineRoom
+from runner.scheduling.roles import Role
+from runner.scheduling.turns import QueuedRun
+from runner.wire.host import HostFacts
+
+NO_HOST = "the job host has not answered yet"
+
+
+def drained(why: str) -> str:
+    """Say that staff let nothing start."""
+    return f"the server is drained: {why}"
+
+
+def out_of_reach(since: str) -> str:
+    """Say that the job host does not answer."""
+    return f"the job host cannot be reached since {since}"
+
+
+def why(
+    run: QueuedRun,
+    hold: Hold,
+    ahead: int,
+    room: MachineRoom,
+    role: Role,
+    facts: HostFacts,
+) -> str:
+    """Return what holds a run, to be read by its team."""
+    match hold:
+        case Hold.TEAM:
+            return _team(room.teams.get(run.team, 0), role.at_once or 0)
+        case Hold.NEVER:
+            return _out(facts) or _too_many(run.gpus, len(facts.gpus))
+        case Hold.MEASURED:
+            if room.alone:
+                return "a run that has the machine to itself goes on"
+            return "a run that needs the machine to itself is next"
+        case Hold.ALONE:
+            return f"it needs the machine to itself, and {_runs(room.going)} on still"
+        case Hold.BEHIND:
+            return _also_out(f"{_count(ahead)} before it", run, facts)
+        case Hold.ROOM if run.gpus:
+            return _also_out(_no_gpu(run.gpus, room), run, facts)
+        case Hold.ROOM:
+            return f"no slot is free: {room.slots - room.slots_free} in use"
+        case Hold.NOTHING:
+            return ""
+
+
+def _team(going: int, most: int) -> str:
+    if going >= most:
+        return f"your team has {_count(going)} going, as many as it may"
+    return f"your team may have {_count(most)} going, and earlier ones come first"
+
+
+def _no_gpu(wanted: int, room: MachineRoom) -> str:
+    used = room.gpus - room.gpus_free
+    if wanted == 1 or not room.gpus_free:
+        return f"no GPU is free: {used} in use"
+    return f"it needs {wanted} GPUs: {room.gpus_free} free, {used} in use"
+
+
+def _too_many(wanted: int, there: int) -> str:
+    if not there:
+        return "it needs a GPU, and this server has none"
+    return f"it needs {wanted} GPUs, and this server has {there}"
+
+
+def _also_out(text: str, run: QueuedRun, facts: HostFacts) -> str:
+    out = _out(facts) if run.gpus else ""
+    return f"{text}; {out}" if out else text
+
+
+def _out(facts: HostFacts) -> str:
+    return "; ".join(
+        f"GPU {number} is out of order: {gpu.out}"
+        for number, gpu in enumerate(facts.gpus)
+        if gpu.out
+    )
+
+
+def _count(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def _runs(number: int) -> str:
+    return "1 run goes" if number == 1 else f"{number} runs go"

@@ -1,0 +1,95 @@
+"""Queues for tests: rows, machines and a queue that is played through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+from msgspec.structs import replace
+
+from runner.database.base import RunRow
+from runner.scheduling.decision import QueueDecision, decide
+from runner.scheduling.history import QueueHistory
+from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.turns import lane
+from runner.wire.host import HostFacts, HostGpu
+from runner.wire.remote_runs import QueueState
+
+_numbers = count(1)
+FREE = ServerRules(roles={"student": Role("student")})
+"""No team has a bound of its own."""
+
+
+def row(team: str = "a", at: float | None = None, **other: object) -> RunRow:
+    """Return a run that waits, queued after all before it unless ``at`` says when."""
+    number = next(_numbers)
+    queued_at = float(number) if at is None else at
+    known = RunRow(
+        f"{number:010x}", team, "ann", "student", "d", "u", "s", b"", queued_at
+    )
+    return replace(known, **other)
+
+
+def going(one: RunRow, at: float = 0.0) -> RunRow:
+    """Return a run as it goes on since ``at``."""
+    return replace(one, state=QueueState.RUNNING, started_at=at)
+
+
+def machine(gpus: int = 0, out: Sequence[int] = (), cores: int = 4) -> HostFacts:
+    """Return a host that works; ``out`` are the numbers of its GPUs that are out."""
+    found = (
+        HostGpu(f"GPU-{n}", "a GPU", "it fell off the bus" if n in out else "")
+        for n in range(gpus)
+    )
+    return HostFacts("1", ("local",), tuple(found), cores=cores)
+
+
+def decided(
+    rows: Sequence[RunRow],
+    facts: HostFacts,
+    rules: ServerRules = FREE,
+    history: QueueHistory | None = None,
+    now: float = 1000.0,
+    note: str = "",
+) -> QueueDecision[RunRow]:
+    return decide(rows, facts, rules, history or QueueHistory(), now, note=note)
+
+
+class Played:
+    """A queue that is decided again and again, while its runs start and end."""
+
+    def __init__(self, facts: HostFacts, rules: ServerRules = FREE) -> None:
+        self.facts, self.rules = facts, rules
+        self.rows: dict[str, RunRow] = {}
+        self.history = QueueHistory()
+        self.started: list[RunRow] = []
+        self.now = 1000.0
+        self.watch: Callable[[Sequence[RunRow]], None] = lambda active: None
+
+    @property
+    def active(self) -> list[RunRow]:
+        return [r for r in self.rows.values() if r.state is QueueState.RUNNING]
+
+    @property
+    def waiting(self) -> list[RunRow]:
+        return [r for r in self.rows.values() if r.state is QueueState.WAITING]
+
+    def add(self, *rows: RunRow) -> None:
+        self.rows |= {one.id: one for one in rows}
+
+    def step(self) -> list[RunRow]:
+        """Start what is decided; return it."""
+        self.now += 1
+        rows = list(self.rows.values())
+        found = decided(rows, self.facts, self.rules, self.history, self.now)
+        for one in found.starts:
+            self.rows[one.id] = going(one, self.now)
+            self.started.append(one)
+            self.history.note_start(one.team, lane(one), self.now)
+        self.watch(self.active)
+        return list(found.starts)
+
+    def end(self, one: RunRow) -> None:
+        self.now += 1
+        self.history.note_end(one.team, lane(one), 1.0)
+        del self.rows[one.id]

@@ -1,0 +1,116 @@
+"""Whatever is queued: nobody starves, nothing is over the room, turns are kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.database.base import RunRow
+from runner.scheduling.roles import Role, ServerRules
+from runner.scheduling.turns import lane
+from tests.runner.scheduling.queues import Played, machine, row
+
+pytestmark = pytest.mark.lengthy
+
+GPUS, CORES = 2, 4
+TEAMS = st.sampled_from("abcd")
+BOUNDS = st.sampled_from([None, 1, 2, 3])
+
+
+@st.composite
+def runs(draw) -> RunRow:
+    alone = draw(st.integers(0, 9)) == 0
+    gpus = draw(st.sampled_from([0, 0, 1, 1, 2]))
+    return row(draw(TEAMS), gpus=gpus, alone=alone)
+
+
+def rules(at_once: int | None) -> ServerRules:
+    return ServerRules(roles={"student": Role("student", at_once=at_once)})
+
+
+def within(active) -> None:
+    """Check that what goes on fits the machine."""
+    assert sum(one.gpus for one in active) <= GPUS
+    assert sum(not one.gpus for one in active) <= CORES // 2
+    assert len(active) == 1 or not any(one.alone for one in active)
+
+
+@given(st.lists(runs(), max_size=30), BOUNDS, st.data())
+def test_every_run_starts_and_nothing_is_over_the_room(rows, at_once, data):
+    queue = Played(machine(GPUS, cores=CORES), rules(at_once))
+    most = at_once or len(rows)
+
+    def check(active) -> None:
+        within(active)
+        counts = [sum(one.team == team for one in active) for team in "abcd"]
+        assert max(counts) <= most
+
+    queue.watch = check
+    queue.add(*rows)
+    queue.step()
+    while queue.active:
+        # What goes on ends in any order; more may end before the next decision.
+        for one in data.draw(st.sets(st.sampled_from(queue.active), min_size=1)):
+            queue.end(one)
+        queue.step()
+    assert sorted(one.id for one in queue.started) == sorted(one.id for one in rows)
+
+
+@given(st.lists(runs(), max_size=10), runs(), BOUNDS, st.data())
+def test_no_run_waits_for_ever_behind_a_stream_of_others(first, last, at_once, data):
+    """Each end brings new runs of all teams, also of its own."""
+    queue = Played(machine(GPUS, cores=CORES), rules(at_once))
+    queue.watch = within
+    queue.add(*first)
+    queue.step()
+    queue.add(last)
+    for _ in range(200):
+        queue.step()
+        if last in queue.started:
+            return
+        queue.end(data.draw(st.sampled_from(queue.active)))
+        fresh = [data.draw(runs()) for _ in range(2)]
+        queue.add(*fresh[: max(0, 12 - len(queue.waiting))])
+    raise AssertionError("it never started")
+
+
+@given(
+    st.integers(0, 2),
+    st.lists(st.sampled_from("ab"), min_size=1, max_size=12),
+    st.integers(0, 12),
+    st.data(),
+)
+def test_another_team_s_runs_delay_a_team_by_at_most_one_start(gpus, owners, at, data):
+    """Team b's runs come at any time, and team a has runs waiting all the time."""
+    queue = Played(machine(GPUS, cores=CORES))
+    queue.add(*(row("a", gpus=gpus) for _ in range(60)))
+    for number in range(40):
+        if number == at:
+            queue.add(*(row(team, gpus=gpus) for team in owners))
+        waits = any(one.team == "b" for one in queue.waiting)
+        before = len(queue.started)
+        queue.step()
+        new = "".join(one.team for one in queue.started[before:])
+        if waits and "b" not in new:
+            assert new in ("", "a")
+        elif waits:
+            assert new.index("b") <= 1
+            assert "aa" not in new[: new.rindex("b")]
+        if queue.active:
+            queue.end(data.draw(st.sampled_from(queue.active)))
+    b = sum(team == "b" for team in owners)
+    if b and at + 2 * b + 3 < 40:
+        started = "".join(one.team for one in queue.started)
+        assert started.count("b") == b
+
+
+def test_a_stream_of_measurements_and_of_others_take_turns():
+    queue = Played(machine(GPUS, cores=CORES))
+    queue.watch = within
+    for _ in range(30):
+        queue.add(row("a", alone=True, gpus=1), row("b"), row("c", gpus=1))
+        queue.step()
+        queue.end(queue.active[0])
+    lanes = [str(lane(one)) for one in queue.started]
+    assert all(lanes.count(name) >= 9 for name in ("alone", "cpu", "gpu"))
