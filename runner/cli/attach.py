@@ -35,14 +35,14 @@ def attach(run: common.RunArgument, progress: common.Progress = None) -> None:
     common.warn_elsewhere(paths)
     console = Console(Mode(common.settings(progress=progress).progress))
     with copies.KeptCopy(paths, console) as copy:
-        shown = ShownRun(paths, console, copy)
+        shown = WatchedRun(paths, console, copy)
         while shown.follow():
             goes_on(paths, console)
     done = record_of(paths)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
-class ShownRun:
+class WatchedRun:
     """What was shown of a run so far."""
 
     def __init__(

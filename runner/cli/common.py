@@ -119,7 +119,10 @@ def opened() -> tuple[Home, Settings]:
 
 
 def find_run(run: str, *, fresh: bool = True) -> RunPaths:
-    """Return the folder of the run that RUN names; a ``fresh`` copy of one elsewhere."""
+    """Return the folder of the run that RUN names.
+
+    If it shall be ``fresh``, the copy of a run on a server is brought up to date.
+    """
     from runner.store.home import find
 
     found = find(home(), run)
@@ -130,8 +133,8 @@ def find_run(run: str, *, fresh: bool = True) -> RunPaths:
     return found
 
 
-def find_runs(given: Iterable[str]) -> list[RunPaths]:
-    """Return the folders of the runs that were named, each once.
+def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
+    """Return the folders of the runs that were named, each once, as ``find_run`` does.
 
     Raises:
         UsageError: some name no run, or several; carries all of these problems.
@@ -141,6 +144,10 @@ def find_runs(given: Iterable[str]) -> list[RunPaths]:
     _, found, problems = look_up(given)
     if problems:
         raise UsageError(*problems)
+    if fresh:
+        from runner.cli import copies
+
+        copies.refresh(found)
     return found
 
 

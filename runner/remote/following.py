@@ -12,7 +12,7 @@ from runner.core import Problem, Reason
 from runner.core.errors import RaiError
 from runner.remote.api import ServerClient
 from runner.remote.bounds import MirrorBounds
-from runner.remote.connection import Stream
+from runner.remote.connection import BodyStream
 from runner.remote.ending import ServersWord, record_end, word_of
 from runner.remote.mirror import Mirror, MirroredError
 from runner.remote.problems import NoServerError, RefusedError, UnreachableError
@@ -133,7 +133,7 @@ class Follower:
         elif not self._stop.is_set():
             raise UnreachableError(f"{client.entry.url} ended the connection")
 
-    def _taken(self, mirror: Mirror, stream: Stream) -> Done | None:
+    def _taken(self, mirror: Mirror, stream: BodyStream) -> Done | None:
         for header in mirror.take(stream):
             self.trouble, self._pause_s = "", FIRST_PAUSE_S
             self._heard_s = time.monotonic()

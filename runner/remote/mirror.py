@@ -20,7 +20,7 @@ from runner import files
 from runner.core.errors import RaiError
 from runner.core.units import Moment
 from runner.remote.bounds import MirrorBounds
-from runner.remote.connection import Stream
+from runner.remote.connection import BodyStream
 from runner.remote.problems import shown
 from runner.store import latest, seen
 from runner.store.paths import RunPaths
@@ -94,7 +94,7 @@ class Mirror:
             name: os.fstat(file.fileno()).st_size for name, file in self._files.items()
         }
 
-    def take(self, stream: Stream) -> Iterator[FrameHeader]:
+    def take(self, stream: BodyStream) -> Iterator[FrameHeader]:
         """Write what a stream brings; yield each frame's header when it is written.
 
         It ends where the stream does; a whole one ends with a Done.
@@ -118,7 +118,7 @@ class Mirror:
             if isinstance(header, Done):
                 return
 
-    def _written(self, header: FrameHeader, stream: Stream) -> bool:
+    def _written(self, header: FrameHeader, stream: BodyStream) -> bool:
         """Write what a frame says; return whether all of it came."""
         match header:
             case FilePart():
@@ -138,7 +138,7 @@ class Mirror:
         if over and run.state is not QueueState.ENDED:
             raise self._bad(f"the end of a run that is {run.state}")
 
-    def _append(self, part: FilePart, stream: Stream) -> bool:
+    def _append(self, part: FilePart, stream: BodyStream) -> bool:
         """Append a part to its file; return whether all of it came."""
         have = self.have
         if part.at != have[part.file]:

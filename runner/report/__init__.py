@@ -82,7 +82,7 @@ __all__ = [
     "summary",
     "table",
     "titled",
-    "waits",
     "versus",
+    "waits",
     "words",
 ]

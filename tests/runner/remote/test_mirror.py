@@ -21,7 +21,7 @@ from runner.remote.following import Follower
 from runner.remote.mirror import BadStreamError, Mirror, MirroredError
 from runner.store import runs, seen
 from runner.store.paths import Home, RunPaths
-from runner.wire.frames import FILES, Done, Latest, Status, to_line
+from runner.wire.frames import FILES, Done, FilePart, Latest, Status, to_line
 from runner.wire.remote_runs import QueueState
 from tests.runner.remote.recorded import (
     BUILD,
