@@ -291,6 +291,7 @@ def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RAI_HOME", str(home / "rai"))
+    monkeypatch.setenv("RAI_PROFILE_FILE", str(home / "profile"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "share"))
