@@ -145,15 +145,23 @@ def opened() -> tuple[Home, Settings]:
     return places.open_home(found.home), found
 
 
-def find_run(run: str) -> RunPaths:
-    """Return the folder of the run that RUN names."""
+def find_run(run: str, *, fresh: bool = True) -> RunPaths:
+    """Return the folder of the run that RUN names.
+
+    If it shall be ``fresh``, the copy of a run on a server is brought up to date.
+    """
     from runner.store.home import find
 
-    return find(home(), run)
+    found = find(home(), run)
+    if fresh:
+        from runner.cli import copies
+
+        copies.refresh([found])
+    return found
 
 
-def find_runs(given: Iterable[str]) -> list[RunPaths]:
-    """Return the folders of the runs that were named, each once.
+def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
+    """Return the folders of the runs that were named, each once, as ``find_run`` does.
 
     Raises:
         UsageError: some name no run, or several; carries all of these problems.
@@ -163,6 +171,10 @@ def find_runs(given: Iterable[str]) -> list[RunPaths]:
     _, found, problems = look_up(given)
     if problems:
         raise UsageError(*problems)
+    if fresh:
+        from runner.cli import copies
+
+        copies.refresh(found)
     return found
 
 
@@ -188,7 +200,7 @@ def warn_elsewhere(*runs: RunPaths) -> None:
     from runner import places, report
     from runner.core import Problem, Severity
 
-    away = {paths.id: places.elsewhere(paths) for paths in runs}
+    away = {paths.id: places.unseen(paths) for paths in runs}
     warn(
         Problem(f"run {run}: {report.elsewhere(run, on)}", severity=Severity.WARNING)
         for run, on in away.items()
