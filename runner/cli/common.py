@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runner.core import Problem, RunRecord
+    from runner.remote.entries import ProfileEntry
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
 
@@ -65,6 +66,14 @@ StrictLimits = Annotated[
         " [env var: RAI_STRICT_LIMITS]",
     ),
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="URL",
+        help="The server, or `here` for this machine. [env var: RAI_SERVER]",
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
@@ -91,6 +100,24 @@ def settings(**options: str | None) -> Settings:
     found, warnings = settings.load(os.environ, settings.settings_files(), options)
     warn(warnings)
     return found
+
+
+def server(on: str | None) -> ProfileEntry:
+    """Return the server that runs go to, or that ``--on`` names.
+
+    Raises:
+        UsageError: there is none.
+        LoginNeededError: the user is not logged in there.
+    """
+    from runner.core import Problem
+    from runner.core.errors import UsageError
+    from runner.remote import profile
+
+    entry = profile.chosen(on, settings())
+    if entry is None:
+        text = "runs stay on this machine: no server is named"
+        raise UsageError(Problem(text, hint="log in at one: rai login URL"))
+    return entry
 
 
 def warn(warnings: Iterable[Problem]) -> None:
