@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import ci, common, gating, on, running, variables
+from runner.cli import ci, common, gating, remotely, running, variables
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def run(
     ] = False,
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
-    server: on.On = None,
+    on: common.On = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it.
 
@@ -154,10 +154,10 @@ def run(
         budget=budget,
         stop_grace_s=ci.grace_s(in_ci),
     )
-    entry = on.server(server, options)
+    entry = remotely.server(on, options)
     if entry is not None:
         given = {"--watch": watch, "--wait-for": wait_for}
-        on.refuse(entry, {**given, "--strict-limits": strict_limits})
+        remotely.refuse(entry, {**given, "--strict-limits": strict_limits})
         options = replace(options, elsewhere=True)
     from runner.process.detached import Detached, python
 
@@ -190,12 +190,12 @@ def run(
             console.line(text, "yellow")
         if entry is not None:
             wish = "" if engine in (None, "auto") else str(engine)
-            sending = on.ServerRun(entry, prepared, console, wish)
+            sending = remotely.ServerRun(entry, prepared, console, wish)
             started = sending.start(warnings=detach)
             if detach:
                 _left(started.id, console, as_json=as_json)
                 return
-            on.watch(started, console, reported, asks=not reported.on)
+            remotely.watch(started, console, reported, asks=not reported.on)
         elif detach:
             _detach(session.detach(prepared, loading), console, as_json=as_json)
             return

@@ -25,7 +25,15 @@ from runner.wire.frames import Done, Status, to_line
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueState, RemoteRun, RunRequest
 from runner.wire.uploads import UploadRequest, UploadState
-from tests.runner.remote.recorded import TEAM, URL, frames, handed_over, recorded, remote, until
+from tests.runner.remote.recorded import (
+    TEAM,
+    URL,
+    frames,
+    handed_over,
+    recorded,
+    remote,
+    until,
+)
 
 WRONG = Verdict(True, False, None, Reason.COMMAND_FAILED, "1 command failed")
 
@@ -181,7 +189,7 @@ def test_a_detached_run_waits_is_listed_and_can_be_attached_to(
     assert _status(["ps"]) == 0
     assert "queued on gpu.example.org" in capfd.readouterr().out
     assert _status(["show", run]) == 0
-    assert "2 runs before this one: the GPU is in use" in capfd.readouterr().out
+    assert "waiting: 2 runs before it; the GPU is in use" in capfd.readouterr().out
     assert _status(["wait", run, "--timeout", "0.1s"]) == 124
 
     site.open.set()

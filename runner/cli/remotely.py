@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from runner.cli import attach, copies, running
 
@@ -24,15 +22,6 @@ if TYPE_CHECKING:
     from runner.session.run import StartedRun
     from runner.terminal.console import Console
 
-On = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        metavar="URL",
-        help="Run it on this server, or `here`.  [default: the setting `server`, else"
-        " where you logged in first]",
-    ),
-]
 HERE = "`--on here` runs it on this machine"
 
 
