@@ -29,6 +29,7 @@ _COMPONENT = _FOLLOWS_NOTHING | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
 _APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_PROGRAM = 0o666
+_PRIVATE = 0o600
 _IS_LINK = (errno.ELOOP, errno.EMLINK)
 
 
@@ -220,15 +221,18 @@ def aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
-def write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write a file under a temporary name, then rename it, so no reader sees half.
 
-    A link that somebody put there is not followed.
+    A link that somebody put there is not followed. A private file is for the user only.
     """
     part = aside(path)
+    mode = _PRIVATE if private else _NO_PROGRAM
     with naming(path):
         try:
-            with os.fdopen(os.open(part, _NEW, _NO_PROGRAM), "wb") as file:
+            with os.fdopen(os.open(part, _NEW, mode), "wb") as file:
+                if private:  # a file that was there keeps its mode
+                    os.fchmod(file.fileno(), mode)
                 file.write(data)
             part.rename(path)
         except BaseException:  # a second Ctrl-C too leaves nothing

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
@@ -114,6 +115,13 @@ def _browser() -> str | None:
     return browsing.absent()
 
 
+@cache
+def _postgresql() -> str | None:
+    from tests.runner.database import postgres
+
+    return postgres.absent()
+
+
 def _workflows() -> str | None:
     modules = ROOT / "tests" / "workflows" / "node_modules"
     if shutil.which("node") is None:
@@ -132,6 +140,7 @@ _PROBES = {
     "train": _train,
     "workflows": _workflows,
     "browser": _browser,
+    "postgresql": _postgresql,
 }
 
 
@@ -248,6 +257,24 @@ def rng() -> np.random.Generator:
 
 
 @pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """Start a PostgreSQL of our own; the URL of its database ``postgres``."""
+    from tests.runner.database import postgres
+
+    with postgres.cluster() as url:
+        yield url
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """Make an empty database on PostgreSQL; tests of it are marked ``postgresql``."""
+    from tests.runner.database import postgres
+
+    with postgres.database(postgresql_server, f"test_{uuid4().hex}") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Name one folder after another; none is made, as most tests need none."""
     root = tmp_path_factory.mktemp("homes")
@@ -264,6 +291,7 @@ def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RAI_HOME", str(home / "rai"))
+    monkeypatch.setenv("RAI_PROFILE_FILE", str(home / "profile"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "share"))

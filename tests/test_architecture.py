@@ -31,6 +31,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "jinja2": ("runner/pages/",),
     "markupsafe": ("runner/pages/",),
     "requests": ("runner/engines/docker/", "runner/remote/"),
+    "urllib3": ("runner/remote/",),
     "sqlalchemy": ("runner/database/",),
     "alembic": ("runner/database/",),
     "psycopg": ("runner/database/",),

@@ -240,7 +240,11 @@ class Store(Protocol):
         ...
 
     def unclaim(self, run_id: str, attempt: int, why: str) -> bool:
-        """Take a STARTING run, nothing of which ran, back to WAITING."""
+        """Take a STARTING run, nothing of which ran, back to WAITING.
+
+        ``attempt`` is that of the row as it is now, so one more than was claimed. A run
+        that was cancelled meanwhile ends instead, as cancelled; that returns False.
+        """
         ...
 
     def started(self, run_id: str, at: float) -> None:

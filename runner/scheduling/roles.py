@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from runner.core.policy import RolePolicy
 from runner.core.units import GIB
 
 DAY_S = 24 * 3600.0
@@ -32,6 +33,12 @@ class Role(Struct, frozen=True):
     upload_bytes: int = 1 * GIB
     disk_bytes: int = 20 * GIB
     keep_s: float = 30 * DAY_S
+
+    @property
+    def policy(self) -> RolePolicy:
+        """What a job host allows a run of this role."""
+        source = f"the role `{self.name}` of this server"
+        return RolePolicy(self.ceilings, self.images, self.network, source)
 
 
 STUDENT = Role("student", network=False, at_once=2, a_day=200)

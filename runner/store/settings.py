@@ -20,6 +20,7 @@ from runner.core.caps import BUILD_FILES, UPLOAD, Caps
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
 from runner.store import config_file
+from runner.wire import addresses
 
 if TYPE_CHECKING:
     from runner.images.substitutes import Rule
@@ -39,7 +40,8 @@ class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
 
     ``keep_for``, ``keep_size`` and ``data_size`` are infinite where they are turned
-    off. ``images`` are the rules of all files, the strongest first.
+    off. ``images`` are the rules of all files, the strongest first. ``server`` is the
+    address of one, or "here" for none; where it is None the profile decides.
     """
 
     home: Path
@@ -58,6 +60,7 @@ class Settings(Struct, frozen=True):
     build_files: int = BUILD_FILES
     strict_limits: bool = False
     milestones: tuple[Path, ...] = ()
+    server: str | None = None
     images: tuple[Rule, ...] = ()
 
     @property
@@ -208,6 +211,7 @@ _BYTES = Kind("a size such as 1GiB", SIZE.parse, SIZE.write)
 _NUMBER = Kind(
     "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
 )
+_SERVER = Kind("an address such as https://host:8443, or here", addresses.spelled)
 _PROGRESS = _one_of(PROGRESS)
 _PROFILE = _one_of(tuple(Profile))
 
@@ -238,6 +242,7 @@ SETTINGS = (
     Setting(
         "milestones", "where a site's own milestones are", _FOLDERS, "/srv/milestones"
     ),
+    Setting("server", "the server that runs go to", _SERVER, "https://host:8443"),
 )
 
 

@@ -250,7 +250,7 @@ def test_a_peer_that_does_not_take_its_answer_is_given_up(tmp_path):
         "service.TAKEN_WITHIN_S, service.CONNECTIONS = 0.2, 4\n"
     )
     with serving(tmp_path, quick) as host, ExitStack() as opened:
-        ids = tuple(f"{n:010x}" for n in range(5_000))
+        ids = tuple(f"{n:010x}" for n in range(1_500))
         for run_id in ids:
             host.paths(run_id).root.mkdir(parents=True)
         for _ in range(4):

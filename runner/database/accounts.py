@@ -1,0 +1,245 @@
+"""People, their one-time codes and their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, func, or_, select, update
+
+from runner.core.errors import UsageError
+from runner.database import credentials
+from runner.database.base import (
+    Identity,
+    Invitation,
+    IssuedCode,
+    PersonRow,
+    TokenRow,
+)
+from runner.database.connections import Transactions, insert
+from runner.database.tables import codes, people, teams, tokens
+from runner.wire.accounts import Scope
+
+FIRST_ROLE = "student"
+LONGEST_NAME = 100
+USED_EVERY_S = 60.0
+"""How often the last use of a token is written."""
+
+
+class Accounts(Transactions):
+    """The part of a store that knows who somebody is."""
+
+    def invite(
+        self, invitations: Sequence[Invitation], now: float, valid_s: float
+    ) -> list[IssuedCode]:
+        """Add teams and people that are new, and issue a code for each invitation.
+
+        A code of the same person that was not used yet is void from then on. An empty
+        role leaves a team's as it is; a new team's is then "student". Raise UsageError
+        for a name that cannot be shown in a line.
+        """
+        for one in invitations:
+            _check_names(one)
+        issued: dict[int, IssuedCode] = {}
+        # In one order, so that two who invite the same people do not wait for each
+        # other.
+        order = sorted(
+            range(len(invitations)),
+            key=lambda i: (invitations[i].team, invitations[i].person, i),
+        )
+        with self.writing() as link:
+            for place in order:
+                one = invitations[place]
+                code = credentials.new_code()
+                until = now + valid_s
+                _add_person(link, one, now)
+                _replace_code(link, one, code, until)
+                issued[place] = IssuedCode(one.team, one.person, code, until)
+        return [issued[place] for place in range(len(invitations))]
+
+    def redeem(
+        self,
+        code: str,
+        device: str,
+        now: float,
+        valid_s: float | None,
+        scopes: tuple[Scope, ...],
+    ) -> tuple[str, Identity] | None:
+        """Return a new token and whose it is; None for a code that is not valid."""
+        if (hashed := credentials.code_hash(code)) is None:
+            return None
+        made = credentials.new_token()
+        until = None if valid_s is None else now + valid_s
+        with self.writing() as link:
+            # The code is gone with the statement that finds it, so it is good once.
+            owner = link.execute(
+                delete(codes)
+                .where(codes.c.hash == hashed, codes.c.expires_at > now)
+                .returning(codes.c.team, codes.c.person)
+            ).first()
+            if owner is None:
+                return None
+            link.execute(
+                tokens.insert().values(
+                    id=made.id,
+                    hash=credentials.digest(made.secret),
+                    team=owner.team,
+                    person=owner.person,
+                    scopes=" ".join(scopes),
+                    device=device[:LONGEST_NAME],
+                    created_at=now,
+                    expires_at=until,
+                )
+            )
+            role = link.execute(
+                select(teams.c.role).where(teams.c.name == owner.team)
+            ).scalar_one()
+        who = Identity(made.id, owner.person, owner.team, role, scopes, until)
+        return made.token, who
+
+    def identify(self, token: str, now: float) -> Identity | None:
+        """Return whose a token is; None if it is unknown, expired or revoked.
+
+        Its last use is noted, at most once a minute.
+        """
+        if (given := credentials.read(token)) is None:
+            return None
+        query = (
+            select(tokens, teams.c.role)
+            .join(teams, teams.c.name == tokens.c.team)
+            .where(tokens.c.id == given.id)
+        )
+        with self.reading() as link:
+            row = link.execute(query).first()
+        if row is None or not credentials.same(given.secret, row.hash):
+            return None
+        if row.revoked_at is not None or _over(row.expires_at, now):
+            return None
+        if row.last_used is None or row.last_used <= now - USED_EVERY_S:
+            self._note_use(given.id, now)
+        return Identity(
+            row.id, row.person, row.team, row.role, _scopes(row), row.expires_at
+        )
+
+    def valid(self, token_id: str, now: float) -> bool:
+        """Return whether a token that was identified before is valid still."""
+        query = select(tokens.c.expires_at).where(
+            tokens.c.id == token_id, tokens.c.revoked_at.is_(None)
+        )
+        with self.reading() as link:
+            row = link.execute(query).first()
+        return row is not None and not _over(row.expires_at, now)
+
+    def revoke(self, token_id: str, now: float) -> bool:
+        """Make a token invalid; return False if there is none such, or it was."""
+        change = (
+            update(tokens)
+            .where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
+            .values(revoked_at=now)
+        )
+        with self.writing() as link:
+            return link.execute(change).rowcount == 1
+
+    def people(self) -> list[PersonRow]:
+        """Return everybody, by team and name, with the number of unrevoked tokens."""
+        usable = func.count(tokens.c.id).filter(tokens.c.revoked_at.is_(None))
+        query = (
+            select(
+                people.c.team,
+                people.c.name.label("person"),
+                teams.c.role,
+                usable.label("tokens"),
+                func.max(tokens.c.last_used).label("last_used"),
+            )
+            .join(teams, teams.c.name == people.c.team)
+            .outerjoin(
+                tokens,
+                and_(tokens.c.team == people.c.team, tokens.c.person == people.c.name),
+            )
+            .group_by(people.c.team, people.c.name, teams.c.role)
+        )
+        with self.reading() as link:
+            found = [PersonRow(**row) for row in link.execute(query).mappings()]
+        # Sorted here, as databases differ in the order of words.
+        return sorted(found, key=lambda one: (one.team, one.person))
+
+    def tokens(self, team: str = "", person: str = "") -> list[TokenRow]:
+        """Return tokens, of a team or of a person of it, the newest first."""
+        query = select(tokens).order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
+        if team:
+            query = query.where(tokens.c.team == team)
+        if person:
+            query = query.where(tokens.c.person == person)
+        with self.reading() as link:
+            return [
+                TokenRow(
+                    row.id,
+                    row.team,
+                    row.person,
+                    _scopes(row),
+                    row.device,
+                    row.created_at,
+                    row.expires_at,
+                    row.last_used,
+                    row.revoked_at,
+                )
+                for row in link.execute(query)
+            ]
+
+    def _note_use(self, token_id: str, now: float) -> None:
+        stale = or_(
+            tokens.c.last_used.is_(None), tokens.c.last_used <= now - USED_EVERY_S
+        )
+        change = (
+            update(tokens).where(tokens.c.id == token_id, stale).values(last_used=now)
+        )
+        with self.writing() as link:
+            link.execute(change)
+
+
+def _check_names(one: Invitation) -> None:
+    for what, name in (("team", one.team), ("person", one.person)):
+        if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+            raise UsageError(
+                f"the {what} {name[:LONGEST_NAME]!r} cannot be invited: a name has 1 to"
+                f" {LONGEST_NAME} characters that can be shown"
+            )
+
+
+def _add_person(link: Connection, one: Invitation, now: float) -> None:
+    adding = insert(link, teams).values(
+        name=one.team, role=one.role or FIRST_ROLE, created_at=now
+    )
+    link.execute(
+        adding.on_conflict_do_update(
+            index_elements=["name"], set_={"role": adding.excluded.role}
+        )
+        if one.role
+        else adding.on_conflict_do_nothing(index_elements=["name"])
+    )
+    link.execute(
+        insert(link, people)
+        .values(team=one.team, name=one.person, created_at=now)
+        .on_conflict_do_nothing(index_elements=["team", "name"])
+    )
+
+
+def _replace_code(link: Connection, one: Invitation, code: str, until: float) -> None:
+    adding = insert(link, codes).values(
+        team=one.team,
+        person=one.person,
+        hash=credentials.code_hash(code),
+        expires_at=until,
+    )
+    new = {"hash": adding.excluded.hash, "expires_at": adding.excluded.expires_at}
+    link.execute(
+        adding.on_conflict_do_update(index_elements=["team", "person"], set_=new)
+    )
+
+
+def _over(expires_at: float | None, now: float) -> bool:
+    return expires_at is not None and expires_at <= now
+
+
+def _scopes(row: Row[Any]) -> tuple[Scope, ...]:
+    return tuple(Scope(word) for word in row.scopes.split())

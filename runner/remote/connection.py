@@ -1,0 +1,295 @@
+"""HTTP to one server: over TLS with the system's certificates or a pinned one, or Unix.
+
+Every answer is bounded in bytes and time, no redirect is followed, nothing is unpacked,
+and no connection is tried twice: whoever calls decides that.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any, Protocol
+
+import requests
+from msgspec import Struct
+from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
+from urllib3.exceptions import HTTPError
+
+from runner import __version__
+from runner.core import Problem
+from runner.core.errors import RaiError
+from runner.remote.problems import (
+    NoServerError,
+    UnreachableError,
+    UntrustedServerError,
+    shown,
+)
+from runner.remote.unixsocket import UnixAdapter
+from runner.wire import addresses
+
+CONNECT_S = 10.0
+READ_S = 30.0
+MOST_ANSWER_S = 120.0
+"""How long an answer of JSON may take altogether."""
+
+MOST_ANSWERED_BYTES = 16 << 20
+PIECE_BYTES = 64 << 10
+GATEWAY = (502, 504)
+"""What a proxy answers while the server behind it is away."""
+
+Body = bytes | io.BufferedIOBase
+
+
+class HttpAnswer(Struct, frozen=True):
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class BodyStream(Protocol):
+    """The body of an answer that goes on."""
+
+    def readline(self, most: int, /) -> bytes:
+        """Return a line, at most so many bytes of it; b"" at the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return so many bytes, fewer only at the end."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Return at most so many bytes, as soon as there are any; b"" at the end."""
+
+
+class ServerConnection:
+    """Connections to one server, which are kept open from one request to the next."""
+
+    def __init__(self, url: str, token: str = "", fingerprint: str = "") -> None:
+        self.url = url
+        path = addresses.socket_path(url)
+        self._base = "http+unix://localhost" if path else url
+        self._session = requests.Session()
+        # The environment could set another authorization (.netrc) or certificates.
+        self._session.trust_env = False
+        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
+        self._session.headers.update(
+            {"User-Agent": f"rai/{__version__}", "Accept-Encoding": "identity"}
+        )
+        if token:
+            self._session.headers["Authorization"] = f"Bearer {token}"
+        if path:
+            self._session.mount("http+unix://", UnixAdapter(path))
+            return
+        self._session.mount("https://", _TlsAdapter(fingerprint))
+        self._session.verify = not fingerprint
+        if not addresses.is_loopback(addresses.host_and_port(url)[0]):
+            self._session.proxies.update(get_environ_proxies(url, no_proxy=None))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+    ) -> HttpAnswer:
+        """Send a request and return the whole answer, whatever its status is."""
+        with self._opened(method, path, query, headers, body) as response:
+            return self._whole(response)
+
+    @contextmanager
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[tuple[HttpAnswer, BodyStream]]:
+        """Yield an answer and its body, which is read as it comes.
+
+        The body of an error is read at once, and is the answer's.
+        """
+        with self._opened("GET", path, query, headers, None) as response:
+            if response.status_code >= 400:
+                answer = self._whole(response)
+            else:
+                answer = HttpAnswer(response.status_code, response.headers, b"")
+            body = _ResponseBody(response, self.url)
+            yield answer, io.BufferedReader(body, PIECE_BYTES)
+
+    @contextmanager
+    def _opened(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        body: Body | None,
+    ) -> Iterator[requests.Response]:
+        with failing(self.url):
+            response = self._session.request(
+                method,
+                f"{self._base}{path}",
+                params=query,
+                headers=headers,
+                data=body,
+                stream=True,
+                allow_redirects=False,
+                timeout=(CONNECT_S, READ_S),
+            )
+        try:
+            self._check(response)
+            yield response
+        finally:
+            response.close()
+
+    def _check(self, response: requests.Response) -> None:
+        status = response.status_code
+        if status in GATEWAY:
+            text = f"{self.url} is not there: what stands before it answers {status}"
+            raise UnreachableError(text)
+        if 300 <= status < 400:
+            to = shown(response.headers.get("Location", "elsewhere"))
+            hint = "no redirect is followed; log in at the address of the server itself"
+            raise NoServerError(Problem(f"{self.url} redirects to {to}", hint=hint))
+        coding = response.headers.get("Content-Encoding", "identity").lower()
+        if coding != "identity":
+            text = f"{self.url} answers in the encoding {shown(coding)}, unasked"
+            raise NoServerError(text)
+
+    def _whole(self, response: requests.Response) -> HttpAnswer:
+        by = time.monotonic() + MOST_ANSWER_S
+        body, source = bytearray(), _ResponseBody(response, self.url)
+        while piece := source.piece(PIECE_BYTES):
+            body += piece
+            if len(body) > MOST_ANSWERED_BYTES:
+                text = f"{self.url} answers with over {MOST_ANSWERED_BYTES:,} bytes"
+                raise NoServerError(text)
+            if time.monotonic() > by:
+                text = f"{self.url} did not end its answer in {MOST_ANSWER_S:g} s"
+                raise UnreachableError(text)
+        return HttpAnswer(response.status_code, response.headers, bytes(body))
+
+
+def served_fingerprint(url: str) -> str:
+    """Return the fingerprint of the certificate that a server shows, whoever it is."""
+    host, port = addresses.host_and_port(url)
+    with failing(url):
+        pem = ssl.get_server_certificate((host, port), timeout=CONNECT_S)
+        return addresses.fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
+
+
+@contextmanager
+def failing(url: str) -> Iterator[None]:
+    """Raise an error of rai in place of those of requests, urllib3 and sockets."""
+    try:
+        yield
+    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
+        raise _explained(error, url) from error
+
+
+class _TlsAdapter(HTTPAdapter):
+    """TLS by a pinned certificate, else by those that the system trusts."""
+
+    def __init__(self, fingerprint: str) -> None:
+        # With a pin it alone decides, so that a self-signed certificate will do.
+        pin = fingerprint.removeprefix("SHA256:")
+        self._tls: dict[str, Any] = (
+            {"assert_fingerprint": pin, "assert_hostname": False}
+            if pin
+            else {"ssl_context": ssl.create_default_context()}
+        )
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(
+        self,
+        connections: int,
+        maxsize: int,
+        block: bool = False,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        super().init_poolmanager(connections, maxsize, block, **self._tls, **options)
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:  # noqa: ANN401
+        return super().proxy_manager_for(proxy, **self._tls, **options)
+
+
+class _ResponseBody(io.RawIOBase):
+    """The body of an answer, as bytes come."""
+
+    def __init__(self, response: requests.Response, url: str) -> None:
+        self._raw, self._url = response.raw, url
+
+    def piece(self, most: int) -> bytes:
+        """Return what has come, and wait for it if nothing has; b"" at the end."""
+        with failing(self._url):
+            return bytes(self._raw.read1(most, decode_content=False))
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - as RawIOBase has it
+        """Read what has come into a buffer."""
+        piece = self.piece(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _explained(error: Exception, url: str) -> RaiError:
+    causes = list(_causes(error))
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        hint = f"if it signs its own, pin its certificate: rai login {url}"
+        why = next(c for c in causes if isinstance(c, ssl.SSLCertVerificationError))
+        text = f"this system does not trust the certificate of {url}"
+        return UntrustedServerError(
+            Problem(f"{text}: {shown(why.verify_message)}", hint=hint)
+        )
+    if any("Fingerprints did not match" in str(cause) for cause in causes):
+        hint = (
+            "if whoever runs it says that it was replaced, and names the fingerprint:"
+            f" rai login {url} --fingerprint SHA256:..."
+        )
+        text = f"the certificate of {url} is not the one that is pinned"
+        return UntrustedServerError(Problem(text, hint=hint))
+    if isinstance(error, requests.exceptions.ProxyError):
+        text = f"no connection to {url} through the proxy: {_why(causes)}"
+        return UnreachableError(text)
+    if isinstance(error, requests.Timeout) or any(
+        isinstance(cause, TimeoutError) for cause in causes
+    ):
+        return UnreachableError(f"{url} does not answer")
+    return UnreachableError(f"no connection to {url}: {_why(causes)}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what it was made of, in the ways of each library."""
+    found: list[BaseException] = []
+    ahead = [error]
+    while ahead:
+        one = ahead.pop()
+        if one is None or one in found:
+            continue
+        found.append(one)
+        yield one
+        inner = [arg for arg in one.args if isinstance(arg, BaseException)]
+        ahead += [one.__context__, one.__cause__, getattr(one, "reason", None), *inner]
+
+
+def _why(causes: list[BaseException]) -> str:
+    """Return the system's own words, if it is the system that failed."""
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return os.strerror(cause.errno) if cause.errno else shown(cause.strerror)
+    return shown(str(causes[-1])) or type(causes[-1]).__name__

@@ -1,0 +1,123 @@
+"""What may go wrong between a client and its server, as errors of rai."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from runner.core import Problem, Reason
+from runner.core.errors import BusyError, NotAllowedError, RaiError
+from runner.core.problem import Place
+from runner.core.screen import printable
+from runner.wire.refusals import Refusal
+
+MOST_PROBLEMS = 20
+"""A server's further problems are only counted."""
+
+MOST_TEXT = 2000
+"""The most characters that are shown of one text of a server's."""
+
+DAY_S = 86_400.0
+NO_TOKEN = 401
+MISSING = 404
+CONFLICT = 409
+
+
+class UnreachableError(BusyError):
+    """The server cannot be reached, or the connection broke; it may work later."""
+
+    def __init__(self, *problems: Problem | str) -> None:
+        advice = "Check the network and the address, and try again."
+        super().__init__(*problems, advice=advice)
+
+
+class RefusedError(RaiError):
+    """The server refused what was asked for; ``refusal`` is its answer."""
+
+    def __init__(self, refusal: Refusal, *problems: Problem) -> None:
+        super().__init__(*problems, reason=refusal.reason, advice=_advice(refusal))
+        self.refusal = refusal
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such thing on the server, or none for this team."""
+        return self.refusal.status == MISSING
+
+
+class LoginNeededError(NotAllowedError):
+    """The server does not take the token, or there is none."""
+
+    def __init__(self, url: str, text: str) -> None:
+        super().__init__(Problem(text, hint=f"log in again: rai login {url}"))
+        self.advice = ""
+
+
+class UntrustedServerError(NotAllowedError):
+    """The server's certificate is not the one that it should be."""
+
+    def __init__(self, *problems: Problem | str) -> None:
+        super().__init__(*problems, advice="")
+
+
+class NoServerError(RaiError):
+    """What answers is no server of rai, or one that another version speaks to."""
+
+    reason = Reason.BAD_CONFIG
+
+    def __init__(self, *problems: Problem | str) -> None:
+        super().__init__(*problems, advice="")
+
+
+def refused(refusal: Refusal, url: str, now: float) -> RaiError:
+    """Return the error of a refusal; its texts are escaped, and bounded."""
+    if refusal.status == NO_TOKEN:
+        text = shown(refusal.title) or "the server does not accept the token"
+        return LoginNeededError(url, f"{url}: {text}")
+    problems = [_safe(problem) for problem in refusal.problems[:MOST_PROBLEMS]]
+    if (more := len(refusal.problems) - MOST_PROBLEMS) > 0:
+        problems.append(Problem(f"{more} further problems are not shown"))
+    if not problems:
+        title = shown(refusal.title) or f"the server refused ({refusal.status})"
+        problems = [Problem(title)]
+    if refusal.retry_at is not None:
+        when = f"try again {moment(refusal.retry_at, now)}"
+        last = problems[-1]
+        hint = f"{last.hint}; {when}" if last.hint else when
+        problems[-1] = Problem(last.message, last.place, hint, last.severity)
+    return RefusedError(refusal, *problems)
+
+
+def shown(text: str) -> str:
+    """Return a text of a server's as it may be shown."""
+    return printable(text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}...")
+
+
+def moment(at: float, now: float) -> str:
+    """Write a moment of the near future in local time, as words: ``at 14:05``."""
+    try:
+        then = datetime.fromtimestamp(at).astimezone()
+        today = datetime.fromtimestamp(now).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return "later"
+    if at <= now:
+        return "now"
+    days = (then.date() - today.date()).days
+    # A minute that has begun is no time to come again.
+    clock = f"{then:%H:%M:%S}" if at - now < 120 else f"{then:%H:%M}"
+    if days == 0:
+        return f"at {clock}"
+    return f"tomorrow at {clock}" if days == 1 else f"on {then:%Y-%m-%d} at {clock}"
+
+
+def _safe(problem: Problem) -> Problem:
+    place = problem.place
+    where = place and Place(shown(place.file), place.line, place.column)
+    return Problem(shown(problem.message), where, shown(problem.hint), problem.severity)
+
+
+def _advice(refusal: Refusal) -> str | None:
+    """Return the advice; the reason's own speaks of this machine for some."""
+    if refusal.reason is Reason.INTERNAL:
+        return "The server's log says why; tell whoever runs it."
+    if refusal.retry_at is not None or refusal.reason is Reason.USAGE:
+        return ""
+    return None

@@ -1,0 +1,211 @@
+"""Read server.yml, the settings of a server. What of it is wrong stops the server."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from runner import files
+from runner.core import LIMITS, Problem
+from runner.core.errors import ConfigError
+from runner.core.quantities import COUNT, SIZE, TIME, Kind, duration_text, size_text
+from runner.scheduling.roles import DAY_S, STAFF, STUDENT, Role, ServerRules
+from runner.store import config_file
+from runner.store.policy_names import IMAGES, image_wrong
+from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind
+
+_TOP = ("slots", "low_disk", "code_valid", "login_valid", "upload_valid", "roles")
+_ROLE = (
+    *("priority", "at_once", "waiting", "a_day", "network", "images", "upload"),
+    *("disk", "keep", "limits"),
+)
+_LIMITS = tuple(limit for limit in LIMITS if limit.key != "network")
+"""Whether a role has the network is said by a key of its own."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_WORDS_OF_NONE = ("none", "off", "unlimited")
+
+
+def read(file: Path) -> ServerRules:
+    """Return the rules of a server; without a file the default ones.
+
+    Raises:
+        ConfigError: the file is wrong or cannot be read; carries every problem found.
+    """
+    try:
+        raw = files.read(file, config_file.MOST_BYTES)
+    except FileNotFoundError:
+        return ServerRules()
+    except OSError as error:
+        text = f"the server's rules {file} cannot be read: {error.strerror}"
+        raise ConfigError(Problem(text)) from error
+    return parse(raw, str(file))
+
+
+def parse(raw: bytes, file: str) -> ServerRules:
+    """Return the rules that a file's bytes say; raise ConfigError as ``read`` does."""
+    problems = Problems()
+    text = decode(raw, file, problems)
+    node = compose(text, file, problems) if text is not None else None
+    named = node.get("roles") if isinstance(node, Mapping) else None
+    roles = list(named) if isinstance(named, Mapping) else []
+    grammar = {"": _TOP, "roles": tuple(roles)}
+    for name in filter(_NAME.fullmatch, roles):
+        grammar[f"roles.{name}"] = _ROLE
+        grammar[f"roles.{name}.limits"] = tuple(limit.key for limit in _LIMITS)
+    fields = Fields.of(node, grammar, problems)
+    rules = _rules(fields) if fields else ServerRules()
+    if problems.found:
+        # An unknown key too: a bound that is misspelt would be none.
+        found = problems.in_file_order()
+        raise ConfigError(*(Problem(p.message, p.place, p.hint) for p in found))
+    return rules
+
+
+def _rules(fields: Fields) -> ServerRules:
+    usual = ServerRules()
+    login = fields.read("login_valid", usual.token_valid_s, _or_none(TIME), "200d")
+    return ServerRules(
+        roles={**usual.roles, **{role.name: role for role in _roles(fields)}},
+        slots=fields.whole("slots", usual.slots),
+        low_disk_bytes=fields.read("low_disk", usual.low_disk_bytes, SIZE, "5GiB"),
+        code_valid_s=fields.duration_s("code_valid", usual.code_valid_s, "14d"),
+        token_valid_s=_bound(login),
+        upload_valid_s=fields.duration_s("upload_valid", usual.upload_valid_s, "1d"),
+    )
+
+
+def _roles(fields: Fields) -> Iterator[Role]:
+    roles = fields.child("roles")
+    for key, _ in roles.node.entries if roles else ():
+        assert roles is not None
+        if not _NAME.fullmatch(key.text):
+            hint = "expected small letters, digits, `-` and `_`, a letter first"
+            roles.problems.error(f'no role is called "{key.text}"', key.place, hint)
+        elif role := roles.child(key.text):
+            yield _role(key.text, role)
+
+
+def _role(name: str, fields: Fields) -> Role:
+    usual = STAFF if name == STAFF.name else STUDENT
+    limits = fields.section("limits")
+    ceilings = {
+        limit.field: float(most)
+        for limit in _LIMITS
+        if (most := limits.limit(limit, None)) is not None
+    }
+    count = _or_none(COUNT.at_least(1))
+    return Role(
+        name,
+        priority=fields.read("priority", usual.priority, COUNT, "10"),
+        ceilings=ceilings,
+        images=_images(fields),
+        network=fields.boolean("network", usual.network),
+        at_once=_whole(fields.read("at_once", usual.at_once, count, "2")),
+        waiting=fields.whole("waiting", usual.waiting, "100"),
+        a_day=_whole(fields.read("a_day", usual.a_day, count, "200")),
+        upload_bytes=fields.read("upload", usual.upload_bytes, SIZE, "1GiB"),
+        disk_bytes=fields.read("disk", usual.disk_bytes, SIZE, "20GiB"),
+        keep_s=fields.duration_s("keep", usual.keep_s, "30d"),
+    )
+
+
+def _images(fields: Fields) -> tuple[str, ...] | None:
+    if not fields.has("images"):
+        return None
+    names = []
+    for path, node in fields.items("images", IMAGES):
+        name = node.text.strip() if isinstance(node, Scalar) else ""
+        if why := image_wrong(name) if name else "is no name":
+            hint = f"expected e.g. `images: {IMAGES}`"
+            text = f"{path} is {kind(node)}, which {why}"
+            fields.problems.error(text, node.place, hint)
+        names.append(name)
+    return tuple(names)
+
+
+def _or_none(wanted: Kind[float] | Kind[int]) -> Kind[float]:
+    """Return the kind of a bound that may be absent, which is read as infinite."""
+
+    def parse(text: str) -> float | None:
+        return math.inf if text.lower() in _WORDS_OF_NONE else wanted.parse(text)
+
+    return Kind(f"{wanted.words}, or none", parse, wanted.write)
+
+
+def _bound(value: float | None) -> float | None:
+    return None if value == math.inf else value
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None or value == math.inf else int(value)
+
+
+def template() -> str:
+    """Return the text of a new server's file, which says what holds without it."""
+    usual = ServerRules()
+    return f"""\
+# The settings of this rai server, read when it starts. Sizes are such as 20GiB, times
+# such as 10m, 12h or 30d.
+
+# How many runs without a GPU run at a time; if it is not said, half of the machine's
+# cores. Of those with GPUs as many run as there are GPUs.
+#slots: 4
+
+# While less than this is free on the disk, nothing starts and nothing is taken.
+low_disk: {size_text(usual.low_disk_bytes)}
+
+# For how long a code of `rai server invite` can be used, a login lasts (or `none`), and
+# an upload is kept that is not whole.
+code_valid: {_days(usual.code_valid_s)}
+login_valid: {_days(usual.token_valid_s)}
+upload_valid: {_days(usual.upload_valid_s)}
+
+# What the teams of each role may do. What another role does not say is as a student's.
+#   priority   runs of a higher one start first
+#   at_once    so many runs of a team go at a time (or `none`)
+#   waiting    so many more may wait
+#   a_day      so many may be queued in any 24 hours (or `none`)
+#   network    whether runs may reach the network
+#   images     the only images, such as {IMAGES}
+#   upload     how much a packed project may have
+#   disk       how much a team's uploads and runs may take; then its oldest runs go
+#   keep       how long a run is kept after its end
+#   limits     the most that a build file may ask for: {_limit_keys()}
+roles:
+{_written(STUDENT)}
+    #limits:
+    #  time: 10m
+    #  memory: 8GiB
+{_written(STAFF)}
+"""
+
+
+def _limit_keys() -> str:
+    first, last = _LIMITS[:6], _LIMITS[6:]
+    lines = (", ".join(limit.key for limit in part) for part in (first, last))
+    return ",\n#              ".join(lines)
+
+
+def _written(role: Role) -> str:
+    at_once, a_day = (
+        "none" if most is None else str(most) for most in (role.at_once, role.a_day)
+    )
+    return f"""\
+  {role.name}:
+    priority: {role.priority}
+    at_once: {at_once}
+    waiting: {role.waiting}
+    a_day: {a_day}
+    network: {str(role.network).lower()}
+    upload: {size_text(role.upload_bytes)}
+    disk: {size_text(role.disk_bytes)}
+    keep: {_days(role.keep_s)}"""
+
+
+def _days(value_s: float | None) -> str:
+    if value_s is None:
+        return "none"
+    return duration_text(value_s) if value_s % DAY_S else f"{value_s / DAY_S:.0f}d"

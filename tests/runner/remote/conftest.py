@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from runner.remote import retrying
+from runner.remote.api import ServerClient
+from runner.remote.entries import ProfileEntry
+from runner.remote.retrying import Patience
+from tests.runner.remote import played
+
+
+@pytest.fixture(autouse=True)
+def without_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(retrying, "LONGEST_PAUSE_S", 0.01)
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[played.PlayedServer, str]]:
+    """Provide a server at a port of this machine, and its address."""
+    with played.serving() as found:
+        yield found
+
+
+@pytest.fixture
+def server(served: tuple[played.PlayedServer, str]) -> played.PlayedServer:
+    return served[0]
+
+
+@pytest.fixture
+def url(served: tuple[played.PlayedServer, str]) -> str:
+    return served[1]
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[ServerClient]:
+    """Provide a client that is logged in, and asks again for a while."""
+    with ServerClient(ProfileEntry(url, played.TOKEN), Patience(20.0)) as made:
+        yield made

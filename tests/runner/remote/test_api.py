@@ -1,0 +1,507 @@
+"""What a client asks of a server, and how it takes the answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.core import Reason
+from runner.core.parcel import Parcel
+from runner.remote import api, connection
+from runner.remote.api import ServerClient
+from runner.remote.entries import ProfileEntry
+from runner.remote.problems import (
+    MOST_PROBLEMS,
+    LoginNeededError,
+    NoServerError,
+    RefusedError,
+    UnreachableError,
+)
+from runner.remote.retrying import Patience
+from runner.wire.accounts import Scope
+from runner.wire.remote_runs import QueueState, RunRequest
+from tests.runner.remote import played
+from tests.runner.remote.played import TOKEN, WAITING, Playing, as_json, refusal
+
+RUN = "0123456789"
+PARCEL = Parcel("/home/ada/p", "rai_build.yml", "rai: {}", "0" * 64)
+
+
+def test_each_request_bears_the_token_and_names_the_version(client, server):
+    me = client.me()
+    assert (me.person, me.team, me.scopes) == ("ada", "kernels", (Scope.RUN,))
+    assert me.limits.left_today == 5
+    _, path, headers = server.asked[0]
+    assert path == "/api/v1/me"
+    assert headers["Authorization"] == f"Bearer {TOKEN}"
+    assert headers["User-Agent"].startswith("rai/")
+    assert headers["Accept-Encoding"] == "identity"
+
+
+def test_a_netrc_does_not_replace_the_token(client, server, tmp_path, monkeypatch):
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login eve password eve\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    client.me()
+    assert server.asked[0][2]["Authorization"] == f"Bearer {TOKEN}"
+
+
+def test_a_proxy_is_never_asked_for_this_machine(client, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    with ServerClient(client.entry) as other:
+        assert other.me().person == "ada"
+
+
+def test_without_a_token_nothing_is_asked(url, server):
+    with ServerClient(ProfileEntry(url)) as client:
+        for ask in (client.me, client.queue, client.runs, client.revoke):
+            with pytest.raises(LoginNeededError, match=f"rai login {url}"):
+                ask()
+        with pytest.raises(LoginNeededError):
+            client.run(RUN)
+        with pytest.raises(LoginNeededError), client.follow(RUN, {}):
+            pass
+    assert server.asked == []
+
+
+def test_a_token_that_ended_asks_to_log_in_again(client, server, url):
+    server.plays["GET", "/me"] = lambda _: refusal(401, "the token was revoked")
+    with pytest.raises(LoginNeededError, match="the token was revoked") as raised:
+        client.me()
+    assert f"rai login {url}" in str(raised.value)
+    assert raised.value.reason.exit_code == 9
+
+
+def test_unknown_members_of_a_newer_server_are_ignored(client, server):
+    server.plays["GET", "/me"] = lambda _: as_json({**played.ME, "shoe_size": 43})
+    assert client.me().person == "ada"
+
+
+def test_a_server_that_serves_newer_clients_only_is_a_clear_error(client, server):
+    facts = {**played.FACTS, "version": "7.1.0", "least_client": "7.0"}
+    server.plays["GET", "/"] = lambda _: as_json(facts)
+    with pytest.raises(NoServerError, match=r"7\.1\.0 and serves clients from 7\.0"):
+        client.facts()
+
+
+@pytest.mark.parametrize("least", ["0.1", "0.0.9", "0.1.0", "", "dev"])
+def test_a_server_that_serves_this_version_is_fine(client, server, least):
+    facts = {**played.FACTS, "version": "9.9.9", "least_client": least}
+    server.plays["GET", "/"] = lambda _: as_json({**facts, "features": ["new"]})
+    assert client.facts().features == ("new",)
+
+
+def test_a_run_is_put_under_its_id(client, server):
+    def put(request: Playing):
+        sent = json.loads(request.body())
+        assert sent["upload"] == "u1"
+        assert sent["parcel"]["spec_file"] == "rai_build.yml"
+        return as_json(WAITING | {"ahead": 3, "estimate_s": 20.0}, 201)
+
+    server.plays["PUT", f"/runs/{RUN}"] = put
+    run = client.put_run(RUN, RunRequest("u1", PARCEL))
+    assert (run.state, run.ahead, run.estimate_s) == (QueueState.WAITING, 3, 20.0)
+
+
+def test_runs_and_the_queue_are_read(client, server):
+    page = {"runs": [WAITING], "after": "x"}
+    server.plays["GET", "/runs"] = lambda _: as_json(page)
+    found = client.runs(state="waiting", limit=5)
+    assert [run.id for run in found.runs] == [RUN]
+    assert server.asked[-1][1].endswith("/runs?state=waiting&limit=5")
+    view = {"gpus": 1, "gpus_free": 0, "slots": 2, "slots_free": 1, "note": "drained"}
+    view |= {"running": [], "waiting": [WAITING]}
+    server.plays["GET", "/queue"] = lambda _: as_json(view)
+    assert client.queue().note == "drained"
+
+
+def test_a_run_is_cancelled(client, server):
+    ended = WAITING | {"state": "ended", "cancelled": True}
+    server.plays["DELETE", f"/runs/{RUN}"] = lambda _: as_json(ended, 202)
+    assert client.cancel(RUN).cancelled
+
+
+def test_a_refusal_has_the_reason_and_the_problems_of_the_server(client, server):
+    problems = [
+        {"message": "too large\x1b[2J", "hint": "send less"},
+        {
+            "message": "worse",
+            "place": {"file": "rai_build.yml", "line": 3, "column": 1},
+        },
+    ]
+    server.plays["GET", f"/runs/{RUN}"] = lambda _: refusal(
+        403, "not allowed", reason="not_allowed", problems=problems
+    )
+    with pytest.raises(RefusedError) as raised:
+        client.run(RUN)
+    assert raised.value.reason is Reason.NOT_ALLOWED
+    assert [str(p) for p in raised.value.problems] == [
+        "too large\\x1b[2J; send less",
+        "rai_build.yml:3:1: worse",
+    ]
+    assert raised.value.refusal.status == 403
+
+
+def test_what_is_not_there_is_told_apart(client):
+    with pytest.raises(RefusedError, match="there is nothing") as raised:
+        client.run(RUN)
+    assert raised.value.missing
+
+
+def test_the_problems_and_the_texts_of_a_refusal_are_bounded(client, server):
+    problems = [{"message": "m" * 10_000}] * 500
+    server.plays["GET", f"/runs/{RUN}"] = lambda _: refusal(
+        400, "no", reason="bad_spec", problems=problems
+    )
+    with pytest.raises(RefusedError) as raised:
+        client.run(RUN)
+    assert len(raised.value.problems) == MOST_PROBLEMS + 1
+    assert str(raised.value.problems[-1]) == "480 further problems are not shown"
+    assert len(str(raised.value)) < 50_000
+
+
+def test_the_next_try_is_told_in_local_time(client, server):
+    at = time.time() + 60
+    server.plays["PUT", f"/runs/{RUN}"] = lambda _: refusal(
+        429, "five runs a day", reason="rate_limit", retry_at=at
+    )
+    with pytest.raises(RefusedError, match="five runs a day; try again ") as raised:
+        client.put_run(RUN, RunRequest("u1", PARCEL))
+    assert raised.value.reason.exit_code == 8
+    assert raised.value.refusal.retry_at == at
+
+
+def test_a_refusal_with_a_reason_of_a_newer_server_is_still_told(client, server):
+    server.plays["GET", "/me"] = lambda _: refusal(
+        403, "your term has ended", reason="term_ended"
+    )
+    with pytest.raises(RefusedError, match="your term has ended") as raised:
+        client.me()
+    assert raised.value.reason is Reason.NOT_ALLOWED
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>hello</html>",
+        b"[1, 2",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"person": 7}',
+        b"null",
+        b'{"person": "\\ud800"}',
+    ],
+)
+def test_garbage_is_an_error_that_names_the_server(client, server, url, body):
+    server.plays["GET", "/me"] = lambda _: (200, {}, body)
+    with pytest.raises(NoServerError, match="does not answer as a server of rai"):
+        client.me()
+
+
+def test_a_page_of_something_else_is_no_refusal(client, server):
+    server.plays["GET", "/me"] = lambda _: (404, {}, b"<html>not found</html>")
+    with pytest.raises(NoServerError, match="it answers 404"):
+        client.me()
+
+
+def test_an_answer_without_an_end_is_left(client, server, monkeypatch):
+    monkeypatch.setattr(connection, "MOST_ANSWERED_BYTES", 1 << 20)
+
+    def endless(request: Playing):
+        request.send_response(200)
+        request.end_headers()
+        while True:
+            request.wfile.write(b" " * 65536)
+
+    server.plays["GET", "/me"] = endless
+    with pytest.raises(NoServerError, match="answers with over 1,048,576 bytes"):
+        client.me()
+
+
+def test_an_answer_that_trickles_is_left(url, server, monkeypatch):
+    monkeypatch.setattr(connection, "MOST_ANSWER_S", 0.05)
+
+    def trickle(request: Playing):
+        request.send_response(200)
+        request.end_headers()
+        while True:
+            request.wfile.write(b" ")
+            time.sleep(0.01)
+
+    server.plays["GET", "/me"] = trickle
+    with (
+        ServerClient(ProfileEntry(url, TOKEN)) as client,
+        pytest.raises(UnreachableError, match="did not end its answer"),
+    ):
+        client.me()
+
+
+def test_a_silent_server_is_left(url, server, monkeypatch):
+    monkeypatch.setattr(connection, "READ_S", 0.05)
+    server.plays["GET", "/me"] = lambda _: time.sleep(0.5)
+    with (
+        ServerClient(ProfileEntry(url, TOKEN)) as client,
+        pytest.raises(UnreachableError, match="does not answer"),
+    ):
+        client.me()
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate"])
+def test_a_packed_answer_is_not_unpacked(client, server, coding):
+    headers = {"Content-Encoding": coding}
+    server.plays["GET", "/me"] = lambda _: (200, headers, b"\x1f\x8b" + bytes(100))
+    with pytest.raises(NoServerError, match=f"encoding {coding}"):
+        client.me()
+
+
+def test_many_headers_are_refused_by_the_library(url, server):
+    many = {f"X-{number}": "y" for number in range(500)}
+    server.plays["GET", "/me"] = lambda _: (200, many, b"{}")
+    with (
+        ServerClient(ProfileEntry(url, TOKEN)) as client,
+        pytest.raises(UnreachableError),
+    ):
+        client.me()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed(client, server, status):
+    to = {"Location": "https://evil.example/\x1b[2J"}
+    server.plays["GET", "/me"] = lambda _: (status, to, b"")
+    with pytest.raises(NoServerError, match=r"redirects to https://evil\.ex") as one:
+        client.me()
+    assert "\x1b" not in str(one.value)
+    assert len(server.asked) == 1
+
+
+def test_no_cookie_is_kept(client, server):
+    headers = {"Set-Cookie": "a=b; Path=/"}
+    server.plays["GET", "/me"] = lambda _: (
+        200,
+        headers,
+        json.dumps(played.ME).encode(),
+    )
+    client.me()
+    client.me()
+    assert "Cookie" not in server.asked[1][2]
+
+
+def test_lost_connections_are_tried_again(client, server):
+    left = [1, 2, 3]
+
+    def flaky(request: Playing):
+        if left:
+            left.pop()
+            return request.break_off()
+        return as_json(played.ME)
+
+    server.plays["GET", "/me"] = flaky
+    assert client.me().person == "ada"
+    assert len(server.asked) == 4
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_proxy_before_a_server_that_is_away_is_tried_again(client, server, status):
+    left = [1, 2]
+
+    def away(request: Playing):
+        if left:
+            left.pop()
+            return status, {}, b"<html>bad gateway</html>"
+        return as_json(played.ME)
+
+    server.plays["GET", "/me"] = away
+    assert client.me().person == "ada"
+
+
+def test_a_server_that_stays_away_is_busy_after_the_patience(url, server):
+    server.plays["GET", "/me"] = lambda request: request.break_off()
+    told = []
+    patience = Patience(0.05, told.append)
+    with (
+        ServerClient(ProfileEntry(url, TOKEN), patience) as client,
+        pytest.raises(UnreachableError) as raised,
+    ):
+        client.me()
+    assert raised.value.reason is Reason.BUSY
+    assert raised.value.reason.exit_code == 8
+    assert told
+
+
+def test_nobody_at_the_address_is_said_with_the_systems_words(tmp_path):
+    for url in ("http://127.0.0.1:9", f"unix://{tmp_path}/no.sock"):
+        with (
+            ServerClient(ProfileEntry(url, TOKEN)) as client,
+            pytest.raises(UnreachableError, match=f"no connection to {url}: ") as one,
+        ):
+            client.me()
+        assert "refused" in str(one.value) or "No such file" in str(one.value)
+
+
+def test_a_code_is_sent_once_even_if_the_answer_is_lost(client, server):
+    def lost(request: Playing):
+        request.body()
+        return request.break_off()
+
+    server.plays["POST", "/login"] = lost
+    with pytest.raises(UnreachableError):
+        client.login("code", "laptop")
+    assert len(server.asked) == 1
+
+
+def test_a_unix_socket_serves_as_a_port_does(tmp_path):
+    with played.serving(socket_path=tmp_path / "s.sock") as (server, url):
+        with ServerClient(ProfileEntry(url, TOKEN)) as client:
+            assert client.me().person == "ada"
+            assert client.me().team == "kernels"
+        assert server.asked[0][1] == "/api/v1/me"
+
+
+def test_a_followed_run_is_read_as_it_comes(client, server):
+    go_on = []
+
+    def frames(request: Playing):
+        request.send_response(200)
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        for piece in (b'{"type":"be', b'at"}\n', b"0123456789"):
+            request.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            request.wfile.flush()
+        while not go_on:
+            time.sleep(0.001)
+        request.wfile.write(b"3\r\nend\r\n0\r\n\r\n")
+
+    server.plays["GET", f"/runs/{RUN}/follow"] = frames
+    with client.follow(RUN, {"events": 3, "stdout.log": 5, "stderr": 0}) as stream:
+        assert stream.readline(100) == b'{"type":"beat"}\n'
+        assert stream.read(10) == b"0123456789"
+        go_on.append(True)
+        assert stream.readline(100) == b"end"
+        assert stream.read(10) == b""
+    assert server.asked[0][1].endswith("/follow?events=3&stdout=5&stderr=0")
+
+
+def test_a_line_without_an_end_is_read_in_parts(client, server):
+    server.plays["GET", f"/runs/{RUN}/follow"] = lambda _: (200, {}, b"x" * 100_000)
+    with client.follow(RUN, {}) as stream:
+        assert len(stream.readline(1000)) == 1000
+
+
+def test_a_followed_run_that_breaks_off_is_unreachable(client, server):
+    def breaks(request: Playing):
+        request.send_response(200)
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        request.wfile.write(b"5\r\nabc")
+        request.break_off()
+
+    server.plays["GET", f"/runs/{RUN}/follow"] = breaks
+    with client.follow(RUN, {}) as stream, pytest.raises(UnreachableError):
+        stream.read(5)
+
+
+def test_a_run_that_cannot_be_followed_is_refused(client, server):
+    with pytest.raises(RefusedError, match="nothing"), client.follow(RUN, {}):
+        pass
+
+
+class Ranges:
+    """Serves a file by ranges, and breaks off after so many bytes of each answer."""
+
+    def __init__(self, content: bytes, most: int) -> None:
+        self.content, self.most = content, most
+
+    def __call__(self, request: Playing):
+        whole = len(self.content)
+        given = request.headers.get("Range", "bytes=0-")
+        at = int(given.removeprefix("bytes=").removesuffix("-"))
+        if at >= whole:
+            return 416, {"Content-Range": f"bytes */{whole}"}, b""
+        request.send_response(206 if "Range" in request.headers else 200)
+        if "Range" in request.headers:
+            request.send_header("Content-Range", f"bytes {at}-{whole - 1}/{whole}")
+        request.send_header("Content-Length", str(whole - at))
+        request.end_headers()
+        request.wfile.write(self.content[at : at + self.most])
+        if at + self.most < whole:
+            request.break_off()
+        return None
+
+
+@pytest.mark.parametrize("most", [1, 7, 99, 100, 1000])
+def test_a_download_goes_on_where_it_broke(client, server, tmp_path, most):
+    content = bytes(range(100))
+    server.plays["GET", f"/runs/{RUN}/build"] = Ranges(content, most)
+    path = tmp_path / "build.tar.zst"
+    assert client.download(RUN, "build.tar.zst", path, 1000) == 100
+    assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_download_goes_on_in_another_process(client, server, tmp_path):
+    server.plays["GET", f"/runs/{RUN}/files/stdout.log"] = Ranges(b"abcdef", 1000)
+    path = tmp_path / "stdout.log"
+    (tmp_path / ".stdout.log.part").write_bytes(b"abc")
+    assert client.download(RUN, "stdout.log", path, 1000) == 6
+    assert path.read_bytes() == b"abcdef"
+    assert server.asked[0][2]["Range"] == "bytes=3-"
+
+
+def test_a_download_that_is_there_already_is_only_renamed(client, server, tmp_path):
+    server.plays["GET", f"/runs/{RUN}/build"] = Ranges(b"abcdef", 1000)
+    (tmp_path / ".b.part").write_bytes(b"abcdef")
+    assert client.download(RUN, "build.tar.zst", tmp_path / "b", 1000) == 6
+
+
+def test_a_longer_file_from_before_is_fetched_anew(client, server, tmp_path):
+    server.plays["GET", f"/runs/{RUN}/build"] = Ranges(b"abcdef", 1000)
+    (tmp_path / ".b.part").write_bytes(b"0123456789")
+    assert client.download(RUN, "build.tar.zst", tmp_path / "b", 1000) == 6
+    assert (tmp_path / "b").read_bytes() == b"abcdef"
+
+
+def test_a_server_without_ranges_sends_all_again(client, server, tmp_path):
+    server.plays["GET", f"/runs/{RUN}/build"] = lambda _: (200, {}, b"abcdef")
+    (tmp_path / ".b.part").write_bytes(b"xyz")
+    client.download(RUN, "build.tar.zst", tmp_path / "b", 1000)
+    assert (tmp_path / "b").read_bytes() == b"abcdef"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_download_over_its_bound_leaves_nothing(client, server, tmp_path, told):
+    def large(request: Playing):
+        request.send_response(200)
+        if told:
+            request.send_header("Content-Length", str(1 << 40))
+        request.end_headers()
+        while True:
+            request.wfile.write(bytes(65536))
+
+    server.plays["GET", f"/runs/{RUN}/build"] = large
+    with pytest.raises(NoServerError, match="over 100,000 bytes"):
+        client.download(RUN, "build.tar.zst", tmp_path / "b", 100_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_range_than_asked_for_is_refused(client, server, tmp_path):
+    headers = {"Content-Range": "bytes 1-5/6"}
+    server.plays["GET", f"/runs/{RUN}/build"] = lambda _: (206, headers, b"bcdef")
+    (tmp_path / ".b.part").write_bytes(b"xyz")
+    with pytest.raises(NoServerError, match="another part"):
+        client.download(RUN, "build.tar.zst", tmp_path / "b", 1000)
+
+
+def test_a_file_that_is_not_there_is_refused(client, tmp_path):
+    with pytest.raises(RefusedError) as raised:
+        client.download(RUN, "build.tar.zst", Path(tmp_path / "b"), 10)
+    assert raised.value.missing
+
+
+def test_the_versions_compare_as_numbers():
+    assert api._number("1.10.0") > api._number("1.9")
+    assert api._number("x") == ()

@@ -1,0 +1,126 @@
+"""server.yml: what it may say, and all that is wrong with one at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.core import GIB
+from runner.core.errors import ConfigError
+from runner.scheduling.roles import DAY_S, STAFF, STUDENT, Role, ServerRules
+from runner.server import rules
+
+
+def parse(text: str) -> ServerRules:
+    return rules.parse(text.encode(), "server.yml")
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_new_server_s_file_says_what_holds_without_it(tmp_path):
+    file = tmp_path / "server.yml"
+    assert rules.read(file) == ServerRules()
+    file.write_text(rules.template())
+    assert rules.read(file) == ServerRules()
+    assert max(len(line) for line in rules.template().splitlines()) <= 100
+
+
+def test_what_the_new_file_suggests_can_be_said():
+    text = rules.template().replace("#slots", "slots").replace("    #", "    ")
+    found = parse(text)
+    assert found.slots == 4
+    limits = {"time_s": 600.0, "memory_bytes": float(8 * GIB)}
+    assert found.roles["student"].ceilings == limits
+
+
+def test_each_part_is_read():
+    found = parse("""\
+slots: 3
+low_disk: 1GiB
+code_valid: 2h
+login_valid: none
+upload_valid: 30m
+roles:
+  student: {at_once: none, keep: 1d, images: ["debian:*"]}
+  ta: {priority: 5, waiting: 7, a_day: none, network: yes, limits: {pids: 64}}
+""")
+    assert (found.slots, found.low_disk_bytes) == (3, GIB)
+    assert (found.code_valid_s, found.upload_valid_s) == (7200.0, 1800.0)
+    assert found.token_valid_s is None
+    student = found.roles["student"]
+    assert (student.at_once, student.keep_s) == (None, DAY_S)
+    assert student.images == ("debian:*",)
+    assert (student.network, student.a_day) == (False, 200)
+    assert found.roles["ta"] == Role(
+        "ta",
+        priority=5,
+        ceilings={"pids": 64.0},
+        network=True,
+        at_once=STUDENT.at_once,
+        waiting=7,
+    )
+    assert found.roles["staff"] == STAFF
+
+
+def test_a_role_that_is_not_there_may_do_what_students_may():
+    found = parse("roles: {student: {at_once: 9}}")
+    assert found.role("gone").at_once == 9
+    assert ServerRules(roles={}).role("gone") == STUDENT
+
+
+def test_a_role_says_what_a_job_host_allows_its_runs():
+    role = parse("roles: {student: {limits: {time: 10m}, images: []}}").role("student")
+    allowed = role.policy
+    assert allowed.ceilings == {"time_s": 600.0}
+    assert (allowed.images, allowed.network) == ((), False)
+    assert allowed.source == "the role `student` of this server"
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    assert refused("""\
+slot: 4
+low_disk: much
+roles:
+  Student: {}
+  student: {at_onse: 2, waiting: 0, images: ["a b", [x]], limits: {network: true}}
+  staff: {limits: {memory: 1}, keep: never, at_once: 0}
+code_valid: soon
+""") == [
+        "server.yml:1:1: unknown key `slot`; did you mean `slots`?",
+        'server.yml:2:11: low_disk is "much"; expected a size, e.g. `low_disk: 5GiB`',
+        'server.yml:4:3: no role is called "Student"; expected small letters, digits,'
+        " `-` and `_`, a letter first",
+        "server.yml:5:13: unknown key `at_onse` in roles.student;"
+        " did you mean `at_once`?",
+        'server.yml:5:34: roles.student.waiting is "0"; expected a whole number from 1,'
+        " e.g. `waiting: 100`",
+        'server.yml:5:46: roles.student.images[1] is "a b", which fits no name of an'
+        ' image; expected e.g. `images: ["debian:*", "registry.example.org/course/*"]`',
+        "server.yml:5:53: roles.student.images[2] is a list, which is no name; expected"
+        ' e.g. `images: ["debian:*", "registry.example.org/course/*"]`',
+        "server.yml:5:68: unknown key `network` in roles.student.limits; it belongs"
+        " under `roles.student` or under `roles.staff`",
+        'server.yml:6:28: roles.staff.limits.memory is "1"; expected a size of at least'
+        " 6MiB, e.g. `memory: 8GiB`",
+        'server.yml:6:38: roles.staff.keep is "never"; expected a time, e.g.'
+        " `keep: 30d`",
+        'server.yml:6:54: roles.staff.at_once is "0"; expected a whole number from 1,'
+        " or none, e.g. `at_once: 2`",
+        'server.yml:7:13: code_valid is "soon"; expected a time, e.g.'
+        " `code_valid: 14d`",
+    ]
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "roles: [student]", "a: [", "\x00"])
+def test_what_is_no_mapping_is_refused(text):
+    assert refused(text)[0].startswith("server.yml:")
+
+
+def test_an_empty_file_says_nothing_and_an_odd_one_is_refused(tmp_path):
+    assert parse("") == parse("# nothing\n") == ServerRules()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        rules.read(tmp_path / "folder")
