@@ -23,7 +23,7 @@ from runner.server.board import Board
 from runner.server.doorway import OTHER, Doorway
 from runner.server.downloads import FileRoutes
 from runner.server.follow import FollowRoute
-from runner.server.following import Following
+from runner.server.following import FollowedRuns
 from runner.server.health import WatchRoutes
 from runner.server.metrics import Metrics
 from runner.server.refusing import refuse, response
@@ -51,7 +51,7 @@ def make_app(site: Site) -> Starlette:
     uploads = UploadRoutes(site, threads, gate, metrics)
     runs = RunRoutes(site, threads, gate, board)
     files = FileRoutes(site, threads, gate, runs)
-    followed = FollowRoute(gate, runs, Following(site, threads, board), metrics)
+    followed = FollowRoute(gate, runs, FollowedRuns(site, threads, board), metrics)
     watched = WatchRoutes(site, threads, gate, board, metrics)
     routes = [
         Route(f"{API}/", accounts.facts, methods=["GET"]),

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from runner.core import Reason
 from runner.core.errors import RaiError
 from runner.server.auth import Gate
-from runner.server.following import FollowedRun, Following
+from runner.server.following import FollowedRun, FollowedRuns
 from runner.server.metrics import Metrics
 from runner.server.refusing import refuse
 from runner.server.runs import RunRoutes
@@ -27,7 +27,7 @@ class FollowRoute:
     """The route."""
 
     def __init__(
-        self, gate: Gate, runs: RunRoutes, following: Following, metrics: Metrics
+        self, gate: Gate, runs: RunRoutes, following: FollowedRuns, metrics: Metrics
     ) -> None:
         self._gate, self._runs = gate, runs
         self._following, self._metrics = following, metrics

@@ -17,7 +17,14 @@ from runner.jobhost.base import OpenedFile
 from runner.server import bounds, logs
 from runner.server.base import Site
 from runner.server.board import Board
-from runner.server.tailing import EVENTS, Position, Step, next_step, reader, whole_lines
+from runner.server.tailing import (
+    EVENTS,
+    Position,
+    TailStep,
+    next_step,
+    reader,
+    whole_lines,
+)
 from runner.server.threads import Threads
 from runner.wire.frames import FILES, Done
 from runner.wire.remote_runs import QueueState, RemoteRun
@@ -54,11 +61,11 @@ class FollowedRun:
         self._read = reader({})
         self._sizes = dict.fromkeys(FILES, 0)
         self._reading = anyio.Lock()
-        self._kept: OrderedDict[Position, Step] = OrderedDict()
+        self._kept: OrderedDict[Position, TailStep] = OrderedDict()
         self._kept_bytes = 0
         self._away_until = self._latest_at = self._lively_until = 0.0
 
-    async def step(self, at: Position) -> Step | None:
+    async def step(self, at: Position) -> TailStep | None:
         """Return what follows a position; it is read once for all who are there."""
         async with self._reading:
             if found := self._kept.get(at):
@@ -202,7 +209,7 @@ class FollowedRun:
             build.handle.close()
         self.done = Done(self.status, build.size if build else None)
 
-    def _keep(self, at: Position, step: Step) -> None:
+    def _keep(self, at: Position, step: TailStep) -> None:
         self._kept[at] = step
         self._kept_bytes += len(step.frames)
         while len(self._kept) > MOST_STEPS or self._kept_bytes > bounds.KEPT_BYTES:
@@ -210,7 +217,7 @@ class FollowedRun:
             self._kept_bytes -= len(old.frames)
 
 
-class Following:
+class FollowedRuns:
     """The runs that are followed now."""
 
     def __init__(self, site: Site, threads: Threads, board: Board) -> None:

@@ -34,7 +34,7 @@ class Position(Struct, frozen=True):
         return self.stdout if file == STDOUT else self.stderr
 
 
-class Step(Struct, frozen=True):
+class TailStep(Struct, frozen=True):
     """The next frames for a follower, and where it is after them."""
 
     frames: bytes
@@ -59,7 +59,7 @@ _decoder = json.Decoder(_Line)
 
 def next_step(
     read: Read, sizes: dict[str, int], at: Position, *, over: bool
-) -> Step | None:
+) -> TailStep | None:
     """Return what a follower gets next; None if there is nothing new for it.
 
     ``sizes`` are how much of each file counts; of the events these are whole lines,
@@ -129,7 +129,9 @@ def _output(line: bytes) -> tuple[str, int]:
     return _LOGS[found.stream], found.offset + found.length
 
 
-def _step(read: Read, at: Position, ends: dict[str, int], lines: bytes) -> Step | None:
+def _step(
+    read: Read, at: Position, ends: dict[str, int], lines: bytes
+) -> TailStep | None:
     frames, after = bytearray(), at
     for file in (STDOUT, STDERR):
         begin = at.of(file)
@@ -148,7 +150,7 @@ def _step(read: Read, at: Position, ends: dict[str, int], lines: bytes) -> Step 
     if lines:
         frames += to_line(FilePart(EVENTS, at.events, len(lines))) + lines
         after = replace(after, events=at.events + len(lines))
-    return Step(bytes(frames), after) if frames else None
+    return TailStep(bytes(frames), after) if frames else None
 
 
 def reader(handles: dict[str, int]) -> Read:
