@@ -29,6 +29,7 @@ from runner.wire.remote_runs import QueueState
 from tests.program import RAI
 from tests.runner.remote.recorded import handed_over, until
 from tests.runner.server.web import WebServer, serving
+from tests.runner.test_hangup import Terminal
 
 pytestmark = pytest.mark.programs
 
@@ -282,3 +283,54 @@ def test_secrets_and_the_masked_file_reach_the_server_and_no_file_here(stage, pr
     assert "hunter2222" in row.secrets
     for file in stage.home.run(run).root.iterdir():
         assert b"hunter2222" not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [(b"c\n", 130), (b"d\n", 130), (b"\n", 0)]
+)
+def test_ctrl_c_on_a_terminal_asks_whether_to_leave_or_to_cancel(
+    stage, project, answer, status
+):
+    terminal = Terminal(RAI, "run", "-p", project)
+    try:
+        terminal.until(b"Waiting")
+        terminal.type(b"\x03")
+        terminal.until(b"watching? ")
+        terminal.type(answer)
+        run = stage.run()
+        if answer == b"d\n":
+            terminal.until(b"goes on")
+        elif answer == b"\n":
+            stage.start(run)
+            stage.end(run)
+            terminal.until(b"done in")
+        else:
+            terminal.until(b"cancelled")
+        assert terminal.child.wait(30) == status
+    finally:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()
+    ended = stage.web.store.run(run).state is QueueState.ENDED
+    assert ended is (answer != b"d\n")
+
+
+def test_while_it_waits_a_terminal_shows_its_place_in_a_line_that_is_redrawn(
+    stage, project
+):
+    terminal = Terminal(RAI, "run", "-p", project)
+    try:
+        terminal.until(b"\r\x1b[2K")
+        terminal.until(b"Waiting")
+        run = stage.run()
+        stage.start(run)
+        stage.web.host.say(run, b"hello\n")
+        terminal.until(b"hello")
+        stage.end(run)
+        assert terminal.child.wait(30) == 0
+        terminal.until(b"done in")
+        assert terminal.seen.count(b"\nWaiting") == 0
+    finally:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()
