@@ -55,6 +55,7 @@ COMMANDS = (
     "version",
     "completion",
     "image",
+    "server",
 )
 """The commands in the order of the help.
 
@@ -237,3 +238,7 @@ def _report(error: RaiError, debug: bool) -> None:
         # A usage error says itself what to do.
         if error.advice and error.reason is not Reason.USAGE:
             streams.say(error.advice, to_stderr=True)
+
+
+if __name__ == "__main__":  # as a server starts its job host
+    main()

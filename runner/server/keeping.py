@@ -1,0 +1,166 @@
+"""Backups of a server: one tar file, which is made while the server serves.
+
+It holds the store as the database's own copy, and what a server cannot be made again
+from without: its settings, its certificate with the key, and whole uploads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner import files
+from runner.core import Problem
+from runner.core.errors import BusyError, UsageError
+from runner.database.backup import backup as back_up
+from runner.database.restoring import restore as restore_store
+from runner.server import reached
+from runner.server.paths import ServerFolder
+
+STORE = "store"
+UPLOADS = "uploads"
+MOST_MEMBERS = 1_000_000
+_UPLOAD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+
+
+class KeptBackup(Struct, frozen=True):
+    """What a backup holds: its size in bytes and the number of its uploads."""
+
+    bytes: int
+    uploads: int
+
+
+@contextmanager
+def locked(folder: ServerFolder) -> Iterator[None]:
+    """Hold a server's folder, which the kernel frees when this process ends.
+
+    Raises:
+        BusyError: a server serves it.
+    """
+    with folder.lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"a server serves {folder.root}"
+            hint = "stop it first, or name another folder by --state"
+            raise BusyError(Problem(text, hint=hint)) from None
+        yield
+
+
+def backup(folder: ServerFolder, environ: Mapping[str, str], file: Path) -> KeptBackup:
+    """Write a backup aside, then give it its name; only this user can read it.
+
+    Raises:
+        RaiError: the store cannot be read.
+        OSError: the file cannot be written.
+    """
+    url = reached.database_url(folder, environ)
+    part = files.aside(file)
+    uploads = 0
+    with files.naming(file):
+        try:
+            part.unlink(missing_ok=True)
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            with (
+                os.fdopen(handle, "wb") as out,
+                tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar,
+                tempfile.TemporaryDirectory(prefix="rai-", dir=file.parent) as made,
+            ):
+                store = Path(made, STORE)
+                back_up(url, store)
+                tar.add(store, STORE)
+                for path in _single(folder):
+                    if path.exists():
+                        tar.add(path, str(path.relative_to(folder.root)))
+                for path in sorted(folder.uploads.iterdir()):
+                    uploads += _added(tar, path)
+            part.rename(file)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+    return KeptBackup(file.stat().st_size, uploads)
+
+
+def restore(file: Path, folder: ServerFolder, environ: Mapping[str, str]) -> None:
+    """Make a server's folder and store of a backup.
+
+    Raises:
+        UsageError: the folder holds something, or the file is no backup.
+        RaiError: the store is not empty, or cannot be written.
+    """
+    if folder.root.is_dir() and any(folder.root.iterdir()):
+        text = f"{folder.root} is not empty"
+        hint = "a backup is restored to a new folder: name one by --state"
+        raise UsageError(Problem(text, hint=hint))
+    url = reached.database_url(folder, environ)
+    try:
+        with tarfile.open(file, mode="r:") as tar:
+            members = _checked(tar, folder, file)
+            folder.uploads.mkdir(mode=0o700, parents=True)
+            folder.root.chmod(0o700)
+            for member, path in members:
+                _write(tar, member, path)
+    except tarfile.TarError as error:
+        raise UsageError(f"{file} is no backup: {error}") from error
+    copy = folder.root / STORE
+    restore_store(copy, url)
+    copy.unlink()
+
+
+def _added(tar: tarfile.TarFile, path: Path) -> int:
+    """Add an upload, unless it was removed meanwhile; return how many were added.
+
+    What is appended to it while it is read is left out: its client sends it again.
+    """
+    try:
+        file = files.open_regular(path)
+    except OSError:
+        return 0
+    with file:
+        facts = tar.gettarinfo(arcname=f"{UPLOADS}/{path.name}", fileobj=file)
+        tar.addfile(facts, file)
+    return 1
+
+
+def _checked(
+    tar: tarfile.TarFile, folder: ServerFolder, file: Path
+) -> list[tuple[tarfile.TarInfo, Path]]:
+    """Return the members and where each belongs; only names of a backup are taken."""
+    known = {str(path.relative_to(folder.root)): path for path in _single(folder)} | {
+        STORE: folder.root / STORE
+    }
+    found: dict[str, tuple[tarfile.TarInfo, Path]] = {}
+    for member in tar:
+        parent, _, name = member.name.rpartition("/")
+        path = known.get(member.name)
+        if parent == UPLOADS and _UPLOAD.fullmatch(name):
+            path = folder.uploads / name
+        if path is None or not member.isreg() or len(found) > MOST_MEMBERS:
+            raise UsageError(f"{file} is no backup: it has {member.name!r}")
+        found[member.name] = (member, path)
+    for name in (STORE, folder.rules.name):
+        if name not in found:
+            raise UsageError(f"{file} is no backup: it has no {name}")
+    return list(found.values())
+
+
+def _single(folder: ServerFolder) -> tuple[Path, ...]:
+    return folder.rules, folder.certificate, folder.key
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    content = tar.extractfile(member)
+    assert content is not None  # it is a regular file
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with content, os.fdopen(handle, "wb") as out:
+        shutil.copyfileobj(content, out)
