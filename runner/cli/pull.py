@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import common, running
+from runner.cli import common, copies, running
 from runner.terminal.streams import say, write_line
 
 
@@ -30,6 +30,7 @@ def pull(
 
     home, settings = common.opened()
     paths = find(home, run)
+    copies.refresh([paths])
     found = record_of(paths)
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(found))

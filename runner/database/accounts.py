@@ -16,7 +16,7 @@ from runner.database.base import (
     PersonRow,
     TokenRow,
 )
-from runner.database.connections import Connections, insert
+from runner.database.connections import Transactions, insert
 from runner.database.tables import codes, people, teams, tokens
 from runner.wire.accounts import Scope
 
@@ -26,7 +26,7 @@ USED_EVERY_S = 60.0
 """How often the last use of a token is written."""
 
 
-class Accounts(Connections):
+class Accounts(Transactions):
     """The part of a store that knows who somebody is."""
 
     def invite(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlalchemy import select, update
 
 from runner.database.base import AuditEntry
-from runner.database.connections import Connections
+from runner.database.connections import Transactions
 from runner.database.tables import audit, server
 
 
-class Acts(Connections):
+class Acts(Transactions):
     """The part of a store that keeps acts of staff."""
 
     def drained(self) -> str:

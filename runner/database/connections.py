@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL that behave alike: one call, one transaction."""
+"""Transactions on SQLite and PostgreSQL, which behave alike here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SETTINGS = (
 )
 
 
-class Connections:
+class Transactions:
     """A pool of connections to one database, which any thread may use."""
 
     def __init__(self, url: str) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy import false, func, select, tuple_
 
 from runner.database import run_rows
 from runner.database.base import RunRow, TeamUse
-from runner.database.connections import Connections
+from runner.database.connections import Transactions
 from runner.database.tables import runs, server, team_bytes, uploads
 from runner.wire.remote_runs import QueueState
 
@@ -14,7 +14,7 @@ _BEGUN = (QueueState.STARTING, QueueState.RUNNING)
 _UNFINISHED = (QueueState.WAITING, *_BEGUN)
 
 
-class RunLists(Connections):
+class RunLists(Transactions):
     """The part of a store that reads runs."""
 
     def run(self, run_id: str) -> RunRow | None:

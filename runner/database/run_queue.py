@@ -12,7 +12,7 @@ from runner.core.errors import NotAllowedError
 from runner.core.units import MIB
 from runner.database import run_rows
 from runner.database.base import RunRow
-from runner.database.connections import Connections, rollback
+from runner.database.connections import Transactions, rollback
 from runner.database.tables import parcels, runs
 from runner.wire.remote_runs import QueueState
 
@@ -20,7 +20,7 @@ MOST_BYTES = 4 * MIB
 """The size of a parcel, and of its secrets, so that no row is too large for memory."""
 
 
-class RunQueue(Connections):
+class RunQueue(Transactions):
     """The part of a store that changes runs."""
 
     def add_run(self, row: RunRow) -> tuple[RunRow, bool]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from runner.core.errors import RaiError
-from runner.database.connections import VERSION_TABLE, Connections, parse, sqlite_file
+from runner.database.connections import VERSION_TABLE, Transactions, parse, sqlite_file
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -24,7 +24,7 @@ def revision(url: str) -> str:
     path = sqlite_file(parse(url))
     if path is not None and not path.exists():
         return ""
-    store = Connections(url)
+    store = Transactions(url)
     try:
         with store.reading() as link:
             return revision_at(link)
@@ -38,7 +38,7 @@ def upgrade(url: str) -> tuple[str, str]:
     All steps are one transaction: a store whose upgrade fails stays as it was. Raise
     RaiError for a store that is newer, or for a database that holds something else.
     """
-    store = Connections(url)
+    store = Transactions(url)
     try:
         with store.writing() as link:
             lock(link)
@@ -51,7 +51,7 @@ def upgrade(url: str) -> tuple[str, str]:
         store.close()
 
 
-def prepare(store: Connections) -> None:
+def prepare(store: Transactions) -> None:
     """Make the schema of an empty store; raise RaiError for one that is not newest."""
     with store.reading() as link:
         found = revision_at(link)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from sqlalchemy import delete, exists, select, update
 
 from runner.database.base import UploadRow
-from runner.database.connections import Connections, insert
+from runner.database.connections import Transactions, insert
 from runner.database.tables import runs, uploads
 from runner.wire.remote_runs import QueueState
 
 _NEEDED_BY = (QueueState.WAITING, QueueState.STARTING)
 
 
-class Uploads(Connections):
+class Uploads(Transactions):
     """The part of a store that knows uploads."""
 
     def add_upload(self, upload: UploadRow) -> UploadRow:

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runner import archive, files, places, trees
+from runner import files, places, trees
 from runner.core import Problem
 from runner.core.errors import BusyError, NotAllowedError, RaiError, UsageError
 from runner.core.order import Order
+from runner.core.parcel import LONGEST_BYTES
 from runner.core.policy import RolePolicy
 from runner.places import Standing
 from runner.store import removal, runs
@@ -115,7 +116,7 @@ class RunStarts:
         new = RunPaths(paths.root.with_name(name))
         new.root.mkdir(mode=0o700)
         try:
-            _copy(given[0], new.parcel, archive.LONGEST_PARCEL)
+            _copy(given[0], new.parcel, LONGEST_BYTES)
             _copy(given[1], new.source, self._most_bytes)
             new.root.rename(paths.root)
         except BaseException:

@@ -45,6 +45,9 @@ class Here:
         """
         files.touch(paths.cancel)
 
+    def follow(self, paths: RunPaths) -> None:
+        """Return None: the run's folder is its own."""
+
 
 class LocalWorker:
     """A worker process; it reads its order, and then that the project is sealed."""

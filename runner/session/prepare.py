@@ -24,7 +24,7 @@ from runner.core import (
 )
 from runner.core.errors import ConfigError, NotAllowedError, UsageError
 from runner.core.parcel import Parcel
-from runner.core.policy import Policy, RolePolicy
+from runner.core.policy import NO_POLICY, Policy, RolePolicy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import substitutes
@@ -209,9 +209,8 @@ def in_image(spec: BuildSpec, found: Settings, options: Options) -> BuildSpec:
     Raises:
         UsageError: the option's name is not valid.
     """
-    return substitutes.applied(
-        spec, substitutes.decide(spec, options.image, found.images)
-    )
+    rules = () if options.elsewhere else found.images
+    return substitutes.applied(spec, substitutes.decide(spec, options.image, rules))
 
 
 def _filled(parcel: Parcel, values: Mapping[str, str], text: str) -> str:
@@ -252,7 +251,7 @@ def _request(
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
-    rules = _rules(options.allowed)
+    rules = NO_POLICY if options.elsewhere else _rules(options.allowed)
     warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
     profile = found.profile or spec.profile
     limits = policy.fit(spec.limits, rules)

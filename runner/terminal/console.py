@@ -71,7 +71,7 @@ class Console:
         self._index: int | None = None
         self._name: str | None = None
         self._rounds, self._announced = RoundsShown(), False
-        self._latest = ""
+        self._latest = self._waits = ""
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
@@ -151,6 +151,19 @@ class Console:
             self._latest = printable(text)
         else:
             self.line(text, "cyan")
+
+    def waiting(self, text: str, about: str) -> None:
+        """Show what a run waits for, and for about how long, until it begins.
+
+        Without a live line it is printed when the text changes.
+        """
+        if self._live:
+            if self._cursor.at_line_start:
+                shown = printable(f"{text} · {about}" if about else text)
+                self._live.show(f"{MARK} {shown}")
+        elif text != self._waits:
+            self.line(f"{text} ({about})." if about else f"{text}.", "yellow")
+        self._waits = text
 
     def close(self) -> None:
         """Remove the live line."""

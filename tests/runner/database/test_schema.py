@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from runner.core.errors import ConfigError, RaiError
 from runner.database import schema
-from runner.database.connections import VERSION_TABLE, Connections
+from runner.database.connections import VERSION_TABLE, Transactions
 from runner.database.opening import open_store
 from runner.database.tables import metadata
 
@@ -45,7 +45,7 @@ def revisions() -> list[str]:
 
 def filled(url: str, revision: str) -> None:
     """Make a store of an earlier schema, with data in every table."""
-    store = Connections(url)
+    store = Transactions(url)
     some = "X'7b7d'" if url.startswith("sqlite") else "'\\x7b7d'"
     rows = FILLED[revision].replace("BYTES", some)
     with store.writing() as link:
@@ -83,7 +83,7 @@ def test_a_store_of_every_schema_is_upgraded_with_its_data(url: str, revision: s
 
 def test_the_tables_and_the_migrations_agree(url: str):
     schema.upgrade(url)
-    store = Connections(url)
+    store = Transactions(url)
     with store.reading() as link:
         options = {"version_table": VERSION_TABLE, "compare_server_default": True}
         context = MigrationContext.configure(link, opts=options)
@@ -157,7 +157,7 @@ def later(folder: Path, patch: pytest.MonkeyPatch, body: str) -> None:
 
 
 def test_a_database_of_others_is_refused(url: str):
-    store = Connections(url)
+    store = Transactions(url)
     with store.writing() as link:
         link.execute(text("CREATE TABLE invoices (id INTEGER)"))
     store.close()
