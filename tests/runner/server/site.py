@@ -223,13 +223,17 @@ class Site:
 
     def joined(self, team: str, name: str, code: str) -> Person:
         """Return a person who has redeemed a code, with an own home."""
-        self._people += 1
-        home = self.folder / "people" / f"{self._people}-{name}"
-        home.mkdir(parents=True)
-        found = Person(self, team, name, home)
+        found = self.stranger(team, name)
         with found.client() as asked:
             found.token = asked.login(code, "test").token
         return found
+
+    def stranger(self, team: str, name: str) -> Person:
+        """Return somebody with an own home who has not logged in."""
+        self._people += 1
+        home = self.folder / "people" / f"{self._people}-{name}"
+        home.mkdir(parents=True)
+        return Person(self, team, name, home)
 
     def close(self) -> None:
         """End the server, the job host and every run; remove the sockets."""
