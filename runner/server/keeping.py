@@ -27,9 +27,8 @@ from runner.server import reached
 from runner.server.paths import ServerFolder
 
 STORE = "store"
-UPLOADS = "uploads"
 MOST_MEMBERS = 1_000_000
-_UPLOAD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_UPLOAD = re.compile(r"uploads/[0-9a-f]{16}/[0-9a-f]{64}\.part")
 
 
 class KeptBackup(Struct, frozen=True):
@@ -81,8 +80,8 @@ def backup(folder: ServerFolder, environ: Mapping[str, str], file: Path) -> Kept
                 for path in _single(folder):
                     if path.exists():
                         tar.add(path, str(path.relative_to(folder.root)))
-                for path in sorted(folder.uploads.iterdir()):
-                    uploads += _added(tar, path)
+                for path in sorted(folder.uploads.glob("*/*.part")):
+                    uploads += _added(tar, path, folder)
             part.rename(file)
         except BaseException:
             part.unlink(missing_ok=True)
@@ -116,7 +115,7 @@ def restore(file: Path, folder: ServerFolder, environ: Mapping[str, str]) -> Non
     copy.unlink()
 
 
-def _added(tar: tarfile.TarFile, path: Path) -> int:
+def _added(tar: tarfile.TarFile, path: Path, folder: ServerFolder) -> int:
     """Add an upload, unless it was removed meanwhile; return how many were added.
 
     What is appended to it while it is read is left out: its client sends it again.
@@ -126,7 +125,8 @@ def _added(tar: tarfile.TarFile, path: Path) -> int:
     except OSError:
         return 0
     with file:
-        facts = tar.gettarinfo(arcname=f"{UPLOADS}/{path.name}", fileobj=file)
+        name = str(path.relative_to(folder.root))
+        facts = tar.gettarinfo(arcname=name, fileobj=file)
         tar.addfile(facts, file)
     return 1
 
@@ -140,10 +140,9 @@ def _checked(
     }
     found: dict[str, tuple[tarfile.TarInfo, Path]] = {}
     for member in tar:
-        parent, _, name = member.name.rpartition("/")
         path = known.get(member.name)
-        if parent == UPLOADS and _UPLOAD.fullmatch(name):
-            path = folder.uploads / name
+        if _UPLOAD.fullmatch(member.name):
+            path = folder.root / member.name
         if path is None or not member.isreg() or len(found) > MOST_MEMBERS:
             raise UsageError(f"{file} is no backup: it has {member.name!r}")
         found[member.name] = (member, path)
