@@ -86,6 +86,7 @@ class WatchedRun:
         while True:
             # Checked before reading, so as not to miss the last events.
             over = not places.active(self._paths)
+            self._copy.look(begun=self._tail.begun)
             for at, event in self._events:
                 self._console.show(event, at)
                 self._finished = self._finished or isinstance(event, Finished)
@@ -96,7 +97,6 @@ class WatchedRun:
             # The copy of a run has its build folder only when it has its record.
             if over or (self._finished and not self._copy.is_one):
                 return True
-            self._copy.look(begun=self._tail.begun)
             time.sleep(POLL_S)
             if self._interrupted:
                 return False
@@ -119,10 +119,16 @@ class WatchedRun:
         """Show the end of a run that could not record it."""
         from runner.core.events import Finished
         from runner.places import record_of
+        from runner.terminal import messages
 
         common.home()
-        if verdict := record_of(self._paths).verdict:
+        verdict = record_of(self._paths).verdict
+        if verdict and self._tail.begun:
             self._console.show(Finished(verdict))
+        elif verdict:
+            ended = messages.ending(self._paths.id, Finished(verdict), 0.0, whole=False)
+            for text, colour in ended:
+                self._console.line(text, colour)
 
 
 def goes_on(paths: RunPaths, console: Console, *, unasked: str = "d") -> None:

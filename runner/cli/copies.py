@@ -58,13 +58,20 @@ class KeptCopy:
         self._trouble = trouble
 
     def _wait(self) -> None:
-        from runner.report import waits
+        import time
+
+        from runner.remote import words
         from runner.store import seen
         from runner.wire.remote_runs import QueueState
 
         found = seen.read(self._paths)
-        if found is not None and found.run.state is not QueueState.ENDED:
-            self._console.waiting(*waits(found.run))
+        if found is None or found.run.state is QueueState.ENDED:
+            return
+        run = found.run
+        text = words.standing(run, time.time())
+        # The estimate changes all the time.
+        news = f"{run.state} {run.ahead} {run.why}"
+        self._console.waiting(f"{text[:1].upper()}{text[1:]}", news)
 
 
 def told(console: Console, trouble: str) -> None:

@@ -14,8 +14,11 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
     to the build folder (nvprof, nsys and ncu with -o). Of a submission it shows what
     was measured.
     """
+    import time
+
     from runner import places, report
     from runner.core import record
+    from runner.remote import words
     from runner.store import measurements, notes, seen, tags
     from runner.terminal.tables import blocks
 
@@ -34,7 +37,7 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
             facts["measurement"] = record.plain(measured)
         common.print_json({**record.plain(found), **facts})
         return
-    about = ", ".join(filter(None, report.waits(at_server.run))) if at_server else None
+    about = words.standing(at_server.run, time.time()) if at_server else None
     blocks(report.of(found, tag, away, note, about))
     if measured:
         say()

@@ -270,8 +270,14 @@ class Store(Protocol):
         """Write why runs wait, by their ids, where that changed."""
         ...
 
-    def removable(self, ended_before: float, limit: int = 1000) -> list[RunRow]:
-        """Return ended runs whose folders may go, the oldest first; no parcels."""
+    def removable(
+        self, ended_before: float, limit: int = 1000, role: str | None = None
+    ) -> list[RunRow]:
+        """Return ended runs whose folders may go, the oldest first; no parcels.
+
+        With ``role`` only those that were queued in this role, as roles differ in how
+        long runs are kept.
+        """
         ...
 
     def removed(self, run_ids: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import os
 import socket as sockets
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from runner.core.errors import BusyError, RaiError
@@ -116,7 +117,9 @@ class SocketHost:
             with sockets.socket(sockets.AF_UNIX) as peer:
                 peer.settimeout(CONNECTED_WITHIN_S)
                 peer.connect(str(self._socket))
-                channel.write(peer, to_line(request), given, TAKEN_WITHIN_S)
+                # A host may refuse what it has not read to its end.
+                with suppress(BrokenPipeError):
+                    channel.write(peer, to_line(request), given, TAKEN_WITHIN_S)
                 line, files = channel.read(peer, MOST_LINE_BYTES, 1, within_s)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)

@@ -48,6 +48,8 @@ class RunStarts:
         self._home, self._most_bytes = home, most_bytes
         self._changed = threading.Condition()
         self._under_way: set[str] = set()
+        self._cancelled: set[str] = set()
+        self._waiting = 0
         home.runs.mkdir(mode=0o700, exist_ok=True)
         left = [path.name for path in home.runs.glob(f"{ASIDE}*")]
         removal.discard(home.runs, *left)
@@ -75,7 +77,25 @@ class RunStarts:
             except OSError as error:
                 # Later there may be room again.
                 raise BusyError(files.problem(error)) from error
+            if paths.id in self._cancelled:
+                places.cancel(paths)
             return _carried_out(paths, order)
+
+    def has(self, run_id: str) -> bool:
+        """Whether a run is being started, so that it may yet be refused."""
+        return run_id in self._under_way
+
+    def cancel(self, paths: RunPaths) -> None:
+        """Ask for a run to end; raise UsageError if there is none."""
+        with self._changed:
+            starting = paths.id in self._under_way
+            if starting:
+                self._cancelled.add(paths.id)
+        try:
+            places.cancel(paths)
+        except FileNotFoundError:
+            if not starting:
+                raise UsageError(f"no run {paths.id}") from None
 
     def _order(self, request: StartRun, gpus_out: Mapping[str, str]) -> Order:
         if unknown := sorted(request.settings.keys() - set(SETTINGS)):
@@ -97,15 +117,20 @@ class RunStarts:
     def _alone(self, run_id: str) -> Iterator[None]:
         """Wait for another start of the same run; raise BusyError for too many."""
         with self._changed:
-            self._changed.wait_for(lambda: run_id not in self._under_way)
-            if len(self._under_way) >= AT_ONCE:
+            if self._waiting + len(self._under_way) >= AT_ONCE:
                 raise BusyError(f"{AT_ONCE} runs are being started already")
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: run_id not in self._under_way)
+            finally:
+                self._waiting -= 1
             self._under_way.add(run_id)
         try:
             yield
         finally:
             with self._changed:
                 self._under_way.discard(run_id)
+                self._cancelled.discard(run_id)
                 self._changed.notify_all()
 
     def _lay_out(self, paths: RunPaths, given: Sequence[int]) -> None:

@@ -21,7 +21,6 @@ from runner.report.samples import sampled
 from runner.report.summary import figures as figures_in_words
 from runner.report.summary import listed, summary
 from runner.report.versus import Series, versus
-from runner.report.waiting import waits
 from runner.report.words import (
     ago,
     allowed,
@@ -83,6 +82,5 @@ __all__ = [
     "table",
     "titled",
     "versus",
-    "waits",
     "words",
 ]

@@ -152,18 +152,17 @@ class Console:
         else:
             self.line(text, "cyan")
 
-    def waiting(self, text: str, about: str) -> None:
-        """Show what a run waits for, and for about how long, until it begins.
+    def waiting(self, text: str, news: str) -> None:
+        """Show what a run waits for until it begins.
 
-        Without a live line it is printed when the text changes.
+        Without a live line it is printed when its ``news`` are others than before.
         """
         if self._live:
             if self._cursor.at_line_start:
-                shown = printable(f"{text} · {about}" if about else text)
-                self._live.show(f"{MARK} {shown}")
-        elif text != self._waits:
-            self.line(f"{text} ({about})." if about else f"{text}.", "yellow")
-        self._waits = text
+                self._live.show(f"{MARK} {printable(text)}")
+        elif news != self._waits:
+            self.line(f"{text}.", "yellow")
+        self._waits = news
 
     def close(self) -> None:
         """Remove the live line."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from uuid import uuid4
 
 DEBIAN = Path("/usr/lib/postgresql")
 USERS = ("postgres", "nobody")
@@ -79,10 +80,11 @@ def cluster() -> Iterator[str]:
 
 
 @contextmanager
-def database(server: str, name: str) -> Iterator[str]:
+def database(server: str) -> Iterator[str]:
     """Make an empty database; yield its URL, and remove it."""
     import psycopg
 
+    name = f"test_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as link:
         link.execute(f'CREATE DATABASE "{name}"'.encode())
         try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -39,18 +40,20 @@ SPEC = "rai:\n  version: 0.2\n  image: debian\ncommands:\n  build:\n    - echo 1
 GOOD = Verdict(True, True, None, Reason.DONE)
 
 
-def remote(state: QueueState = QueueState.ENDED, **facts: object) -> RemoteRun:
+def remote(state: QueueState = QueueState.ENDED, **facts: Any) -> RemoteRun:
     """Return the run as its server shows it."""
     made = RemoteRun(ID, state, TEAM, 1000.0, reason=Reason.DONE, ended_at=1010.0)
     return replace(made, **facts)
 
 
-def recorded(folder: Path, verdict: Verdict | None = GOOD, lines: int = 3) -> RunPaths:
+def recorded(
+    folder: Path, verdict: Verdict | None = GOOD, lines: int = 3, run: str = ID
+) -> RunPaths:
     """Make a run's folder as a worker does; without a verdict it has not ended."""
-    paths = RunPaths(folder / ID)
+    paths = RunPaths(folder / run)
     paths.root.mkdir(parents=True)
     with runs.Recorder(paths) as recorder:
-        recorder.keep(ev.Created(ID, "/home/me/p", "rai_build.yml", None, MACHINE))
+        recorder.keep(ev.Created(run, "/home/me/p", "rai_build.yml", None, MACHINE))
         recorder.keep(ev.Packing())
         for state in (State.PACKED, State.PREPARING, State.RUNNING):
             recorder.keep(ev.StateChanged(state))
@@ -92,13 +95,15 @@ def frames(
     served: RunPaths, have: Mapping[str, int], done: Done | None = None, step: int = 40
 ) -> bytes:
     """Return what a server sends of a run: output before the events that name it."""
-    sent = to_line(Status(remote(QueueState.RUNNING))) + to_line(Latest("{}"))
+    sent = to_line(Status(remote(QueueState.RUNNING, id=served.id))) + to_line(
+        Latest("{}")
+    )
     for name in ("stdout.log", "stderr.log", "events.jsonl"):
         data = (served.root / name).read_bytes()
         for at in range(have[name], len(data), step):
             sent += part(name, at, data[at : at + step])
         sent += to_line(Beat())
-    return sent + to_line(done or Done(remote(), None))
+    return sent + to_line(done or Done(remote(id=served.id), None))
 
 
 class FakeServer:
