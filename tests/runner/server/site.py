@@ -114,6 +114,7 @@ class Site:
         self.environ: dict[str, str] = {"RAI_ENGINE": "local"}
         self.process: subprocess.Popen[bytes] | None = None
         self._hosts: set[int] = set()
+        self._started_host: subprocess.Popen[bytes] | None = None
         self._people = 0
         self.url = self.fingerprint = ""
         self.log = folder / "server.log"
@@ -181,7 +182,7 @@ class Site:
     def start_host(self) -> None:
         """Start a job host, as `rai server jobs` does under systemd."""
         with (self.folder / "host.log").open("ab") as log:
-            subprocess.Popen(
+            self._started_host = subprocess.Popen(
                 [
                     *(*RAI, "server", "jobs", "--socket", str(self.jobs_socket)),
                     *("--home", str(self.jobs_home)),
@@ -239,10 +240,12 @@ class Site:
         """End the server, the job host and every run; remove the sockets."""
         if self.process and self.process.poll() is None:
             self._end(signal.SIGKILL)
-        with suppress(OSError):
+        with suppress(OSError):  # one that another server of the test started
             self._note_host()
         for pid in self._hosts:
             _kill(pid)
+        if self._started_host:
+            self._started_host.wait(ENDS_S)
         for folder in self.jobs_home.glob("runs/*"):
             held = claim.holder(RunPaths(folder))
             if held and machine.is_alive(held.process):
