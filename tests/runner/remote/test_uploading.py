@@ -176,3 +176,48 @@ def test_a_large_file_arrives_whole(client, server, tmp_path):
     server.uploads.breaks = [1, 5 << 20, 8 << 20]
     assert upload(client, file).whole
     assert bytes(server.uploads.have[hashlib.sha256(content).hexdigest()]) == content
+
+
+def test_a_file_that_arrived_otherwise_is_sent_anew(client, server, file, monkeypatch):
+    monkeypatch.setattr(uploading, "PIECE_BYTES", 8)
+    server.uploads.have[SHA256] = bytearray(40)
+    server.uploads.size[SHA256] = 64
+    first = server.otherwise
+
+    def checking(request: Playing):
+        answer = first(request)
+        have = server.uploads.have[SHA256]
+        if len(have) == 64 and not server.uploads.state(SHA256)["whole"]:
+            have.clear()
+            return refusal(422, "another checksum", reason="usage")
+        return answer
+
+    server.otherwise = checking
+    assert upload(client, file).whole
+    assert bytes(server.uploads.have[SHA256]) == CONTENT
+
+
+def test_a_file_that_never_arrives_as_it_is_ends_with_the_refusal(client, server, file):
+    server.otherwise = lambda request: (
+        (request.body() and None) or refusal(422, "another checksum", reason="usage")
+    )
+    with pytest.raises(RefusedError, match="another checksum"):
+        upload(client, file)
+    assert patches(server) == 1 + uploading.MOST_WRONG
+
+
+def test_an_upload_that_another_connection_still_writes_is_waited_for(
+    client, server, file
+):
+    first = server.otherwise
+    busy = [1, 2, 3]
+
+    def writing(request: Playing):
+        if busy:
+            busy.pop()
+            request.body()
+            return refusal(423, "in use", reason="busy", retry_at=9e9)
+        return first(request)
+
+    server.otherwise = writing
+    assert upload(client, file).whole
