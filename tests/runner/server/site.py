@@ -112,6 +112,7 @@ class Site:
         if listen:
             self.options += ("--tls", "self")
         self.environ: dict[str, str] = {"RAI_ENGINE": "local"}
+        self.program = RAI
         self.process: subprocess.Popen[bytes] | None = None
         self._hosts: set[int] = set()
         self._started_host: subprocess.Popen[bytes] | None = None
@@ -137,7 +138,7 @@ class Site:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *(*RAI, "server", "serve", "--state", str(self.state)),
+                    *(*self.program, "server", "serve", "--state", str(self.state)),
                     *("--socket", str(self.socket), "--jobs", str(self.jobs_socket)),
                     *self.options,
                 ],

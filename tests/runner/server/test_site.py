@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from runner.remote.problems import RefusedError
+from runner.remote.problems import LoginNeededError, RefusedError
 from runner.store.paths import RunPaths
+from runner.wire import API_VERSION
 from runner.wire.remote_runs import QueueState
-from tests.runner.server import direct
+from tests.runner.server import direct, newer
 from tests.runner.server.site import Site, serving, wait_for
 
 pytestmark = [pytest.mark.local, pytest.mark.programs]
 
+ROOT = Path(__file__).resolve().parents[3]
 SLOW = (
     "[\"sh -c 'n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo $n; sleep 0.05; done'\"]"
 )
@@ -52,6 +55,28 @@ def test_from_an_invitation_to_a_second_persons_run(site, tmp_path):
         assert (person.home / "out" / "out").read_text() == "hello\n"
         shown = person.rai("show", "latest", "--json")
         assert json.loads(shown.stdout)["state"] == "done"
+
+
+def test_a_server_one_version_ahead_of_its_clients_serves_them(tmp_path):
+    site = Site(tmp_path)
+    site.program = [sys.executable, "-m", "tests.runner.server.newer"]
+    site.environ["PYTHONPATH"] = str(ROOT)
+    try:
+        site.start()
+        ada = site.person("red", "ada")
+        with ada.client() as client:
+            facts = client.facts()
+            assert (facts.version, facts.api) == (newer.VERSION, API_VERSION + 1)
+            run = direct.queue(client, direct.seal(tmp_path / "p", '["echo hi > f"]'))
+            follower = direct.follow(ada, run)
+            copy = RunPaths(ada.runs / run)
+            wait_for(lambda: copy.record.exists() or follower.error, "it has no end")
+            follower.check()
+            assert client.run(run).reason == "done"
+            assert client.queue().waiting == ()
+            assert copy.build.exists()
+    finally:
+        site.close()
 
 
 def test_a_code_is_good_once_and_a_revoked_token_is_good_for_nothing(site):
@@ -214,7 +239,7 @@ def test_plain_http_beyond_this_machine_is_refused(site):
 def _refused(call) -> bool:
     try:
         call()
-    except RefusedError:
+    except (RefusedError, LoginNeededError):
         return True
     return False
 
