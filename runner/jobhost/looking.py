@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec import Struct, ValidationError, json
 
 from runner import files, places
-from runner.core import State, Verdict
+from runner.core import Reason, State, Verdict
 from runner.core import events as ev
 from runner.places import Standing
 from runner.store import removal, runs
@@ -36,7 +36,7 @@ class _EndedRun(Struct, frozen=True):
     """What is read of a record, which may be large."""
 
     state: State
-    created_at: float
+    created_at: float | None = None
     verdict: Verdict | None = None
     ended_at: float | None = None
     gpu: _UsedGpus | None = None
@@ -104,8 +104,12 @@ class RunLooks:
         if (ended := self._of_record(paths)) is not None:
             return ended
         found = places.known(paths)
-        if found is None or not found.state.final or found.verdict is None:
+        if found is not None and not found.state.final:
             return HostRun(run_id, claimed=True, ended=False)
+        if found is None:
+            # It was lost before it had said anything.
+            verdict = Verdict(False, False, None, Reason.RUNNER_LOST)
+            return _host_run(paths, _EndedRun(State.LOST, verdict=verdict))
         seen = _EndedRun(found.state, found.created_at, found.verdict, found.ended_at)
         return _host_run(paths, seen)
 

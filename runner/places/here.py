@@ -63,9 +63,10 @@ class LocalWorker:
             self._send(SEALED)
         line = self._worker.read_line(ANSWERED_WITHIN_S, MOST_BYTES)
         self._worker.leave()
-        if not line:
-            raise self._failed()
-        return answer_from(line)
+        try:
+            return answer_from(line)
+        except ValueError:  # there is none, or not a whole one
+            raise self._failed() from None
 
     def dismiss(self) -> None:
         """Close the pipe on which the worker waits."""

@@ -21,6 +21,9 @@ from runner.server.auth import Gate
 from runner.server.base import Site
 from runner.server.board import Board
 from runner.server.doorway import OTHER, Doorway
+from runner.server.downloads import FileRoutes
+from runner.server.follow import FollowRoute
+from runner.server.following import FollowedRuns
 from runner.server.health import WatchRoutes
 from runner.server.metrics import Metrics
 from runner.server.refusing import refuse, response
@@ -47,6 +50,8 @@ def make_app(site: Site) -> Starlette:
     accounts = AccountRoutes(site, threads, gate)
     uploads = UploadRoutes(site, threads, gate, metrics)
     runs = RunRoutes(site, threads, gate, board)
+    files = FileRoutes(site, threads, gate, runs)
+    followed = FollowRoute(gate, runs, FollowedRuns(site, threads, board), metrics)
     watched = WatchRoutes(site, threads, gate, board, metrics)
     routes = [
         Route(f"{API}/", accounts.facts, methods=["GET"]),
@@ -60,6 +65,10 @@ def make_app(site: Site) -> Starlette:
         Route(f"{API}/runs/{{id}}", runs.put, methods=["PUT"]),
         Route(f"{API}/runs/{{id}}", runs.get, methods=["GET"]),
         Route(f"{API}/runs/{{id}}", runs.cancel, methods=["DELETE"]),
+        Route(f"{API}/runs/{{id}}/follow", followed.follow, methods=["GET"]),
+        Route(f"{API}/runs/{{id}}/files/{{name}}", files.file, methods=["GET"]),
+        Route(f"{API}/runs/{{id}}/build", files.build, methods=["GET"]),
+        Route(f"{API}/runs/{{id}}/source", files.source, methods=["GET"]),
         Route(f"{API}/queue", watched.queue, methods=["GET"]),
         Route("/healthz", watched.healthz, methods=["GET"]),
         Route("/metrics", watched.metrics, methods=["GET"]),
@@ -71,7 +80,7 @@ def make_app(site: Site) -> Starlette:
         endpoint = scope.get("endpoint")
         return paths.get(endpoint, OTHER) if endpoint else OTHER
 
-    doorway = Middleware(Doorway, visits, metrics, site.now, begin, path, frozenset())
+    doorway = Middleware(Doorway, visits, metrics, site.now, begin, path)
 
     async def unrouted(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -43,11 +43,9 @@ class Doorway:
         now: Callable[[], float],
         begin: Callable[[], None],
         route: Callable[[Scope], str],
-        endless: frozenset[str],
     ) -> None:
         self._app, self._visits, self._metrics = app, visits, metrics
         self._now, self._begin, self._route = now, begin, route
-        self._endless = endless
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -104,7 +102,7 @@ class Doorway:
 
     def _count(self, scope: Scope, exchange: _Exchange, visit: Visit) -> None:
         route = self._route(scope)
-        timed = None if route in self._endless else visit.seconds
+        timed = None if visit.long else visit.seconds
         self._metrics.answered(route, scope["method"], exchange.status, timed)
         who = visit.identity
         client = scope.get("client")

@@ -24,7 +24,7 @@ class Metrics:
         )
         self._seconds = Histogram(
             "rai_request_seconds",
-            "Time until the end of an answer, followed runs apart.",
+            "Time until the end of an answer; not of streams and uploads.",
             ["route"],
             buckets=_SECONDS,
             registry=at,
@@ -54,7 +54,7 @@ class Metrics:
     def answered(
         self, route: str, method: str, status: int, seconds: float | None
     ) -> None:
-        """Count a request; ``seconds`` is None for one that lasts as long as a run."""
+        """Count a request; ``seconds`` is None for one that may take long."""
         method = method if method in _METHODS else "other"
         self._requests.labels(route, method, str(status)).inc()
         if seconds is not None:

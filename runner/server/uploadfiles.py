@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from runner import files
+from runner.jobhost.base import OpenedFile
 from runner.server.bounds import PIECE_BYTES
 
 _OPENED = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -34,6 +36,15 @@ def size_of(path: Path) -> int:
     except FileNotFoundError:
         return 0
     return facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+
+
+def opened(path: Path) -> OpenedFile | None:
+    """Open an upload for reading; None if there is none."""
+    try:
+        file = files.open_regular(path)
+    except OSError:
+        return None
+    return OpenedFile(file, os.fstat(file.fileno()).st_size)
 
 
 def free_bytes(uploads: Path) -> int:

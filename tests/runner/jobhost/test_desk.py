@@ -33,6 +33,7 @@ from runner.wire.host import (
     HostFacts,
     HostRun,
     LookAt,
+    RemoveRuns,
     StartRun,
 )
 from tests.runner.jobhost.hosting import new_id, until
@@ -270,3 +271,17 @@ def test_what_a_killed_host_left_is_removed_and_nobody_takes_it_any_more(home):
     assert look(desk, kept).ended
     with pytest.raises(FileNotFoundError):
         Claim(whole)
+
+
+def test_a_run_of_which_nothing_is_known_has_ended_and_can_be_removed(home):
+    desk, paths = JobDesk(home, Surveys()), home.run(new_id())
+    paths.root.mkdir(parents=True)
+    paths.parcel.write_text("no parcel")
+    Claim(paths).close()
+
+    seen = look(desk, paths.id)
+    desk.reply(RemoveRuns((paths.id,)))
+
+    assert (seen.ended, seen.state) == (True, State.LOST)
+    assert (seen.reason, seen.exit_code) == (Reason.RUNNER_LOST, 10)
+    assert not paths.root.exists()

@@ -296,12 +296,40 @@ def test_no_file_of_this_machine_comes_into_a_run_by_a_clients_path(host, tmp_pa
     assert host.paths(run_id).stdout.read_text() == ""
 
 
-def test_a_run_waits_for_no_other_teams_run(host, tmp_path):
-    project = sealed(tmp_path, "true")
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("after", ["0123456789"], Reason.NOT_ALLOWED),
+        ("only", ["1"] * 10_000, Reason.NOT_ALLOWED),
+        ("measured", ["1"] * 10_000, Reason.NOT_ALLOWED),
+        ("only", ["absent"], Reason.USAGE),
+        ("repeat", 10**9, Reason.USAGE),
+        ("gpus", "all", Reason.USAGE),
+        ("budget", "1000d", Reason.NOT_ALLOWED),
+        ("version", 99, Reason.USAGE),
+        ("spec_text", "- " * 10_000, Reason.BAD_SPEC),
+        ("spec_text", "x: &a [1]\n" * 50_000, Reason.BAD_SPEC),
+    ],
+)
+def test_what_a_parcel_may_not_ask_for_is_refused(host, tmp_path, key, value, reason):
+    project, run_id = sealed(tmp_path, "true"), new_id()
     parcel = json.loads(project.parcel.read_text())
-    project.parcel.write_text(json.dumps(parcel | {"after": [new_id()]}))
+    project.parcel.write_text(json.dumps(parcel | {key: value}))
+    role = RolePolicy({"time_s": 60.0}, source="a role")
 
-    assert host.start(new_id(), project).reason is Reason.NOT_ALLOWED
+    assert host.start(run_id, project, allowed=role).reason is reason
+    assert not host.paths(run_id).root.exists()
+
+
+def test_a_parcels_own_profile_and_wait_count_for_nothing(host, tmp_path):
+    project, run_id = sealed(tmp_path, "true"), new_id()
+    parcel = json.loads(project.parcel.read_text())
+    changes = {"profile": "no profile", "gpu_wait_s": 1e300}
+    project.parcel.write_text(json.dumps(parcel | changes))
+
+    host.start(run_id, project)
+
+    assert host.ended(run_id).reason is Reason.DONE
 
 
 def test_another_archive_than_the_parcel_names_is_not_run(host, tmp_path):
