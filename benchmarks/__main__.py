@@ -17,6 +17,8 @@ NAMES = (
     "turns",
     "watching",
     "lasting",
+    "server",
+    "followed",
     "local_engine",
     "docker_engine",
     "stream",
