@@ -76,6 +76,7 @@ class WatchedRun:
             self._console.close()
             if not self._finished:
                 self._lost()
+            self._copy.look_back()
         return 0 if ended else self._interrupted
 
     def _show(self) -> bool:

@@ -52,6 +52,17 @@ class KeptCopy:
             if not begun and not one.trouble:
                 self._wait()
 
+    def look_back(self) -> None:
+        """Warn of what could not be fetched of a run that has ended."""
+        if not self.is_one:
+            return
+        from runner.places import record_of
+        from runner.remote.ending import NOT_FETCHED
+
+        for text in record_of(self._paths).warnings[-1:]:
+            if text.startswith(NOT_FETCHED):
+                self._console.line(f"Warning: {text}", "yellow")
+
     def _tell(self, trouble: str) -> None:
         if bool(trouble) != bool(self._trouble):
             told(self._console, trouble)

@@ -22,7 +22,7 @@ def pull(
     as_json: common.JsonFlag = False,
 ) -> None:
     """Unpack a run's build folder into a new folder."""
-    from runner import archive
+    from runner import archive, places
     from runner.core import Limits, record
     from runner.core.errors import UsageError
     from runner.store import outputs
@@ -32,6 +32,8 @@ def pull(
     paths = find(home, run)
     copies.refresh([paths])
     found = record_of(paths)
+    if not paths.build.exists() and found.build_bytes is not None:
+        places.fetch_build(paths)
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(found))
     into = outputs.place(output or Path(f"build-{paths.id}"))

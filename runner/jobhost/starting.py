@@ -101,8 +101,9 @@ class RunStarts:
         if unknown := sorted(request.settings.keys() - set(SETTINGS)):
             raise UsageError(f"a run has no setting {', '.join(unknown)}")
         if (engine := request.settings.get(ENGINE, "auto")) not in ENGINES:
-            hint = f"a server has {', '.join(ENGINES)}"
-            raise NotAllowedError(Problem(f"the engine {engine!r}", hint=hint))
+            text = f"a server runs nothing with the engine {engine[:100]!r}"
+            hint = f"it has {', '.join(ENGINES)}"
+            raise NotAllowedError(Problem(text, hint=hint))
         return Order(
             str(self._home.run(request.id).root),
             {**request.settings, "RAI_HOME": str(self._home.root)},

@@ -32,6 +32,7 @@ __all__ = [
     "WorkerPlace",
     "cancel",
     "elsewhere",
+    "fetch_build",
     "followed",
     "known",
     "open_home",
@@ -120,6 +121,11 @@ def refresh(
             while not all(one.settled for one in some) and time.monotonic() < by:
                 time.sleep(LOOK_S)
     return {one.paths.id: one.doubt for one in found}
+
+
+def fetch_build(paths: RunPaths) -> None:
+    """Fetch the build folder of a run that ended elsewhere, if it is not here."""
+    _place_of(paths).fetch_build(paths)
 
 
 def known(paths: RunPaths) -> RunRecord | None:

@@ -79,6 +79,10 @@ class RunPlace(Protocol):
         """Return what keeps the run's folder up to date; None where it is no copy."""
         ...
 
+    def fetch_build(self, paths: RunPaths) -> None:
+        """Fetch the build folder of a run that has ended, if it is not here."""
+        ...
+
 
 class WorkerPlace(RunPlace, Protocol):
     """A place that starts a worker for each run."""

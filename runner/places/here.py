@@ -48,6 +48,9 @@ class Here:
     def follow(self, paths: RunPaths) -> None:
         """Return None: the run's folder is its own."""
 
+    def fetch_build(self, paths: RunPaths) -> None:
+        """Do nothing: what there is of it is here."""
+
 
 class LocalWorker:
     """A worker process; it reads its order, and then that the project is sealed."""

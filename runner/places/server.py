@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from runner import files
-from runner.core.caps import BUILD_FILES
 from runner.core.errors import RaiError
 from runner.store import claim
 from runner.store.claim import Standing
@@ -16,7 +15,9 @@ from runner.store.paths import RunPaths
 
 if TYPE_CHECKING:
     from runner.remote.api import ServerClient
+    from runner.remote.bounds import MirrorBounds
     from runner.remote.following import Follower
+    from runner.store.settings import Settings
 
 NAME = "server"
 
@@ -52,12 +53,33 @@ class Server:
 
     def follow(self, paths: RunPaths) -> Follower:
         """Return what keeps the copy of a run up to date, once it is started."""
-        from runner.remote import bounds
         from runner.remote.following import Follower
-        from runner.store import sealed
 
-        most = bounds.of_parcel(sealed.parcel_of(paths), BUILD_FILES)
-        return Follower(paths, lambda: connect(paths), most)
+        return Follower(paths, lambda: connect(paths), _bounds(paths))
+
+    def fetch_build(self, paths: RunPaths) -> None:
+        """Fetch the build folder of a run that has ended, where that failed before.
+
+        Raises:
+            RaiError: it cannot be fetched now either.
+        """
+        from runner.remote.following import fetch_build
+
+        with connect(paths) as client:
+            fetch_build(client, paths, _bounds(paths))
+
+
+def _bounds(paths: RunPaths) -> MirrorBounds:
+    from runner.remote import bounds
+    from runner.store import sealed
+
+    return bounds.of_parcel(sealed.parcel_of(paths), _settings().build_files)
+
+
+def _settings() -> Settings:
+    from runner.store import settings
+
+    return settings.load(os.environ, settings.settings_files(), {})[0]
 
 
 def connect(paths: RunPaths) -> ServerClient:
@@ -68,13 +90,11 @@ def connect(paths: RunPaths) -> ServerClient:
     """
     from runner.remote import profile
     from runner.remote.api import ServerClient
-    from runner.store import settings
 
     holder = claim.holder(paths)
     if holder is None or not holder.url:
         raise RaiError(f"{paths.holder} names no server")
-    found, _ = settings.load(os.environ, settings.settings_files(), {})
-    entry = profile.chosen(holder.url, found)
+    entry = profile.chosen(holder.url, _settings())
     if entry is None:
         raise RaiError(f"{paths.holder} names no server")
     return ServerClient(entry)

@@ -16,6 +16,7 @@ from runner.store import home, latest, runs, sealed
 from runner.store.paths import Home, RunPaths
 from runner.wire.remote_runs import RemoteRun
 
+NOT_FETCHED = "the build folder was not fetched"
 NOT_SERVED = (Reason.INTERNAL, Reason.RUNNER_LOST, Reason.GPU_ERROR)
 STATES = {Reason.CANCELLED: State.CANCELLED, Reason.RUNNER_LOST: State.LOST}
 

@@ -10,16 +10,17 @@ from collections.abc import Callable
 
 from runner.core import Problem, Reason
 from runner.core.errors import RaiError
-from runner.remote.api import ServerClient
+from runner.remote.api import AWAY, ServerClient
 from runner.remote.bounds import MirrorBounds
 from runner.remote.connection import BodyStream
-from runner.remote.ending import ServersWord, record_end, word_of
+from runner.remote.ending import NOT_FETCHED, ServersWord, record_end, word_of
 from runner.remote.mirror import Mirror, MirroredError
 from runner.remote.problems import NoServerError, RefusedError, UnreachableError
 from runner.store import claim, seen
 from runner.store.paths import RunPaths
 from runner.wire.frames import Done
 
+NOT_NOW = (429, *AWAY)
 POLL_S = 0.3
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 10.0
@@ -124,6 +125,8 @@ class Follower:
             with client.follow(run, mirror.have) as stream:
                 done = self._taken(mirror, stream)
         except RefusedError as error:
+            if error.refusal.status in NOT_NOW:
+                raise UnreachableError(str(error)) from error
             if not error.missing:
                 raise
             self._missing(client)
@@ -151,26 +154,22 @@ class Follower:
             self._asked = True
 
     def _pause(self, error: UnreachableError) -> None:
-        self.trouble = str(error)
+        self.trouble = str(error) or "it does not answer"
         # So that many clients do not come back in the same moment.
         self._stop.wait(self._pause_s * random.uniform(0.5, 1.0))
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
     def _end(self, client: ServerClient, done: Done) -> None:
         """Fetch the build folder, and write the record."""
-        note = self._fetch(client, done) if done.build is not None else ""
+        note = ""
+        if done.build is not None:
+            try:
+                fetch_build(client, self.paths, self._bounds)
+            except (NoServerError, RefusedError) as error:
+                if isinstance(error, RefusedError) and error.refusal.status in NOT_NOW:
+                    raise UnreachableError(str(error)) from error
+                note = f"{NOT_FETCHED}: {error}; try again: rai pull {self.paths.id}"
         record_end(self.paths, word_of(done.run), [note] if note else [])
-
-    def _fetch(self, client: ServerClient, done: Done) -> str:
-        """Fetch the build folder; return why that cannot be done."""
-        most, build = self._bounds.build_bytes, self.paths.build
-        if build.exists():
-            return ""
-        try:
-            client.download(self.paths.id, build.name, build, most)
-        except (NoServerError, RefusedError) as error:
-            return f"the build folder was not fetched: {error}"
-        return ""
 
     def _missing(self, client: ServerClient) -> None:
         """End a run that the server does not know, unless it may be another team's."""
@@ -189,3 +188,14 @@ class Follower:
             if self.paths.cancel.exists():
                 reason, why = Reason.CANCELLED, "cancelled before it was queued"
         record_end(self.paths, ServersWord(reason, why, time.time()))
+
+
+def fetch_build(client: ServerClient, paths: RunPaths, most: MirrorBounds) -> None:
+    """Fetch the build folder of a run that has ended, unless it is here.
+
+    Raises:
+        UnreachableError: the connection broke; what came of it is kept.
+        RefusedError, NoServerError: the server has none, or too large a one.
+    """
+    if not paths.build.exists():
+        client.download(paths.id, paths.build.name, paths.build, most.build_bytes)

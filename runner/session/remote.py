@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from runner import archive, files, places
@@ -161,7 +162,8 @@ class _Queue:
             with homes.open_index(self._home) as listed:
                 listed.put(record)
         if cancel.requested or paths.cancel.exists():
-            places.cancel(paths)
+            with suppress(UnreachableError):  # it is passed on later
+                places.cancel(paths)
         return True
 
 

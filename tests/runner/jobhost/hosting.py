@@ -101,7 +101,7 @@ class HostProcess:
             [sys.executable, "-c", before + SERVE, self.socket, self.home.root],
             env={**os.environ, **self.environ},
         )
-        until(self._answers)
+        until(self.answers)
 
     def kill(self) -> None:
         """End the process as the kernel does that is out of memory."""
@@ -141,7 +141,8 @@ class HostProcess:
         log = self.paths(run_id).stdout
         until(lambda: log.exists() and text in log.read_text())
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it answers now."""
         assert self.process.poll() is None, "the host ended"
         with suppress(BusyError):
             self.ask.look(["0" * 10])

@@ -161,3 +161,10 @@ def test_a_refusal_has_its_reason_and_problems(tmp_path):
 def test_an_answer_without_facts_is_odd(tmp_path):
     with odd(tmp_path, saying(b"{}\n")) as host, pytest.raises(BusyError):
         host.facts()
+
+
+def test_a_file_that_is_gone_is_told(tmp_path):
+    host = SocketHost(tmp_path / "jobs.sock")
+    with pytest.raises(RaiError, match="absent: No such file") as error:
+        host.start(StartRun(RUN), tmp_path / "absent", tmp_path / "absent")
+    assert error.value.reason is Reason.INTERNAL

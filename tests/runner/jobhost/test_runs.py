@@ -8,6 +8,7 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -80,6 +81,38 @@ def test_a_run_that_is_asked_for_twice_runs_once(host, tmp_path):
     assert host.paths(run_id).stdout.read_text() == "ran\n"
 
 
+def test_a_run_that_is_asked_for_by_many_at_once_runs_once(host, tmp_path):
+    project, run_id = sealed(tmp_path, "sh -c 'echo ran'"), new_id()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: host.start(run_id, project), range(8)))
+
+    host.ended(run_id)
+    assert sorted(one.already for one in answers) == [False] + [True] * 7
+    assert {one.reason for one in answers} == {None}
+    assert host.paths(run_id).stdout.read_text() == "ran\n"
+
+
+def test_runs_are_started_beside_each_other(host, tmp_path):
+    projects = [sealed(tmp_path, f"echo {n}") for n in range(6)]
+    ids = [new_id() for _ in projects]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(host.start, ids, projects))
+
+    for number, run_id in enumerate(ids):
+        assert host.ended(run_id).reason is Reason.DONE
+        assert host.paths(run_id).stdout.read_text() == f"{number}\n"
+
+
+def test_a_role_without_the_network_has_its_runs_refused_that_want_it(host, tmp_path):
+    project = sealed(tmp_path, "true", network=True)
+    role = RolePolicy(network=False, source="the role `student`")
+
+    refused = host.start(new_id(), project, allowed=role)
+
+    assert refused.reason is Reason.NOT_ALLOWED
+    assert "by the role `student`" in refused.problems[0].message
+
+
 def test_a_run_is_cancelled(host, tmp_path):
     project, run_id = sealed(tmp_path, GATED), new_id()
     host.start(run_id, project)
@@ -145,6 +178,7 @@ def test_a_run_is_started_once_though_the_host_is_killed_before_its_claim(
         assert events(host, run_id).count("Created") == 1
 
 
+@pytest.mark.lengthy
 def test_a_run_is_carried_out_once_whenever_the_host_is_killed(host, tmp_path):
     project, rng = sealed(tmp_path, "sh -c 'echo ran'"), random.Random(408)
     runs = [new_id() for _ in range(12)]

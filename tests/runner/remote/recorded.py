@@ -65,6 +65,7 @@ def recorded(
         recorder.keep(ev.CommandFinished(0, 0, 0.1))
         if verdict is not None:
             recorder.keep(ev.StateChanged(State.COLLECTING))
+            recorder.keep(ev.Collected(str(paths.build), 1, 1))
             recorder.keep(ev.Finished(verdict))
     return paths
 

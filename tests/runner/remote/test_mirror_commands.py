@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import tarfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from runner import places
+from runner.archive import BUILD, BuildWriter
 from runner.cli.main import _status
 from runner.core import Problem, Reason, State, Verdict
 from runner.remote.entries import ProfileEntry
@@ -50,6 +52,8 @@ class Site:
         self.open.set()
         self.away = False
         self.taken = 0
+        self.busy = 0
+        self.build: bytes | None = b"no archive"
         self.refusal: RefusedError | None = None
 
     def client(self, entry: ProfileEntry, patience: object = None) -> PretendedClient:
@@ -103,6 +107,9 @@ class PretendedClient:
     @contextmanager
     def follow(self, run: str, have: Mapping[str, int]) -> Iterator[io.BufferedReader]:
         self._reach()
+        if self.site.busy:
+            self.site.busy -= 1
+            raise RefusedError(Refusal(429, "too many", Reason.RATE_LIMIT))
         if run not in self.site.requests:
             raise RefusedError(Refusal(404, "no such run"))
         if run in self.site.ended:
@@ -114,8 +121,26 @@ class PretendedClient:
             served = RunPaths(self.site.folder / run)
             if not served.root.exists():
                 recorded(self.site.folder, self.site.verdict, run=run)
-            data = frames(served, have)
+            ended = Done(remote(id=run), 1 if self.site.build is None else None)
+            data = frames(served, have, ended)
         yield io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
+
+    def download(self, run: str, name: str, path: Path, most_bytes: int) -> int:
+        if self.site.build is None:
+            raise RefusedError(Refusal(404, "there is none"))
+        return path.write_bytes(self.site.build)
+
+
+def archive_of(folder: Path) -> bytes:
+    """Return the archive of a build folder with one file, as an engine keeps it."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        member = tarfile.TarInfo("build/made")
+        member.size = 4
+        tar.addfile(member, io.BytesIO(b"made"))
+    with BuildWriter(folder / "made.tar.zst", BUILD) as writer:
+        writer.write(stream.getvalue())
+    return (folder / "made.tar.zst").read_bytes()
 
 
 @pytest.fixture
@@ -340,6 +365,29 @@ def test_a_client_that_died_before_its_run_was_queued_leaves_a_lost_run(
 
     assert runs.read(made).state is State.LOST
     assert site.requests == {}
+
+
+def test_a_build_folder_that_could_not_be_fetched_is_fetched_by_pull(
+    site, project, tmp_path, capfd
+):
+    site.build = None
+    assert _status(["run", "-p", project, "--on", URL]) == 0
+    run = only_run(tmp_path)
+    assert "the build folder was not fetched" in capfd.readouterr().err
+    assert _status(["pull", run.id]) == 10
+
+    site.build = archive_of(tmp_path)
+
+    assert _status(["pull", run.id, "-o", str(tmp_path / "got")]) == 0
+    assert (tmp_path / "got" / "made").read_text() == "made"
+
+
+def test_a_server_that_is_too_busy_to_be_followed_is_asked_again(site, project, capfd):
+    run = detached(site, project, capfd)
+    site.busy = 3
+    site.open.set()
+    assert _status(["attach", run]) == 0
+    assert "The connection is lost" in capfd.readouterr().err
 
 
 def test_two_commands_follow_the_same_run(site, project, tmp_path, capfd):
