@@ -1,4 +1,4 @@
-"""A server with people at once: nothing lost, nothing late, nobody held up, and small."""
+"""A server used by many: nothing lost, nothing late, nobody held up, and small."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from runner.jobhost.client import SocketHost
 from runner.remote.connection import ServerConnection
 from runner.report import size
 from runner.scheduling.roles import ServerRules
-from runner.server import certificate, paths, reached, rules
+from runner.server import certifying, paths, reached, rules
 from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
 from runner.wire.host import HostFacts
@@ -201,7 +201,7 @@ def _certificate(at: ReachedAt | None) -> list[Finding]:
     if not at or not at.certificate:
         return []
     try:
-        facts = certificate.read(Path(at.certificate))
+        facts = certifying.read(Path(at.certificate))
     except RaiError as error:
         return [_bad("certificate", str(error), "see --tls of `rai server serve`")]
     left_s = facts.ends_at - time.time()

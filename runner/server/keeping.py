@@ -6,21 +6,19 @@ from without: its settings, its certificate with the key, and whole uploads.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from runner import files
 from runner.core import Problem
-from runner.core.errors import BusyError, UsageError
+from runner.core.errors import UsageError
 from runner.database.backup import backup as back_up
 from runner.database.restoring import restore as restore_store
 from runner.server import reached
@@ -36,23 +34,6 @@ class KeptBackup(Struct, frozen=True):
 
     bytes: int
     uploads: int
-
-
-@contextmanager
-def locked(folder: ServerFolder) -> Iterator[None]:
-    """Hold a server's folder, which the kernel frees when this process ends.
-
-    Raises:
-        BusyError: a server serves it.
-    """
-    with folder.lock.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = f"a server serves {folder.root}"
-            hint = "stop it first, or name another folder by --state"
-            raise BusyError(Problem(text, hint=hint)) from None
-        yield
 
 
 def backup(folder: ServerFolder, environ: Mapping[str, str], file: Path) -> KeptBackup:

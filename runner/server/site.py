@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,11 +16,12 @@ from runner.core import Problem
 from runner.core.errors import UsageError
 from runner.database.opening import open_store
 from runner.jobhost.client import SocketHost
+from runner.process.apart import apart
 from runner.server import (
     certificate,
     hosting,
-    keeping,
     listening,
+    locking,
     logs,
     paths,
     reached,
@@ -71,7 +72,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     os.umask(0o077)
     _make(folder)
     with ExitStack() as opened:
-        opened.enter_context(keeping.locked(folder))
+        opened.enter_context(locking.locked(folder))
         known = rules.read(folder.rules)
         if options.slots is not None:
             known = replace(known, slots=options.slots)
@@ -79,7 +80,10 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         socket = paths.socket(options.socket, folder, options.environ)
         listeners = _listeners(options, socket, tls, opened)
         at = _reached(options, folder, socket, listeners[-1])
-        store = open_store(reached.database_url(folder, options.environ))
+        database = reached.database_url(folder, options.environ)
+        # What an empty store needs to be made is not kept in memory.
+        apart(lambda: open_store(database).close())
+        store = open_store(database)
         opened.callback(store.close)
         made = hosting.start(Path(at.jobs), folder.jobs, options.environ)
         host = SocketHost(Path(at.jobs))
@@ -190,9 +194,16 @@ def _tls(options: ServeOptions, folder: ServerFolder) -> tuple[Path, Path] | Non
         url = addresses.normal(options.url) if options.url else ""
         public = addresses.host_and_port(url)[0] if url else ""
         names = listening.names(options.listen, public)
-        certificate.make(folder.certificate, folder.key, names)
+        if not apart(lambda: _certify(folder, names)):
+            _certify(folder, names)  # raises what is wrong
     certificate.check(folder.certificate, folder.key)
     return folder.certificate, folder.key
+
+
+def _certify(folder: ServerFolder, names: Sequence[str]) -> None:
+    from runner.server import certifying
+
+    certifying.make(folder.certificate, folder.key, names)
 
 
 def _reached(
@@ -206,12 +217,13 @@ def _reached(
         where = ListenAt(listening.public_host(at), port)
         url = f"{'https' if last.tls else 'http'}://{where}"
     file = last.tls[0] if last.tls else None
-    known = certificate.read(file) if file and options.tls == SELF else None
     return ReachedAt(
         addresses.normal(options.url or url),
         socket=str(socket),
         jobs=str(paths.jobs_socket(options.jobs, socket)),
-        fingerprint=known.fingerprint if known else "",
+        fingerprint=certificate.fingerprint(file)
+        if file and options.tls == SELF
+        else "",
         elsewhere=bool(options.environ.get(paths.DATABASE_VARIABLE, "").strip()),
         certificate=str(file or ""),
     )

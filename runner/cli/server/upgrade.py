@@ -15,10 +15,10 @@ def upgrade(state: opening.State = None) -> None:
     Stop the server before. A store whose upgrade fails stays as it was.
     """
     from runner.database import schema
-    from runner.server import keeping, reached
+    from runner.server import keeping, locking, reached
 
     folder = opening.folder(state)
-    with keeping.locked(folder):
+    with locking.locked(folder):
         url = reached.database_url(folder, os.environ)
         if (before := schema.revision(url)) == schema.newest():
             say(f"The store has the schema {before}, which is the newest")

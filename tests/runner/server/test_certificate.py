@@ -11,7 +11,7 @@ import time
 import pytest
 
 from runner.core.errors import ConfigError
-from runner.server import certificate
+from runner.server import certificate, certifying
 from runner.wire.addresses import fingerprint_of
 
 NAMES = ["gpu.example.org", "192.0.2.7", "::1"]
@@ -20,12 +20,12 @@ NAMES = ["gpu.example.org", "192.0.2.7", "::1"]
 @pytest.fixture
 def made(tmp_path):
     files = (tmp_path / "tls" / "certificate.pem", tmp_path / "tls" / "key.pem")
-    certificate.make(*files, NAMES)
+    certifying.make(*files, NAMES)
     return files
 
 
 def test_it_names_the_machine_and_lasts_ten_years(made):
-    facts = certificate.read(made[0])
+    facts = certifying.read(made[0])
     assert sorted(facts.names) == sorted(NAMES)
     assert 9.9 < (facts.ends_at - time.time()) / (365.25 * 86400) < 10.1
 
@@ -54,12 +54,13 @@ def test_a_client_sees_the_fingerprint_that_the_server_prints(made):
         ):
             seen = end.getpeercert(binary_form=True)
         thread.join()
-    assert fingerprint_of(seen) == certificate.read(made[0]).fingerprint
+    printed = certificate.fingerprint(made[0])
+    assert fingerprint_of(seen) == printed == certifying.read(made[0]).fingerprint
 
 
 def test_what_is_no_certificate_with_its_key_is_refused(made, tmp_path):
     other = (tmp_path / "other.pem", tmp_path / "other.key")
-    certificate.make(*other, NAMES)
+    certifying.make(*other, NAMES)
     certificate.check(*made)
     for wrong in ((made[0], other[1]), (made[1], made[0]), (made[0], tmp_path / "no")):
         with pytest.raises(ConfigError):
@@ -69,6 +70,6 @@ def test_what_is_no_certificate_with_its_key_is_refused(made, tmp_path):
 def test_a_key_whose_certificate_was_never_written_is_replaced(made):
     before = made[1].read_bytes()
     made[0].unlink()
-    certificate.make(*made, NAMES)
+    certifying.make(*made, NAMES)
     certificate.check(*made)
     assert made[1].read_bytes() != before
