@@ -270,7 +270,13 @@ class Store(Protocol):
         """Write why runs wait, by their ids, where that changed."""
         ...
 
-    def removable(self, ended_before: float, limit: int = 1000) -> list[RunRow]:
+    def removable(
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        team: str | None = None,
+        role: str | None = None,
+    ) -> list[RunRow]:
         """Return ended runs whose folders may go, the oldest first; no parcels."""
         ...
 

@@ -64,7 +64,13 @@ class RunLists(Transactions):
         with self.reading() as link:
             return run_rows.several(link, query)
 
-    def removable(self, ended_before: float, limit: int = 1000) -> list[RunRow]:
+    def removable(
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        team: str | None = None,
+        role: str | None = None,
+    ) -> list[RunRow]:
         """Return ended runs whose folders may go, the oldest first; no parcels."""
         query = (
             run_rows.listing()
@@ -72,6 +78,10 @@ class RunLists(Transactions):
             .order_by(runs.c.ended_at, runs.c.id)
             .limit(limit)
         )
+        if team is not None:
+            query = query.where(runs.c.team == team)
+        if role is not None:
+            query = query.where(runs.c.role == role)
         with self.reading() as link:
             return run_rows.several(link, query)
 
