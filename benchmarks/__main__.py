@@ -13,6 +13,7 @@ NAMES = (
     "startup",
     "first_result",
     "many_runs",
+    "server_store",
     "queue",
     "turns",
     "watching",

@@ -18,7 +18,15 @@ from runner import engines
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError
-from runner.core.order import MOST_BYTES, SEALED, Answer, Order, from_line, to_line
+from runner.core.order import (
+    MOST_BYTES,
+    MOST_PROBLEMS,
+    SEALED,
+    Answer,
+    Order,
+    from_line,
+    to_line,
+)
 from runner.core.variables import Secrets
 from runner.session import Options, resume
 from runner.store import removal
@@ -65,7 +73,7 @@ def _take(paths: RunPaths, order: Order) -> int:
                 client.follow(event)
         except RaiError as error:
             print(error, file=sys.stderr)
-            client.tell(Answer(error.problems, error.reason))
+            client.tell(Answer(error.problems[:MOST_PROBLEMS], error.reason))
             return error.reason.exit_code
     return 0
 

@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import pytest
 
@@ -270,7 +269,7 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
     """Make an empty database on PostgreSQL; tests of it are marked ``postgresql``."""
     from tests.runner.database import postgres
 
-    with postgres.database(postgresql_server, f"test_{uuid4().hex}") as url:
+    with postgres.database(postgresql_server) as url:
         yield url
 
 

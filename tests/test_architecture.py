@@ -36,6 +36,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "alembic": ("runner/database/",),
     "psycopg": ("runner/database/",),
     "starlette": ("runner/server/",),
+    "anyio": ("runner/server/",),
     "uvicorn": ("runner/server/",),
     "prometheus_client": ("runner/server/",),
     "cryptography": ("runner/server/",),

@@ -27,7 +27,7 @@ COMMANDS = [
     *("show", "diff", "logs", "report", "export"),
     *("timeline", "pull", "tag", "note", "rm", "prune", "parse", "doctor", "config"),
     *("init", "version"),
-    *("completion", "image"),
+    *("completion", "login", "logout", "whoami", "queue", "image"),
 ]
 HEAD = """\
 # The commands

@@ -12,7 +12,6 @@ from runner.archive.contents import LeftOut, Member, MemberKind, Survey, survey
 from runner.archive.ignore import LeftBy
 from runner.archive.packcache import PackCache
 from runner.archive.project import (
-    LONGEST_PARCEL,
     FolderProject,
     Project,
     SealedProject,
@@ -35,7 +34,6 @@ from runner.core.caps import BUILD, UPLOAD, Caps, build_caps
 
 __all__ = [
     "BUILD",
-    "LONGEST_PARCEL",
     "UPLOAD",
     "BuildWriter",
     "Caps",

@@ -20,9 +20,8 @@ from runner.core import Archive, GitState, JobRequest, Problem, written
 from runner.core import events as ev
 from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import NotAllowedError, UsageError
-from runner.core.parcel import Parcel, from_json, to_json
+from runner.core.parcel import LONGEST_BYTES, Parcel, from_json, to_json
 
-LONGEST_PARCEL = 4 << 20
 LONGEST_HEADERS = 16 << 10
 """More than the headers and padding of one member take."""
 
@@ -225,7 +224,7 @@ def seal(
 def read_parcel(path: Path) -> Parcel:
     """Read a parcel's file; raise UsageError if it is absent, too large or damaged."""
     try:
-        return from_json(files.read_below(path.parent, path.name, LONGEST_PARCEL))
+        return from_json(files.read_below(path.parent, path.name, LONGEST_BYTES))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except ValueError as error:

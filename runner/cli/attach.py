@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, copies
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.store.paths import RunPaths
     from runner.terminal.console import Console
 
@@ -29,57 +31,63 @@ def attach(run: common.RunArgument, progress: common.Progress = None) -> None:
     from runner.places import record_of
     from runner.terminal.console import Console, Mode
 
-    paths = common.find_run(run)
+    paths = common.find_run(run, fresh=False)
     common.warn_elsewhere(paths)
     console = Console(Mode(common.settings(progress=progress).progress))
-    shown = _Shown(paths, console)
-    while not shown.follow():
-        if not _goes_on(paths, console):
-            raise typer.Exit(130)
+    with copies.KeptCopy(paths, console) as copy:
+        shown = WatchedRun(paths, console, copy)
+        while shown.follow():
+            goes_on(paths, console)
     done = record_of(paths)
     raise typer.Exit(done.verdict.reason.exit_code if done.verdict else 10)
 
 
-class _Shown:
+class WatchedRun:
     """What was shown of a run so far."""
 
-    def __init__(self, paths: RunPaths, console: Console) -> None:
+    def __init__(
+        self, paths: RunPaths, console: Console, copy: copies.KeptCopy
+    ) -> None:
         from runner.store.tail import Tail
 
-        self._paths, self._console = paths, console
+        self._paths, self._console, self._copy = paths, console, copy
         self._tail = Tail(paths)
         self._events = self._tail.events()
-        self._finished = self._interrupted = False
+        self._finished, self._interrupted = False, 0
         self._told = 0.0
 
-    def follow(self) -> bool:
-        """Show what comes until the run has ended; return False after a Ctrl-C.
+    def follow(self, signals: Sequence[int] = (signal.SIGINT,)) -> int:
+        """Show what comes until the run has ended; return 0, or a signal that came.
 
-        Ctrl-C is looked at between events, so that none is shown in part only. A second
-        one, where an event cannot be shown, raises KeyboardInterrupt.
+        A signal is looked at between events, so that none is shown in part only. A
+        second one, where an event cannot be shown, raises KeyboardInterrupt.
         """
-        self._interrupted = False
-        before = signal.signal(signal.SIGINT, self._interrupt)
-        if before is signal.SIG_IGN:
-            signal.signal(signal.SIGINT, before)
+        self._interrupted = 0
+        before = {number: signal.signal(number, self._interrupt) for number in signals}
+        for number, handler in before.items():
+            if handler is signal.SIG_IGN:
+                signal.signal(number, handler)
         try:
             ended = self._show()
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         if ended:
             self._console.close()
             if not self._finished:
                 self._lost()
-        return ended
+            self._copy.look_back()
+        return 0 if ended else self._interrupted
 
     def _show(self) -> bool:
-        """Show events to the last one, or to a Ctrl-C; return whether to the last."""
+        """Show events to the last one, or to a signal; return whether to the last."""
         from runner import places
         from runner.core.events import Finished
 
         while True:
             # Checked before reading, so as not to miss the last events.
             over = not places.active(self._paths)
+            self._copy.look(begun=self._tail.begun)
             for at, event in self._events:
                 self._console.show(event, at)
                 self._finished = self._finished or isinstance(event, Finished)
@@ -87,7 +95,8 @@ class _Shown:
                     return False
             self._events = self._tail.events()
             self._progress()
-            if over or self._finished:
+            # The copy of a run has its build folder only when it has its record.
+            if over or (self._finished and not self._copy.is_one):
                 return True
             time.sleep(POLL_S)
             if self._interrupted:
@@ -105,24 +114,31 @@ class _Shown:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._interrupted:
             raise KeyboardInterrupt
-        self._interrupted = True
+        self._interrupted = number
 
     def _lost(self) -> None:
         """Show the end of a run that could not record it."""
         from runner.core.events import Finished
         from runner.places import record_of
+        from runner.terminal import messages
 
         common.home()
-        if verdict := record_of(self._paths).verdict:
+        verdict = record_of(self._paths).verdict
+        if verdict and self._tail.begun:
             self._console.show(Finished(verdict))
+        elif verdict:
+            ended = messages.ending(self._paths.id, Finished(verdict), 0.0, whole=False)
+            for text, colour in ended:
+                self._console.line(text, colour)
 
 
-def _goes_on(paths: RunPaths, console: Console) -> bool:
-    """Ask what Ctrl-C shall do; return whether to go on watching."""
-    from runner import places
+def goes_on(paths: RunPaths, console: Console, *, unasked: str = "d") -> None:
+    """Ask what Ctrl-C shall do, and do it; without a terminal do what is ``unasked``.
 
+    Where the run shall be left the command ends.
+    """
     console.close()
-    answer = "d"
+    answer = unasked
     if sys.stdin.isatty() and sys.stderr.isatty():
         print(f"\n{QUESTION}", end="", file=sys.stderr, flush=True)
         try:
@@ -130,10 +146,19 @@ def _goes_on(paths: RunPaths, console: Console) -> bool:
         except KeyboardInterrupt:
             answer = "d"
     if answer.startswith("c"):
-        places.cancel(paths)
-        return True
+        cancel(paths, console)
     if answer.startswith("d"):
         text = f"Run {paths.id} goes on. Watch it again: rai attach {paths.id}"
         console.line(text, "yellow")
-        return False
-    return True
+        raise typer.Exit(130)
+
+
+def cancel(paths: RunPaths, console: Console) -> None:
+    """Ask for a run to end; say where its server is not reached."""
+    from runner import places
+    from runner.core.errors import RaiError
+
+    try:
+        places.cancel(paths)
+    except RaiError as error:
+        console.line(f"Not cancelled yet: {error}", "yellow")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runner.core import Problem, RunRecord
+    from runner.remote.entries import ProfileEntry
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
 
@@ -65,6 +66,14 @@ StrictLimits = Annotated[
         " [env var: RAI_STRICT_LIMITS]",
     ),
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="URL",
+        help="The server, or `here` for this machine. [env var: RAI_SERVER]",
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
@@ -93,6 +102,24 @@ def settings(**options: str | None) -> Settings:
     return found
 
 
+def server(on: str | None) -> ProfileEntry:
+    """Return the server that runs go to, or that ``--on`` names.
+
+    Raises:
+        UsageError: there is none.
+        LoginNeededError: the user is not logged in there.
+    """
+    from runner.core import Problem
+    from runner.core.errors import UsageError
+    from runner.remote import profile
+
+    entry = profile.chosen(on, settings())
+    if entry is None:
+        text = "runs stay on this machine: no server is named"
+        raise UsageError(Problem(text, hint="log in at one: rai login URL"))
+    return entry
+
+
 def warn(warnings: Iterable[Problem]) -> None:
     """Print warnings on stderr."""
     from runner.terminal.problems import problems
@@ -118,15 +145,23 @@ def opened() -> tuple[Home, Settings]:
     return places.open_home(found.home), found
 
 
-def find_run(run: str) -> RunPaths:
-    """Return the folder of the run that RUN names."""
+def find_run(run: str, *, fresh: bool = True) -> RunPaths:
+    """Return the folder of the run that RUN names.
+
+    If it shall be ``fresh``, the copy of a run on a server is brought up to date.
+    """
     from runner.store.home import find
 
-    return find(home(), run)
+    found = find(home(), run)
+    if fresh:
+        from runner.cli import copies
+
+        copies.refresh([found])
+    return found
 
 
-def find_runs(given: Iterable[str]) -> list[RunPaths]:
-    """Return the folders of the runs that were named, each once.
+def find_runs(given: Iterable[str], *, fresh: bool = True) -> list[RunPaths]:
+    """Return the folders of the runs that were named, each once, as ``find_run`` does.
 
     Raises:
         UsageError: some name no run, or several; carries all of these problems.
@@ -136,6 +171,10 @@ def find_runs(given: Iterable[str]) -> list[RunPaths]:
     _, found, problems = look_up(given)
     if problems:
         raise UsageError(*problems)
+    if fresh:
+        from runner.cli import copies
+
+        copies.refresh(found)
     return found
 
 
@@ -161,7 +200,7 @@ def warn_elsewhere(*runs: RunPaths) -> None:
     from runner import places, report
     from runner.core import Problem, Severity
 
-    away = {paths.id: places.elsewhere(paths) for paths in runs}
+    away = {paths.id: places.unseen(paths) for paths in runs}
     warn(
         Problem(f"run {run}: {report.elsewhere(run, on)}", severity=Severity.WARNING)
         for run, on in away.items()

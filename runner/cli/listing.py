@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cli import common
+from runner.cli import common, copies
 from runner.store.query import RunOrder, RunQuery
 from runner.terminal.streams import say
 
@@ -78,6 +78,7 @@ def read(
     with open_index(home) as index:
         # The end of a run may be in its folder and not yet in the index.
         unended = index.list_runs(RunQuery(active=True))
+        copies.refresh([home.run(entry.id) for entry in unended])
         running = [places.known(home.run(entry.id)) for entry in unended]
         index.put(*(one for one in running if one is not None and one.state.final))
         if by is RunOrder.SIZE:

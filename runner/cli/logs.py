@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import common
+from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.core import Stream
+    from runner.places import Following
     from runner.store.excerpt import Chunk, Excerpt
     from runner.store.paths import RunPaths
 
@@ -66,9 +68,10 @@ def logs(
     gets text and colours only. -n counts the lines of both together. With --json the
     run's events are printed, one JSON line each, and -n counts them.
     """
+    from runner import places
     from runner.store.excerpt import Excerpt, Part
 
-    paths = common.find_run(run)
+    paths = common.find_run(run, fresh=not follow)
     if round_number is not None:
         _check_round(paths, round_number)
     part = Part(
@@ -79,7 +82,8 @@ def logs(
     )
     excerpt = Excerpt(paths, part)
     shown = _Events(excerpt) if as_json else _Text(excerpt, timestamps=timestamps)
-    _print(shown, paths, follow=follow)
+    with places.followed([paths] if follow else []) as followers:
+        _print(shown, paths, followers, follow=follow)
 
 
 def _since(text: str) -> float:
@@ -167,12 +171,19 @@ class _Events:
         return ((Stream.STDOUT, line) for line in self._excerpt.lines())
 
 
-def _print(shown: _Text | _Events, paths: RunPaths, *, follow: bool) -> None:
+def _print(
+    shown: _Text | _Events,
+    paths: RunPaths,
+    followers: Sequence[Following],
+    *,
+    follow: bool,
+) -> None:
     from runner import places
     from runner.core import Stream
     from runner.terminal.sinks import Sink
     from runner.terminal.streams import unwritten
 
+    trouble = ""
     sinks = {Stream.STDOUT: Sink(sys.stdout), Stream.STDERR: Sink(sys.stderr)}
     while True:
         # Checked before reading, so as not to miss the last output of the run.
@@ -186,4 +197,15 @@ def _print(shown: _Text | _Events, paths: RunPaths, *, follow: bool) -> None:
                 raise unwritten(error, sinks[stream].stream) from error
         if over:
             return
+        for one in followers:
+            one.check()
+            trouble = _told(trouble, one.trouble)
         time.sleep(POLL_S)
+
+
+def _told(before: str, now: str) -> str:
+    """Say on stderr that a server is lost; return its trouble."""
+    if now and not before:
+        text = f"The connection is lost ({now}); trying again. The run goes on."
+        say(text, to_stderr=True)
+    return now

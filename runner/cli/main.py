@@ -54,6 +54,10 @@ COMMANDS = (
     "init",
     "version",
     "completion",
+    "login",
+    "logout",
+    "whoami",
+    "queue",
     "image",
 )
 """The commands in the order of the help.

@@ -25,7 +25,7 @@ RUNS_WITH_VALUE = frozenset(
     {
         *("--engine", "--profile", "--progress", "--gpus", "--wait", "--wait-for"),
         *("--only", "--image", "-e", "--fail-if", "--baseline"),
-        *("--repeat", "--command", "--budget", "--junit"),
+        *("--repeat", "--command", "--budget", "--junit", "--on"),
     }
 )
 """The options of `rai run` that take a value and that the original does not have."""
@@ -34,7 +34,7 @@ FLAGS = {"-d": "--debug", "-v": "--verbose", "-c": "--color"}
 """The original's options without a value, by their short spelling."""
 
 IGNORED = {
-    "--queue": "there are no queues",
+    "--queue": "a server has one queue, which `rai queue` shows",
     "--verbose": "every line is shown anyway",
     "--ratelimit": "there is no rate limit",
     "--arch": "a run uses the architecture of its engine",
@@ -45,25 +45,19 @@ IGNORED = {
 SAME = {"buildinfo": "version", "buildtime": "version", "queued": "ps"}
 """The original's commands that have another name here."""
 
-SERVERLESS = "rai has no server yet"
-
 ANSWERS = {
     "doc": ("rai writes no documents", "`rai COMMAND --help` describes each command"),
     "encrypt": ("rai keeps no credentials to encrypt", ""),
     "env": ("`env` is a program of its own", "type it without `rai`"),
     "license": ("rai is under the MIT licence", ""),
     "ranking": (
-        f"there is no ranking, because {SERVERLESS}",
+        "there is no ranking yet",
         "`rai history` lists your runs, `rai show RUN` the Op Times of one",
     ),
     "selfupdate": ("rai does not update itself", "pip does: pip install --upgrade ."),
     "submitted": (
-        f"there are no submissions, because {SERVERLESS}",
+        "nothing is submitted to a server yet",
         "`rai history` lists your runs",
-    ),
-    "whoami": (
-        "rai has no accounts",
-        "runs belong to the user of this machine who starts them",
     ),
 }
 """The original's commands that do not exist here: why, and what to do instead."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import common, running
+from runner.cli import common, copies, running
 from runner.terminal.streams import say, write_line
 
 
@@ -22,7 +22,7 @@ def pull(
     as_json: common.JsonFlag = False,
 ) -> None:
     """Unpack a run's build folder into a new folder."""
-    from runner import archive
+    from runner import archive, places
     from runner.core import Limits, record
     from runner.core.errors import UsageError
     from runner.store import outputs
@@ -30,7 +30,10 @@ def pull(
 
     home, settings = common.opened()
     paths = find(home, run)
+    copies.refresh([paths])
     found = record_of(paths)
+    if not paths.build.exists() and found.build_bytes is not None:
+        places.fetch_build(paths)
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(found))
     into = outputs.place(output or Path(f"build-{paths.id}"))

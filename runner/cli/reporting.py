@@ -186,7 +186,7 @@ def _evidence(
 ) -> FoundEvidence:
     from runner import evidence, places
 
-    away, most = places.elsewhere(paths), settings.build_files
+    away, most = places.unseen(paths), settings.build_files
     return evidence.read(paths, record, away, most, timelines=timelines)
 
 

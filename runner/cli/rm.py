@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, copies
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ def rm(
         bool,
         typer.Option(
             "--force",
-            help="Also remove runs of machines that cannot be seen from this one.",
+            help="Also remove runs of servers, and of machines that cannot be seen from"
+            " this one.",
         ),
     ] = False,
     as_json: common.JsonFlag = False,
@@ -28,14 +29,15 @@ def rm(
     """Remove runs that have ended, with all that is kept of them.
 
     Tagged runs are removed too. If one of the runs cannot be removed, none is. A run
-    that goes on is never removed; where its machine cannot be seen from this one,
-    --force says that the machine is gone for good.
+    that goes on is never removed; where its server or its machine cannot be seen from
+    this one, --force says that it is gone for good.
     """
     from runner.core.errors import UsageError
     from runner.report import size
     from runner.store import prune, removal
 
     home, found, problems = common.look_up(runs)
+    copies.refresh(found)
     problems += [p for paths in found if (p := _refusal(paths, force)) is not None]
     if problems:
         raise UsageError(*problems)
@@ -56,10 +58,13 @@ def _refusal(paths: RunPaths, force: bool) -> Problem | None:
 
     if prune.over(paths):
         return None
-    if away := places.elsewhere(paths):
-        if force:
-            return None
+    away = places.elsewhere(paths)
+    if away and force:
+        return None
+    if places.unseen(paths):
         text = f"run {paths.id} has not ended"
         return Problem(text, hint=report.elsewhere(paths.id, away))
     hint = f"`rai cancel {paths.id}` ends it"
+    if away:
+        hint += f"; if {away} is gone for good: rai rm --force {paths.id}"
     return Problem(f"run {paths.id} has not ended", hint=hint)

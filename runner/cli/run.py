@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import ci, common, gating, running, variables
+from runner.cli import ci, common, gating, remotely, running, variables
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def run(
     ] = False,
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
+    on: common.On = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it.
 
@@ -129,10 +130,8 @@ def run(
     if junit and (detach or watch):
         other = "--detach" if detach else "--watch"
         raise UsageError(f"--junit is written at the run's end; leave {other} out")
-    from runner.process.detached import Detached, python
+    from msgspec.structs import replace
 
-    # It loads its modules while this process loads the same and packs the project.
-    loading = Detached(python("runner.worker")) if detach else None
     from runner import session
     from runner.core import record
     from runner.core.variables import Secrets
@@ -155,6 +154,15 @@ def run(
         budget=budget,
         stop_grace_s=ci.grace_s(in_ci),
     )
+    entry = remotely.server(on, options)
+    if entry is not None:
+        given = {"--watch": watch, "--wait-for": wait_for}
+        remotely.refuse(entry, {**given, "--strict-limits": strict_limits})
+        options = replace(options, elsewhere=True)
+    from runner.process.detached import Detached, python
+
+    # It loads its modules while this process loads the same and packs the project.
+    loading = Detached(python("runner.worker")) if detach and entry is None else None
     if watch:
         from runner.cli import watching
 
@@ -180,11 +188,20 @@ def run(
             reported.warn(prepared.warnings)
         for text in session.tidy(prepared.settings):
             console.line(text, "yellow")
-        if detach:
+        if entry is not None:
+            wish = "" if engine in (None, "auto") else str(engine)
+            sending = remotely.ServerRun(entry, prepared, console, wish)
+            started = sending.start(warnings=detach)
+            if detach:
+                _left(started.id, console, as_json=as_json)
+                return
+            remotely.watch(started, console, reported, asks=not reported.on)
+        elif detach:
             _detach(session.detach(prepared, loading), console, as_json=as_json)
             return
-        started = session.start(prepared)
-        running.carry_out(started, console, reported)
+        else:
+            started = local = session.start(prepared)
+            running.carry_out(local, console, reported)
         done = started.record
         status = done.verdict.reason.exit_code if done.verdict else 10
         judged = None
@@ -220,6 +237,11 @@ def _detach(
         console.show(event)
         if isinstance(event, Finished):
             raise typer.Exit(event.verdict.reason.exit_code)
+    _left(run_id, console, as_json=as_json)
+
+
+def _left(run_id: str, console: Console, *, as_json: bool) -> None:
+    """Print the id of a run that is left."""
     text = f"Run {run_id} goes on by itself. Watch it: rai attach {run_id}"
     console.line(text, "green")
     if as_json:

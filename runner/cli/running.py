@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from runner.cli.ci import CiSession
     from runner.session import Run
+    from runner.session.run import StartedRun
     from runner.store.settings import Settings
     from runner.terminal.console import Console
 
@@ -84,10 +85,10 @@ def carry_out(
         raise
     finally:
         if reported is not None:
-            _report(started, reported)
+            report(started, reported)
 
 
-def _report(ended: Run, reported: CiSession) -> None:
+def report(ended: StartedRun, reported: CiSession) -> None:
     """Tell a CI system of a run; one whose record cannot be read has its own error."""
     from runner.core.errors import RaiError
 
@@ -96,7 +97,7 @@ def _report(ended: Run, reported: CiSession) -> None:
 
 
 def bring_back(
-    done: Run, output: Path | None, console: Console, *, force: bool
+    done: StartedRun, output: Path | None, console: Console, *, force: bool
 ) -> None:
     """Unpack the build folder, if there is one and ``output`` asks for it."""
     from runner.store import outputs

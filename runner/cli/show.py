@@ -14,23 +14,31 @@ def show(run: common.RunArgument, as_json: common.JsonFlag = False) -> None:
     to the build folder (nvprof, nsys and ncu with -o). Of a submission it shows what
     was measured.
     """
+    import time
+
     from runner import places, report
     from runner.core import record
-    from runner.store import measurements, notes, tags
+    from runner.remote import words
+    from runner.store import measurements, notes, seen, tags
     from runner.terminal.tables import blocks
 
     paths = common.find_run(run)
     found, tag = places.record_of(paths), tags.read(paths)
     note = notes.read(paths)
     away = places.elsewhere(paths)
+    at_server = seen.read(paths) if away and not places.unseen(paths) else None
     measured = measurements.of(paths)
     if as_json:
-        facts = {"tag": tag or None, "note": note or None, "on": away or None}
+        facts: dict[str, object] = {"tag": tag or None, "note": note or None}
+        facts["on"] = away or None
+        if at_server:
+            facts["server"] = record.plain(at_server)
         if measured:
             facts["measurement"] = record.plain(measured)
         common.print_json({**record.plain(found), **facts})
         return
-    blocks(report.of(found, tag, away, note))
+    about = words.standing(at_server.run, time.time()) if at_server else None
+    blocks(report.of(found, tag, away, note, about))
     if measured:
         say()
         blocks(report.measured(measured))

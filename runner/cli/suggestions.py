@@ -116,6 +116,10 @@ def _values(
             return _beginning(prefix, SHELLS)
         case "run" | "runs" | "other" | "baseline" | "wait_for":
             return _runs(prefix, active=name in UNENDED)
+        case "on":
+            return _beginning(prefix, ["here", *_servers()])
+        case "server":
+            return _beginning(prefix, _servers())
         case "image":
             return _beginning(prefix, _images())
         case "only":
@@ -162,6 +166,12 @@ def _index() -> Path:
 
     found, _ = settings.load(os.environ, settings.settings_files(), {})
     return Home(found.home).index
+
+
+def _servers() -> Iterable[str]:
+    from runner.remote import profile
+
+    return profile.read(profile.path()).servers
 
 
 def _images() -> Iterator[str]:

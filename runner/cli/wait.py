@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import common
+from runner.cli import common, copies
 
 if TYPE_CHECKING:
     from runner.core import RunRecord
@@ -37,11 +38,12 @@ def wait(
     most_s = None if timeout is None else duration_s(timeout)
     if timeout is not None and most_s is None:
         raise UsageError(f'--timeout is "{timeout}"; expected a time such as 10m')
-    found = common.find_runs(runs)
+    found = common.find_runs(runs, fresh=False)
     common.warn_elsewhere(*found)
     console = Console(Mode(common.settings().progress))
     ended: dict[RunPaths, RunRecord] = {}
-    for paths in places.as_they_end(found, most_s):
+    told_trouble = partial(copies.told, console)
+    for paths in places.as_they_end(found, most_s, told_trouble):
         ended[paths] = record_of(paths)
         console.line(*told(ended[paths]))
     if len(ended) < len(found):

@@ -14,6 +14,8 @@ from runner.core.problem import Problem
 
 SEALED = b"sealed\n"
 MOST_BYTES = 16 << 20
+MOST_PROBLEMS = 1000
+"""How many problems an answer has; a build file can be made to have any number."""
 
 
 class Order(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from runner.core.build_spec import Substitute
 from runner.core.run import GitState
 
 PARCEL_VERSION = 1
+LONGEST_BYTES = 4 << 20
 
 
 class Parcel(msgspec.Struct, frozen=True):

@@ -107,7 +107,18 @@ def lost(record: RunRecord, at: float) -> RunRecord:
     """Return the record of a run whose rai process died."""
     reason = Reason.RUNNER_LOST
     verdict = Verdict(False, False, None, reason, "the rai process died")
-    return _end(record, State.LOST, at, verdict)
+    return end(record, State.LOST, at, verdict)
+
+
+def end(record: RunRecord, state: State, at: float, verdict: Verdict) -> RunRecord:
+    """Return the record of a run that ended, in a final state and with a verdict."""
+    commands = tuple(
+        replace(c, outcome=Outcome.UNFINISHED) if c.outcome is Outcome.RUNNING else c
+        for c in record.commands
+    )
+    # The clock may have been set back since, but not before the run began.
+    at = max(at, record.created_at)
+    return replace(record, state=state, ended_at=at, verdict=verdict, commands=commands)
 
 
 def to_json(record: RunRecord) -> bytes:
@@ -133,17 +144,7 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON values have no narrower 
 def _finish(record: RunRecord, at: float, verdict: Verdict) -> RunRecord:
     cancelled = verdict.reason is Reason.CANCELLED
     state = State.CANCELLED if cancelled else State.DONE
-    return _end(record, state, at, verdict)
-
-
-def _end(record: RunRecord, state: State, at: float, verdict: Verdict) -> RunRecord:
-    commands = tuple(
-        replace(c, outcome=Outcome.UNFINISHED) if c.outcome is Outcome.RUNNING else c
-        for c in record.commands
-    )
-    # The clock may have been set back since, but not before the run began.
-    at = max(at, record.created_at)
-    return replace(record, state=state, ended_at=at, verdict=verdict, commands=commands)
+    return end(record, state, at, verdict)
 
 
 def _command(record: RunRecord, event: ev.Event) -> RunRecord:

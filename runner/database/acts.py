@@ -44,4 +44,4 @@ class Acts(Transactions):
     def check(self) -> None:
         """Raise RaiError if the store cannot be read and written."""
         with self.writing() as link:
-            link.execute(update(server).values(changes=server.c.changes))
+            link.execute(update(server).values(checks=server.c.checks + 1))

@@ -274,10 +274,14 @@ class Store(Protocol):
         self,
         ended_before: float,
         limit: int = 1000,
-        team: str | None = None,
         role: str | None = None,
+        team: str | None = None,
     ) -> list[RunRow]:
-        """Return ended runs whose folders may go, the oldest first; no parcels."""
+        """Return ended runs whose folders may go, the oldest first; no parcels.
+
+        With ``role`` only those that were queued in this role, as roles differ in how
+        long runs are kept; with ``team`` only that team's.
+        """
         ...
 
     def removed(self, run_ids: Sequence[str]) -> None:

@@ -72,6 +72,20 @@ class Transactions:
             with link.begin():
                 yield link
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Read the whole store as it is now, while others write.
+
+        A transaction of SQLite sees no later change anyway.
+        """
+        with reported(self.shown), self.engine.connect() as link:
+            if link.dialect.name == "postgresql":
+                link.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with link.begin():
+                yield link
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()

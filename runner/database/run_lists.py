@@ -68,22 +68,24 @@ class RunLists(Transactions):
         self,
         ended_before: float,
         limit: int = 1000,
-        team: str | None = None,
         role: str | None = None,
+        team: str | None = None,
     ) -> list[RunRow]:
-        """Return ended runs whose folders may go, the oldest first; no parcels."""
+        """Return ended runs whose folders may go, the oldest first; no parcels.
+
+        With ``role`` only those that were queued in this role, with ``team`` only its.
+        """
         query = (
             run_rows.listing()
             .where(runs.c.removed == false(), runs.c.ended_at < ended_before)
             .order_by(runs.c.ended_at, runs.c.id)
-            .limit(limit)
         )
         if team is not None:
             query = query.where(runs.c.team == team)
         if role is not None:
             query = query.where(runs.c.role == role)
         with self.reading() as link:
-            return run_rows.several(link, query)
+            return run_rows.several(link, query.limit(limit))
 
     def use(self, team: str, since: float) -> TeamUse:
         """Return what a team has, and how many runs it queued since.

@@ -16,7 +16,12 @@ _LOCK = 0x726169  # any number of ours; PostgreSQL's advisory locks have no name
 
 def newest() -> str:
     """Return the revision that this rai reads and writes."""
-    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
+    return max(known())
+
+
+def known() -> set[str]:
+    """Return every revision that there was up to the newest."""
+    return {path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py")}
 
 
 def revision(url: str) -> str:

@@ -193,6 +193,7 @@ server = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     _bytes("changes"),
     _text("drained"),
+    Column("checks", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("id = 1", name="alone"),
 )
-"""One row: how often a run changed, and why no run starts."""
+"""One row: how often a run changed, why no run starts, and how often it was checked."""

@@ -55,7 +55,8 @@ def write(
     """Send a line, and files beside it; raise OSError if the peer does not take it."""
     peer.settimeout(within_s)
     sent = socket.send_fds(peer, [line], files) if files else 0
-    peer.sendall(memoryview(line)[sent:])
+    if sent < len(line):
+        peer.sendall(memoryview(line)[sent:])
 
 
 def close(files: Sequence[int]) -> None:

@@ -7,8 +7,10 @@ import os
 import socket as sockets
 import stat
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from runner import files
 from runner.core.errors import BusyError, RaiError
 from runner.jobhost import channel
 from runner.jobhost.base import OpenedFile
@@ -58,10 +60,16 @@ class SocketHost:
 
         Returns once the run has its engine and a plan for its image, or was refused.
         """
-        with parcel.open("rb") as first, source.open("rb") as second:
-            given = [first.fileno(), second.fileno()]
-            answer, files = self._ask(request, given, STARTED_WITHIN_S)
-        channel.close(files)
+        with ExitStack() as opened:
+            try:
+                given = [
+                    opened.enter_context(path.open("rb")).fileno()
+                    for path in (parcel, source)
+                ]
+            except OSError as error:
+                raise RaiError(files.problem(error)) from error
+            answer, came = self._ask(request, given, STARTED_WITHIN_S)
+        channel.close(came)
         return answer
 
     def look(self, ids: Sequence[str]) -> dict[str, HostRun]:
@@ -78,16 +86,16 @@ class SocketHost:
 
     def open(self, run_id: str, name: str) -> OpenedFile | None:
         """Open a file of a run's folder; None if there is none."""
-        answer, files = self._ask(OpenFile(run_id, name))
+        answer, came = self._ask(OpenFile(run_id, name))
         try:
             _raise_refusal(answer)
             if answer.size is None:
                 return None
-            if len(files) != 1 or not _is_readable(files[0]):
+            if len(came) != 1 or not _is_readable(came[0]):
                 raise self._odd("something that is no file to read")
-            return _opened(files.pop())
+            return _opened(came.pop())
         finally:
-            channel.close(files)
+            channel.close(came)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove the folders of runs that have ended."""
@@ -100,8 +108,8 @@ class SocketHost:
 
     def _asked(self, request: HostRequest, within_s: float = USUAL_S) -> HostAnswer:
         """Return an answer without files; raise RaiError for one that refuses."""
-        answer, files = self._ask(request, within_s=within_s)
-        channel.close(files)
+        answer, came = self._ask(request, within_s=within_s)
+        channel.close(came)
         _raise_refusal(answer)
         return answer
 
@@ -116,16 +124,18 @@ class SocketHost:
             with sockets.socket(sockets.AF_UNIX) as peer:
                 peer.settimeout(CONNECTED_WITHIN_S)
                 peer.connect(str(self._socket))
-                channel.write(peer, to_line(request), given, TAKEN_WITHIN_S)
-                line, files = channel.read(peer, MOST_LINE_BYTES, 1, within_s)
+                # A host may refuse what it has not read to its end.
+                with suppress(BrokenPipeError):
+                    channel.write(peer, to_line(request), given, TAKEN_WITHIN_S)
+                line, came = channel.read(peer, MOST_LINE_BYTES, 1, within_s)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             text = f"the job host at {self._socket} does not answer: {why}"
             raise BusyError(text) from error
         try:
-            return answer_from(line), files
+            return answer_from(line), came
         except ValueError as error:
-            channel.close(files)
+            channel.close(came)
             raise self._odd(str(error)) from error
 
     def _odd(self, what: str) -> BusyError:

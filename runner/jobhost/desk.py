@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from runner import archive, files, places
+from runner import archive, files
 from runner.core import Reason
 from runner.core.errors import UsageError
-from runner.jobhost.facts import MachineFacts
+from runner.jobhost.facts import Look, MachineFacts, surveyed
 from runner.jobhost.gpus_out import GpusOut
 from runner.jobhost.looking import RunLooks
 from runner.jobhost.starting import RunStarts
@@ -57,13 +57,13 @@ def _with_broken_gpus(home: Home) -> list[str]:
 class JobDesk:
     """What a host does, by the requests of ``wire.host``."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, survey: Look = surveyed) -> None:
         found, _ = settings.load(os.environ, settings.settings_files(), {})
         self._home = home
         self._gpus = GpusOut(home.root)
-        self._facts = MachineFacts(home, self._gpus)
+        self._facts = MachineFacts(home, self._gpus, survey)
         self._starts = RunStarts(home, archive.most_bytes(found.project_caps))
-        self._looks = RunLooks(home, self._ended)
+        self._looks = RunLooks(home, self._starts.has, self._ended)
         self._looks.look(_with_broken_gpus(home))
 
     def reply(self, request: HostRequest, given: Sequence[int] = ()) -> Reply:
@@ -82,7 +82,7 @@ class JobDesk:
             case LookAt(ids):
                 return Reply(HostAnswer(runs=self._looks.look(self._checked(ids))))
             case CancelRun(run_id):
-                self._cancel(self._paths(run_id))
+                self._starts.cancel(self._paths(run_id))
             case RemoveRuns(ids):
                 self._remove(self._checked(ids))
             case ClearGpu(uuid):
@@ -109,12 +109,6 @@ class JobDesk:
         except OSError:
             return Reply(HostAnswer())
         return Reply(HostAnswer(size=os.fstat(file).st_size), file)
-
-    def _cancel(self, paths: RunPaths) -> None:
-        try:
-            places.cancel(paths)
-        except FileNotFoundError:
-            raise UsageError(f"no run {paths.id}") from None
 
     def _remove(self, ids: Sequence[str]) -> None:
         ended = [one.id for one in self._looks.look(ids) if one.ended]

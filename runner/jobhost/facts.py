@@ -6,6 +6,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from msgspec import json
 
@@ -22,12 +23,15 @@ FRESH_IN_TROUBLE_S = 10.0
 SURVEYED_WITHIN_S = 120.0
 """More than a driver that hangs takes to be given up."""
 
+Look = Callable[[], MachineSurvey]
+"""What looks at the engines and GPUs of a machine."""
+
 
 class MachineFacts:
     """The facts of this machine; the engines are looked at beside who asks."""
 
-    def __init__(self, home: Home, gpus: GpusOut) -> None:
-        self._home, self._gpus = home, gpus
+    def __init__(self, home: Home, gpus: GpusOut, survey: Look) -> None:
+        self._home, self._gpus, self._survey = home, gpus, survey
         self._machine = machine.describe()
         self._first = threading.Event()
         self._looking = threading.Lock()
@@ -65,7 +69,7 @@ class MachineFacts:
     def _look(self) -> None:
         try:
             begun = time.time()
-            self._found = _surveyed()
+            self._found = self._survey()
             self._begun = begun
             seen = {gpu.uuid: gpu.problem for gpu in self._found.gpus}
             self._gpus.looked(seen, begun)
@@ -79,7 +83,8 @@ def _why(out: str, problem: str) -> str:
     return "; ".join(filter(None, (out, problem)))
 
 
-def _surveyed() -> MachineSurvey:
+def surveyed() -> MachineSurvey:
+    """Look at this machine, in a process of its own."""
     argv = [sys.executable, "-m", "runner.jobhost.survey"]
     try:
         done = process.run(argv, timeout_s=SURVEYED_WITHIN_S)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec import Struct, ValidationError, json
 
 from runner import files, places
-from runner.core import State, Verdict
+from runner.core import Reason, State, Verdict
 from runner.core import events as ev
 from runner.places import Standing
 from runner.store import removal, runs
@@ -36,7 +36,7 @@ class _EndedRun(Struct, frozen=True):
     """What is read of a record, which may be large."""
 
     state: State
-    created_at: float
+    created_at: float | None = None
     verdict: Verdict | None = None
     ended_at: float | None = None
     gpu: _UsedGpus | None = None
@@ -45,11 +45,17 @@ class _EndedRun(Struct, frozen=True):
 class RunLooks:
     """What is known of the runs of a home folder.
 
-    ``ended`` is called with each run that is seen to have ended, maybe repeatedly.
+    ``starting`` says whether a run is being started: it has no worker before that is
+    over. ``ended`` is called with each run that has ended, maybe repeatedly.
     """
 
-    def __init__(self, home: Home, ended: Callable[[HostRun], None]) -> None:
-        self._home, self._told = home, ended
+    def __init__(
+        self,
+        home: Home,
+        starting: Callable[[str], bool],
+        ended: Callable[[HostRun], None],
+    ) -> None:
+        self._home, self._starting, self._told = home, starting, ended
         self._lock = threading.Lock()
         self._ended: dict[str, tuple[int, HostRun]] = {}
         self._active: dict[str, _Followed] = {}
@@ -77,6 +83,8 @@ class RunLooks:
 
     def _one(self, run_id: str) -> HostRun | None:
         paths = self._home.run(run_id)
+        if self._starting(run_id):
+            return HostRun(run_id, claimed=False, ended=False)
         if (ended := self._of_record(paths)) is not None:
             return ended
         match places.standing(paths):
@@ -84,7 +92,7 @@ class RunLooks:
                 self._active.pop(run_id, None)
                 return None
             case Standing.NOT_CLAIMED:
-                return HostRun(run_id, False, False)
+                return HostRun(run_id, claimed=False, ended=False)
             case Standing.GONE:
                 # It may have ended just now, after its record was looked for.
                 return self._of_record(paths) or _gone(run_id)
@@ -96,8 +104,12 @@ class RunLooks:
         if (ended := self._of_record(paths)) is not None:
             return ended
         found = places.known(paths)
-        if found is None or not found.state.final or found.verdict is None:
-            return HostRun(run_id, True, False)
+        if found is not None and not found.state.final:
+            return HostRun(run_id, claimed=True, ended=False)
+        if found is None:
+            # It was lost before it had said anything.
+            verdict = Verdict(False, False, None, Reason.RUNNER_LOST)
+            return _host_run(paths, _EndedRun(State.LOST, verdict=verdict))
         seen = _EndedRun(found.state, found.created_at, found.verdict, found.ended_at)
         return _host_run(paths, seen)
 

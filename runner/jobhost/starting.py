@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runner import archive, files, places, trees
+from runner import files, places, trees
 from runner.core import Problem
 from runner.core.errors import BusyError, NotAllowedError, RaiError, UsageError
 from runner.core.order import Order
+from runner.core.parcel import LONGEST_BYTES
 from runner.core.policy import RolePolicy
 from runner.places import Standing
 from runner.store import removal, runs
@@ -47,6 +48,8 @@ class RunStarts:
         self._home, self._most_bytes = home, most_bytes
         self._changed = threading.Condition()
         self._under_way: set[str] = set()
+        self._cancelled: set[str] = set()
+        self._waiting = 0
         home.runs.mkdir(mode=0o700, exist_ok=True)
         left = [path.name for path in home.runs.glob(f"{ASIDE}*")]
         removal.discard(home.runs, *left)
@@ -74,14 +77,33 @@ class RunStarts:
             except OSError as error:
                 # Later there may be room again.
                 raise BusyError(files.problem(error)) from error
+            if paths.id in self._cancelled:
+                places.cancel(paths)
             return _carried_out(paths, order)
+
+    def has(self, run_id: str) -> bool:
+        """Whether a run is being started, so that it may yet be refused."""
+        return run_id in self._under_way
+
+    def cancel(self, paths: RunPaths) -> None:
+        """Ask for a run to end; raise UsageError if there is none."""
+        with self._changed:
+            starting = paths.id in self._under_way
+            if starting:
+                self._cancelled.add(paths.id)
+        try:
+            places.cancel(paths)
+        except FileNotFoundError:
+            if not starting:
+                raise UsageError(f"no run {paths.id}") from None
 
     def _order(self, request: StartRun, gpus_out: Mapping[str, str]) -> Order:
         if unknown := sorted(request.settings.keys() - set(SETTINGS)):
             raise UsageError(f"a run has no setting {', '.join(unknown)}")
         if (engine := request.settings.get(ENGINE, "auto")) not in ENGINES:
-            hint = f"a server has {', '.join(ENGINES)}"
-            raise NotAllowedError(Problem(f"the engine {engine!r}", hint=hint))
+            text = f"a server runs nothing with the engine {engine[:100]!r}"
+            hint = f"it has {', '.join(ENGINES)}"
+            raise NotAllowedError(Problem(text, hint=hint))
         return Order(
             str(self._home.run(request.id).root),
             {**request.settings, "RAI_HOME": str(self._home.root)},
@@ -96,15 +118,20 @@ class RunStarts:
     def _alone(self, run_id: str) -> Iterator[None]:
         """Wait for another start of the same run; raise BusyError for too many."""
         with self._changed:
-            self._changed.wait_for(lambda: run_id not in self._under_way)
-            if len(self._under_way) >= AT_ONCE:
+            if self._waiting + len(self._under_way) >= AT_ONCE:
                 raise BusyError(f"{AT_ONCE} runs are being started already")
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: run_id not in self._under_way)
+            finally:
+                self._waiting -= 1
             self._under_way.add(run_id)
         try:
             yield
         finally:
             with self._changed:
                 self._under_way.discard(run_id)
+                self._cancelled.discard(run_id)
                 self._changed.notify_all()
 
     def _lay_out(self, paths: RunPaths, given: Sequence[int]) -> None:
@@ -115,7 +142,7 @@ class RunStarts:
         new = RunPaths(paths.root.with_name(name))
         new.root.mkdir(mode=0o700)
         try:
-            _copy(given[0], new.parcel, archive.LONGEST_PARCEL)
+            _copy(given[0], new.parcel, LONGEST_BYTES)
             _copy(given[1], new.source, self._most_bytes)
             new.root.rename(paths.root)
         except BaseException:

@@ -8,42 +8,60 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from runner import archive, files, trees
+from runner import files, trees
 from runner.core import RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.errors import RaiError
-from runner.places.base import RunPlace, Worker
+from runner.places.base import Following, RunPlace, Worker, WorkerPlace
 from runner.places.here import Here
-from runner.store import claim, home, removal, runs
+from runner.places.server import Server
+from runner.store import claim, home, removal, runs, sealed
 from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths
 
 __all__ = [
+    "Following",
     "RunPlace",
     "Standing",
     "Worker",
+    "WorkerPlace",
     "cancel",
     "elsewhere",
+    "fetch_build",
+    "followed",
     "known",
     "open_home",
     "place",
     "record_of",
+    "refresh",
     "standing",
+    "unseen",
 ]
 
-TABLE: dict[str, RunPlace] = {one.name: one for one in (Here(),)}
+HERE = Here()
+PLACES: tuple[RunPlace, ...] = (HERE, Server())
+TABLE = {one.name: one for one in PLACES}
 POLL_S = 0.1
+LOOK_S = 0.02
+REFRESHED_WITHIN_S = 5.0
+AT_ONCE = 16
+"""How many copies are brought up to date at the same time."""
+
+Told = Callable[[str], None]
 
 
-def place(name: str = claim.HERE) -> RunPlace:
-    """Return a place by its name."""
-    return TABLE[name]
+def _ignore(text: str) -> None:
+    pass
+
+
+def place() -> WorkerPlace:
+    """Return the place that starts workers: this machine."""
+    return HERE
 
 
 def standing(paths: RunPaths) -> Standing:
@@ -57,14 +75,57 @@ def cancel(paths: RunPaths) -> None:
 
 
 def elsewhere(paths: RunPaths) -> str:
-    """Return the machine that carries a run out, "" unless it cannot be seen from here.
-
-    Whether the run still lives there cannot be told.
-    """
+    """Return the server or the machine that carries a run out, "" for this machine."""
     if paths.record.exists() or standing(paths) is not Standing.ELSEWHERE:
         return ""
     holder = claim.holder(paths)
     return (holder.on if holder else "") or "another machine"
+
+
+def unseen(paths: RunPaths) -> str:
+    """Return the machine that carries a run out, "" unless it cannot be seen from here.
+
+    Whether the run still lives there cannot be told; a server could be asked.
+    """
+    return "" if _place_of(paths) is not HERE else elsewhere(paths)
+
+
+@contextlib.contextmanager
+def followed(runs: Iterable[RunPaths]) -> Iterator[list[Following]]:
+    """Keep the copies of runs elsewhere up to date meanwhile; yield what does it."""
+    with _started(_following(runs)) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _started(found: list[Following]) -> Iterator[list[Following]]:
+    for one in found:
+        one.start()
+    try:
+        yield found
+    finally:
+        for one in found:
+            one.stop()
+
+
+def refresh(
+    runs: Iterable[RunPaths], within_s: float = REFRESHED_WITHIN_S
+) -> dict[str, str]:
+    """Bring the copies of runs elsewhere up to date, as far as the time allows.
+
+    Returns by their ids why some are not, "" for those that are.
+    """
+    found, by = _following(runs), time.monotonic() + within_s
+    for first in range(0, len(found), AT_ONCE):
+        with _started(found[first : first + AT_ONCE]) as some:
+            while not all(one.settled for one in some) and time.monotonic() < by:
+                time.sleep(LOOK_S)
+    return {one.paths.id: one.doubt for one in found}
+
+
+def fetch_build(paths: RunPaths) -> None:
+    """Fetch the build folder of a run that ended elsewhere, if it is not here."""
+    _place_of(paths).fetch_build(paths)
 
 
 def known(paths: RunPaths) -> RunRecord | None:
@@ -109,29 +170,40 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
     Returns False where the run goes on after ``timeout_s``.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while active(paths):
-        if deadline is not None and time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_S)
+    with followed([paths]) as followers:
+        while active(paths):
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            _check(followers)
+            time.sleep(POLL_S)
     if not paths.record.exists():
         open_home(paths.root.parent.parent)
     return True
 
 
 def as_they_end(
-    runs: Sequence[RunPaths], timeout_s: float | None = None
+    runs: Sequence[RunPaths], timeout_s: float | None = None, told: Told = _ignore
 ) -> Iterator[RunPaths]:
-    """Yield each run when it has ended; after ``timeout_s`` no more."""
+    """Yield each run when it has ended; after ``timeout_s`` no more.
+
+    ``told`` gets each server's trouble that is new, "" when it is over.
+    """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    left = list(runs)
-    while True:
-        for paths in [one for one in left if not active(one)]:
-            left.remove(paths)
-            wait(paths)
-            yield paths
-        if not left or (deadline is not None and time.monotonic() > deadline):
-            return
-        time.sleep(POLL_S)
+    left, trouble = list(runs), ""
+    with followed(runs) as followers:
+        while True:
+            for paths in [one for one in left if not active(one)]:
+                left.remove(paths)
+                wait(paths)
+                yield paths
+            if not left or (deadline is not None and time.monotonic() > deadline):
+                return
+            now = next((one.trouble for one in followers if one.trouble), "")
+            if now != trouble:
+                told(now)
+            trouble = now
+            _check(followers)
+            time.sleep(POLL_S)
 
 
 def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.Event]:
@@ -147,8 +219,10 @@ def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.
             where = elsewhere(other)
             on = f"; it is carried out on {where}" if where else ""
             yield ev.Waiting(f"run {other.id} has not ended{on}")
-        while active(other) and not cancel.requested:
-            time.sleep(POLL_S)
+        with followed([other]) as followers:
+            while active(other) and not cancel.requested:
+                _check(followers)
+                time.sleep(POLL_S)
 
 
 def open_home(root: Path) -> Home:
@@ -209,7 +283,7 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
 def _ended(paths: RunPaths) -> RunRecord | None:
     """Return the record of a run that nobody holds; None if nothing is known of it."""
     try:
-        last = record.fold(runs.stamped(paths)) or _sealed(paths)
+        last = record.fold(runs.stamped(paths)) or sealed.begun(paths)
     except ValueError:
         return None
     if last is not None:
@@ -242,18 +316,6 @@ def _is_empty(paths: RunPaths) -> bool:
     )
 
 
-def _sealed(paths: RunPaths) -> RunRecord | None:
-    """Return the record of a run that was sealed and never begun."""
-    try:
-        parcel = archive.read_parcel(paths.parcel)
-        created_at = paths.parcel.stat().st_mtime
-    except (RaiError, OSError):
-        return None
-    return RunRecord(
-        paths.id, parcel.project, parcel.spec_file, created_at, git=parcel.git
-    )
-
-
 def _age_s(paths: RunPaths) -> float:
     """Return for how long nothing has changed in a folder that nobody claimed."""
     return min(claim.age_s(file) for file in _signs(paths))
@@ -274,3 +336,15 @@ def _place_of(paths: RunPaths) -> RunPlace:
     holder = claim.holder(paths)
     name = holder.place if holder else claim.HERE
     return TABLE.get(name, TABLE[claim.HERE])
+
+
+def _following(runs: Iterable[RunPaths]) -> list[Following]:
+    """Return what keeps the copies among these up to date, of runs that go on."""
+    going_on = [paths for paths in runs if active(paths)]
+    found = [_place_of(paths).follow(paths) for paths in going_on]
+    return [one for one in found if one is not None]
+
+
+def _check(followers: Iterable[Following]) -> None:
+    for one in followers:
+        one.check()

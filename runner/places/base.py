@@ -30,10 +30,62 @@ class Worker(Protocol):
         ...
 
 
+class Following(Protocol):
+    """What keeps the copy of a run that is carried out elsewhere up to date.
+
+    ``trouble`` is why the other place is not reached at present, "" if it is.
+    """
+
+    paths: RunPaths
+    trouble: str
+
+    @property
+    def settled(self) -> bool:
+        """Whether the copy is up to date, or cannot be."""
+        ...
+
+    @property
+    def doubt(self) -> str:
+        """Why the copy is not up to date, "" if it is."""
+        ...
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        ...
+
+    def stop(self) -> None:
+        """Leave the copy as it is."""
+        ...
+
+    def check(self) -> None:
+        """Raise what ended it before its time."""
+        ...
+
+
 class RunPlace(Protocol):
     """A place; the runs that it carries out name it in their holder.json."""
 
     name: str
+
+    def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
+        """Return of each run, by its id, whether somebody carries it out."""
+        ...
+
+    def cancel(self, paths: RunPaths) -> None:
+        """Ask for a run to end; it does so by itself, later."""
+        ...
+
+    def follow(self, paths: RunPaths) -> Following | None:
+        """Return what keeps the run's folder up to date; None where it is no copy."""
+        ...
+
+    def fetch_build(self, paths: RunPaths) -> None:
+        """Fetch the build folder of a run that has ended, if it is not here."""
+        ...
+
+
+class WorkerPlace(RunPlace, Protocol):
+    """A place that starts a worker for each run."""
 
     def check(self) -> list[Problem]:
         """Return why it cannot take a run; nothing if it can."""
@@ -45,12 +97,4 @@ class RunPlace(Protocol):
         ``loading`` is a worker process without a run, which a client may have started
         to load its modules in the meantime.
         """
-        ...
-
-    def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
-        """Return of each run, by its id, whether somebody carries it out."""
-        ...
-
-    def cancel(self, paths: RunPaths) -> None:
-        """Ask for a run to end; it does so by itself, later."""
         ...

@@ -45,6 +45,12 @@ class Here:
         """
         files.touch(paths.cancel)
 
+    def follow(self, paths: RunPaths) -> None:
+        """Return None: the run's folder is its own."""
+
+    def fetch_build(self, paths: RunPaths) -> None:
+        """Do nothing: what there is of it is here."""
+
 
 class LocalWorker:
     """A worker process; it reads its order, and then that the project is sealed."""
@@ -60,9 +66,10 @@ class LocalWorker:
             self._send(SEALED)
         line = self._worker.read_line(ANSWERED_WITHIN_S, MOST_BYTES)
         self._worker.leave()
-        if not line:
-            raise self._failed()
-        return answer_from(line)
+        try:
+            return answer_from(line)
+        except ValueError:  # there is none, or not a whole one
+            raise self._failed() from None
 
     def dismiss(self) -> None:
         """Close the pipe on which the worker waits."""

@@ -50,6 +50,12 @@ AWAY = (500, 502, 503, 504)
 
 _BY_STATUS = {NO_TOKEN: Reason.NOT_ALLOWED, MISSING: Reason.USAGE}
 
+PASSING = (408, 503)
+"""What a server answers for a moment: it stops, or a part of it is away.
+
+Where it lasts longer the answer says when to ask again, and is an error.
+"""
+
 
 class ServerClient:
     """One server, asked as the person whose token it is.
@@ -248,7 +254,10 @@ class ServerClient:
             raise self._no_server(f"it answers {answer.status}")
         # The status that was sent counts, not the one that it is said to be.
         refusal = msgspec.structs.replace(refusal, status=answer.status)
-        raise refused(refusal, self.entry.url, time.time())
+        error = refused(refusal, self.entry.url, time.time())
+        if answer.status in PASSING and refusal.retry_at is None:
+            raise UnreachableError(*error.problems)
+        raise error
 
     def _no_server(self, why: str) -> NoServerError:
         text = f"{self.entry.url} does not answer as a server of rai does"

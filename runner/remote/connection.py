@@ -273,18 +273,18 @@ def _explained(error: Exception, url: str) -> RaiError:
     return UnreachableError(f"no connection to {url}: {_why(causes)}")
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and what it was made of, in the ways of each library."""
     found: list[BaseException] = []
-    ahead = [error]
+    ahead: list[object] = [error]
     while ahead:
         one = ahead.pop()
-        if one is None or one in found:
+        if not isinstance(one, BaseException) or one in found:
             continue
         found.append(one)
         yield one
-        inner = [arg for arg in one.args if isinstance(arg, BaseException)]
-        ahead += [one.__context__, one.__cause__, getattr(one, "reason", None), *inner]
+        ahead += [one.__context__, one.__cause__, getattr(one, "reason", None)]
+        ahead += one.args
 
 
 def _why(causes: list[BaseException]) -> str:

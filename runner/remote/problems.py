@@ -20,6 +20,8 @@ DAY_S = 86_400.0
 NO_TOKEN = 401
 MISSING = 404
 CONFLICT = 409
+NOT_AS_ANNOUNCED = 422
+IN_USE = 423
 
 
 class UnreachableError(BusyError):

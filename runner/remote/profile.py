@@ -55,6 +55,14 @@ def read(file: Path) -> Logins:
     return logins
 
 
+def to_change(file: Path) -> Logins:
+    """Return the logins of a file that can be changed; else raise ConfigError."""
+    logins, problems = profile_text.parse(_raw(file), str(file))
+    if problems:
+        raise ConfigError(*problems)
+    return logins
+
+
 def keep(entry: ProfileEntry, file: Path) -> Logins:
     """Add a login, or replace that of the same server; return what there is then.
 
@@ -63,7 +71,7 @@ def keep(entry: ProfileEntry, file: Path) -> Logins:
     Raises:
         ConfigError: the file is another program's, or wrong; it stays as it is.
     """
-    found = _to_change(file)
+    found = to_change(file)
     logins = Logins(found.host or entry.url, {**found.servers, entry.url: entry})
     _write(file, logins)
     return logins
@@ -71,7 +79,7 @@ def keep(entry: ProfileEntry, file: Path) -> Logins:
 
 def forget(url: str, file: Path) -> None:
     """Remove the login at a server, and the host if it is that; else do nothing."""
-    found = _to_change(file)
+    found = to_change(file)
     if url not in (*found.servers, found.host):
         return
     kept = {name: entry for name, entry in found.servers.items() if name != url}
@@ -152,13 +160,6 @@ def _close(file: Path) -> None:
         return
     text = f"others could read {file} (mode {mode:04o}), which has tokens"
     warnings.warn(f"{text}; it is now yours only", stacklevel=3)
-
-
-def _to_change(file: Path) -> Logins:
-    logins, problems = profile_text.parse(_raw(file), str(file))
-    if problems:
-        raise ConfigError(*problems)
-    return logins
 
 
 def _write(file: Path, logins: Logins) -> None:

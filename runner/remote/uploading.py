@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from runner.remote.problems import (
     CONFLICT,
+    IN_USE,
+    NOT_AS_ANNOUNCED,
     NoServerError,
     RefusedError,
     UnreachableError,
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 PIECE_BYTES = 8 << 20
 MOST_IN_VAIN = 5
 """After so many answers, one after another, of which none got on, it is given up."""
+
+MOST_WRONG = 2
+"""So often a file that arrived with another checksum is sent anew."""
 
 Progress = Callable[[int, int], None]
 """Told how many bytes were sent, and of how many; the first may go back."""
@@ -59,35 +64,53 @@ class _Sending:
         self._client, self._file, self._request = client, file, request
         self._progress = progress
         self._pauses = Pauses(client.patience)
-        self._furthest, self._in_vain = -1, 0
+        self._furthest, self._in_vain, self._wrong = -1, 0, 0
 
     def all(self) -> UploadState:
         """Send what is missing until the upload is whole; return it."""
-        state = self._client.reserve(self._request)
-        self._got(state)
+        state = self._reserved()
         while not state.whole:
             try:
                 state = self._client.send(state.id, self._piece(state), state.offset)
+                if not self._got(state):
+                    self._count()
             except UnreachableError as error:
                 self._pauses.wait(error)
-                state = self._client.reserve(self._request)
-                self._got(state)
-                continue
+                state = self._reserved()
             except RefusedError as error:
-                # Another process sends the same file, or the upload was too old.
-                if not (error.refusal.status == CONFLICT or error.missing):
-                    raise
-                state = self._client.reserve(self._request)
-            if not self._got(state):
-                self._count()
+                self._take(error)
+                state = self._reserved()
         self._tell(self._request.size)
         return state
 
+    def _reserved(self) -> UploadState:
+        """Ask how much the server has."""
+        while True:
+            try:
+                state = self._client.reserve(self._request)
+            except RefusedError as error:
+                self._take(error)
+            else:
+                self._got(state)
+                return state
+
+    def _take(self, error: RefusedError) -> None:
+        """Go on after a refusal that passes; raise the others, and one too many."""
+        status = error.refusal.status
+        if status == IN_USE:  # by another process, or by a connection that broke
+            self._pauses.wait(UnreachableError(*error.problems))
+            return
+        if status == NOT_AS_ANNOUNCED and self._wrong < MOST_WRONG:
+            self._furthest, self._wrong = -1, self._wrong + 1  # all of it is sent anew
+        elif status == CONFLICT or error.missing:
+            self._count()
+        else:
+            raise error
+
     def _got(self, state: UploadState) -> bool:
-        """Note how much the server has; return whether that is news."""
-        size = self._request.size
+        """Note how much the server has; return whether that is more than before."""
+        size, url = self._request.size, self._client.entry.url
         if not 0 <= state.offset <= size:
-            url = self._client.entry.url
             raise NoServerError(f"{url} has {state.offset:,} bytes of {size:,}")
         if state.offset <= self._furthest:
             return state.whole
@@ -100,8 +123,8 @@ class _Sending:
         self._in_vain += 1
         if self._in_vain >= MOST_IN_VAIN:
             url, size = self._client.entry.url, self._request.size
-            text = f"{url} took {self._furthest:,} bytes of {size:,}, and no more"
-            raise NoServerError(text)
+            text = f"{url} took {max(self._furthest, 0):,} bytes of {size:,}"
+            raise NoServerError(f"{text}, and no more")
 
     def _piece(self, state: UploadState) -> Body:
         size = min(PIECE_BYTES, self._request.size - state.offset)

@@ -49,12 +49,21 @@ NOT_AWAY: Mapping[str, str] = MappingProxyType({})
 HEADS = ("run", "when", "state", "engine", "took", "op time", "result", "project")
 
 
-def of(record: RunRecord, tag: str = "", away: str = "", note: str = "") -> list[Block]:
+def of(
+    record: RunRecord,
+    tag: str = "",
+    away: str = "",
+    note: str = "",
+    about: str | None = None,
+) -> list[Block]:
     """Return the whole record as blocks, the most important first.
 
-    ``away`` is the machine that carries it out, if it cannot be seen from this one.
+    ``away`` is the machine that carries it out, if it cannot be seen from this one, or
+    a server; ``about`` is what to say of the run there, None for a machine.
     """
-    blocks: list[Block] = [Pairs(tuple(_head(record, tag, away, note)))]
+    if about is None:
+        about = elsewhere(record.id, away) if away else ""
+    blocks: list[Block] = [Pairs(tuple(_head(record, tag, away, note, about)))]
     if record.commands:
         rows = tuple(_command(c) for c in listed(record))
         heads = ("#", "command", "outcome", "exit", "wall", "CPU")
@@ -214,12 +223,13 @@ def _state(record: RunRecord, away: str) -> str:
     return f"{record.state} on {away}" if away else record.state.value
 
 
-def _head(record: RunRecord, tag: str, away: str, note: str) -> list[tuple[str, str]]:
+def _head(
+    record: RunRecord, tag: str, away: str, note: str, about: str
+) -> list[tuple[str, str]]:
     rows = [("run", record.id), ("replay of", record.replays), ("tag", tag)]
     rows.append(("note", note))
     rows.append(("state", _state(record, away)))
-    if away:
-        rows.append(("", elsewhere(record.id, away)))
+    rows.append(("", about))
     if record.verdict is not None:
         verdict = record.verdict
         rows.append(("reason", f"{verdict.reason} (exit {verdict.reason.exit_code})"))

@@ -191,7 +191,6 @@ class Feeder:
             self._since.pop(row.id, None)
             if row.state is QueueState.STARTING:
                 self._store.started(row.id, seen.started_at or now)
-                self._log("run_started", run=row.id, team=row.team)
             if seen.ended or seen.state is State.LOST:
                 self._end(row, seen, now)
         elif row.state is QueueState.RUNNING:
@@ -280,8 +279,7 @@ class Feeder:
     def _over(
         self, row: RunRow, reason: Reason, why: str, at: float, kept_bytes: int = 0
     ) -> None:
-        if self._store.ended(row.id, at, reason, why, kept_bytes):
-            self._log("run_ended", run=row.id, team=row.team, reason=str(reason))
+        self._store.ended(row.id, at, reason, why, kept_bytes)
 
     def _cancel(self, run_id: str, now: float) -> None:
         last = self._cancelled_at.get(run_id)

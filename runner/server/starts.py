@@ -15,6 +15,7 @@ from runner.core.errors import BusyError, RaiError
 from runner.database.base import RunRow
 from runner.jobhost.base import JobHost
 from runner.scheduling.roles import ServerRules
+from runner.server.base import RunSecrets
 from runner.server.uploadfiles import upload_path
 from runner.wire.host import StartRun
 
@@ -57,13 +58,6 @@ class StartOutcome(Struct, frozen=True):
     handed: Handed
     reason: Reason | None = None
     why: str = ""
-
-
-class _Kept(Struct, frozen=True):
-    """What a row's ``secrets`` hold of a RunRequest until the run has started."""
-
-    spec_text: str = ""
-    secrets: dict[str, str] = {}
 
 
 class Starts:
@@ -134,7 +128,8 @@ class Starts:
         return _refused(row, answer.reason, answer.problems)
 
     def _request(self, row: RunRow) -> StartRun:
-        kept = json.decode(row.secrets, type=_Kept) if row.secrets else _Kept()
+        text = row.secrets
+        kept = json.decode(text, type=RunSecrets) if text else RunSecrets()
         return StartRun(
             row.id,
             settings={"RAI_ENGINE": row.engine} if row.engine else {},

@@ -47,10 +47,10 @@ def detach(
     )
     worker = places.place().start(order, loading)
     try:
-        yield from _sealed(request, paths, prepared.settings)
+        yield from sealed(request, paths, prepared.settings)
     except BaseException:
         worker.dismiss()
-        _discard(home, paths)
+        discard(home, paths)
         raise
     try:
         answer = worker.carry_out()
@@ -59,21 +59,23 @@ def detach(
             places.cancel(paths)
         raise
     if answer.reason is not None:
-        _discard(home, paths)
+        discard(home, paths)
         raise RaiError(*answer.problems, reason=answer.reason)
     if answer.ended:
         yield from (event for _, event in Tail(paths).events())
     return paths
 
 
-def _discard(home: Home, paths: RunPaths) -> None:
+def discard(home: Home, paths: RunPaths) -> None:
+    """Remove the folder of a run that does not begin."""
     removal.discard(home.runs, paths.id)
     removal.empty(home.runs)
 
 
-def _sealed(
+def sealed(
     request: JobRequest, paths: RunPaths, settings: Settings
 ) -> Generator[ev.Event, None, None]:
+    """Pack and seal the project in a run's folder; yield what packing tells."""
     project = folder_project(request.project, settings)
     git, packing = project.git(), project.pack(paths.source)
     warnings = []

@@ -20,7 +20,8 @@ class Options(Struct, frozen=True):
     commands, ``only`` names the commands that run. ``repeat`` is how many rounds the
     commands that ``measured`` names have, ``budget`` the time span that the rounds
     after the first may take together. ``stop_grace_s`` is how long commands may live
-    after SIGTERM, for a caller that is killed soon after it.
+    after SIGTERM, for a caller that is killed soon after it. ``elsewhere`` says that a
+    server carries the run out: this machine's policy and images do not count there.
 
     ``allowed`` is what a server allows whose client sent the project, and ``gpus_out``
     are the GPUs that no run gets, by their UUIDs, and why.
@@ -42,6 +43,7 @@ class Options(Struct, frozen=True):
     measured: tuple[str, ...] = ()
     budget: str | None = None
     stop_grace_s: float | None = None
+    elsewhere: bool = False
     allowed: RolePolicy | None = None
     gpus_out: Mapping[str, str] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from runner.core import (
 )
 from runner.core.errors import ConfigError, NotAllowedError, UsageError
 from runner.core.parcel import Parcel
-from runner.core.policy import Policy, RolePolicy
+from runner.core.policy import NO_POLICY, Policy, RolePolicy
 from runner.core.variables import Secrets, wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import substitutes
@@ -37,6 +37,9 @@ from runner.store import settings as stored
 from runner.store.home import record_of
 from runner.store.paths import RunPaths
 from runner.store.settings import Settings
+
+MOST_WORDS = 1000
+"""How many commands a server's client may name: each word is looked for in all."""
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 
@@ -159,21 +162,30 @@ def reopen(
         measured=parcel.measured,
         budget=parcel.budget,
     )
-    sent = options.allowed is not None
-    if sent and options.after:
-        raise NotAllowedError("a run on a server cannot wait for others (--after)")
-    profile = Profile(parcel.profile) if parcel.profile else None
-    own_wait = sent or options.gpu_wait is not None
-    found = replace(
-        found,
-        profile=Profile.STRICT if sent else profile,
-        gpu_wait=found.gpu_wait if own_wait else parcel.gpu_wait_s,
-    )
+    if sent := options.allowed is not None:
+        _check_sent(parcel)
+        found = replace(found, profile=Profile.STRICT)
+    else:
+        found = replace(
+            found,
+            profile=Profile(parcel.profile) if parcel.profile else None,
+            gpu_wait=parcel.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
+        )
     project = Path(parcel.project)
     request, more = _request(project, spec, text, found, given, sealed=True)
     request = replace(request, title=parcel.title)
     warnings = [*warnings, *problems, *more]
     return Prepared(request, found, tuple(warnings), folder, sent=sent)
+
+
+def _check_sent(parcel: Parcel) -> None:
+    """Raise NotAllowedError for what a server's clients may not ask for."""
+    if parcel.after:
+        raise NotAllowedError("a run on a server cannot wait for others (--after)")
+    for option, words in (("--only", parcel.only), ("--command", parcel.measured)):
+        if len(words) > MOST_WORDS:
+            text = f"{option} is given {len(words):,} times, and at most {MOST_WORDS:,}"
+            raise NotAllowedError(f"{text} is allowed on a server")
 
 
 def replay(
@@ -209,9 +221,8 @@ def in_image(spec: BuildSpec, found: Settings, options: Options) -> BuildSpec:
     Raises:
         UsageError: the option's name is not valid.
     """
-    return substitutes.applied(
-        spec, substitutes.decide(spec, options.image, found.images)
-    )
+    rules = () if options.elsewhere else found.images
+    return substitutes.applied(spec, substitutes.decide(spec, options.image, rules))
 
 
 def _filled(parcel: Parcel, values: Mapping[str, str], text: str) -> str:
@@ -252,7 +263,7 @@ def _request(
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
-    rules = _rules(options.allowed)
+    rules = NO_POLICY if options.elsewhere else _rules(options.allowed)
     warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
     profile = found.profile or spec.profile
     limits = policy.fit(spec.limits, rules)

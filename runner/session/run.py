@@ -126,38 +126,17 @@ def _engine(prepared: Prepared) -> Choice:
         raise EngineError(*error.problems, other, reason=error.reason) from error
 
 
-class Run:
-    """One run; ``events`` carries it out, and can be called once."""
+class StartedRun:
+    """What is known of a run once it has a folder, wherever it is carried out."""
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        request: JobRequest,
-        engines: tuple[Engine, ...],
-        home: Home,
-        claim: Claim,
-        paths: RunPaths,
-        cache: PackCache | None = None,
-        go_on: GoOn | None = None,
-    ) -> None:
-        self.paths = paths
-        self._go_on = go_on
-        self._cache = cache
-        self._prepared = prepared
-        self._request = request
-        self._engines = engines
-        self.home = home
-        self._claim = claim
+    def __init__(self, prepared: Prepared, home: Home, paths: RunPaths) -> None:
+        self._prepared, self._request = prepared, prepared.request
+        self.home, self.paths = home, paths
 
     @property
     def id(self) -> str:
         """The run's id."""
         return self.paths.id
-
-    @property
-    def wants_gpu(self) -> bool:
-        """Whether it may hold GPUs until it has ended."""
-        return self._request.spec.gpu is not None
 
     @property
     def project(self) -> Path:
@@ -179,6 +158,33 @@ class Run:
     def record(self) -> RunRecord:
         """The run's record as it is now."""
         return homes.record_of(self.paths)
+
+
+class Run(StartedRun):
+    """A run of this process; ``events`` carries it out, and can be called once."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        request: JobRequest,
+        engines: tuple[Engine, ...],
+        home: Home,
+        claim: Claim,
+        paths: RunPaths,
+        cache: PackCache | None = None,
+        go_on: GoOn | None = None,
+    ) -> None:
+        super().__init__(prepared, home, paths)
+        self._go_on = go_on
+        self._cache = cache
+        self._request = request
+        self._engines = engines
+        self._claim = claim
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it may hold GPUs until it has ended."""
+        return self._request.spec.gpu is not None
 
     def events(
         self, cancel: Cancel, beside: str = ""

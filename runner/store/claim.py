@@ -35,7 +35,8 @@ class RunHolder(Struct, frozen=True):
 
     ``run`` is the run's id: a copy of the folder, under another name, has no holder.
     ``on`` is the machine's name for people. ``locked`` says whether the process could
-    lock the file.
+    lock the file. Of a run at another ``place``, ``process`` is the one that handed it
+    over, ``url`` the address of who carries it out, ``team`` whose run it is there.
     """
 
     run: str
@@ -43,6 +44,8 @@ class RunHolder(Struct, frozen=True):
     process: ProcessIdentity
     locked: bool
     place: str = HERE
+    url: str = ""
+    team: str = ""
 
 
 class Standing(StrEnum):
@@ -52,7 +55,7 @@ class Standing(StrEnum):
     GONE = "gone"
     NOT_CLAIMED = "not claimed"
     ELSEWHERE = "elsewhere"
-    """Its holder is on another machine, and cannot be looked up from this one."""
+    """Its holder is at another place, and cannot be looked up from this machine."""
 
 
 class ClaimedError(UsageError):
@@ -106,6 +109,13 @@ class Claim:
         self.close()
 
 
+def hand_over(paths: RunPaths, place: str, url: str, on: str, team: str) -> None:
+    """Name another place as the holder of a run, which this process has claimed."""
+    process = machine.this_process()
+    handed = RunHolder(paths.id, on, process, False, place, url, team)
+    files.write(paths.holder, json.encode(handed) + b"\n")
+
+
 def holder(paths: RunPaths) -> RunHolder | None:
     """Return who claimed the run; None if nobody did, or the file is damaged."""
     try:
@@ -141,6 +151,8 @@ def standing(paths: RunPaths) -> Standing:
         return _unknown(paths)
     if found.run != paths.id:
         return Standing.GONE
+    if found.place != HERE:
+        return Standing.ELSEWHERE
     return _looked_up(found, machine.this_process(), free=free)
 
 

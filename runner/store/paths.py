@@ -89,6 +89,16 @@ class RunPaths(Struct, frozen=True):
         return self.root / "holder.json"
 
     @property
+    def seen(self) -> Path:
+        """What the server that carries the run out said of it last."""
+        return self.root / "seen.json"
+
+    @property
+    def mirror(self) -> Path:
+        """Locked by the process that keeps the copy of a run on a server up to date."""
+        return self.root / "mirror.lock"
+
+    @property
     def cancel(self) -> Path:
         """There once somebody has asked for the run to be cancelled."""
         return self.root / "cancel"

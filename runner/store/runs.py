@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from runner import files
 from runner.core import Problem, Reason, RunRecord, Stream, Verdict, events, record
 from runner.core.errors import ConfigError
-from runner.store import latest
+from runner.store import latest, sealed
 from runner.store.paths import Home, RunPaths
 
 COARSE_NS, SETTLED_NS = 3 * 10**9, 5 * 10**7
@@ -189,7 +189,8 @@ def _elapsed_s() -> float:
 def read(paths: RunPaths) -> RunRecord | None:
     """Return a run's record, made from its events until there is one.
 
-    None if there is neither, or neither can be read. The folder's name is the run's id,
+    None if there is neither, or neither can be read; of a run that waits on a server
+    its parcel tells. The folder's name is the run's id,
     even if a user has copied or renamed it.
     """
     found: RunRecord | None
@@ -198,7 +199,7 @@ def read(paths: RunPaths) -> RunRecord | None:
         found = record.from_json(files.read_below(paths.root, name, MOST_RECORD_BYTES))
     except (OSError, ValueError):
         try:
-            found = record.fold(stamped(paths))
+            found = record.fold(stamped(paths)) or sealed.waiting(paths)
         except OSError:
             return None
     return None if found is None else replace(found, id=paths.id)

@@ -27,6 +27,11 @@ class Tail:
         self._paths = paths
         self._read = read
 
+    @property
+    def begun(self) -> bool:
+        """Whether there was a line."""
+        return self._read > 0
+
     def lines(self) -> Iterator[bytes]:
         """Yield the new lines of events.jsonl."""
         if not self._paths.events.exists():

@@ -71,7 +71,7 @@ class Console:
         self._index: int | None = None
         self._name: str | None = None
         self._rounds, self._announced = RoundsShown(), False
-        self._latest = ""
+        self._latest = self._waits = ""
 
     def show(self, event: ev.Event, at: float | None = None) -> None:
         """Show one event, which happened now, or at a time that was recorded."""
@@ -151,6 +151,18 @@ class Console:
             self._latest = printable(text)
         else:
             self.line(text, "cyan")
+
+    def waiting(self, text: str, news: str) -> None:
+        """Show what a run waits for until it begins.
+
+        Without a live line it is printed when its ``news`` are others than before.
+        """
+        if self._live:
+            if self._cursor.at_line_start:
+                self._live.show(f"{MARK} {printable(text)}")
+        elif news != self._waits:
+            self.line(f"{text}.", "yellow")
+        self._waits = news
 
     def close(self) -> None:
         """Remove the live line."""

@@ -253,3 +253,35 @@ def test_a_command_that_succeeds_is_done_whatever_becomes_of_the_gpu(project):
     assert found.verdict.reason is Reason.DONE
     assert found.gpu is not None
     assert found.gpu.after[0].problem == "it is lost"
+
+
+OUT = {"GPU-1": "run 0123456789 ended with an error of this GPU"}
+
+
+def test_a_run_never_gets_a_gpu_that_is_out(project):
+    engine = FakeEngine(images=True, situation=HERE)
+
+    found, _, _ = carry_out(project, engine, text=spec(), gpus_out=OUT)
+
+    assert found.gpu is not None and found.gpu.gpus == (TWO,)
+
+
+def test_it_does_not_get_one_that_only_a_container_sees(project):
+    remote = GpuSituation((WayTried(GpuWay.REQUEST),), None)
+    engine = FakeEngine(images=True, situation=remote, seen_inside=HERE)
+
+    found, _, _ = carry_out(project, engine, text=spec(), gpus_out=OUT)
+
+    assert found.gpu is not None and found.gpu.gpus == (TWO,)
+
+
+def test_where_all_gpus_are_out_why_is_said(project):
+    engine = FakeEngine(images=True, situation=replace(HERE, gpus=(ONE,)))
+
+    needs, _, _ = carry_out(project, engine, text=spec(), gpus_out=OUT)
+    can, _, _ = carry_out(project, engine, text=spec(optional=True), gpus_out=OUT)
+
+    text = f"out of order: NVIDIA H200 GPU-1 ({OUT['GPU-1']})"
+    assert needs.verdict is not None and needs.verdict.reason is Reason.NO_GPU
+    assert text in needs.verdict.message
+    assert text in can.warnings[0]

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,11 +60,13 @@ def carry_out(
     cancel: Cancel | None = None,
     heard: Callable[[events.Event], None] = lambda _: None,
     sealed: SealedProject | None = None,
+    **more: Any,
 ) -> tuple[RunRecord, list[events.Event], Home]:
     home = Home(project.parent / "home")
     text = text or SPEC % str(forgiving).lower()
     parsed, _ = buildfile.parse(text, "rai_build.yml")
-    request = JobRequest(project, parsed, text, parsed.profile, keep_going, gpu_wait_s)
+    profile = parsed.profile
+    request = JobRequest(project, parsed, text, profile, keep_going, gpu_wait_s, **more)
     paths = runs.create(home)
     places = datafiles.DataPlaces(None, project, home.data)
     cancel = cancel or Cancel()

@@ -49,9 +49,9 @@ def test_a_command_line_of_the_original_means_one_of_ours(typed, meant):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("-p . --queue rai_amd64", "ignoring --queue rai_amd64: there are no queues"),
-        ("-p . --queue=rai_amd64", "ignoring --queue rai_amd64: there are no queues"),
-        ("run -qrai_amd64", "ignoring --queue rai_amd64: there are no queues"),
+        ("-p . --queue rai_amd64", "ignoring --queue rai_amd64: a server has one"),
+        ("-p . --queue=rai_amd64", "ignoring --queue rai_amd64: a server has one"),
+        ("run -qrai_amd64", "ignoring --queue rai_amd64: a server has one"),
         ("-p . -v", "ignoring --verbose: every line is shown anyway"),
         ("run --verbose", "ignoring --verbose: every line is shown anyway"),
         ("-p . --ratelimit=false", "ignoring --ratelimit false: there is no rate limi"),
@@ -100,7 +100,6 @@ def test_d_is_debug_without_the_word_run(typed):
         ("-p . ranking -n 5", "`rai show RUN` the Op Times of one"),
         ("submitted", "`rai history` lists your runs"),
         ("-p . --build other.yml", "`-p other.yml` names a build file"),
-        ("whoami", "runs belong to the user of this machine"),
         ("selfupdate", "pip does"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.database.opening import SqlStore, open_store
+from tests.runner.database import postgres
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
@@ -21,11 +22,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=BOTH)
-def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Name another empty database, so that tests of two see all four pairs."""
+def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Name another empty database, so that a test of two sees all four pairs."""
     if request.param == "postgresql":
-        return str(request.getfixturevalue("postgresql_other"))
-    return f"sqlite:///{tmp_path}/other.sqlite"
+        with postgres.database(request.getfixturevalue("postgresql_server")) as url:
+            yield url
+    else:
+        yield f"sqlite:///{tmp_path}/other.sqlite"
 
 
 @pytest.fixture

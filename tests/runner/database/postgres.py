@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from uuid import uuid4
 
 DEBIAN = Path("/usr/lib/postgresql")
 USERS = ("postgres", "nobody")
 PATIENCE_S = 60.0
 SETTINGS = {
     "listen_addresses": "",
-    "fsync": "off",  # the machine does not fail, and nothing of it is kept
     "max_connections": "200",
     "shared_buffers": "32MB",
     "autovacuum_naptime": "5min",
@@ -48,8 +48,11 @@ def absent() -> str | None:
 
 
 @contextmanager
-def cluster() -> Iterator[str]:
-    """Start a server; yield the URL of its database ``postgres``, and stop it."""
+def cluster(fsync: bool = False) -> Iterator[str]:
+    """Start a server; yield the URL of its database ``postgres``, and stop it.
+
+    Without ``fsync`` it is faster, and the machine must not fail.
+    """
     where = programs()
     assert where is not None
     # Short, as the path of a socket is.
@@ -63,7 +66,8 @@ def cluster() -> Iterator[str]:
             [*prefix, *make, *words], check=True, stdout=subprocess.DEVNULL, cwd=folder
         )
         command = [*prefix, where / "postgres", "-D", data, "-k", folder]
-        for name, value in SETTINGS.items():
+        settings = SETTINGS | {"fsync": "on" if fsync else "off"}
+        for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
         with log.open("wb") as said:
             server = subprocess.Popen(command, stdout=said, stderr=said, cwd=folder)
@@ -79,10 +83,11 @@ def cluster() -> Iterator[str]:
 
 
 @contextmanager
-def database(server: str, name: str) -> Iterator[str]:
+def database(server: str) -> Iterator[str]:
     """Make an empty database; yield its URL, and remove it."""
     import psycopg
 
+    name = f"test_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as link:
         link.execute(f'CREATE DATABASE "{name}"'.encode())
         try:

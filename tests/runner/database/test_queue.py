@@ -300,6 +300,10 @@ def test_ended_runs_are_removable_until_they_are_removed(store: SqlStore):
     found = [row.id for row in store.removable(NOW + 40)]
     assert found == ["1", "2", "0"]
     assert [row.id for row in store.removable(NOW + 40, 1)] == ["1"]
+    store.add_run(run("staff", role="staff"))
+    store.ended("staff", NOW, None)
+    assert [row.id for row in store.removable(NOW + 40, 9, "staff")] == ["staff"]
+    store.removed(["staff"])
     store.removed(["1", "2"])
     assert [row.id for row in store.removable(NOW + 40)] == ["0"]
     gone = state(store, "1")

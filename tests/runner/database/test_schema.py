@@ -18,23 +18,23 @@ from runner.database.connections import VERSION_TABLE, Transactions
 from runner.database.opening import open_store
 from runner.database.tables import metadata
 
-FILLED = {
-    "0001": """
-        INSERT INTO teams VALUES ('red', 'staff', 1.5);
-        INSERT INTO people VALUES ('red', 'ada', 1.5);
-        INSERT INTO codes VALUES ('red', 'ada', 'c0de', 9.5);
-        INSERT INTO tokens VALUES
-          ('abc', 'h4sh', 'red', 'ada', 'run staff', 'laptop', 2, NULL, 3, NULL);
-        INSERT INTO uploads VALUES ('up', 'red', '55', 10, 4, FALSE, 2.5);
-        INSERT INTO runs VALUES ('0123456789', 'red', 'ada', 'staff', 'd', 'up', '55',
-          3.5, 'net', 'local', 1, 2, TRUE, 'ended', 'well', 1, 4.5, 5.5, 'done', FALSE,
-          NULL, 77, FALSE, 6);
-        INSERT INTO parcels VALUES ('0123456789', BYTES, '');
-        INSERT INTO team_bytes VALUES ('red', 77);
-        INSERT INTO audit VALUES (1, 7.5, 'ada', 'invite', 'red');
-        UPDATE server SET changes = 6, drained = 'why';
-    """
-}
+FIRST = """
+    INSERT INTO teams VALUES ('red', 'staff', 1.5);
+    INSERT INTO people VALUES ('red', 'ada', 1.5);
+    INSERT INTO codes VALUES ('red', 'ada', 'c0de', 9.5);
+    INSERT INTO tokens VALUES
+      ('abc', 'h4sh', 'red', 'ada', 'run staff', 'laptop', 2, NULL, 3, NULL);
+    INSERT INTO uploads VALUES ('up', 'red', '55', 10, 4, FALSE, 2.5);
+    INSERT INTO runs VALUES ('0123456789', 'red', 'ada', 'staff', 'd', 'up', '55',
+      3.5, 'net', 'local', 1, 2, TRUE, 'ended', 'well', 1, 4.5, 5.5, 'done', FALSE,
+      NULL, 77, FALSE, 6);
+    INSERT INTO parcels VALUES ('0123456789', BYTES, '');
+    INSERT INTO team_bytes VALUES ('red', 77);
+    INSERT INTO audit VALUES (1, 7.5, 'ada', 'invite', 'red');
+    UPDATE server SET changes = 6, drained = 'why';
+"""
+
+FILLED = {"0001": FIRST, "0002": FIRST}
 """Rows for every table at each schema that there ever was; BYTES are `{}`."""
 
 

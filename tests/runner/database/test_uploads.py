@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import text
+
+from runner.core.errors import RaiError
 from runner.database.base import AuditEntry
-from runner.database.opening import SqlStore
+from runner.database.opening import SqlStore, open_store
 from tests.runner.database.rows import NOW, run, upload
 
 
@@ -78,3 +83,17 @@ def test_acts_are_kept_the_newest_first(store: SqlStore):
 def test_a_store_that_can_be_read_and_written_is_well(store: SqlStore):
     store.check()
     assert store.changes() == 0
+
+
+def test_a_check_writes(tmp_path: Path):
+    store = open_store(f"sqlite:///{tmp_path}/store.sqlite")
+    log = tmp_path / "store.sqlite-wal"
+    store.drain("")
+    before = log.stat().st_size
+    store.check()
+    assert log.stat().st_size > before
+    with store.writing() as link:
+        link.execute(text("DROP TABLE server"))
+    with pytest.raises(RaiError, match="no such table: server"):
+        store.check()
+    store.close()

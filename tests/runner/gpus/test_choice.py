@@ -215,3 +215,38 @@ def test_gpus_of_an_engine_elsewhere_must_be_seen_before_one_is_chosen():
 def test_a_sandbox_on_another_system_has_no_gpu_and_says_why():
     found = access.local(HostGpus("macos", problem="macOS has no NVIDIA driver"))
     assert refused(GpuRequest(), found).startswith("macOS has no NVIDIA driver")
+
+
+OUT = "run 0123456789 ended with an error of this GPU"
+
+
+def test_a_gpu_that_is_out_is_left_out(situation):
+    four = situation(machines.FOUR_GPUS)
+    first, *others = four.gpus
+
+    found = choice.candidates(GpuRequest(), replace(four, out={first.uuid: OUT}))
+
+    assert first.uuid in [gpu.uuid for gpu in four.gpus]
+    assert [gpu.uuid for gpu in found] == [gpu.uuid for gpu in others]
+
+
+def test_a_run_that_needs_a_gpu_that_is_out_is_refused_with_why(situation):
+    four = situation(machines.FOUR_GPUS)
+    first = four.gpus[0]
+    found = replace(four, out={first.uuid: OUT})
+
+    assert f"out of order: {first.name} {first.uuid} ({OUT})" in refused(
+        GpuRequest(count=4), found
+    )
+    assert f"out of order: {first.name} {first.uuid} ({OUT})" in refused(
+        GpuRequest(uuids=(first.uuid,)), found
+    )
+
+
+def test_no_slice_of_a_card_that_is_out_is_given(situation):
+    sliced = situation(machines.SLICED)
+    card = machines.A100.uuid
+
+    assert OUT in refused(GpuRequest(), replace(sliced, out={card: OUT}))
+    one = replace(sliced, out={sliced.gpus[0].uuid: OUT})
+    assert choice.candidates(GpuRequest(), one) == sliced.gpus[1:]

@@ -89,19 +89,19 @@ def packed(
 class HostProcess:
     """A job host in a process of its own; ``ask`` asks it."""
 
-    def __init__(self, folder: Path, **environ: str) -> None:
+    def __init__(self, folder: Path, before: str = "", **environ: str) -> None:
         self.socket, self.home = folder / "jobs.sock", Home(folder / "home")
         self.environ = environ
         self.ask = SocketHost(self.socket)
-        self.begin()
+        self.begin(before)
 
-    def begin(self) -> None:
-        """Start the process, and wait until it answers."""
+    def begin(self, before: str = "") -> None:
+        """Start the process, which runs ``before`` first; wait until it answers."""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, self.socket, self.home.root],
+            [sys.executable, "-c", before + SERVE, self.socket, self.home.root],
             env={**os.environ, **self.environ},
         )
-        until(self._answers)
+        until(self.answers)
 
     def kill(self) -> None:
         """End the process as the kernel does that is out of memory."""
@@ -141,7 +141,8 @@ class HostProcess:
         log = self.paths(run_id).stdout
         until(lambda: log.exists() and text in log.read_text())
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it answers now."""
         assert self.process.poll() is None, "the host ended"
         with suppress(BusyError):
             self.ask.look(["0" * 10])
@@ -150,12 +151,14 @@ class HostProcess:
 
 
 @contextmanager
-def serving(folder: Path, **environ: str) -> Iterator[HostProcess]:
+def serving(folder: Path, before: str = "", **environ: str) -> Iterator[HostProcess]:
     """Start a host; end it, and all that it started, afterwards."""
-    host = HostProcess(folder, **environ)
+    host = HostProcess(folder, before, **environ)
     try:
         yield host
     finally:
+        if host.process.poll() is not None:
+            host.begin()
         for paths in map(host.home.run, _names(host.home)):
             if not paths.record.exists():
                 with suppress(OSError):

@@ -319,6 +319,28 @@ def test_a_proxy_before_a_server_that_is_away_is_tried_again(client, server, sta
     assert client.me().person == "ada"
 
 
+def test_a_part_of_the_server_that_is_away_for_a_moment_is_tried_again(client, server):
+    left = [1, 2]
+
+    def stops(request: Playing):
+        if left:
+            left.pop()
+            return refusal(503, "it stops", reason="busy")
+        return as_json(played.ME)
+
+    server.plays["GET", "/me"] = stops
+    assert client.me().person == "ada"
+
+
+def test_what_lasts_longer_is_told_with_the_next_try(client, server):
+    server.plays["GET", "/me"] = lambda _: refusal(
+        503, "the disk is full", reason="busy", retry_at=time.time() + 3600
+    )
+    with pytest.raises(RefusedError, match="the disk is full; try again ") as raised:
+        client.me()
+    assert raised.value.reason is Reason.BUSY
+
+
 def test_a_server_that_stays_away_is_busy_after_the_patience(url, server):
     server.plays["GET", "/me"] = lambda request: request.break_off()
     told = []

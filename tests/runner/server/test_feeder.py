@@ -48,7 +48,7 @@ def test_a_run_goes_to_the_host_and_ends_with_what_it_says(queue):
     row = queue.row(A)
     assert (row.state, row.reason, row.bytes) == (ENDED, Reason.TIME_LIMIT, 77)
     assert row.ended_at == queue.host.known[A].ended_at
-    assert queue.steps == ["run_start", "run_started", "run_ended"]
+    assert queue.steps == ["run_start"]
 
 
 def test_what_does_not_fit_waits_and_knows_why(queue):

@@ -1,0 +1,110 @@
+"""Shared by commands that show runs on servers: keep their copies up to date."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.places import Following
+    from runner.store.paths import RunPaths
+    from runner.terminal.console import Console
+
+
+class KeptCopy:
+    """Keeps the copy of a run on a server up to date, and shows what it waits for.
+
+    For a run of this machine it does nothing; ``is_one`` tells which it is.
+    """
+
+    def __init__(self, paths: RunPaths, console: Console) -> None:
+        self._paths, self._console = paths, console
+        self._stack = ExitStack()
+        self._followers: list[Following] = []
+        self._trouble = ""
+
+    def __enter__(self) -> Self:
+        from runner import places
+
+        followed = places.followed([self._paths])
+        self._followers = self._stack.enter_context(followed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is a copy that is kept up to date."""
+        return bool(self._followers)
+
+    def look(self, *, begun: bool) -> None:
+        """Show that the server is lost or back, or until it has ``begun`` its place.
+
+        Raises:
+            RaiError: the copy cannot be kept up to date.
+        """
+        for one in self._followers:
+            one.check()
+            self._tell(one.trouble)
+            if not begun and not one.trouble:
+                self._wait()
+
+    def look_back(self) -> None:
+        """Warn of what could not be fetched of a run that has ended."""
+        if not self.is_one:
+            return
+        from runner.places import record_of
+        from runner.remote.ending import NOT_FETCHED
+
+        for text in record_of(self._paths).warnings[-1:]:
+            if text.startswith(NOT_FETCHED):
+                self._console.line(f"Warning: {text}", "yellow")
+
+    def _tell(self, trouble: str) -> None:
+        if bool(trouble) != bool(self._trouble):
+            told(self._console, trouble)
+        self._trouble = trouble
+
+    def _wait(self) -> None:
+        import time
+
+        from runner.remote import words
+        from runner.store import seen
+        from runner.wire.remote_runs import QueueState
+
+        found = seen.read(self._paths)
+        if found is None or found.run.state is QueueState.ENDED:
+            return
+        run = found.run
+        text = words.standing(run, time.time())
+        # The estimate changes all the time.
+        news = f"{run.state} {run.ahead} {run.why}"
+        self._console.waiting(f"{text[:1].upper()}{text[1:]}", news)
+
+
+def told(console: Console, trouble: str) -> None:
+    """Say that a server is not reached, or that it is again."""
+    if trouble:
+        text = f"The connection is lost ({trouble}); trying again. The run goes on."
+        console.line(text, "yellow")
+    else:
+        console.line("The connection is back.", "green")
+
+
+def refresh(runs: Iterable[RunPaths]) -> None:
+    """Bring copies up to date, within some seconds; warn of those that are not."""
+    from runner import places, report
+    from runner.cli import common
+    from runner.core import Problem, Severity
+    from runner.store import seen
+
+    asked = {paths.id: paths for paths in runs}
+    for name, doubt in places.refresh(asked.values()).items():
+        if doubt:
+            found = seen.read(asked[name])
+            when = report.date(found.at) if found else "it was queued"
+            text = f"run {name} is shown as of {when}: {doubt}"
+            common.warn([Problem(text, severity=Severity.WARNING)])

@@ -1,0 +1,55 @@
+"""How much a server may send of one run: what the run itself may make, and some more.
+
+Pure: a server that sends more than that is not believed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec import Struct
+
+from runner import buildfile
+from runner.core import Limits
+from runner.core.caps import build_caps
+from runner.core.errors import SpecError
+from runner.core.parcel import Parcel
+from runner.core.units import GIB, MIB
+
+MOST_EVENTS_BYTES = 8 * GIB
+EVENTS_BYTES = 64 * MIB
+"""The events of a run that prints nothing."""
+
+EVENT_BYTES = 256
+"""More than the line of an Output takes, which has a byte of output at least."""
+
+MEMBER_BYTES = 2048
+"""More than the headers and padding of a file take in an archive."""
+
+
+class MirrorBounds(Struct, frozen=True):
+    """The most bytes of each log, and of the archive of the build folder."""
+
+    log_bytes: int
+    build_bytes: int
+
+    def of_events(self, log_bytes: int) -> int:
+        """Return the most bytes of events beside so many bytes of output."""
+        return min(EVENTS_BYTES + EVENT_BYTES * log_bytes, MOST_EVENTS_BYTES)
+
+
+def of_limits(limits: Limits, build_files: int) -> MirrorBounds:
+    """Return the bounds of a run with these limits, and so many files to bring back."""
+    log_bytes = limits.output_bytes + limits.output_bytes // 4 + MIB
+    caps = build_caps(limits, build_files)
+    build_bytes = caps.total_bytes + caps.members * MEMBER_BYTES + MIB
+    return MirrorBounds(log_bytes, build_bytes)
+
+
+def of_parcel(parcel: Parcel | None, build_files: int) -> MirrorBounds:
+    """Return the bounds of a sealed run, as its build file says."""
+    limits = Limits()
+    if parcel is not None:
+        with suppress(SpecError):  # a masked value may be wrong as it stands
+            limits = buildfile.parse(parcel.spec_text, parcel.spec_file)[0].limits
+    return of_limits(limits, build_files)

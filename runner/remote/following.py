@@ -1,0 +1,201 @@
+"""Keep the copy of a run on a server up to date, in a thread of its own."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from runner.core import Problem, Reason
+from runner.core.errors import RaiError
+from runner.remote.api import AWAY, ServerClient
+from runner.remote.bounds import MirrorBounds
+from runner.remote.connection import BodyStream
+from runner.remote.ending import NOT_FETCHED, ServersWord, record_end, word_of
+from runner.remote.mirror import Mirror, MirroredError
+from runner.remote.problems import NoServerError, RefusedError, UnreachableError
+from runner.store import claim, seen
+from runner.store.paths import RunPaths
+from runner.wire.frames import Done
+
+NOT_NOW = (429, *AWAY)
+POLL_S = 0.3
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 10.0
+
+SILENCE_S = 0.3
+CATCH_UP_S = 2.0
+
+Connect = Callable[[], ServerClient]
+
+
+class Follower:
+    """Copies a run until it has ended, whatever breaks off meanwhile.
+
+    While another process does so, it waits, and takes over where that one leaves.
+    ``trouble`` is why the server is not reached at present, "" if it is; ``error`` what
+    ended the copying before its time.
+    """
+
+    def __init__(self, paths: RunPaths, connect: Connect, bounds: MirrorBounds) -> None:
+        self.paths = paths
+        self.trouble = ""
+        self.error: Exception | None = None
+        self._connect, self._bounds = connect, bounds
+        self._stop = threading.Event()
+        self._asked = self._elsewhere = False
+        self._first_s = self._heard_s = math.inf
+        self._pause_s = FIRST_PAUSE_S
+        # A daemon: a server that is silent does not keep this process alive.
+        self._thread = threading.Thread(
+            target=self._work, name="rai-mirror", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin to copy."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the copy as it is; another process may go on with it."""
+        self._stop.set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to wait for: the copy is up to date, or cannot be.
+
+        The copy of a run that never stops to print counts as up to date after a while.
+        """
+        now = time.monotonic()
+        return (
+            not self._thread.is_alive()
+            or self._elsewhere
+            or bool(self.trouble)
+            or now - self._heard_s > SILENCE_S
+            or now - self._first_s > CATCH_UP_S
+        )
+
+    @property
+    def doubt(self) -> str:
+        """Why the copy is not up to date, "" if it is."""
+        if self.error is not None:
+            return str(self.error)
+        return self.trouble or ("" if self.settled else "the server is silent")
+
+    def check(self) -> None:
+        """Raise what ended the copying, if anything did."""
+        if self.error is not None:
+            raise self.error
+
+    def _work(self) -> None:
+        try:
+            while not self._over:
+                self._once()
+        except Exception as error:
+            self.error = error
+
+    @property
+    def _over(self) -> bool:
+        return self._stop.is_set() or self.paths.record.exists()
+
+    def _once(self) -> None:
+        """Copy with the lock of the folder, or wait for it."""
+        try:
+            with Mirror(self.paths, self._bounds) as mirror:
+                self._copy(mirror)
+            self._elsewhere = False
+        except MirroredError:
+            self._elsewhere = True
+            self._stop.wait(POLL_S)
+
+    def _copy(self, mirror: Mirror) -> None:
+        with self._connect() as client:
+            while not self._over:
+                try:
+                    self._follow(client, mirror)
+                except UnreachableError as error:
+                    self._pause(error)
+
+    def _follow(self, client: ServerClient, mirror: Mirror) -> None:
+        """Copy up to the end of the run, or of the connection."""
+        run = self.paths.id
+        try:
+            self._pass_cancel(client)
+            with client.follow(run, mirror.have) as stream:
+                done = self._taken(mirror, stream)
+        except RefusedError as error:
+            if error.refusal.status in NOT_NOW:
+                raise UnreachableError(str(error)) from error
+            if not error.missing:
+                raise
+            self._missing(client)
+            return
+        if done is not None:
+            self._end(client, done)
+        elif not self._stop.is_set():
+            raise UnreachableError(f"{client.entry.url} ended the connection")
+
+    def _taken(self, mirror: Mirror, stream: BodyStream) -> Done | None:
+        for header in mirror.take(stream):
+            self.trouble, self._pause_s = "", FIRST_PAUSE_S
+            self._heard_s = time.monotonic()
+            self._first_s = min(self._first_s, self._heard_s)
+            if isinstance(header, Done):
+                return header
+            if self._stop.is_set():
+                return None
+        return None
+
+    def _pass_cancel(self, client: ServerClient) -> None:
+        """Pass on what a command could not, as it did not reach the server."""
+        if self.paths.cancel.exists() and not self._asked:
+            client.cancel(self.paths.id)
+            self._asked = True
+
+    def _pause(self, error: UnreachableError) -> None:
+        self.trouble = str(error) or "it does not answer"
+        # So that many clients do not come back in the same moment.
+        self._stop.wait(self._pause_s * random.uniform(0.5, 1.0))
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _end(self, client: ServerClient, done: Done) -> None:
+        """Fetch the build folder, and write the record."""
+        note = ""
+        if done.build is not None:
+            try:
+                fetch_build(client, self.paths, self._bounds)
+            except (NoServerError, RefusedError) as error:
+                if isinstance(error, RefusedError) and error.refusal.status in NOT_NOW:
+                    raise UnreachableError(str(error)) from error
+                note = f"{NOT_FETCHED}: {error}; try again: rai pull {self.paths.id}"
+        record_end(self.paths, word_of(done.run), [note] if note else [])
+
+    def _missing(self, client: ServerClient) -> None:
+        """End a run that the server does not know, unless it may be another team's."""
+        holder = claim.holder(self.paths)
+        team = client.me().team
+        if holder is not None and holder.team and holder.team != team:
+            text = f"run {self.paths.id} is of team {holder.team}; you are of {team}"
+            raise RaiError(Problem(text, hint=f"log in: rai login {holder.url}"))
+        on = holder.on if holder is not None else client.entry.url
+        reason, why = Reason.RUNNER_LOST, f"{on} does not know the run any more"
+        if seen.read(self.paths) is None:
+            if claim.age_s(self.paths.holder) < claim.GRACE_S:
+                # Its request may still be on the way.
+                raise UnreachableError(f"{on} has not queued the run yet")
+            why = f"rai ended before the run was queued on {on}"
+            if self.paths.cancel.exists():
+                reason, why = Reason.CANCELLED, "cancelled before it was queued"
+        record_end(self.paths, ServersWord(reason, why, time.time()))
+
+
+def fetch_build(client: ServerClient, paths: RunPaths, most: MirrorBounds) -> None:
+    """Fetch the build folder of a run that has ended, unless it is here.
+
+    Raises:
+        UnreachableError: the connection broke; what came of it is kept.
+        RefusedError, NoServerError: the server has none, or too large a one.
+    """
+    if not paths.build.exists():
+        client.download(paths.id, paths.build.name, paths.build, most.build_bytes)

@@ -1,0 +1,132 @@
+"""Logging in at a server, and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner.core import Problem
+from runner.core.errors import RaiError, UsageError
+from runner.remote import profile
+from runner.remote.api import ServerClient
+from runner.remote.connection import served_fingerprint
+from runner.remote.entries import Logins, ProfileEntry
+from runner.remote.problems import (
+    LoginNeededError,
+    NoServerError,
+    UntrustedServerError,
+    shown,
+)
+from runner.wire import addresses
+from runner.wire.accounts import Me
+
+Confirm = Callable[[str], bool]
+"""Asks whether a fingerprint is the right one."""
+
+MOST_NAME = 100
+
+
+class Login(Struct, frozen=True):
+    """A login that was made, and what logins there are now."""
+
+    entry: ProfileEntry
+    me: Me
+    logins: Logins
+
+
+def trusted(url: str, known: str, given: str, confirm: Confirm | None) -> str:
+    """Return the fingerprint that a server is pinned to, "" if the system trusts it.
+
+    ``known`` is the fingerprint of an earlier login, ``given`` the command line's; with
+    neither ``confirm`` is asked, None where nobody can be.
+
+    Raises:
+        UntrustedServerError: it has another one, or nobody can confirm it.
+        NoServerError: the answer was no.
+    """
+    if given and not url.startswith("https://"):
+        text = f"{url} has no certificate"
+        raise UsageError(Problem(text, hint="leave --fingerprint out"))
+    if pin := given or known:
+        _greet(url, pin)
+        return pin
+    try:
+        _greet(url, "")
+    except UntrustedServerError as error:
+        found = served_fingerprint(url)
+        if confirm is None:
+            text = f"{error.problems[0].message}; its fingerprint is {found}"
+            hint = (
+                "there is no terminal to confirm it in: if whoever runs the server"
+                " names the same one, give it with --fingerprint"
+            )
+            raise UntrustedServerError(Problem(text, hint=hint)) from error
+        if not confirm(found):
+            raise NoServerError("not logged in: nothing was sent") from error
+        _greet(url, found)
+        return found
+    return ""
+
+
+def log_in(url: str, pin: str, code: str, device: str, file: Path) -> Login:
+    """Exchange a code for a token, and keep it; revoke an earlier one of this file.
+
+    Raises:
+        RaiError: the server refuses the code.
+    """
+    before = profile.read(file).servers.get(url)
+    with ServerClient(ProfileEntry(url, fingerprint=pin)) as client:
+        answer = client.login(code, device)
+    me = answer.me
+    names = (shown(me.team)[:MOST_NAME], shown(me.person)[:MOST_NAME])
+    entry = ProfileEntry(url, answer.token, pin, *names)
+    logins = profile.keep(entry, file)
+    if before is not None and before.token:
+        with suppress(RaiError), ServerClient(before) as client:
+            client.revoke()
+    return Login(entry, me, logins)
+
+
+def log_out(entry: ProfileEntry, file: Path) -> RaiError | None:
+    """Revoke a token and forget it; return why it could not be revoked, if so."""
+    failed = None
+    try:
+        with ServerClient(entry) as client:
+            client.revoke()
+    except LoginNeededError:
+        pass  # it had ended before
+    except RaiError as error:
+        failed = error
+    profile.forget(entry.url, file)
+    return failed
+
+
+def same_server(url: str, logins: Logins) -> ProfileEntry | None:
+    """Return the login at a server; for "" that of the host, or the only one."""
+    if url:
+        return logins.servers.get(url)
+    if logins.host in logins.servers:
+        return logins.servers[logins.host]
+    only = tuple(logins.servers.values())
+    return only[0] if len(only) == 1 else None
+
+
+def fingerprint(text: str | None) -> str:
+    """Return the fingerprint that a command line gives, "" for none.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if text is None:
+        return ""
+    if (found := addresses.fingerprint(text)) is None:
+        raise UsageError(f"--fingerprint {text}: expected SHA256: and 64 digits")
+    return found
+
+
+def _greet(url: str, pin: str) -> None:
+    with ServerClient(ProfileEntry(url, fingerprint=pin)) as client:
+        client.facts()

@@ -1,0 +1,143 @@
+"""Routes about who one is: logging in and out, and what one's team may do."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner import __version__
+from runner.core import Reason
+from runner.core.screen import printable
+from runner.database.base import Identity
+from runner.scheduling.roles import DAY_S
+from runner.server import bounds, logs
+from runner.server.auth import Gate
+from runner.server.base import Site
+from runner.server.bodies import answer, decoded
+from runner.server.rates import TryCounter, network
+from runner.server.refusing import nothing, refuse
+from runner.server.threads import Threads
+from runner.wire import API_VERSION
+from runner.wire.accounts import (
+    LoginAnswer,
+    LoginRequest,
+    Me,
+    RoleLimits,
+    Scope,
+    ServerFacts,
+)
+
+LEAST_CLIENT = "0.1.0"
+MOST_CODE = 200
+MOST_DEVICE = 100
+ALL = "all"
+
+
+class AccountRoutes:
+    """The routes."""
+
+    def __init__(self, site: Site, threads: Threads, gate: Gate) -> None:
+        self._site, self._threads, self._gate = site, threads, gate
+        self._tries = TryCounter(
+            bounds.LOGIN_TRIES, bounds.LOGIN_REFILL_S, bounds.MOST_ADDRESSES
+        )
+        self._all = TryCounter(bounds.ALL_LOGIN_TRIES, bounds.ALL_LOGIN_REFILL_S, 1)
+
+    async def facts(self, request: Request) -> Response:
+        """Answer `GET /api/v1/`."""
+        now = self._site.now()
+        return answer(ServerFacts(__version__, API_VERSION, LEAST_CLIENT, now))
+
+    async def login(self, request: Request) -> Response:
+        """Answer `POST /api/v1/login`.
+
+        A try is counted before the code is looked at, and given back if it is right:
+        many people may log in from one address, and nobody can try codes at once.
+        """
+        address = network(request.client.host) if request.client else ""
+        now = self._site.now()
+        waits = [self._tries.take(address, now), self._all.take(ALL, now)]
+        if known := [one for one in waits if one is not None]:
+            text = "too many codes that are not valid were tried"
+            raise refuse(Reason.RATE_LIMIT, text, retry_at=max(known))
+        asked = await decoded(request, LoginRequest, bounds.MOST_SMALL_BODY)
+        device = printable(asked.device[:MOST_DEVICE]).replace("\n", " ")
+        code = asked.code.strip()
+        found = None
+        if len(code) <= MOST_CODE and code.isascii() and code.isprintable():
+            found = await self._threads.store(self._redeemed, code, device, now)
+        if found is None:
+            logs.step("login_refused", client=address)
+            text = "this code is not valid: it was used, is too old, or is mistyped"
+            hint = "ask your staff for a new one"
+            raise refuse(Reason.NOT_ALLOWED, text, hint=hint)
+        self._tries.give_back(address, now)
+        self._all.give_back(ALL, now)
+        token, identity = found
+        logs.step(
+            "login",
+            team=identity.team,
+            person=identity.person,
+            token=identity.token_id,
+            client=address,
+        )
+        me = await self._threads.store(self._me, identity)
+        return answer(LoginAnswer(token, me), 201)
+
+    async def me(self, request: Request) -> Response:
+        """Answer `GET /api/v1/me`."""
+        identity = await self._gate.identity(request)
+        return answer(await self._threads.store(self._me, identity))
+
+    async def revoke(self, request: Request) -> Response:
+        """Answer `DELETE /api/v1/tokens/{id}`: a token of the person who asks."""
+        identity = await self._gate.identity(request)
+        token_id = request.path_params["id"]
+        if token_id == "current":
+            token_id = identity.token_id
+        if not await self._threads.store(self._revoked, identity, token_id):
+            raise nothing("token")
+        self._gate.forget(token_id)
+        logs.step("logout", team=identity.team, person=identity.person, token=token_id)
+        return Response(status_code=204)
+
+    def _redeemed(
+        self, code: str, device: str, now: float
+    ) -> tuple[str, Identity] | None:
+        valid_s = self._site.rules.token_valid_s
+        return self._site.store.redeem(code, device, now, valid_s, (Scope.RUN,))
+
+    def _revoked(self, identity: Identity, token_id: str) -> bool:
+        store = self._site.store
+        own = store.tokens(identity.team, identity.person)
+        if token_id not in {token.id for token in own}:
+            return False
+        return store.revoke(token_id, self._site.now())
+
+    def _me(self, identity: Identity) -> Me:
+        role = self._site.rules.role(identity.role)
+        use = self._site.store.use(identity.team, self._site.now() - DAY_S)
+        left, resets_at = None, None
+        if role.a_day is not None:
+            left = max(role.a_day - use.queued_since, 0)
+            if use.oldest_since is not None:
+                resets_at = use.oldest_since + DAY_S
+        limits = RoleLimits(
+            at_once=role.at_once,
+            left_today=left,
+            resets_at=resets_at,
+            upload_bytes=role.upload_bytes,
+            disk_bytes=role.disk_bytes,
+            disk_used=use.bytes,
+            network=role.network,
+            own_images=role.images is None,
+        )
+        return Me(
+            identity.person,
+            identity.team,
+            identity.role,
+            identity.token_id,
+            identity.scopes,
+            identity.expires_at,
+            limits,
+        )

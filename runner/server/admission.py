@@ -1,0 +1,161 @@
+"""Whether a run is taken: its parcel and build file, and what its role allows."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from runner import buildfile
+from runner.core import BuildSpec, Problem, Profile, Reason, Severity, policy
+from runner.core.errors import SpecError, UsageError
+from runner.core.parcel import PARCEL_VERSION, Parcel
+from runner.core.policy import NO_POLICY, RolePolicy
+from runner.core.variables import wrong_name, wrong_value
+from runner.gpu import choice
+from runner.images import allowed, substitutes
+from runner.scheduling.roles import Role
+from runner.server.refusing import refuse
+from runner.wire.remote_runs import RunRequest
+
+RUN_ID = re.compile("[0-9a-f]{10}")
+_SHA256 = re.compile("[0-9a-f]{64}")
+_ENGINE = re.compile("[a-z]{0,20}")
+UNCONFINED = "bare"
+MOST_GPU_WAIT_S = 24 * 3600.0
+MOST_TEXT = 4096
+
+
+class Admitted(Struct, frozen=True):
+    """What of a request the queue needs to know."""
+
+    gpus: int
+
+
+def digest(request: RunRequest) -> str:
+    """Return the SHA-256 by which the same request is known.
+
+    Values that the server forgets are no part of it: who read it could try words.
+    """
+    plain = replace(
+        request, spec_text="", secrets=dict.fromkeys(sorted(request.secrets), "")
+    )
+    encoder = msgspec.json.Encoder(order="deterministic")
+    return hashlib.sha256(encoder.encode(plain)).hexdigest()
+
+
+def role_policy(role: Role) -> RolePolicy:
+    """Return what a role allows, with the words that messages name it by."""
+    source = f"the role `{role.name}` of this server"
+    return RolePolicy(role.ceilings, role.images, role.network, source)
+
+
+def admitted(request: RunRequest, role: Role, host_gpus: int | None) -> Admitted:
+    """Check a request against its role; return what the queue needs.
+
+    ``host_gpus`` is how many GPUs the host has, None if that is not known now.
+
+    Raises:
+        DeniedError: with every problem found (usage, bad_spec, not_allowed, no_gpu).
+    """
+    parcel = request.parcel
+    if wrong := [*_of_request(request), *_of_parcel(parcel)]:
+        raise refuse(Reason.USAGE, *wrong)
+    text = request.spec_text or parcel.spec_text
+    spec = _spec(request, text)
+    if found := _refused(spec, request, role):
+        raise refuse(Reason.NOT_ALLOWED, *found)
+    return Admitted(_gpus(spec, host_gpus))
+
+
+def _of_request(request: RunRequest) -> list[str]:
+    found = []
+    if not _ENGINE.fullmatch(request.engine):
+        found.append("the name of the engine is not valid")
+    names = set(request.parcel.env_given)
+    if names != set(request.secrets):
+        found.append("the secrets are not those that the parcel names")
+    for name, value in request.secrets.items():
+        if why := wrong_name(name) or wrong_value(value):
+            found.append(f"-e {name[:40]}: the variable cannot be set: {why}")
+    return found
+
+
+def _of_parcel(parcel: Parcel) -> list[str]:
+    found = []
+    if parcel.version != PARCEL_VERSION:
+        found.append(f"parcel version {parcel.version} is not supported")
+    if not _SHA256.fullmatch(parcel.sha256):
+        found.append("the SHA-256 of the project is none")
+    if not 0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S:
+        found.append("the wait for a GPU is out of bounds")
+    if parcel.after:
+        found.append("a run on a server cannot wait for others with --after")
+    texts = (parcel.project, parcel.spec_file, parcel.user, parcel.title)
+    if any(len(text) > MOST_TEXT or "\0" in text for text in texts):
+        found.append("a name in the parcel is too long")
+    return found
+
+
+def _spec(request: RunRequest, text: str) -> BuildSpec:
+    """Return the build file with the options of the command line."""
+    parcel = request.parcel
+    try:
+        spec, _ = buildfile.parse(text, parcel.spec_file)
+        masked = buildfile.masked(text)
+        shown = buildfile.redacted(text)
+    except SpecError as error:
+        raise refuse(Reason.BAD_SPEC, *_errors(error)) from None
+    if masked:
+        names = ", ".join(masked)
+        raise refuse(Reason.USAGE, f"the build file lacks the values of {names}")
+    if shown != parcel.spec_text:
+        raise refuse(Reason.USAGE, "the build file is not the one of the parcel")
+    try:
+        if parcel.gpus is not None:
+            asked = choice.parse(parcel.gpus)
+            if asked and spec.gpu:
+                asked = replace(
+                    spec.gpu, count=asked.count, uuids=asked.uuids, optional=False
+                )
+            spec = replace(spec, gpu=asked)
+    except UsageError as error:
+        raise refuse(Reason.USAGE, *error.problems) from None
+    return substitutes.applied(spec, parcel.substitute)
+
+
+def _errors(error: SpecError) -> list[Problem]:
+    found = [one for one in error.problems if one.severity is Severity.ERROR]
+    return found or list(error.problems)
+
+
+def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
+    """Return all that the role does not allow; the worker looks again."""
+    rules = policy.within(NO_POLICY, role_policy(role))
+    found: list[Problem] = []
+    if request.engine == UNCONFINED:
+        text = "a server runs nothing without isolation"
+        found.append(Problem(text, hint="leave the engine to the server"))
+    wanted = request.parcel.profile
+    try:
+        profile = Profile(wanted) if wanted else Profile.STRICT
+    except ValueError:
+        raise refuse(Reason.USAGE, "there is no such profile") from None
+    found += policy.over(policy.fit(spec.limits, rules), profile, rules)
+    return found + allowed.problems(spec, rules)
+
+
+def _gpus(spec: BuildSpec, host_gpus: int | None) -> int:
+    """Return how many GPUs the queue counts for a run."""
+    if spec.gpu is None:
+        return 0
+    if spec.gpu.optional:
+        return min(spec.gpu.count, host_gpus or 0)
+    if host_gpus is not None and spec.gpu.count > host_gpus:
+        text = f"the run needs {spec.gpu.count} GPUs, and this server has {host_gpus}"
+        hint = "`--gpus 0` runs only the commands that need none"
+        raise refuse(Reason.NO_GPU, Problem(text, hint=hint))
+    return spec.gpu.count

@@ -1,0 +1,139 @@
+"""The queue as it is now, read from the store once for all who ask."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import anyio
+
+from runner.core.errors import BusyError
+from runner.database.base import RunRow
+from runner.scheduling.views import queue_view, view
+from runner.server import logs
+from runner.server.base import Site
+from runner.server.metrics import Metrics
+from runner.server.threads import Threads
+from runner.wire.host import HostFacts
+from runner.wire.remote_runs import QueueState, QueueView, RemoteRun
+
+LOOK_S = 0.25
+SHARE = 4
+"""A look at a long queue is followed by a pause of so many times its length."""
+
+FACTS_S = 5.0
+MOST_ENDS = 200
+"""So many ends at once are looked up, to be logged."""
+
+
+class Board:
+    """The runs that have not ended, by id, and what the job host said last.
+
+    ``news`` is set when they changed, and is another event from then on.
+    """
+
+    def __init__(self, site: Site, threads: Threads, metrics: Metrics) -> None:
+        self._site, self._threads, self._metrics = site, threads, metrics
+        self.rows: dict[str, RunRow] = {}
+        self.news = anyio.Event()
+        self.looks = 0
+        self._changes = -1
+        self._looking, self._asking = anyio.Lock(), anyio.Lock()
+        self._facts: HostFacts | None = None
+        self._facts_at = float("-inf")
+        self._host_gpus: int | None = None
+
+    def shown(self, row: RunRow, team: str) -> RemoteRun:
+        """Return a run as a team sees it, with its place in the queue."""
+        return view(row, self._site.decision().standings.get(row.id), team)
+
+    async def queue(self, team: str) -> QueueView:
+        """Return the queue as a team sees it."""
+        await self.look()
+        rows = list(self.rows.values())
+        return await self._threads.store(queue_view, rows, self._site.decision(), team)
+
+    async def facts(self) -> HostFacts | None:
+        """Return what the job host can do, a few seconds old; None if it is away."""
+        async with self._asking:
+            if time.monotonic() - self._facts_at > FACTS_S:
+                try:
+                    self._facts = await self._threads.host(self._site.host.facts)
+                    self._host_gpus = len(self._facts.gpus)
+                except BusyError:
+                    self._facts = None
+                self._facts_at = time.monotonic()
+            return self._facts
+
+    async def host_gpus(self) -> int | None:
+        """Return how many GPUs the host has, or had when it was seen last."""
+        await self.facts()
+        return self._host_gpus
+
+    async def figures(self) -> None:
+        """Set the figures of the queue and the host."""
+        facts = await self.facts()
+        await self.look()
+        states = Counter(row.state for row in self.rows.values())
+        gpus = [gpu for gpu in facts.gpus if not gpu.out] if facts else []
+        active = [r for r in self.rows.values() if r.state is not QueueState.WAITING]
+        taken = sum(row.gpus for row in active)
+        free = max(len(gpus) - taken, 0)
+        self._metrics.queue(dict(states), len(gpus), free)
+
+    async def watch(self) -> None:
+        """Look at the store again and again; its faults are logged, and pass."""
+        failing = False
+        while True:
+            began = time.monotonic()
+            try:
+                await self.look()
+                failing = False
+            except Exception as error:
+                if not failing:
+                    logs.fault("queue_unread", error)
+                failing = True
+            took = time.monotonic() - began
+            await anyio.sleep(max(LOOK_S, SHARE * took))
+
+    async def look(self) -> None:
+        """Read the queue if it changed."""
+        async with self._looking:
+            found = await self._threads.store(self._changed)
+            self.looks += 1
+            if found is None:
+                return
+            before, self.rows = self.rows, found
+            self.news.set()
+            self.news = anyio.Event()
+            await self._tell(before)
+
+    def _changed(self) -> dict[str, RunRow] | None:
+        """Return the runs that have not ended; None if none changed."""
+        # The number first: a change between the two calls is seen the next time.
+        changes = self._site.store.changes()
+        if changes == self._changes:
+            return None
+        rows = {row.id: row for row in self._site.store.unfinished()}
+        self._changes = changes
+        return rows
+
+    async def _tell(self, before: dict[str, RunRow]) -> None:
+        """Log and count what started and what ended since the last look."""
+        for now in self.rows.values():
+            was = before.get(now.id)
+            if now.started_at is not None and was and was.started_at is None:
+                self._started(now)
+        gone = [row for row in before.values() if row.id not in self.rows]
+        for was in gone[:MOST_ENDS]:
+            row: RunRow | None = await self._threads.store(self._site.store.run, was.id)
+            if row is None or row.state is not QueueState.ENDED:
+                continue
+            if row.started_at is not None and was.started_at is None:
+                self._started(row)
+            logs.step("run_ended", run=row.id, team=row.team, reason=row.reason)
+
+    def _started(self, row: RunRow) -> None:
+        waited = (row.started_at or row.queued_at) - row.queued_at
+        self._metrics.waited(waited)
+        logs.step("run_started", run=row.id, team=row.team, waited_s=round(waited, 3))

@@ -1,0 +1,83 @@
+"""Read the bodies of requests: bounded in bytes and time before they are parsed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+from anyio import move_on_after
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from runner.core import Reason
+from runner.server.bounds import LEAST_RATE, SLOW_S
+from runner.server.refusing import DeniedError, refuse
+from runner.wire import JSON
+
+T = TypeVar("T")
+
+
+async def pieces(request: Request) -> AsyncIterator[bytes]:
+    """Yield a body as it comes; what comes too slowly is refused with 408.
+
+    Raises:
+        ClientDisconnect: the client has gone.
+    """
+    waited = got = 0.0
+    while True:
+        began = time.monotonic()
+        with move_on_after(SLOW_S) as limit:
+            message = await request.receive()
+        waited += time.monotonic() - began
+        if limit.cancelled_caught or (waited > SLOW_S and got < waited * LEAST_RATE):
+            text = f"less than {LEAST_RATE:g} bytes a second came"
+            headers = {"Connection": "close"}
+            raise refuse(Reason.BUSY, text, status=408, headers=headers)
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece: bytes = message.get("body", b"")
+        got += len(piece)
+        if piece:
+            yield piece
+        if not message.get("more_body", False):
+            return
+
+
+async def read(request: Request, most: int) -> bytes:
+    """Return a whole body; refuse one of more than ``most`` bytes."""
+    if (announced(request) or 0) > most:
+        raise _too_large(most)
+    data = bytearray()
+    async for piece in pieces(request):
+        data += piece
+        if len(data) > most:
+            raise _too_large(most)
+    return bytes(data)
+
+
+def announced(request: Request) -> int | None:
+    """Return the length that a request announces for its body."""
+    text = request.headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+async def decoded(request: Request, kind: type[T], most: int) -> T:
+    """Return a body of JSON as a value of a type; refuse any other."""
+    data = await read(request, most)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        text = f"the body is no {kind.__name__}: {why}"
+        raise refuse(Reason.USAGE, text) from None
+
+
+def answer(value: object, status: int = 200) -> Response:
+    """Return a value as an answer of JSON."""
+    return Response(msgspec.json.encode(value), status, media_type=JSON)
+
+
+def _too_large(most: int) -> DeniedError:
+    return refuse(Reason.USAGE, f"the body is larger than {most:,} bytes", status=413)

@@ -1,0 +1,83 @@
+"""`/healthz` and `/metrics`, for those who watch over a server; and the queue."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner import __version__
+from runner.server import logs
+from runner.server.auth import Gate
+from runner.server.base import Site
+from runner.server.board import Board
+from runner.server.bodies import answer
+from runner.server.metrics import CONTENT_TYPE, Metrics
+from runner.server.threads import Threads
+
+CHECK_S = 2.0
+"""How old the answer of a check may be."""
+
+
+class ServerHealth(Struct, frozen=True):
+    """Whether a server can take runs: its store, its job host, and its queue."""
+
+    version: str
+    store: str
+    host: str
+    drained: bool = False
+
+
+class WatchRoutes:
+    """The routes."""
+
+    def __init__(
+        self, site: Site, threads: Threads, gate: Gate, board: Board, metrics: Metrics
+    ) -> None:
+        self._site, self._threads, self._gate = site, threads, gate
+        self._board, self._metrics = board, metrics
+        self._checking = anyio.Lock()
+        self._found = ServerHealth(__version__, "unknown", "unknown")
+        self._found_at = float("-inf")
+
+    async def queue(self, request: Request) -> Response:
+        """Answer `GET /api/v1/queue`."""
+        identity = await self._gate.identity(request)
+        return answer(await self._board.queue(identity.team))
+
+    async def healthz(self, request: Request) -> Response:
+        """Answer `GET /healthz`: 503 where no run can be taken or started."""
+        async with self._checking:
+            if time.monotonic() - self._found_at > CHECK_S:
+                self._found = await self._checked()
+                self._found_at = time.monotonic()
+        well = self._found.store == self._found.host == "ok"
+        return answer(self._found, 200 if well else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer `GET /metrics`."""
+        await self._board.figures()
+        text = await self._threads.store(self._metrics.text)
+        return Response(text, media_type=CONTENT_TYPE)
+
+    async def _checked(self) -> ServerHealth:
+        try:
+            drained = await self._threads.store(self._drained)
+            store = "ok"
+        except Exception as error:
+            logs.fault("store_failed", error)
+            drained, store = False, "it cannot be read and written"
+        facts = await self._board.facts()
+        host = "ok"
+        if facts is None:
+            host = "it does not answer"
+        elif facts.problems:
+            host = "it takes no run"
+        return ServerHealth(__version__, store, host, drained)
+
+    def _drained(self) -> bool:
+        self._site.store.check()
+        return bool(self._site.store.drained())

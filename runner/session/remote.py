@@ -1,0 +1,206 @@
+"""Hand a run over to a server: seal it here, send it, and queue it there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from runner import archive, files, places
+from runner.core import Reason
+from runner.core import events as ev
+from runner.core.cancel import Cancel
+from runner.core.errors import RaiError
+from runner.places import server
+from runner.remote import bounds
+from runner.remote.api import ServerClient
+from runner.remote.mirror import Mirror
+from runner.remote.problems import CONFLICT, RefusedError, UnreachableError
+from runner.remote.uploading import upload
+from runner.session.detached import discard, sealed
+from runner.session.prepare import Prepared
+from runner.session.run import StartedRun
+from runner.store import claim, runs, seen
+from runner.store import home as homes
+from runner.store.claim import Claim
+from runner.store.paths import Home, RunPaths
+from runner.store.sealed import waiting
+from runner.wire.remote_runs import RunRequest
+
+LOOK_S = 0.05
+MOST_IDS = 3
+"""So many ids in turn would have to be those of others' runs."""
+
+T = TypeVar("T")
+
+
+def submit(
+    prepared: Prepared,
+    client: ServerClient,
+    team: str,
+    cancel: Cancel,
+    engine: str = "",
+) -> Generator[ev.Event, None, StartedRun]:
+    """Seal the project, send it, and queue the run; yield how far that has come.
+
+    ``team`` is whose run it is there, ``engine`` the wish for one, "" for the server's
+    choice. Until the run is queued a cancel leaves nothing; from then on the run's
+    folder says where it is carried out, so that any command finds it there, whatever
+    becomes of this process.
+
+    Raises:
+        RaiError: the server refuses the run, or it was cancelled before it was queued.
+    """
+    home = places.open_home(prepared.settings.home)
+    paths, request = runs.create(home), prepared.request
+    try:
+        with Claim(paths):
+            yield from _stoppable(
+                sealed(request, paths, prepared.settings), paths, cancel
+            )
+            files.write(paths.spec, request.spec_text.encode())
+            found = yield from _sent(client, paths, cancel)
+            asked = _asked(prepared, found, paths, engine)
+            queue = _Queue(prepared, client, team, home)
+            paths = yield from queue.put(asked, paths, cancel)
+    except BaseException:
+        if not _handed_over(paths):
+            discard(home, paths)
+        raise
+    return StartedRun(prepared, home, paths)
+
+
+def _asked(prepared: Prepared, found: str, paths: RunPaths, engine: str) -> RunRequest:
+    request = prepared.request
+    text = prepared.text if prepared.text != request.spec_text else ""
+    parcel = archive.read_parcel(paths.parcel)
+    return RunRequest(found, parcel, text, dict(request.secrets.values), engine)
+
+
+def _stoppable(
+    events: Generator[ev.Event, None, None], paths: RunPaths, cancel: Cancel
+) -> Generator[ev.Event, None, None]:
+    for event in events:
+        yield event
+        _go_on(paths, cancel)
+
+
+def _go_on(paths: RunPaths, cancel: Cancel) -> None:
+    """Raise RaiError if somebody asked for the run's end before it was queued."""
+    if cancel.requested or paths.cancel.exists():
+        text = "stopped before the run was queued; nothing of it is kept"
+        raise RaiError(text, reason=Reason.CANCELLED, advice="")
+
+
+def _sent(
+    client: ServerClient, paths: RunPaths, cancel: Cancel
+) -> Generator[ev.Event, None, str]:
+    """Send the packed project; return its upload's id."""
+    total = paths.source.stat().st_size
+    sent = [0]
+
+    def progress(done: int, size: int) -> None:
+        sent[0] = done
+
+    sending = _Call(lambda: upload(client, paths.source, progress))
+    while not sending.over.wait(LOOK_S):
+        yield ev.Progress("upload", sent[0], total)
+        _go_on(paths, cancel)
+    return sending.result().id
+
+
+class _Queue:
+    """The server's queue."""
+
+    def __init__(
+        self, prepared: Prepared, client: ServerClient, team: str, home: Home
+    ) -> None:
+        self._client, self._team, self._home = client, team, home
+        limits, most = prepared.request.spec.limits, prepared.settings.build_files
+        self._bounds = bounds.of_limits(limits, most)
+
+    def put(
+        self, asked: RunRequest, paths: RunPaths, cancel: Cancel
+    ) -> Generator[ev.Event, None, RunPaths]:
+        """Queue a run under its folder's id, else under another; return its folder."""
+        for _ in range(MOST_IDS):
+            _go_on(paths, cancel)
+            # Nobody else asks the server for the run before it can know it.
+            with Mirror(paths, self._bounds):
+                if (yield from self._put(asked, paths, cancel)):
+                    return paths
+            paths = _renamed(self._home, paths)
+        url = self._client.entry.url
+        raise RaiError(f"{url} has other runs under each of {MOST_IDS} new ids")
+
+    def _put(
+        self, asked: RunRequest, paths: RunPaths, cancel: Cancel
+    ) -> Generator[ev.Event, None, bool]:
+        """Queue a run; return False if the server has another under its id.
+
+        A cancel that comes meanwhile is passed on when the server has answered.
+        """
+        url = self._client.entry.url
+        claim.hand_over(paths, server.NAME, url, server.shown(url), self._team)
+        asking = _Call(lambda: self._client.put_run(paths.id, asked))
+        while not asking.over.wait(LOOK_S):
+            if cancel.requested:
+                files.touch(paths.cancel)
+            yield ev.Progress("queue", 0, None)
+        try:
+            queued = asking.result()
+        except UnreachableError:
+            raise  # it may be queued, and a later command will know
+        except RaiError as error:
+            if isinstance(error, RefusedError) and error.refusal.status == CONFLICT:
+                return False
+            discard(self._home, paths)
+            raise
+        seen.write(paths, queued)
+        if (record := waiting(paths)) is not None:
+            with homes.open_index(self._home) as listed:
+                listed.put(record)
+        if cancel.requested or paths.cancel.exists():
+            with suppress(UnreachableError):  # it is passed on later
+                places.cancel(paths)
+        return True
+
+
+def _renamed(home: Home, paths: RunPaths) -> RunPaths:
+    """Move the sealed project to a folder with another id."""
+    other = runs.create(home)
+    for file in (paths.source, paths.parcel, paths.spec):
+        file.rename(other.root / file.name)
+    discard(home, paths)
+    return other
+
+
+def _handed_over(paths: RunPaths) -> bool:
+    holder = claim.holder(paths)
+    return holder is not None and holder.place != claim.HERE
+
+
+class _Call(Generic[T]):
+    """A call in a thread of its own, which nobody has to wait for."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self.over = threading.Event()
+        self._call = call
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+        threading.Thread(target=self._work, name="rai-call", daemon=True).start()
+
+    def result(self) -> T:
+        """Return what the call returned, or raise what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._result[0]
+
+    def _work(self) -> None:
+        try:
+            self._result.append(self._call())
+        except Exception as error:
+            self._error = error
+        finally:
+            self.over.set()

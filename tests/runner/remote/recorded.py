@@ -1,0 +1,184 @@
+"""A small run as a server has it, and the frames in which it sends it."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from runner.core import Machine, Reason, State, Stream, Verdict
+from runner.core import events as ev
+from runner.core.parcel import Parcel, to_json
+from runner.remote.entries import ProfileEntry
+from runner.remote.problems import RefusedError, UnreachableError
+from runner.store import claim, runs
+from runner.store.paths import Home, RunPaths
+from runner.wire.accounts import Me, Scope
+from runner.wire.frames import (
+    FILES,
+    Beat,
+    Done,
+    FilePart,
+    Latest,
+    Status,
+    to_line,
+)
+from runner.wire.refusals import Refusal
+from runner.wire.remote_runs import QueueState, RemoteRun
+
+URL = "https://gpu.example.org"
+TEAM = "team-1"
+ID = "0123456789"
+BUILD = b"an archive, as far as the copy knows"
+MACHINE = Machine("host", "Linux", "cpu", 1, 1, "3.11", "0.1")
+SPEC = "rai:\n  version: 0.2\n  image: debian\ncommands:\n  build:\n    - echo 1\n"
+GOOD = Verdict(True, True, None, Reason.DONE)
+
+
+def remote(state: QueueState = QueueState.ENDED, **facts: Any) -> RemoteRun:
+    """Return the run as its server shows it."""
+    made = RemoteRun(ID, state, TEAM, 1000.0, reason=Reason.DONE, ended_at=1010.0)
+    return replace(made, **facts)
+
+
+def recorded(
+    folder: Path, verdict: Verdict | None = GOOD, lines: int = 3, run: str = ID
+) -> RunPaths:
+    """Make a run's folder as a worker does; without a verdict it has not ended."""
+    paths = RunPaths(folder / run)
+    paths.root.mkdir(parents=True)
+    with runs.Recorder(paths) as recorder:
+        recorder.keep(ev.Created(run, "/home/me/p", "rai_build.yml", None, MACHINE))
+        recorder.keep(ev.Packing())
+        for state in (State.PACKED, State.PREPARING, State.RUNNING):
+            recorder.keep(ev.StateChanged(state))
+        recorder.keep(ev.CommandStarted(0, "echo 1"))
+        for n in range(lines):
+            data = f"line {n} é\n".encode()
+            recorder.keep(ev.Output(0, Stream.STDOUT, data))
+            recorder.keep(ev.Output(0, Stream.STDERR, b"\0" + data))
+        recorder.keep(ev.CommandFinished(0, 0, 0.1))
+        if verdict is not None:
+            recorder.keep(ev.StateChanged(State.COLLECTING))
+            recorder.keep(ev.Collected(str(paths.build), 1, 1))
+            recorder.keep(ev.Finished(verdict))
+    return paths
+
+
+def handed_over(home: Path, run: str = ID) -> RunPaths:
+    """Make the folder that a client has of a run which it handed over."""
+    paths = Home(home).run(run)
+    paths.root.mkdir(parents=True)
+    parcel = Parcel("/home/me/p", "rai_build.yml", SPEC, "0" * 64)
+    paths.parcel.write_bytes(to_json(parcel))
+    paths.source.write_bytes(b"source")
+    claim.hand_over(paths, "server", URL, "gpu.example.org", TEAM)
+    return paths
+
+
+def sizes(paths: RunPaths) -> dict[str, int]:
+    """Return how many bytes of each file a folder has."""
+    found = {name: paths.root / name for name in FILES}
+    return {n: p.stat().st_size if p.exists() else 0 for n, p in found.items()}
+
+
+def part(file: str, at: int, data: bytes) -> bytes:
+    """Return a frame with bytes of a file."""
+    return to_line(FilePart(file, at, len(data))) + data
+
+
+def frames(
+    served: RunPaths, have: Mapping[str, int], done: Done | None = None, step: int = 40
+) -> bytes:
+    """Return what a server sends of a run: output before the events that name it."""
+    sent = to_line(Status(remote(QueueState.RUNNING, id=served.id))) + to_line(
+        Latest("{}")
+    )
+    for name in ("stdout.log", "stderr.log", "events.jsonl"):
+        data = (served.root / name).read_bytes()
+        for at in range(have[name], len(data), step):
+            sent += part(name, at, data[at : at + step])
+        sent += to_line(Beat())
+    return sent + to_line(done or Done(remote(id=served.id), None))
+
+
+class FakeServer:
+    """A server's client without HTTP: it plays what the test says, cut as it says.
+
+    ``plays`` returns what is sent to one who has so many bytes of each file, ``cuts``
+    after how many bytes each connection breaks; it holds when there are no more cuts.
+    """
+
+    def __init__(
+        self,
+        plays: Callable[[Mapping[str, int]], bytes],
+        cuts: Iterator[int] | None = None,
+        team: str = TEAM,
+    ) -> None:
+        self.entry = ProfileEntry(URL, "token", team=team)
+        self._plays, self._cuts, self._team = plays, cuts or iter(()), team
+        self.cancelled = 0
+        self.followed = 0
+        self.knows = True
+        self.build: bytes | None = BUILD
+
+    def __enter__(self) -> FakeServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @contextmanager
+    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[io.BufferedReader]:
+        self._check()
+        self.followed += 1
+        data = self._plays(have)
+        cut = next(self._cuts, None)
+        yield io.BufferedReader(io.BytesIO(data if cut is None else data[:cut]))  # type: ignore[arg-type]
+
+    def cancel(self, run: str) -> RemoteRun:
+        self._check()
+        self.cancelled += 1
+        return remote()
+
+    def me(self) -> Me:
+        return Me("ann", self._team, "student", "t", (Scope.RUN,), None)
+
+    def download(self, run: str, name: str, path: Path, most_bytes: int) -> int:
+        if self.build is None:
+            raise RefusedError(Refusal(404, "none"))
+        path.write_bytes(self.build)
+        return len(self.build)
+
+    def _check(self) -> None:
+        if not self.knows:
+            raise RefusedError(Refusal(404, "no such run"))
+
+
+class AwayServer(FakeServer):
+    """A server that is not reached, as often as ``times`` says."""
+
+    def __init__(self, plays: Callable[[Mapping[str, int]], bytes], times: int) -> None:
+        super().__init__(plays)
+        self.left = times
+
+    @contextmanager
+    def follow(self, run: str, have: Mapping[str, int]) -> Iterator[io.BufferedReader]:
+        if self.left:
+            self.left -= 1
+            raise UnreachableError("connection refused")
+        with super().follow(run, have) as stream:
+            yield stream
+
+
+def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
+    """Wait until something holds."""
+    by = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < by, "it took too long"
+        time.sleep(0.01)

@@ -1,0 +1,365 @@
+"""The client's copy of a run on a server: each byte once, whatever breaks off."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.core import Reason, State
+from runner.core.units import MIB
+from runner.remote import bounds
+from runner.remote.following import Follower
+from runner.remote.mirror import BadStreamError, Mirror, MirroredError
+from runner.store import runs, seen
+from runner.store.paths import Home, RunPaths
+from runner.wire.frames import FILES, Done, FilePart, Latest, Status, to_line
+from runner.wire.remote_runs import QueueState
+from tests.runner.remote.recorded import (
+    BUILD,
+    AwayServer,
+    FakeServer,
+    frames,
+    handed_over,
+    part,
+    recorded,
+    remote,
+    sizes,
+    until,
+)
+
+BOUNDS = bounds.MirrorBounds(MIB, MIB)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> RunPaths:
+    return recorded(tmp_path / "server")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> RunPaths:
+    return handed_over(tmp_path / "home")
+
+
+def take(copy: RunPaths, data: bytes, most: bounds.MirrorBounds = BOUNDS) -> bool:
+    """Write what a stream brings; return whether it was whole."""
+    with Mirror(copy, most) as mirror:
+        found = list(mirror.take(io.BufferedReader(io.BytesIO(data))))  # type: ignore[arg-type]
+    return bool(found) and isinstance(found[-1], Done)
+
+
+def same(copy: RunPaths, served: RunPaths) -> bool:
+    return all(
+        (copy.root / name).read_bytes() == (served.root / name).read_bytes()
+        for name in FILES
+    )
+
+
+def followed(copy: RunPaths, server: FakeServer) -> Follower:
+    """Follow a run to its end."""
+    follower = Follower(copy, lambda: server, BOUNDS)  # type: ignore[arg-type,return-value]
+    follower.start()
+    until(lambda: copy.record.exists() or follower.error is not None)
+    follower.stop()
+    return follower
+
+
+def test_a_stream_that_breaks_off_at_any_byte_goes_on_there(tmp_path):
+    served = recorded(tmp_path / "server", lines=1)
+    length = len(frames(served, dict.fromkeys(FILES, 0), step=300))
+    for cut in range(length):
+        copy = handed_over(tmp_path / f"home{cut}")
+        take(copy, frames(served, sizes(copy), step=300)[:cut])
+        for name in FILES:
+            had = (copy.root / name).read_bytes()
+            assert (served.root / name).read_bytes().startswith(had), cut
+        assert take(copy, frames(served, sizes(copy)))
+        assert same(copy, served), cut
+
+
+def test_what_is_here_never_speaks_of_output_that_is_not(served, copy):
+    while not take(copy, frames(served, sizes(copy), step=7)[:900]):
+        for _, event in runs.stamped(copy):
+            end = getattr(event, "offset", 0) + getattr(event, "length", 0)
+            stream = getattr(event, "stream", None)
+            assert stream is None or copy.log(stream).stat().st_size >= end
+    assert same(copy, served)
+
+
+def test_the_record_is_written_last_and_is_the_servers_own(served, copy):
+    server = FakeServer(lambda have: frames(served, have, Done(remote(), len(BUILD))))
+
+    followed(copy, server)
+
+    assert copy.build.read_bytes() == BUILD
+    assert runs.read(copy) == runs.read(served)
+    assert not copy.latest.exists()
+    assert seen.read(copy).run.state is QueueState.ENDED
+
+
+def test_a_connection_that_breaks_again_and_again_is_made_anew(served, copy):
+    chance = random.Random(1)
+    cuts = iter([chance.randrange(1200) for _ in range(12)])
+    server = FakeServer(lambda have: frames(served, have), cuts)
+
+    follower = followed(copy, server)
+
+    assert follower.error is None
+    assert same(copy, served)
+    assert server.cancelled == 0
+
+
+def test_while_the_server_is_away_it_is_tried_again_and_said(served, copy):
+    server = AwayServer(lambda have: frames(served, have), times=3)
+    follower = Follower(copy, lambda: server, BOUNDS)  # type: ignore[arg-type,return-value]
+    follower.start()
+    until(lambda: bool(follower.trouble))
+    assert follower.settled
+    assert "refused" in follower.doubt
+    until(copy.record.exists)
+    assert same(copy, served)
+    follower.stop()
+
+
+def test_one_process_at_a_time_writes_a_copy_and_another_takes_over(served, copy):
+    server = FakeServer(lambda have: frames(served, have))
+    with Mirror(copy, BOUNDS), pytest.raises(MirroredError):
+        Mirror(copy, BOUNDS)
+    with Mirror(copy, BOUNDS):
+        follower = Follower(copy, lambda: server, BOUNDS)  # type: ignore[arg-type,return-value]
+        follower.start()
+        until(lambda: follower.settled)
+        assert follower.doubt == ""
+        assert server.followed == 0
+    until(copy.record.exists)
+    follower.stop()
+
+
+def test_a_build_folder_that_the_server_lacks_does_not_hold_up_the_end(served, copy):
+    server = FakeServer(lambda have: frames(served, have, Done(remote(), 5)))
+    server.build = None
+
+    followed(copy, server)
+
+    found = runs.read(copy)
+    assert found.verdict.reason is Reason.DONE
+    assert "not fetched" in found.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (Reason.CANCELLED, State.CANCELLED),
+        (Reason.RUNNER_LOST, State.LOST),
+        (Reason.BAD_SPEC, State.DONE),
+        (Reason.DONE, State.LOST),
+    ],
+)
+def test_a_run_that_ended_without_events_ends_as_its_server_says(copy, reason, state):
+    end = remote(reason=reason, why="it was so")
+    server = FakeServer(lambda have: to_line(Done(end)))
+
+    followed(copy, server)
+
+    found = runs.read(copy)
+    assert (found.state, found.project) == (state, "/home/me/p")
+    if reason is not Reason.DONE:
+        assert (found.verdict.reason, found.verdict.message) == (reason, "it was so")
+
+
+def test_a_run_that_was_lost_in_the_middle_keeps_what_it_printed(tmp_path, copy):
+    served = recorded(tmp_path / "server", verdict=None)
+    lost = remote(reason=Reason.RUNNER_LOST, why="the host was started again")
+    server = FakeServer(lambda have: frames(served, have, Done(lost)))
+
+    followed(copy, server)
+
+    found = runs.read(copy)
+    assert found.state is State.LOST
+    assert found.commands[0].text == "echo 1"
+    assert copy.stdout.read_bytes() == served.stdout.read_bytes()
+
+
+def test_a_run_that_the_server_never_got_is_said_to_be_lost(copy):
+    server = FakeServer(lambda have: b"")
+    server.knows = False
+    os.utime(copy.holder, (1, 1))
+
+    followed(copy, server)
+
+    found = runs.read(copy)
+    assert found.state is State.LOST
+    assert "before the run was queued" in found.verdict.message
+
+
+def test_a_run_that_was_just_handed_over_is_waited_for(copy):
+    server = FakeServer(lambda have: b"")
+    server.knows = False
+    follower = Follower(copy, lambda: server, BOUNDS)  # type: ignore[arg-type,return-value]
+    follower.start()
+    until(lambda: bool(follower.trouble))
+    follower.stop()
+    assert not copy.record.exists()
+
+
+def test_another_teams_login_ends_no_run(copy):
+    server = FakeServer(lambda have: b"", team="team-2")
+    server.knows = False
+    os.utime(copy.holder, (1, 1))
+
+    follower = followed(copy, server)
+
+    assert "team-1" in str(follower.error)
+    assert not copy.record.exists()
+
+
+def test_a_cancel_that_did_not_reach_the_server_is_passed_on(served, copy):
+    copy.cancel.touch()
+    server = FakeServer(lambda have: frames(served, have), iter([50, 60]))
+
+    followed(copy, server)
+
+    assert server.cancelled == 1
+
+
+def stamped(text: str) -> bytes:
+    return f'{{"at": 1, "event": "Packing", "x": "{text}"}}\n'.encode()
+
+
+HOSTILE = {
+    "a file of another name": b'{"type":"part","file":"../x","at":0,"size":1}\nx',
+    "the record": b'{"type":"part","file":"record.json","at":0,"size":1}\nx',
+    "a gap": part("stdout.log", 5, b"x"),
+    "an offset below zero": b'{"type":"part","file":"stdout.log","at":-1,"size":1}\nx',
+    "a size beyond bounds": to_line(FilePart("stdout.log", 0, (1 << 20) + 1)),
+    "no frame": b"GET / HTTP/1.1\n",
+    "no JSON": b"{" * 1000 + b"\n",
+    "an endless header": b"x" * (1 << 20),
+    "an unknown frame": b'{"type":"run","command":"id"}\n',
+    "another run": to_line(Status(remote(id="ffffffffff"))),
+    "an end that is none": to_line(Done(remote(QueueState.RUNNING))),
+    "a line that is no event": part("events.jsonl", 0, b"hello\n"),
+    "an event without a time": part("events.jsonl", 0, b'{"event":"Packing"}\n'),
+    "an event of a time that is none": part(
+        "events.jsonl", 0, b'{"at":1e99,"event":"x"}\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_stream_is_refused_and_writes_nothing_else(name, copy):
+    before = {path.name for path in copy.root.iterdir()}
+
+    with pytest.raises(BadStreamError) as found:
+        take(copy, HOSTILE[name])
+
+    made = {path.name for path in copy.root.iterdir()} - before
+    assert made <= {*FILES, copy.mirror.name}
+    assert copy.stdout.read_bytes() == b""
+    assert len(str(found.value)) < 600
+
+
+def test_more_output_than_the_run_may_have_is_refused(copy):
+    piece = bytes(1 << 19)
+    take(copy, part("stdout.log", 0, piece) + part("stdout.log", 1 << 19, piece))
+
+    with pytest.raises(BadStreamError, match="limits"):
+        take(copy, part("stdout.log", 1 << 20, b"x"))
+
+    assert copy.stdout.stat().st_size == MIB
+
+
+def test_endless_events_are_refused(copy, monkeypatch):
+    monkeypatch.setattr(bounds, "EVENTS_BYTES", 1000)
+    line, sent = stamped("x" * 100), b""
+    for n in range(100):
+        sent += part("events.jsonl", n * len(line), line)
+
+    with pytest.raises(BadStreamError, match="limits"):
+        take(copy, sent)
+
+    assert copy.events.stat().st_size <= 1000
+
+
+def test_an_event_of_endless_length_is_refused(copy, monkeypatch):
+    monkeypatch.setattr("runner.remote.mirror.MOST_LINE_BYTES", 1000)
+    take(copy, part("events.jsonl", 0, b"x" * 600))
+
+    with pytest.raises(BadStreamError, match="1,000"):
+        take(copy, part("events.jsonl", 600, b"x" * 600))
+
+
+def test_a_latest_of_absurd_length_is_left_out(copy):
+    take(copy, to_line(Latest("x" * 5000)))
+    assert not copy.latest.exists()
+
+
+def test_a_full_disk_is_named_and_the_copy_goes_on_later(served, copy):
+    # As /dev/full refuses each byte.
+    copy.stdout.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space") as found:
+        take(copy, frames(served, dict.fromkeys(FILES, 0)))
+    assert found.value.filename == str(copy.stdout)
+
+    copy.stdout.unlink()
+    assert take(copy, frames(served, sizes(copy)))
+    assert same(copy, served)
+
+
+def test_the_bounds_follow_from_the_limits_of_the_build_file():
+    small = bounds.of_parcel(None, 1)
+    assert small.log_bytes >= 256 * MIB
+    assert small.of_events(0) == bounds.EVENTS_BYTES
+    assert small.of_events(1 << 60) == bounds.MOST_EVENTS_BYTES
+
+
+PROGRAM = """
+    import sys
+    from pathlib import Path
+    from runner.remote.following import Follower
+    from runner.store.paths import Home, RunPaths
+    from tests.runner.remote.recorded import FakeServer, frames
+    from tests.runner.remote.test_mirror import BOUNDS
+
+    served, copy = (RunPaths(Path(name)) for name in sys.argv[1:])
+    server = FakeServer(lambda have: frames(served, have, step=3))
+    follower = Follower(copy, lambda: server, BOUNDS)
+    print("on", flush=True)
+    follower._work()
+"""
+
+
+def test_a_client_that_is_killed_at_any_moment_leaves_what_the_next_goes_on_with(
+    tmp_path, copy
+):
+    served = recorded(tmp_path / "server", lines=3000)
+    chance, killed = random.Random(7), 0
+    for _ in range(12):
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM), served.root, copy.root],
+            stdout=subprocess.PIPE,
+        ) as client:
+            assert client.stdout is not None
+            client.stdout.readline()
+            time.sleep(chance.uniform(0, 0.3))
+            killed += client.poll() is None
+            client.send_signal(signal.SIGKILL)
+        for name in FILES:
+            file = copy.root / name
+            had = file.read_bytes() if file.exists() else b""
+            assert (served.root / name).read_bytes().startswith(had)
+        if copy.record.exists():
+            break
+    assert killed
+    followed(copy, FakeServer(lambda have: frames(served, have)))
+    assert same(copy, served)
+    assert runs.read(copy) == runs.read(served)
+    assert Home(copy.root.parent.parent).index.exists()

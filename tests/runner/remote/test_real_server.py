@@ -1,0 +1,165 @@
+"""The client against the server's own application, at a Unix socket."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.core import Reason
+from runner.database.base import Invitation
+from runner.remote import login, profile, uploading
+from runner.remote.api import ServerClient
+from runner.remote.entries import ProfileEntry
+from runner.remote.problems import LoginNeededError, RefusedError
+from runner.remote.retrying import Patience
+from runner.remote.uploading import upload
+from runner.scheduling.roles import Role, ServerRules
+from runner.wire.remote_runs import QueueState
+from tests.program import rai
+from tests.runner.server.web import PROJECT, WebServer, request, serving
+
+RUN = "0123456789"
+TIGHT = Role("student", a_day=1, upload_bytes=1 << 20)
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[WebServer]:
+    rules = ServerRules(roles={"student": TIGHT}, low_disk_bytes=0)
+    with serving(tmp_path, rules) as found:
+        yield found
+
+
+@pytest.fixture
+def url(web: WebServer) -> str:
+    return f"unix://{web.socket}"
+
+
+@pytest.fixture
+def client(web: WebServer, url: str) -> Iterator[ServerClient]:
+    token = web.token("kernels", "ada", "student")
+    with ServerClient(ProfileEntry(url, token), Patience(20.0)) as made:
+        yield made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "source.tar.zst"
+    path.write_bytes(PROJECT)
+    return path
+
+
+def code(web: WebServer) -> str:
+    invited = [Invitation("kernels", "ada", "student")]
+    return web.store.invite(invited, web.now(), 60.0)[0].code
+
+
+def test_a_code_is_good_for_one_login_and_logging_out_ends_the_token(
+    web, url, tmp_path
+):
+    file, once = tmp_path / "profile", code(web)
+    made = login.log_in(url, "", once, "laptop", file)
+    assert (made.me.person, made.me.team, made.me.role) == ("ada", "kernels", "student")
+    with pytest.raises(RefusedError, match="this code is not valid") as raised:
+        login.log_in(url, "", once, "laptop", file)
+    assert raised.value.reason is Reason.NOT_ALLOWED
+    entry = profile.read(file).servers[url]
+    assert login.log_out(entry, file) is None
+    with ServerClient(entry) as client, pytest.raises(LoginNeededError):
+        client.me()
+    assert login.log_out(entry, file) is None
+
+
+def test_an_upload_and_a_run_of_it_may_be_asked_for_again(client, file):
+    state = upload(client, file)
+    assert state.whole
+    assert upload(client, file) == state
+    asked = request(state.id)
+    first = client.put_run(RUN, asked)
+    assert first.state is QueueState.WAITING
+    assert client.put_run(RUN, asked).id == RUN
+    assert client.run(RUN).queued_at == first.queued_at
+    assert [run.id for run in client.runs().runs] == [RUN]
+    assert client.cancel(RUN).cancelled
+    assert client.run(RUN).state is QueueState.ENDED
+
+
+def test_a_run_over_the_days_bound_says_when_the_next_may_be_queued(client, file):
+    asked = request(upload(client, file).id)
+    client.put_run(RUN, asked)
+    assert client.me().limits.left_today == 0
+    with pytest.raises(
+        RefusedError, match=r"try again (tomorrow )?at \d\d:\d\d"
+    ) as one:
+        client.put_run("aaaaaaaaaa", asked)
+    assert one.value.reason is Reason.RATE_LIMIT
+    assert one.value.reason.exit_code == 8
+
+
+def test_a_project_that_is_too_large_is_refused_before_it_is_sent(client, tmp_path):
+    large = tmp_path / "large"
+    large.write_bytes(os.urandom((1 << 20) + 1))
+    with pytest.raises(RefusedError, match="role `student`") as raised:
+        upload(client, large)
+    assert raised.value.reason is Reason.NOT_ALLOWED
+
+
+def test_another_teams_run_is_not_there(web, url, client, file):
+    client.put_run(RUN, request(upload(client, file).id))
+    entry = ProfileEntry(url, web.token("others", "eve", "student"))
+    with ServerClient(entry) as eve:
+        with pytest.raises(RefusedError) as raised:
+            eve.run(RUN)
+        assert raised.value.missing
+        (waiting,) = eve.queue().waiting
+        assert (waiting.mine, waiting.person, waiting.project) == (False, "", "")
+
+
+def test_a_connection_that_was_cut_does_not_stop_the_upload(
+    web, client, tmp_path, monkeypatch
+):
+    content = os.urandom(900_000)
+    sha256 = hashlib.sha256(content).hexdigest()
+    file = tmp_path / "source"
+    file.write_bytes(content)
+    state = client.reserve(uploading.UploadRequest(sha256, len(content)))
+    head = (
+        f"PATCH /api/v1/uploads/{state.id} HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {client.entry.token}\r\nUpload-Offset: 0\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    )
+    # The connection of a laptop that went to sleep in the middle of its upload.
+    with socket.socket(socket.AF_UNIX) as asleep:
+        asleep.connect(str(web.socket))
+        asleep.sendall(head.encode() + content[:300_000])
+        told = []
+        monkeypatch.setattr(
+            client,
+            "patience",
+            Patience(20.0, lambda e: (told.append(e), asleep.close())),
+        )
+        for _ in range(200):
+            if client.upload_state(state.id)[0]:
+                break
+            time.sleep(0.01)
+        assert upload(client, file).whole
+    assert client.upload_state(state.id) == (len(content), True)
+
+
+@pytest.mark.programs
+def test_the_commands_speak_with_it(web, url, home):
+    home.mkdir(exist_ok=True)
+    done = rai("login", url, input=f"{code(web)}\n")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(rai("whoami", "--json").stdout)
+    assert (said["person"], said["server"]) == ("ada", url)
+    assert "left" in rai("whoami").stdout
+    assert rai("queue").returncode == 0
+    assert rai("logout").returncode == 0
+    assert rai("whoami").returncode == 2

@@ -1,0 +1,17 @@
+"""What the tests of the server share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.runner.server.web import WebServer, serving
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[WebServer]:
+    """A server without GPUs, with the roles that a server has by default."""
+    with serving(tmp_path) as found:
+        yield found

@@ -1,0 +1,121 @@
+"""Logging in and out, and what a server says of oneself."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.database.base import Invitation
+from runner.scheduling.roles import Role, ServerRules
+from runner.server.bounds import LOGIN_TRIES, REVOKED_S
+from tests.runner.server.web import WebServer, serving
+
+
+def code(web: WebServer, team: str = "blue", person: str = "ann") -> str:
+    return web.store.invite([Invitation(team, person)], web.now(), 60.0)[0].code
+
+
+def test_everybody_may_read_what_the_server_is(web):
+    found = web.ask("GET", "/api/v1/")
+    assert found.status == 200
+    assert found.json["api"] == 1
+    assert found.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_code_is_good_for_one_token(web):
+    once = code(web)
+    made = web.ask("POST", "/api/v1/login", body={"code": once, "device": "laptop"})
+    assert made.status == 201
+    assert made.json["me"]["person"] == "ann"
+    me = web.ask("GET", "/api/v1/me", made.json["token"])
+    assert (me.status, me.json["team"]) == (200, "blue")
+    again = web.ask("POST", "/api/v1/login", body={"code": once})
+    assert (again.status, again.json["reason"]) == (403, "not_allowed")
+
+
+def test_wrong_codes_are_bounded_and_right_ones_are_not(web):
+    for n in range(LOGIN_TRIES + 5):
+        made = web.ask(
+            "POST", "/api/v1/login", body={"code": code(web, person=f"p{n}")}
+        )
+        assert made.status == 201
+    tries = [
+        web.ask("POST", "/api/v1/login", body={"code": "22222-22222-22222"}).status
+        for _ in range(LOGIN_TRIES + 2)
+    ]
+    assert tries[0] == 403
+    assert tries[-1] == 429
+    later = web.ask("POST", "/api/v1/login", body={"code": code(web)})
+    assert later.status == 429
+    assert later.json["retry_at"] > web.now()
+    assert int(later.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "Basic YTpi",
+        "Bearer",
+        "Bearer rai_0_0",
+        "Bearer rai_000000000000_" + "A" * 43,
+        "Bearer rai_../../x_" + "A" * 43,
+        "Bearer rai_0_" + "A" * 4000,
+    ],
+)
+def test_a_token_that_is_none_opens_nothing(web, given):
+    paths = ("/api/v1/me", "/api/v1/runs", "/api/v1/queue", "/api/v1/runs/0123456789")
+    for path in paths:
+        found = web.ask("GET", path, headers={"Authorization": given})
+        assert (found.status, found.json["reason"]) == (401, "not_allowed")
+        assert found.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_guessed_secret_of_a_known_token_is_as_wrong_as_any(web):
+    token = web.token("blue")
+    rai, token_id, _ = token.split("_", 2)
+    near = f"{rai}_{token_id}_{'A' * 43}"
+    far = f"{rai}_{'0' * 12}_{'A' * 43}"
+    answers = [web.ask("GET", "/api/v1/me", one) for one in (near, far)]
+    assert [one.status for one in answers] == [401, 401]
+    assert answers[0].body == answers[1].body
+
+
+def test_an_expired_token_is_refused(web):
+    codes = web.store.invite([Invitation("blue", "ann")], web.now(), 60.0)
+    made = web.store.redeem(codes[0].code, "", web.now(), 100.0, ())
+    assert made
+    assert web.ask("GET", "/api/v1/me", made[0]).status == 403  # it has no scope
+    web.ahead = 200.0
+    assert web.ask("GET", "/api/v1/me", made[0]).status == 401
+
+
+def test_logging_out_ends_a_token_at_once(web):
+    token = web.token("blue")
+    assert web.ask("GET", "/api/v1/me", token).status == 200
+    assert web.ask("DELETE", "/api/v1/tokens/current", token).status == 204
+    assert web.ask("GET", "/api/v1/me", token).status == 401
+
+
+def test_a_revoked_token_is_good_for_seconds_at_most(web):
+    token = web.token("blue")
+    me = web.ask("GET", "/api/v1/me", token)
+    web.store.revoke(me.json["token_id"], web.now())
+    web.ahead = REVOKED_S
+    assert web.ask("GET", "/api/v1/me", token).status == 401
+
+
+def test_nobody_ends_the_token_of_another_person(web):
+    ann, bob = web.token("blue", "ann"), web.token("blue", "bob")
+    other = web.ask("GET", "/api/v1/me", bob).json["token_id"]
+    assert web.ask("DELETE", f"/api/v1/tokens/{other}", ann).status == 404
+    assert web.ask("GET", "/api/v1/me", bob).status == 200
+
+
+def test_me_tells_what_is_left_of_a_day(tmp_path):
+    roles = {"student": Role("student", a_day=3)}
+    with serving(tmp_path, ServerRules(roles=roles, low_disk_bytes=0)) as web:
+        token = web.token("blue")
+        assert web.put(token).status == 201
+        limits = web.ask("GET", "/api/v1/me", token).json["limits"]
+        assert limits["left_today"] == 2
+        assert limits["resets_at"] > web.now()
