@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli import common
 from runner.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -48,12 +49,13 @@ def login(
         raise UsageError("this machine needs no login")
     file = profile.path()
     # A code is good once, so nothing but the server may fail after it is sent.
+    named = common.settings().server
     known = profile.to_change(file).servers.get(url)
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     confirm = _confirmed if terminal else None
     pin = remote.trusted(url, known.fingerprint if known else "", given, confirm)
     made = remote.log_in(url, pin, _code(code_file), platform.node(), file)
-    for line in _said(made):
+    for line in _said(made, named):
         say(line)
 
 
@@ -85,7 +87,7 @@ def _code(file: Path | None) -> str:
     return code.strip()
 
 
-def _said(made: Login) -> list[str]:
+def _said(made: Login, named: str | None) -> list[str]:
     import time
 
     from runner.remote import words
@@ -96,7 +98,11 @@ def _said(made: Login) -> list[str]:
         f"Logged in at {entry.url} as {entry.person}, team {entry.team}.",
         f"The token is valid {valid}.",
     ]
-    if host == entry.url:
+    if named not in (None, entry.url):
+        text = (
+            f"`rai run --on {entry.url}` runs there; the setting `server` is {named}."
+        )
+    elif host == entry.url:
         text = "`rai run` runs there now; `rai run --on here` runs on this machine."
     else:
         text = f"`rai run --on {entry.url}` runs there; `rai run` still runs at {host}."

@@ -25,13 +25,14 @@ from runner.core.errors import BusyError, ConfigError, RaiError
 VERSION_TABLE = "rai_schema"
 """Where Alembic keeps the revision of a store."""
 
-BUSY_S = 30
-"""How long a call waits for others that write, or for a connection."""
+BUSY_S = 30.0
+"""How long a call waits for others that write, or for a connection of the pool."""
+
+CONNECT_S = 10
 
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _WRITES = "rai_writes"
 _PRAGMAS = (
-    f"busy_timeout = {1000 * BUSY_S}",
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
@@ -40,7 +41,6 @@ _PRAGMAS = (
     f"journal_size_limit = {16 << 20}",
 )
 _SETTINGS = (
-    f"SET lock_timeout = '{BUSY_S}s'",
     "SET idle_in_transaction_session_timeout = '10min'",
     "SET timezone = 'UTC'",
 )
@@ -53,7 +53,8 @@ class Transactions:
         parsed = parse(url)
         self.shown = shown(parsed)
         self.engine = _engine(parsed)
-        # SQLite has one writer at a time; who waits for it here is served in turn.
+        # SQLite has one writer at a time, and waits for another by looking again and
+        # again; threads wait for each other here.
         self._writer: AbstractContextManager[object] = (
             Lock() if self.engine.dialect.name == "sqlite" else nullcontext()
         )
@@ -178,7 +179,7 @@ def _engine(url: URL) -> Engine:
             pool_timeout=BUSY_S,
             pool_size=5,
             max_overflow=15,
-            connect_args={"connect_timeout": BUSY_S},
+            connect_args={"connect_timeout": CONNECT_S},
         )
         event.listen(engine, "connect", _set_postgresql)
         return engine
@@ -201,7 +202,7 @@ def _engine(url: URL) -> Engine:
 
 def _set_postgresql(made: Any, _: object) -> None:  # noqa: ANN401 - the driver's own
     with made.cursor() as cursor:
-        for setting in _SETTINGS:
+        for setting in (*_SETTINGS, f"SET lock_timeout = {int(1000 * BUSY_S)}"):
             cursor.execute(setting)
     made.commit()
 

@@ -32,6 +32,7 @@ from runner.remote.problems import (
 from runner.remote.retrying import NONE, Patience, until_reached
 from runner.wire import API, JSON, UPLOAD_OFFSET
 from runner.wire.accounts import LoginAnswer, LoginRequest, Me, ServerFacts
+from runner.wire.frames import BEAT_S
 from runner.wire.refusals import Refusal
 from runner.wire.remote_runs import QueueView, RemoteRun, RunPage, RunRequest
 from runner.wire.uploads import UploadRequest, UploadState
@@ -49,6 +50,9 @@ AWAY = (500, 502, 503, 504)
 
 
 _BY_STATUS = {NO_TOKEN: Reason.NOT_ALLOWED, MISSING: Reason.USAGE}
+
+SILENT_S = 3 * BEAT_S
+"""A followed run that is silent for so long is taken as broken off."""
 
 PASSING = (408, 503)
 """What a server answers for a moment: it stops, or a part of it is away.
@@ -171,7 +175,10 @@ class ServerClient:
         self._need_token()
         query = {name.partition(".")[0]: str(size) for name, size in have.items()}
         path = f"{API}/runs/{quote(run, '')}/follow"
-        with self._connection.stream(path, query=query) as (answer, body):
+        with self._connection.stream(path, query=query, read_s=SILENT_S) as (
+            answer,
+            body,
+        ):
             self._raise_refusal(answer)
             yield body
 

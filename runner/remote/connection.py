@@ -115,12 +115,14 @@ class ServerConnection:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        read_s: float | None = None,
     ) -> Iterator[tuple[HttpAnswer, BodyStream]]:
         """Yield an answer and its body, which is read as it comes.
 
-        The body of an error is read at once, and is the answer's.
+        The body of an error is read at once, and is the answer's. A body that is silent
+        for ``read_s`` is taken as broken off.
         """
-        with self._opened("GET", path, query, headers, None) as response:
+        with self._opened("GET", path, query, headers, None, read_s) as response:
             if response.status_code >= 400:
                 answer = self._whole(response)
             else:
@@ -136,6 +138,7 @@ class ServerConnection:
         query: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         body: Body | None,
+        read_s: float | None = None,
     ) -> Iterator[requests.Response]:
         with failing(self.url):
             response = self._session.request(
@@ -146,7 +149,7 @@ class ServerConnection:
                 data=body,
                 stream=True,
                 allow_redirects=False,
-                timeout=(CONNECT_S, READ_S),
+                timeout=(CONNECT_S, READ_S if read_s is None else read_s),
             )
         try:
             self._check(response)

@@ -18,6 +18,9 @@ class ProfileEntry(Struct, frozen=True):
     team: str = ""
     person: str = ""
 
+    def __repr__(self) -> str:
+        return f"ProfileEntry({self.url!r}, person={self.person!r})"  # and no token
+
 
 class Logins(Struct, frozen=True):
     """The servers that one is logged in at, and the one that runs go to, "" if none."""

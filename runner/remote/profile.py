@@ -57,6 +57,10 @@ def read(file: Path) -> Logins:
 
 def to_change(file: Path) -> Logins:
     """Return the logins of a file that can be changed; else raise ConfigError."""
+    folder = file.resolve().parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        hint = f"log in as the user whose it is, or name another file: {FILE}"
+        raise ConfigError(Problem(f"no file can be kept in {folder}", hint=hint))
     logins, problems = profile_text.parse(_raw(file), str(file))
     if problems:
         raise ConfigError(*problems)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.cli import main, suggestions
 from runner.remote import profile
 from runner.remote.entries import ProfileEntry
 from tests.program import rai
@@ -83,6 +84,37 @@ def test_a_second_server_does_not_become_the_host(logged_in, tmp_path):
         done = rai("login", other, input=f"{server.code}\n")
     assert f"`rai run` still runs at {logged_in}." in done.stdout
     assert profile.read(profile.path()).host == logged_in
+
+
+def test_a_setting_that_names_another_server_is_said(server, url, monkeypatch):
+    monkeypatch.setenv("RAI_SERVER", "here")
+    done = rai("login", url, input=f"{server.code}\n")
+    assert f"`rai run --on {url}` runs there" in done.stdout
+    assert "the setting `server` is here" in done.stdout
+
+
+def test_a_folder_that_is_not_there_is_said_before_the_code_is_used(
+    server, url, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("RAI_PROFILE_FILE", str(tmp_path / "no" / "profile"))
+    done = rai("login", url, input=f"{server.code}\n")
+    assert done.returncode == 2
+    assert f"no file can be kept in {tmp_path / 'no'}" in done.stderr
+    assert server.asked == []
+
+
+def test_a_shell_completes_the_servers_that_one_is_logged_in_at(url):
+    profile.keep(ProfileEntry(url, TOKEN), profile.path())
+
+    def offered(*words: str) -> list[str]:
+        *before, last = words
+        return suggestions.offered(before, last, main.COMMANDS, main.command)
+
+    assert offered("logout", "") == [url]
+    assert offered("login", "http:") == [url]
+    assert offered("queue", "--on", "") == ["here", url]
+    assert offered("whoami", "--o") == ["--on"]
+    assert offered("logo") == ["logout"]
 
 
 def test_logging_in_again_revokes_the_token_before(server, logged_in):

@@ -17,7 +17,7 @@ from runner.database.base import Invitation
 from runner.remote import login, profile, uploading
 from runner.remote.api import ServerClient
 from runner.remote.entries import ProfileEntry
-from runner.remote.problems import LoginNeededError, RefusedError
+from runner.remote.problems import LoginNeededError, RefusedError, UnreachableError
 from runner.remote.retrying import Patience
 from runner.remote.uploading import upload
 from runner.scheduling.roles import Role, ServerRules
@@ -138,17 +138,19 @@ def test_a_connection_that_was_cut_does_not_stop_the_upload(
     with socket.socket(socket.AF_UNIX) as asleep:
         asleep.connect(str(web.socket))
         asleep.sendall(head.encode() + content[:300_000])
-        told = []
-        monkeypatch.setattr(
-            client,
-            "patience",
-            Patience(20.0, lambda e: (told.append(e), asleep.close())),
-        )
+        told: list[str] = []
+
+        def wake(error: UnreachableError) -> None:
+            told.append(str(error))
+            asleep.close()
+
+        monkeypatch.setattr(client, "patience", Patience(20.0, wake))
         for _ in range(200):
             if client.upload_state(state.id)[0]:
                 break
             time.sleep(0.01)
         assert upload(client, file).whole
+    assert "another request writes this upload" in told[0]
     assert client.upload_state(state.id) == (len(content), True)
 
 
