@@ -60,7 +60,7 @@ def to_stream(stream: TextIO | None = None, level: int = logging.INFO) -> None:
         logger.setLevel(level if name == NAME else logging.WARNING)
 
 
-def step(name: str, **facts: Fact) -> None:
+def step(name: str, /, **facts: Fact) -> None:
     """Write that something happened."""
     _log.info(name, extra={"facts": facts})
 

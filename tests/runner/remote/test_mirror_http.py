@@ -177,14 +177,14 @@ def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project)
     other = handed_over(stage.home.root.with_name("other"), run)
     entry, chance = ProfileEntry(stage.url, stage.token), random.Random(3)
     over = False
-    for _ in range(60):
+    for _ in range(400):
         most = bounds.MirrorBounds(MIB, MIB)
         with (
             ServerClient(entry) as client,
             Mirror(other, most) as mirror,
             client.follow(run, mirror.have) as stream,
         ):
-            cut = CutStream(stream, chance.randrange(3000))
+            cut = CutStream(stream, chance.randrange(4000))
             over = any(isinstance(one, Done) for one in mirror.take(cut))
         served = stage.web.host.paths(run)
         for name in FILES:
