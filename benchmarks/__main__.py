@@ -18,6 +18,8 @@ NAMES = (
     "turns",
     "watching",
     "lasting",
+    "server",
+    "followed",
     "local_engine",
     "docker_engine",
     "stream",

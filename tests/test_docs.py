@@ -27,7 +27,7 @@ COMMANDS = [
     *("show", "diff", "logs", "report", "export"),
     *("timeline", "pull", "tag", "note", "rm", "prune", "parse", "doctor", "config"),
     *("init", "version"),
-    *("completion", "login", "logout", "whoami", "queue", "image"),
+    *("completion", "login", "logout", "whoami", "queue", "image", "server"),
 ]
 HEAD = """\
 # The commands
@@ -40,7 +40,13 @@ What the original's options and commands do here: [original.md](original.md).
 """
 
 
-GROUPS = {"image": ["build", "ls", "prune"]}
+GROUPS = {
+    "image": ["build", "ls", "prune"],
+    "server": [
+        *("serve", "invite", "people", "revoke", "drain", "gpu", "audit"),
+        *("backup", "restore", "upgrade", "doctor", "units", "jobs"),
+    ],
+}
 
 
 def helped(*words: str) -> str:

@@ -59,6 +59,7 @@ COMMANDS = (
     "whoami",
     "queue",
     "image",
+    "server",
 )
 """The commands in the order of the help.
 
@@ -241,3 +242,7 @@ def _report(error: RaiError, debug: bool) -> None:
         # A usage error says itself what to do.
         if error.advice and error.reason is not Reason.USAGE:
             streams.say(error.advice, to_stderr=True)
+
+
+if __name__ == "__main__":  # as a server starts its job host
+    main()

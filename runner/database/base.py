@@ -271,12 +271,16 @@ class Store(Protocol):
         ...
 
     def removable(
-        self, ended_before: float, limit: int = 1000, role: str | None = None
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        role: str | None = None,
+        team: str | None = None,
     ) -> list[RunRow]:
         """Return ended runs whose folders may go, the oldest first; no parcels.
 
         With ``role`` only those that were queued in this role, as roles differ in how
-        long runs are kept.
+        long runs are kept; with ``team`` only that team's.
         """
         ...
 

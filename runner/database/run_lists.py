@@ -65,17 +65,23 @@ class RunLists(Transactions):
             return run_rows.several(link, query)
 
     def removable(
-        self, ended_before: float, limit: int = 1000, role: str | None = None
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        role: str | None = None,
+        team: str | None = None,
     ) -> list[RunRow]:
         """Return ended runs whose folders may go, the oldest first; no parcels.
 
-        With ``role`` only those that were queued in this role.
+        With ``role`` only those that were queued in this role, with ``team`` only its.
         """
         query = (
             run_rows.listing()
             .where(runs.c.removed == false(), runs.c.ended_at < ended_before)
             .order_by(runs.c.ended_at, runs.c.id)
         )
+        if team is not None:
+            query = query.where(runs.c.team == team)
         if role is not None:
             query = query.where(runs.c.role == role)
         with self.reading() as link:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runner.core import Problem
@@ -28,8 +28,12 @@ class Detached:
     until it chooses another.
     """
 
-    def __init__(self, argv: Sequence[str | Path]) -> None:
+    def __init__(
+        self, argv: Sequence[str | Path], env: Mapping[str, str] | None = None
+    ) -> None:
         """Start it in the root folder, so that it keeps no folder busy.
+
+        ``env`` is its whole environment, by default this process's.
 
         Raises:
             EngineError: it cannot be started.
@@ -38,6 +42,7 @@ class Detached:
             self._process = subprocess.Popen(
                 argv,
                 cwd="/",
+                env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
@@ -46,6 +51,11 @@ class Detached:
         except OSError as error:
             problem = Problem(f"cannot start {argv[0]}: {error.strerror}")
             raise EngineError(problem) from error
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
 
     def write(self, data: bytes) -> None:
         """Write to its stdin; raise OSError if it has ended."""

@@ -8,6 +8,8 @@ from runner.scheduling.turns import QueuedRun
 from runner.wire.host import HostFacts
 
 NO_HOST = "the job host has not answered yet"
+FAR_BEHIND = "many runs before it"
+"""For those far behind, whose number changes with each start."""
 
 
 def drained(why: str) -> str:
@@ -18,6 +20,16 @@ def drained(why: str) -> str:
 def out_of_reach(since: str) -> str:
     """Say that the job host does not answer."""
     return f"the job host cannot be reached since {since}"
+
+
+def no_service(problem: str) -> str:
+    """Say that the job host can run nothing."""
+    return f"the job host can run nothing: {problem}"
+
+
+def low_disk(free: str, least: str) -> str:
+    """Say that there is too little disk."""
+    return f"the job host has only {free} of disk left, and needs {least}"
 
 
 def why(

@@ -22,8 +22,6 @@ SHARE = 4
 """A look at a long queue is followed by a pause of so many times its length."""
 
 FACTS_S = 5.0
-MOST_ENDS = 200
-"""So many ends at once are looked up, to be logged."""
 
 
 class Board:
@@ -36,8 +34,7 @@ class Board:
         self._site, self._threads, self._metrics = site, threads, metrics
         self.rows: dict[str, RunRow] = {}
         self.news = anyio.Event()
-        self.looks = 0
-        self._changes = -1
+        self._changes, self._read = -1, False
         self._looking, self._asking = anyio.Lock(), anyio.Lock()
         self._facts: HostFacts | None = None
         self._facts_at = float("-inf")
@@ -100,13 +97,20 @@ class Board:
         """Read the queue if it changed."""
         async with self._looking:
             found = await self._threads.store(self._changed)
-            self.looks += 1
             if found is None:
                 return
             before, self.rows = self.rows, found
             self.news.set()
             self.news = anyio.Event()
-            await self._tell(before)
+            if self._read:  # else the runs started before this server did
+                for row in found.values():
+                    self._count(before.get(row.id), row)
+            self._read = True
+
+    def _count(self, before: RunRow | None, row: RunRow) -> None:
+        """Count how long a run waited that started since the last look."""
+        if row.started_at is not None and (not before or before.started_at is None):
+            self._metrics.waited(row.started_at - row.queued_at)
 
     def _changed(self) -> dict[str, RunRow] | None:
         """Return the runs that have not ended; None if none changed."""
@@ -117,23 +121,3 @@ class Board:
         rows = {row.id: row for row in self._site.store.unfinished()}
         self._changes = changes
         return rows
-
-    async def _tell(self, before: dict[str, RunRow]) -> None:
-        """Log and count what started and what ended since the last look."""
-        for now in self.rows.values():
-            was = before.get(now.id)
-            if now.started_at is not None and was and was.started_at is None:
-                self._started(now)
-        gone = [row for row in before.values() if row.id not in self.rows]
-        for was in gone[:MOST_ENDS]:
-            row: RunRow | None = await self._threads.store(self._site.store.run, was.id)
-            if row is None or row.state is not QueueState.ENDED:
-                continue
-            if row.started_at is not None and was.started_at is None:
-                self._started(row)
-            logs.step("run_ended", run=row.id, team=row.team, reason=row.reason)
-
-    def _started(self, row: RunRow) -> None:
-        waited = (row.started_at or row.queued_at) - row.queued_at
-        self._metrics.waited(waited)
-        logs.step("run_started", run=row.id, team=row.team, waited_s=round(waited, 3))

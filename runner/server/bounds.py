@@ -61,7 +61,7 @@ LATEST_S = 0.5
 """The least time between two values of what a run uses."""
 
 MOST_LATEST_BYTES = 4096
-STEP_BYTES = 512 << 10
+STEP_BYTES = 128 << 10
 """About how much of a followed run is read and sent at once."""
 
 KEPT_BYTES = 4 * MIB

@@ -69,11 +69,13 @@ async def _poured(run: FollowedRun, at: Position, pour: Pour) -> None:
         if run.latest != latest:
             latest = run.latest
             frames += to_line(Latest(latest))
-        if step := await run.step(at):
-            at = step.after
-            frames += step.frames
         if frames:
             await pour(bytes(frames))
+        if step := await run.step(at):
+            at = step.after
+            await pour(step.frames)
+        elif frames:
+            continue
         elif done:
             await pour(to_line(done))
             return

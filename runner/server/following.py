@@ -63,6 +63,7 @@ class FollowedRun:
         self._reading = anyio.Lock()
         self._kept: OrderedDict[Position, TailStep] = OrderedDict()
         self._kept_bytes = 0
+        self._watching = anyio.CancelScope()
         self._away_until = self._latest_at = self._lively_until = 0.0
 
     async def step(self, at: Position) -> TailStep | None:
@@ -81,7 +82,19 @@ class FollowedRun:
             return found
 
     async def watch(self) -> None:
-        """Watch the run until it has ended, or until this is cancelled."""
+        """Watch the run until it has ended, or until it is left."""
+        with self._watching:
+            await self._watch()
+
+    def leave(self) -> None:
+        """Have nobody watch the run any more.
+
+        A call of the job host that goes on is waited for, so that a file which it opens
+        is closed.
+        """
+        self._watching.cancel()
+
+    async def _watch(self) -> None:
         try:
             while self.done is None:
                 waiting = self._row.state is QueueState.WAITING
@@ -188,15 +201,19 @@ class FollowedRun:
             return False
         self._latest_at = now + bounds.LATEST_S
         try:
-            file = await self._threads.host(self._site.host.open, self._row.id, LATEST)
+            text = await self._threads.host(self._in_use)
         except BusyError:
             self._latest_at = now + HOST_AWAY_S
             return False
-        text = await self._threads.files(_text, file) if file else ""
         if text in ("", self.latest):
             return False
         self.latest = text
         return True
+
+    def _in_use(self) -> str:
+        """Return what the running command uses, as latest.json has it."""
+        file = self._site.host.open(self._row.id, LATEST)
+        return _text(file) if file else ""
 
     async def _finish(self) -> None:
         """Note that nothing more comes."""
@@ -240,7 +257,7 @@ class FollowedRuns:
             if not run.followers:
                 if self._runs.get(row.id, (None,))[0] is run:
                     del self._runs[row.id]
-                task.cancel()
+                run.leave()
                 with anyio.CancelScope(shield=True):
                     with suppress(asyncio.CancelledError):
                         await task

@@ -16,6 +16,7 @@ from msgspec import json
 from runner.core.screen import json_safe
 
 NAME = "rai.server"
+LOGGERS = (NAME, "uvicorn", "uvicorn.error")
 MOST_CHARACTERS = 500
 MOST_TRACE = 20_000
 
@@ -46,14 +47,14 @@ def to_stream(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Send the log of this process, uvicorn's too, to a stream: stderr by default."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in (NAME, "uvicorn", "uvicorn.error"):
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level if name == NAME else logging.WARNING)
 
 
-def step(name: str, **facts: Fact) -> None:
+def step(name: str, /, **facts: Fact) -> None:
     """Write that something happened."""
     _log.info(name, extra={"facts": facts})
 

@@ -13,7 +13,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
 from runner.core import Stream
-from runner.server.bounds import PIECE_BYTES, STEP_BYTES
+from runner.server.bounds import STEP_BYTES
 from runner.wire.frames import FILES, FilePart, to_line
 
 EVENTS, STDOUT, STDERR = FILES
@@ -65,7 +65,7 @@ def next_step(
     ``sizes`` are how much of each file counts; of the events these are whole lines,
     unless the run is ``over``: then all that is left is sent.
     """
-    room = min(sizes[EVENTS] - at.events, PIECE_BYTES)
+    room = min(sizes[EVENTS] - at.events, STEP_BYTES)
     lines = read(EVENTS, at.events, room) if room > 0 else b""
     if not lines:
         ends = {name: sizes[name] for name in (STDOUT, STDERR)}
@@ -79,7 +79,7 @@ def next_step(
 def whole_lines(read: Read, begin: int, end: int) -> int:
     """Return where the last line ends that ends between two places."""
     while end > begin:
-        start = max(begin, end - PIECE_BYTES)
+        start = max(begin, end - STEP_BYTES)
         found = read(EVENTS, start, end - start).rfind(b"\n")
         if found >= 0:
             return start + found + 1

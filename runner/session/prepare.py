@@ -265,7 +265,9 @@ def _request(
     left_out = selection.left_out(spec.commands, options.only)
     rules = NO_POLICY if options.elsewhere else _rules(options.allowed)
     warnings = [*_unmasked(options.secrets), *_written(options.secrets, text)]
-    profile = found.profile or spec.profile
+    # A server runs what it was sent in the strict profile, whatever image is named.
+    usual = Profile.STRICT if options.elsewhere else spec.profile
+    profile = found.profile or usual
     limits = policy.fit(spec.limits, rules)
     if options.stop_grace_s is not None:
         limits = replace(limits, stop_grace_s=options.stop_grace_s)

@@ -283,6 +283,15 @@ def test_a_team_has_what_waits_runs_and_is_kept(store: SqlStore):
     assert not state(store, "1").removed
 
 
+def test_ended_runs_of_a_team_or_of_a_role_are_removable(store: SqlStore):
+    for name, team, role in (("1", "red", "student"), ("2", "blue", "staff")):
+        store.add_run(run(name, team, role=role))
+        store.ended(name, NOW, Reason.DONE)
+    assert [row.id for row in store.removable(NOW + 1, team="red")] == ["1"]
+    assert [row.id for row in store.removable(NOW + 1, role="staff")] == ["2"]
+    assert store.removable(NOW + 1, team="red", role="staff") == []
+
+
 def test_ended_runs_are_removable_until_they_are_removed(store: SqlStore):
     for number, at in enumerate((30, 10, 20, 40)):
         store.add_run(run(str(number)))

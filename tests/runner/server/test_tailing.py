@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from runner.core import Stream
 from runner.core.events import CommandStarted, Output, to_line
-from runner.server.bounds import PIECE_BYTES, STEP_BYTES
+from runner.server.bounds import STEP_BYTES
 from runner.server.tailing import EVENTS, Position, next_step, whole_lines
 from runner.wire.frames import FILES, FilePart, from_line
 
@@ -121,12 +121,12 @@ def test_a_step_is_bounded_however_much_there_is():
     folder.say(bytes(3 * STEP_BYTES + 7))
     for _ in range(20):
         folder.say(bytes(STEP_BYTES // 5), Stream.STDERR)
-    folder.files[EVENTS] += to_line(CommandStarted(1, "x" * 3 * PIECE_BYTES), 1.0)
+    folder.files[EVENTS] += to_line(CommandStarted(1, "x" * 3 * STEP_BYTES), 1.0)
     at, steps = Position(), []
     while step := next_step(folder.read, folder.sizes(), at, over=False):
         steps.append(len(step.frames))
         at = step.after
-    assert max(steps) < STEP_BYTES + PIECE_BYTES + 1000
+    assert max(steps) < STEP_BYTES + STEP_BYTES + 1000
     assert followed(folder, over=False)[1] == folder.files
 
 
@@ -141,7 +141,7 @@ def test_lines_that_are_no_events_are_sent_as_they_are():
 
 def test_the_end_of_the_last_whole_line_is_found():
     folder = Folder()
-    folder.files[EVENTS] = b"one\ntwo\n" + b"x" * 3 * PIECE_BYTES
+    folder.files[EVENTS] = b"one\ntwo\n" + b"x" * 3 * STEP_BYTES
     size = len(folder.files[EVENTS])
     assert whole_lines(folder.read, 0, size) == 8
     assert whole_lines(folder.read, 4, size) == 8

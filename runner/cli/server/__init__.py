@@ -1,0 +1,29 @@
+"""`rai server ...`: one module for each command."""
+
+from __future__ import annotations
+
+import typer
+
+from runner.cli.server.audit import audit
+from runner.cli.server.backup import backup
+from runner.cli.server.doctor import doctor
+from runner.cli.server.drain import drain
+from runner.cli.server.gpu import gpu
+from runner.cli.server.invite import invite
+from runner.cli.server.jobs import jobs
+from runner.cli.server.people import people
+from runner.cli.server.restore import restore
+from runner.cli.server.revoke import revoke
+from runner.cli.server.serve import serve
+from runner.cli.server.units import units
+from runner.cli.server.upgrade import upgrade
+
+server = typer.Typer(
+    no_args_is_help=True,
+    help="Serve a machine's GPUs to several people: `rai server serve`.",
+)
+for command in (
+    *(serve, invite, people, revoke, drain, gpu, audit),
+    *(backup, restore, upgrade, doctor, units, jobs),
+):
+    server.command()(command)

@@ -1,0 +1,35 @@
+"""`rai server doctor`."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from runner.cli import common
+from runner.cli.server import opening
+
+
+def doctor(
+    state: opening.State = None,
+    jobs: opening.Jobs = None,
+    as_json: common.JsonFlag = False,
+) -> None:
+    """Check a server: its store, its job host, who can reach what, and what ends soon.
+
+    Exits with 1 if something keeps it from serving.
+    """
+    from runner import report
+    from runner.core import record
+    from runner.server import checkup
+    from runner.terminal.tables import blocks
+
+    found = checkup.examine(opening.folder(state), os.environ, jobs)
+    if as_json:
+        common.print_json(record.plain(found))
+    else:
+        rows = tuple((f.subject, f.state.value, f.text, f.advice) for f in found)
+        heads = ("what", "state", "finding", "what to do")
+        blocks([report.Table("", heads, rows)])
+    if not checkup.well(found):
+        raise typer.Exit(1)

@@ -1,0 +1,112 @@
+"""`rai server invite`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import common
+from runner.cli.server import opening
+from runner.core.errors import UsageError
+from runner.terminal.streams import say
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from runner.database.base import Invitation, IssuedCode
+    from runner.server.reached import ReachedAt
+
+STDIN = "-"
+
+
+def invite(
+    who: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|PERSON...",
+            help="A CSV file `team,person[,role]`, - for stdin; with --team, people.",
+        ),
+    ],
+    team: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Invite people to this team.")
+    ] = None,
+    role: Annotated[
+        str, typer.Option(metavar="NAME", help="With --team: the team's role.")
+    ] = "",
+    state: opening.State = None,
+    as_json: common.JsonFlag = False,
+) -> None:
+    """Make one-time codes with which people log in.
+
+    They are shown once. A person's earlier code that was not used is void.
+    """
+    from runner.server import reached, rules
+
+    with opening.opened(state) as (folder, store):
+        known = rules.read(folder.rules)
+        invitations = _invitations(who, team, role, known.roles)
+        now = time.time()
+        issued = store.invite(invitations, now, known.code_valid_s)
+        opening.note(store, "invite", _about(invitations))
+        at = reached.read(folder)
+    if as_json:
+        common.print_json(_plain(issued, at))
+    else:
+        _show(issued, at)
+
+
+def _invitations(
+    who: Sequence[str], team: str | None, role: str, roles: Collection[str]
+) -> list[Invitation]:
+    from runner import files
+    from runner.database.base import Invitation
+    from runner.server import teams
+
+    if team is not None:
+        found = [Invitation(team, person, role) for person in who]
+        teams.check(found, roles, "--team")
+        return found
+    if role:
+        raise UsageError("--role is for --team; in a file it is the third column")
+    if len(who) != 1:
+        raise UsageError("name one file, or a team by --team")
+    (name,) = who
+    if name == STDIN:
+        data = sys.stdin.buffer.read(teams.MOST_BYTES + 1)
+        return teams.parse(data, "stdin", roles)
+    return teams.parse(files.read(Path(name), teams.MOST_BYTES), name, roles)
+
+
+def _about(invitations: Sequence[Invitation]) -> str:
+    teams = dict.fromkeys(one.team for one in invitations)
+    people = "1 person" if len(invitations) == 1 else f"{len(invitations)} people"
+    return f"{people} of {', '.join(teams)}"[:500]
+
+
+def _show(issued: Sequence[IssuedCode], at: ReachedAt | None) -> None:
+    from runner import report
+    from runner.terminal.tables import blocks
+
+    rows = tuple((one.team, one.person, one.code) for one in issued)
+    blocks([report.Table("", ("team", "person", "code"), rows)])
+    until = report.date(min(one.expires_at for one in issued))
+    say()
+    say(f"Each code is good once, until {until}. Its person enters it at")
+    say(f"    rai login {at.url if at else 'URL'}")
+    if at and at.fingerprint:
+        say("and compares the fingerprint that is shown there with")
+        say(f"    {at.fingerprint}")
+
+
+def _plain(issued: Sequence[IssuedCode], at: ReachedAt | None) -> object:
+    from runner.core import record
+
+    return {
+        "url": at.url if at else None,
+        "fingerprint": (at.fingerprint if at else "") or None,
+        "codes": [record.plain(one) for one in issued],
+    }

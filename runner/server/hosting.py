@@ -1,0 +1,78 @@
+"""Start a job host where none answers, apart from the server and its secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from runner import files
+from runner.core import Problem
+from runner.core.errors import EngineError
+from runner.process.detached import Detached, python
+from runner.server.listening import answers
+from runner.store.settings import SETTINGS
+
+LOG = "host.log"
+ANSWERS_WITHIN_S = 30.0
+MOST_LOG_BYTES = 4096
+
+PASSED = frozenset(
+    (
+        *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ"),
+        *("USER", "PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"),
+        *("CUDA_VISIBLE_DEVICES", "COVERAGE_PROCESS_START"),
+        *("http_proxy", "https_proxy", "no_proxy"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+        *(setting.variable for setting in SETTINGS),
+    )
+)
+"""What a job host has of the server's environment: nothing that is not named here."""
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a job host: none of the server's own secrets."""
+    return {name: value for name, value in environ.items() if name in PASSED}
+
+
+def start(socket: Path, home: Path, environ: Mapping[str, str]) -> bool:
+    """Start a job host at a socket, unless one answers there; return if it was started.
+
+    It has a session of its own, so that no signal to the server or its terminal reaches
+    it, and goes on when the server ends.
+
+    Raises:
+        EngineError: it does not answer; carries the last line that it wrote.
+    """
+    if answers(socket):
+        return False
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = home / LOG
+    command = [*python("runner.cli.main"), "server", "jobs"]
+    host = Detached(
+        [*command, "--socket", socket, "--home", home, "--log", log],
+        env=environment(environ),
+    )
+    host.leave()
+    until = time.monotonic() + ANSWERS_WITHIN_S
+    while time.monotonic() < until:
+        if answers(socket):
+            return True
+        if host.ended:
+            break
+        time.sleep(0.05)
+    raise EngineError(Problem(f"the job host did not start: {_last(log)}"))
+
+
+def _last(log: Path) -> str:
+    try:
+        size = log.stat().st_size
+        with log.open("rb") as file:
+            file.seek(max(0, size - MOST_LOG_BYTES))
+            said = file.read(MOST_LOG_BYTES)
+    except OSError as error:
+        return str(files.problem(error))
+    last = said.decode(errors="replace").strip().rpartition("\n")[2]
+    return last or f"{log} does not say why"

@@ -1,0 +1,162 @@
+"""Where a server listens: addresses as they are given, and sockets bound to them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import socket
+import stat
+from ipaddress import ip_address
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner.core import Problem
+from runner.core.errors import BusyError, UsageError
+from runner.wire.addresses import is_loopback
+
+BACKLOG = 1024
+ANY = ("0.0.0.0", "::")
+ANSWER_S = 2.0
+
+
+class ListenAt(Struct, frozen=True):
+    """A host and a port, as `--listen` names them; "" is every address."""
+
+    host: str
+    port: int
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only programs of this machine reach it."""
+        return is_loopback(self.host)
+
+    def __str__(self) -> str:
+        host = self.host or ANY[0]
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+def parse(text: str) -> ListenAt:
+    """Parse `HOST:PORT`, `[ADDRESS]:PORT` or `:PORT`; raise UsageError otherwise."""
+    host, colon, port = text.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if bracketed else host
+    within = port.isascii() and port.isdecimal() and int(port) <= 65535
+    if not colon or not within or (":" in host and not bracketed):
+        hint = "write a host and a port, as 0.0.0.0:8443 or [::]:8443"
+        raise UsageError(Problem(f"--listen {text}: it is no address", hint=hint))
+    return ListenAt("" if host in ("*", ANY[0]) else host, int(port))
+
+
+def names(at: ListenAt, public_host: str = "") -> list[str]:
+    """Return the names and addresses by which clients may know this machine.
+
+    These are for a certificate; those of the machine are left out where the server
+    listens at one address only.
+    """
+    found = [public_host, at.host if at.host not in ANY else ""]
+    if at.host in ("", *ANY):
+        found += [platform.node(), socket.getfqdn(), *_addresses()]
+    found += ["localhost", "127.0.0.1", "::1"]
+    return [name for name in dict.fromkeys(found) if name and _fits(name)]
+
+
+def public_host(at: ListenAt) -> str:
+    """Return the name that others most likely reach this machine by."""
+    if at.host not in ("", *ANY):
+        return at.host
+    full = socket.getfqdn()
+    if full and not is_loopback(full) and not full.startswith("localhost"):
+        return full
+    return next(iter(_addresses()), platform.node())
+
+
+def tcp(at: ListenAt) -> socket.socket:
+    """Listen at a host and port.
+
+    Raises:
+        UsageError: the host is not this machine's, or this user may not.
+        BusyError: another program listens there.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
+        where = socket.getaddrinfo(
+            at.host or ANY[0], at.port, family, socket.SOCK_STREAM
+        )[0][4]
+        return socket.create_server(where, family=family, backlog=BACKLOG)
+    except OSError as error:
+        text = f"cannot listen at {at}: {error.strerror or error}"
+        if error.errno == errno.EADDRINUSE:
+            raise BusyError(Problem(text, hint="name another port")) from error
+        if error.errno == errno.EACCES:
+            hint = "ports below 1024 are root's: name another, such as 8443"
+            raise UsageError(Problem(text, hint=hint)) from error
+        raise UsageError(text) from error
+
+
+def unix(path: Path, mode: int) -> socket.socket:
+    """Listen at a Unix socket; one that nobody listens at is replaced.
+
+    Raises:
+        BusyError: another program listens there.
+        UsageError: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if answers(path):
+            raise BusyError(Problem(f"another server listens at {path}"))
+        if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.bind(os.fspath(path))
+            path.chmod(mode)
+            made.listen(BACKLOG)
+        except OSError:
+            made.close()
+            raise
+        return made
+    except OSError as error:
+        text = f"cannot listen at {path}: {error.strerror or error}"
+        hint = "name another by --socket"
+        raise UsageError(Problem(text, hint=hint)) from error
+
+
+def answers(path: Path) -> bool:
+    """Whether a program listens at a Unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(ANSWER_S)
+        try:
+            probe.connect(os.fspath(path))
+        except BlockingIOError:  # its backlog is full
+            return True
+        except OSError:
+            return False
+    return True
+
+
+def _addresses() -> list[str]:
+    """Return this machine's addresses, first the one that leads out."""
+    found = []
+    for family, far in (
+        (socket.AF_INET, "192.0.2.1"),
+        (socket.AF_INET6, "2001:db8::1"),
+    ):
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((far, 9))  # nothing is sent
+                found.append(probe.getsockname()[0])
+            except OSError:
+                pass
+    try:
+        known = socket.getaddrinfo(platform.node(), None, type=socket.SOCK_STREAM)
+    except OSError:
+        known = []
+    found += [str(where[0]).partition("%")[0] for *_, where in known]
+    return [name for name in dict.fromkeys(found) if not ip_address(name).is_loopback]
+
+
+def _fits(name: str) -> bool:
+    """Whether a certificate can hold a name, which must be ASCII."""
+    return name.isascii() and len(name) < 254

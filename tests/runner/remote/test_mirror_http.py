@@ -1,0 +1,336 @@
+"""`rai run --on` against the server's own application, whose runs the test plays."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runner import places
+from runner.cli.main import _status
+from runner.core import Reason, State, Stream
+from runner.core.units import MIB
+from runner.remote import bounds
+from runner.remote.api import ServerClient
+from runner.remote.entries import ProfileEntry
+from runner.remote.mirror import Mirror
+from runner.store import runs
+from runner.store.paths import Home
+from runner.wire.frames import FILES, Done
+from runner.wire.host import StartRun
+from runner.wire.remote_runs import QueueState
+from tests.program import RAI
+from tests.runner.remote.recorded import handed_over, until
+from tests.runner.server.web import WebServer, serving
+from tests.runner.test_hangup import Terminal
+
+pytestmark = pytest.mark.programs
+
+
+class Stage:
+    """A server, its address, and the home of somebody who is logged in there."""
+
+    def __init__(self, web: WebServer, home: Path, token: str) -> None:
+        self.web, self.home, self.token = web, Home(home), token
+        self.url = f"unix://{web.socket}"
+
+    def run(self) -> str:
+        """Wait for the one run of the server that waits; return its id."""
+        until(lambda: len(runs.names(self.home)) == 1)
+        (name,) = runs.names(self.home)
+        until(lambda: self.web.store.run(name) is not None)
+        return name
+
+    def start(self, run: str) -> None:
+        row = self.web.store.run(run)
+        assert row is not None
+        assert self.web.store.claim(run, row.attempt)
+        self.web.host.start(StartRun(run), Path(__file__), Path(__file__))
+        self.web.store.started(run, self.web.now())
+
+    def end(self, run: str, reason: Reason = Reason.DONE) -> None:
+        self.web.host.end(run, reason)
+        self.web.store.ended(run, self.web.now(), reason)
+
+    def copied(self, run: str) -> bool:
+        """Whether the copy has what the host has."""
+        served, copy = self.web.host.paths(run).root, self.home.run(run).root
+        return all((served / n).read_bytes() == (copy / n).read_bytes() for n in FILES)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    with serving(tmp_path) as web:
+        token = web.token("blue")
+        made = Stage(web, tmp_path / "home", token)
+        profile = tmp_path / "profile"
+        profile.write_text(
+            f"host: {made.url}\nservers:\n  {made.url}:\n    token: {token}\n"
+        )
+        profile.chmod(0o600)
+        monkeypatch.setenv("RAI_PROFILE_FILE", str(profile))
+        monkeypatch.setenv("RAI_HOME", str(made.home.root))
+        monkeypatch.delenv("CI", raising=False)
+        yield made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> str:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    spec = {"rai": {"image": "debian"}, "commands": {"build": ["./program"]}}
+    (folder / "rai_build.yml").write_text(json.dumps(spec))
+    (folder / "data").write_bytes(random.Random(1).randbytes(200_000))
+    return str(folder)
+
+
+def beside(play: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=play)
+    thread.start()
+    return thread
+
+
+def test_a_run_goes_to_the_server_and_comes_back_whole(stage, project, capfd):
+    def play() -> None:
+        run = stage.run()
+        stage.start(run)
+        stage.web.host.say(run, b"hello\n")
+        stage.web.host.say(run, b"oh\n", Stream.STDERR)
+        stage.web.host.write(run, "build.tar.zst", b"built")
+        stage.end(run)
+
+    thread = beside(play)
+    assert _status(["run", "-p", project]) == 0
+    thread.join()
+
+    told = capfd.readouterr()
+    assert told.out == "hello\n"
+    assert "oh\n" in told.err
+    run = stage.run()
+    assert stage.copied(run)
+    paths = stage.home.run(run)
+    assert paths.build.read_bytes() == b"built"
+    assert runs.read(paths) == runs.read(stage.web.host.paths(run))
+
+
+def test_a_failed_run_has_its_exit_status_here(stage, project):
+    def play() -> None:
+        run = stage.run()
+        stage.start(run)
+        stage.end(run, Reason.TIME_LIMIT)
+
+    thread = beside(play)
+    assert _status(["run", "-p", project]) == 5
+    thread.join()
+
+
+def test_a_detached_run_is_attached_to_cancelled_and_listed(stage, project, capfd):
+    assert _status(["run", "-p", project, "-d"]) == 0
+    run = capfd.readouterr().out.strip()
+    assert _status(["ps"]) == 0
+    assert f"queued on {stage.web.socket}" in capfd.readouterr().out
+    assert _status(["cancel", run]) == 0
+    assert f"Run {run} ended: cancelled." in capfd.readouterr().out
+    assert _status(["attach", run]) == 130
+    assert runs.read(stage.home.run(run)).state is State.CANCELLED
+
+
+def test_a_running_run_is_cancelled_by_its_host(stage, project, capfd):
+    assert _status(["run", "-p", project, "-d"]) == 0
+    run = capfd.readouterr().out.strip()
+    stage.start(run)
+
+    def play() -> None:
+        until(lambda: run in stage.web.host.cancels)
+        stage.end(run, Reason.CANCELLED)
+
+    thread = beside(play)
+    assert _status(["cancel", run]) == 0
+    thread.join()
+    assert _status(["wait", run]) == 130
+    assert stage.copied(run)
+
+
+def test_a_build_file_that_is_wrong_is_refused_before_anything_is_sent(
+    stage, project, capfd
+):
+    Path(project, "rai_build.yml").write_text("commands: 3\n")
+    assert _status(["run", "-p", project]) == 2
+    assert stage.web.store.unfinished() == []
+    assert runs.names(stage.home) == set()
+
+
+def test_a_connection_that_breaks_at_random_places_costs_no_byte(stage, project):
+    assert _status(["run", "-p", project, "-d"]) == 0
+    run = stage.run()
+    stage.start(run)
+    for n in range(300):
+        stage.web.host.say(run, b"%d\n" % n, list(Stream)[n % 2])
+    stage.end(run)
+    other = handed_over(stage.home.root.with_name("other"), run)
+    entry, chance = ProfileEntry(stage.url, stage.token), random.Random(3)
+    over = False
+    for _ in range(400):
+        most = bounds.MirrorBounds(MIB, MIB)
+        with (
+            ServerClient(entry) as client,
+            Mirror(other, most) as mirror,
+            client.follow(run, mirror.have) as stream,
+        ):
+            cut = CutStream(stream, chance.randrange(4000))
+            over = any(isinstance(one, Done) for one in mirror.take(cut))
+        served = stage.web.host.paths(run)
+        for name in FILES:
+            had = (other.root / name).read_bytes()
+            assert (served.root / name).read_bytes().startswith(had)
+        if over:
+            break
+    assert over
+    assert (other.events.read_bytes()) == stage.web.host.paths(run).events.read_bytes()
+
+
+class CutStream:
+    """A stream that ends after so many bytes."""
+
+    def __init__(self, stream: object, left: int) -> None:
+        self._stream, self._left = stream, left
+
+    def readline(self, most: int) -> bytes:
+        found: bytes = self._stream.readline(min(most, self._left))  # type: ignore[attr-defined]
+        self._left -= len(found)
+        return found
+
+    def read1(self, size: int) -> bytes:
+        found: bytes = self._stream.read1(min(size, self._left))  # type: ignore[attr-defined]
+        self._left -= len(found)
+        return found
+
+
+def test_a_client_that_is_killed_again_and_again_has_every_byte_in_the_end(
+    stage, project
+):
+    assert _status(["run", "-p", project, "-d"]) == 0
+    run = stage.run()
+    stage.start(run)
+    chance, stop = random.Random(5), threading.Event()
+
+    def talk() -> None:
+        n = 0
+        while not stop.wait(0.002):
+            stage.web.host.say(run, b"line %d\n" % n, list(Stream)[n % 2])
+            n += 1
+
+    thread = beside(talk)
+    for _ in range(4):
+        with subprocess.Popen([RAI, "attach", run], stdout=subprocess.PIPE) as client:
+            assert client.stdout is not None
+            client.stdout.readline()
+            time.sleep(chance.uniform(0, 0.2))
+            client.send_signal(signal.SIGKILL)
+        served, copy = stage.web.host.paths(run), stage.home.run(run)
+        for name in FILES:
+            had = (copy.root / name).read_bytes()
+            assert (served.root / name).read_bytes().startswith(had)
+    stop.set()
+    thread.join()
+    stage.end(run)
+    assert _status(["wait", run]) == 0
+    assert stage.copied(run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_cancels_a_run_that_nobody_can_be_asked_about(stage, project, number):
+    with subprocess.Popen(
+        [RAI, "run", "-p", project],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as client:
+        assert client.stderr is not None
+        until(lambda: "Waiting" in client.stderr.readline())
+        client.send_signal(number)
+        assert client.wait(30) == 130
+        assert "cancelled" in client.stderr.read()
+    assert stage.web.store.run(stage.run()).state is QueueState.ENDED
+
+
+def test_a_terminal_that_closes_leaves_the_run(stage, project):
+    with subprocess.Popen(
+        [RAI, "run", "-p", project], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as client:
+        assert client.stderr is not None
+        until(lambda: b"Waiting" in client.stderr.readline())
+        client.send_signal(signal.SIGHUP)
+        client.wait(30)
+    run = stage.run()
+    assert stage.web.store.run(run).state is QueueState.WAITING
+    assert places.active(stage.home.run(run))
+
+
+def test_secrets_and_the_masked_file_reach_the_server_and_no_file_here(stage, project):
+    words = ["run", "-p", project, "-d", "-e", "TOKEN=hunter2222"]
+    assert _status(words) == 0
+    run = stage.run()
+    row = stage.web.store.run(run)
+    assert row is not None
+    assert "hunter2222" in row.secrets
+    for file in stage.home.run(run).root.iterdir():
+        assert b"hunter2222" not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [(b"c\n", 130), (b"d\n", 130), (b"\n", 0)]
+)
+def test_ctrl_c_on_a_terminal_asks_whether_to_leave_or_to_cancel(
+    stage, project, answer, status
+):
+    terminal = Terminal(RAI, "run", "-p", project)
+    try:
+        terminal.until(b"Waiting")
+        terminal.type(b"\x03")
+        terminal.until(b"watching? ")
+        terminal.type(answer)
+        run = stage.run()
+        if answer == b"d\n":
+            terminal.until(b"goes on")
+        elif answer == b"\n":
+            stage.start(run)
+            stage.end(run)
+            terminal.until(b"done in")
+        else:
+            terminal.until(b"cancelled")
+        assert terminal.child.wait(30) == status
+    finally:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()
+    ended = stage.web.store.run(run).state is QueueState.ENDED
+    assert ended is (answer != b"d\n")
+
+
+def test_while_it_waits_a_terminal_shows_its_place_in_a_line_that_is_redrawn(
+    stage, project
+):
+    terminal = Terminal(RAI, "run", "-p", project)
+    try:
+        terminal.until(b"\r\x1b[2K")
+        terminal.until(b"Waiting")
+        run = stage.run()
+        stage.start(run)
+        stage.web.host.say(run, b"hello\n")
+        terminal.until(b"hello")
+        stage.end(run)
+        assert terminal.child.wait(30) == 0
+        terminal.until(b"done in")
+        assert terminal.seen.count(b"\nWaiting") == 0
+    finally:
+        terminal.close()
+        terminal.child.kill()
+        terminal.child.wait()

@@ -1,0 +1,68 @@
+"""Queue runs at a server without a program for each: quick, and by hundreds."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from msgspec import Struct
+
+from runner import archive, session
+from runner.core.parcel import Parcel
+from runner.remote.api import ServerClient
+from runner.remote.bounds import MirrorBounds
+from runner.remote.following import Follower
+from runner.remote.uploading import upload
+from runner.session.detached import sealed
+from runner.store.paths import RunPaths
+from runner.wire.remote_runs import QueueState, RemoteRun, RunRequest
+from tests.runner.server.site import Person, wait_for
+
+MOST = 1 << 30
+BOUNDS = MirrorBounds(MOST, MOST)
+
+
+class SealedProject(Struct, frozen=True):
+    """A packed project and its parcel, which any number of runs are made of."""
+
+    parcel: Parcel
+    source: Path
+
+
+def seal(folder: Path, commands: str) -> SealedProject:
+    """Write a project whose build has these commands (a list in YAML), and pack it."""
+    project = folder / "project"
+    project.mkdir(parents=True)
+    spec = f"rai:\n  version: 0.2\ncommands:\n  build: {commands}\n"
+    (project / "rai_build.yml").write_text(spec)
+    paths = RunPaths(folder / secrets.token_hex(5))
+    paths.root.mkdir()
+    prepared = session.prepare(project)
+    for _ in sealed(prepared.request, paths, prepared.settings):
+        pass
+    return SealedProject(archive.read_parcel(paths.parcel), paths.source)
+
+
+def queue(client: ServerClient, packed: SealedProject, run: str = "") -> str:
+    """Send a project, unless the server has it, and queue a run of it."""
+    run = run or secrets.token_hex(5)
+    sent = upload(client, packed.source)
+    client.put_run(run, RunRequest(sent.id, packed.parcel))
+    return run
+
+
+def ended(client: ServerClient, run: str, within_s: float = 120.0) -> RemoteRun:
+    """Return a run once it has ended."""
+    wait_for(
+        lambda: client.run(run).state is QueueState.ENDED, f"{run} goes on", within_s
+    )
+    return client.run(run)
+
+
+def follow(person: Person, run: str, patience_s: float = 0.0) -> Follower:
+    """Copy a run into the home of a person, until it ends."""
+    paths = RunPaths(person.runs / run)
+    paths.root.mkdir(parents=True, exist_ok=True)
+    follower = Follower(paths, lambda: person.client(patience_s), BOUNDS)
+    follower.start()
+    return follower

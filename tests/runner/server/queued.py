@@ -1,0 +1,135 @@
+"""A server's queue for tests: a real store, a fake job host and a feeder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec import json
+from sqlalchemy import event
+
+from runner.core import Reason
+from runner.core.parcel import Parcel, to_json
+from runner.database.base import RunRow, UploadRow
+from runner.database.opening import SqlStore, open_store
+from runner.scheduling.roles import Role, ServerRules
+from runner.server.feeder import Feeder
+from runner.server.uploadfiles import upload_path
+from runner.wire.remote_runs import QueueState
+from tests.runner.server.fake_host import FakeHost
+
+NOW = 1_800_000_000.0
+SHA256 = "5" * 64
+RULES = ServerRules(roles={"student": Role("student", network=False)}, slots=2)
+
+
+@cache
+def empty_store() -> bytes:
+    """Return the file of a store in which there is nothing."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "store.sqlite")
+        open_store(f"sqlite:///{file}").close()
+        return file.read_bytes()
+
+
+class CountedStore(SqlStore):
+    """A store that counts how often each run was ended, and waits for no disk."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.ends: Counter[str] = Counter()
+        event.listen(self.engine, "connect", _unsafe)
+
+    def ended(
+        self,
+        run_id: str,
+        at: float,
+        reason: Reason | None,
+        why: str = "",
+        kept_bytes: int = 0,
+    ) -> bool:
+        done = super().ended(run_id, at, reason, why, kept_bytes)
+        self.ends[run_id] += done
+        return done
+
+
+def _unsafe(made: Any, _: object) -> None:
+    made.execute("PRAGMA synchronous=OFF")
+
+
+class Queue:
+    """What a server is, but for its web part; ``step`` lets a second go by."""
+
+    def __init__(self, folder: Path, gpus: int = 0, rules: ServerRules = RULES) -> None:
+        file = folder / "store.sqlite"
+        file.write_bytes(empty_store())
+        self.store = CountedStore(f"sqlite:///{file}")
+        self.host = FakeHost(folder / "host", gpus)
+        self.folder = folder / "uploads"
+        self.rules = rules
+        self.now = NOW
+        self.steps: list[str] = []
+        self.feeder = self.fresh()
+
+    def fresh(self) -> Feeder:
+        """Return another server's feeder, which knows what the store knows."""
+
+        def log(name: str, /, **facts: object) -> None:
+            self.steps.append(name)
+
+        return Feeder(
+            self.store, self.host, self.rules, self.folder, log, lambda work: work()
+        )
+
+    def restart(self) -> None:
+        self.feeder = self.fresh()
+
+    def upload(self, team: str = "red", sha256: str = SHA256) -> Path:
+        """Put a whole upload there; return its file."""
+        path = upload_path(self.folder, team, sha256)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"packed")
+        name = f"{team}-{sha256[:4]}"
+        self.store.add_upload(UploadRow(name, team, sha256, 6, 6, True, self.now))
+        return path
+
+    def put(self, run_id: str, team: str = "red", **other: object) -> RunRow:
+        """Queue a run of an upload."""
+        sha256 = str(other.pop("sha256", SHA256))
+        self.upload(team, sha256)
+        kept = {"spec_text": "rai: {}", "secrets": {"KEY": "hunter2"}}
+        fields: dict[str, object] = {
+            "id": run_id,
+            "team": team,
+            "person": "ada",
+            "role": "student",
+            "digest": "d" * 64,
+            "upload": f"{team}-{sha256[:4]}",
+            "sha256": sha256,
+            "parcel": to_json(Parcel("/home/ada/net", "rai_build.yml", "rai: {}", "t")),
+            "queued_at": self.now,
+            "engine": "local",
+            "secrets": json.encode(kept).decode(),
+        }
+        row = RunRow(**(fields | other))  # type: ignore[arg-type]
+        return self.store.add_run(row)[0]
+
+    def step(self, times: int = 1, after_s: float = 1.0) -> None:
+        for _ in range(times):
+            self.now += after_s
+            self.feeder.step(self.now)
+
+    def row(self, run_id: str) -> RunRow:
+        found = self.store.run(run_id)
+        assert found is not None
+        return found
+
+    def state(self, run_id: str) -> QueueState:
+        return self.row(run_id).state
+
+    def close(self) -> None:
+        self.host.close()
+        self.store.close()

@@ -1,0 +1,307 @@
+"""A server for tests: real processes, people who are logged in, and a clean end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from runner import machine, process
+from runner.remote.api import ServerClient
+from runner.remote.entries import ProfileEntry
+from runner.remote.retrying import Patience
+from runner.store import claim
+from runner.store.paths import RunPaths
+
+RAI = [sys.executable, "-m", "runner.cli.main"]
+STARTS_S = 60.0
+ENDS_S = 30.0
+LOOPBACK = "127.0.0.1:0"
+
+
+class Person:
+    """Somebody with a home of their own, who is logged in at the server."""
+
+    def __init__(self, site: Site, team: str, name: str, home: Path) -> None:
+        self.site, self.team, self.name, self.home = site, team, name, home
+        self.token = ""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of this person's programs."""
+        folders = {
+            "HOME": str(self.home),
+            "RAI_HOME": str(self.home / "rai"),
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "XDG_DATA_HOME": str(self.home / "share"),
+        }
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("RAI_")}
+        return {**mine, **folders, "NO_COLOR": "1"}
+
+    def rai(
+        self,
+        *words: str | Path,
+        input: str = "",
+        cwd: Path | None = None,
+        timeout_s: float = 300.0,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run rai to its end as this person."""
+        return subprocess.run(
+            [*RAI, *map(str, words)],
+            env=self.env,
+            cwd=cwd,
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def started(
+        self, *words: str | Path, cwd: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start rai as this person; its stdout and stderr are pipes."""
+        return subprocess.Popen(
+            [*RAI, *map(str, words)],
+            env=self.env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def client(self, patience_s: float = 0.0, url: str = "") -> ServerClient:
+        """Ask the server as this person, without a program."""
+        entry = ProfileEntry(
+            url or f"unix://{self.site.socket}",
+            self.token,
+            self.site.fingerprint if url.startswith("https") else "",
+        )
+        return ServerClient(entry, Patience(patience_s))
+
+    @property
+    def runs(self) -> Path:
+        """The folders of this person's copies of runs."""
+        return self.home / "rai" / "runs"
+
+
+class Site:
+    """`rai server serve` in a folder, with all that it starts.
+
+    Sockets have short names, which lie outside the test's folder.
+    """
+
+    def __init__(self, folder: Path, *options: str, listen: str = LOOPBACK) -> None:
+        self.folder, self.state = folder, folder / "state"
+        self._short = Path(tempfile.mkdtemp(prefix="rai-site-"))
+        self.socket = self._short / "server.sock"
+        self.jobs_socket = self._short / "jobs.sock"
+        self.options = (*options, *(("--listen", listen) if listen else ()))
+        if listen:
+            self.options += ("--tls", "self")
+        self.environ: dict[str, str] = {"RAI_ENGINE": "local"}
+        self.program = RAI
+        self.process: subprocess.Popen[bytes] | None = None
+        self._hosts: set[int] = set()
+        self._started_host: subprocess.Popen[bytes] | None = None
+        self._people = 0
+        self.url = self.fingerprint = ""
+        self.log = folder / "server.log"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of the server's programs."""
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("RAI_")}
+        return {**mine, "HOME": str(self.folder), **self.environ}
+
+    @property
+    def jobs_home(self) -> Path:
+        """The home of the job host."""
+        return self.state / "jobs"
+
+    def start(self) -> None:
+        """Start the server and wait until it serves."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        before = self._serving_lines()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(*self.program, "server", "serve", "--state", str(self.state)),
+                    *("--socket", str(self.socket), "--jobs", str(self.jobs_socket)),
+                    *self.options,
+                ],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until = time.monotonic() + STARTS_S
+        while self._serving_lines() == before:
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"it does not serve: {self.log.read_text()}")
+            time.sleep(0.02)
+        self._note_host()
+        found = json.loads((self.state / "reached.json").read_text())
+        self.url, self.fingerprint = found["url"], found["fingerprint"]
+
+    def kill(self) -> None:
+        """Kill the server; the job host and the runs go on."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """End the server as systemd does; return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def host_pid(self) -> int:
+        """Return the number of the process that listens as the job host."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(self.jobs_socket))
+            size = struct.calcsize("3i")
+            peer = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        pid: int = struct.unpack("3i", peer)[0]
+        return pid
+
+    def kill_host(self, number: int = signal.SIGKILL) -> None:
+        """End the job host and wait until it is gone; its runs go on."""
+        pid = self.host_pid()
+        os.kill(pid, number)
+        wait_for(lambda: not _alive(pid), "the job host does not end", ENDS_S)
+
+    def start_host(self) -> None:
+        """Start a job host, as `rai server jobs` does under systemd."""
+        with (self.folder / "host.log").open("ab") as log:
+            self._started_host = subprocess.Popen(
+                [
+                    *(*RAI, "server", "jobs", "--socket", str(self.jobs_socket)),
+                    *("--home", str(self.jobs_home)),
+                ],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_for(self._host_answers, "no job host answers", STARTS_S)
+        self._note_host()
+
+    def rai(
+        self, *words: str | Path, input: str = "", timeout_s: float = 120.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `rai server WORDS --state ...` to its end, as staff."""
+        return subprocess.run(
+            [*RAI, "server", *map(str, words), "--state", str(self.state)],
+            env=self.env,
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def codes(self, team: str, *people: str, role: str = "") -> list[str]:
+        """Invite people; return their codes."""
+        words = ("--team", team, *(("--role", role) if role else ()))
+        done = self.rai("invite", *words, "--json", *people)
+        assert done.returncode == 0, done.stderr
+        return [one["code"] for one in json.loads(done.stdout)["codes"]]
+
+    def person(self, team: str, name: str, role: str = "") -> Person:
+        """Invite somebody, who logs in without a program."""
+        (code,) = self.codes(team, name, role=role)
+        return self.joined(team, name, code)
+
+    def joined(self, team: str, name: str, code: str) -> Person:
+        """Return a person who has redeemed a code, with an own home."""
+        found = self.stranger(team, name)
+        with found.client() as asked:
+            found.token = asked.login(code, "test").token
+        return found
+
+    def stranger(self, team: str, name: str) -> Person:
+        """Return somebody with an own home who has not logged in."""
+        self._people += 1
+        home = self.folder / "people" / f"{self._people}-{name}"
+        home.mkdir(parents=True)
+        return Person(self, team, name, home)
+
+    def close(self) -> None:
+        """End the server, the job host and every run; remove the sockets."""
+        if self.process and self.process.poll() is None:
+            self._end(signal.SIGKILL)
+        with suppress(OSError):  # one that another server of the test started
+            self._note_host()
+        for pid in self._hosts:
+            _kill(pid)
+        if self._started_host:
+            self._started_host.wait(ENDS_S)
+        for folder in self.jobs_home.glob("runs/*"):
+            held = claim.holder(RunPaths(folder))
+            if held and machine.is_alive(held.process):
+                below = process.descendants(held.process.pid)
+                for pid in (held.process.pid, *below):
+                    _kill(pid)
+        shutil.rmtree(self._short, ignore_errors=True)
+
+    def _end(self, number: int) -> int:
+        assert self.process
+        self.process.send_signal(number)
+        return self.process.wait(ENDS_S)
+
+    def _serving_lines(self) -> int:
+        with suppress(FileNotFoundError):
+            return len(re.findall(r"^Serving at ", self.log.read_text(), re.M))
+        return 0
+
+    def _host_answers(self) -> bool:
+        with suppress(OSError):
+            self.host_pid()
+            return True
+        return False
+
+    def _note_host(self) -> None:
+        self._hosts.add(self.host_pid())
+
+
+@contextmanager
+def serving(folder: Path, *options: str, **named: str) -> Iterator[Site]:
+    """Serve in a folder for as long as the context lasts."""
+    site = Site(folder, *options, **named)
+    try:
+        site.start()
+        yield site
+    finally:
+        site.close()
+
+
+def wait_for(holds: Callable[[], object], why: str, within_s: float = 60.0) -> None:
+    """Wait until something holds; fail with ``why`` if that takes too long."""
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until, why
+        time.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

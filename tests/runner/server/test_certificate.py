@@ -1,0 +1,75 @@
+"""A server's own certificate."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import stat
+import threading
+import time
+
+import pytest
+
+from runner.core.errors import ConfigError
+from runner.server import certificate, certifying
+from runner.wire.addresses import fingerprint_of
+
+NAMES = ["gpu.example.org", "192.0.2.7", "::1"]
+
+
+@pytest.fixture
+def made(tmp_path):
+    files = (tmp_path / "tls" / "certificate.pem", tmp_path / "tls" / "key.pem")
+    certifying.make(*files, NAMES)
+    return files
+
+
+def test_it_names_the_machine_and_lasts_ten_years(made):
+    facts = certifying.read(made[0])
+    assert sorted(facts.names) == sorted(NAMES)
+    assert 9.9 < (facts.ends_at - time.time()) / (365.25 * 86400) < 10.1
+
+
+def test_only_its_user_can_read_the_key(made):
+    assert stat.S_IMODE(made[1].stat().st_mode) == 0o600
+    assert stat.S_IMODE(made[1].parent.stat().st_mode) == 0o700
+
+
+def test_a_client_sees_the_fingerprint_that_the_server_prints(made):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*made)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            taken, _ = listening.accept()
+            with taken, context.wrap_socket(taken, server_side=True) as end:
+                end.recv(1)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        trusting = ssl.create_default_context(cafile=made[0])
+        with (
+            socket.create_connection(listening.getsockname()) as plain,
+            trusting.wrap_socket(plain, server_hostname=NAMES[0]) as end,
+        ):
+            seen = end.getpeercert(binary_form=True)
+        thread.join()
+    printed = certificate.fingerprint(made[0])
+    assert fingerprint_of(seen) == printed == certifying.read(made[0]).fingerprint
+
+
+def test_what_is_no_certificate_with_its_key_is_refused(made, tmp_path):
+    other = (tmp_path / "other.pem", tmp_path / "other.key")
+    certifying.make(*other, NAMES)
+    certificate.check(*made)
+    for wrong in ((made[0], other[1]), (made[1], made[0]), (made[0], tmp_path / "no")):
+        with pytest.raises(ConfigError):
+            certificate.check(*wrong)
+
+
+def test_a_key_whose_certificate_was_never_written_is_replaced(made):
+    before = made[1].read_bytes()
+    made[0].unlink()
+    certifying.make(*made, NAMES)
+    certificate.check(*made)
+    assert made[1].read_bytes() != before

@@ -1,0 +1,122 @@
+"""A run's files: raw, in ranges, never shown by a browser, and of its own team only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.server.downloads import byte_range
+from runner.wire.host import StartRun
+
+RUN = "0123456789"
+RUNS = f"/api/v1/runs/{RUN}"
+
+
+@pytest.fixture
+def token(web):
+    found = web.token("blue")
+    assert web.put(found, RUN).status == 201
+    return found
+
+
+def started(web, **files):
+    web.host.start(StartRun(RUN), Path(__file__), Path(__file__))
+    for name, data in files.items():
+        web.host.write(RUN, name.replace("_", "."), data)
+
+
+def get(web, token, path, **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return web.ask("GET", f"{RUNS}/{path}", token, headers=named)
+
+
+def test_a_file_comes_whole_as_a_download(web, token):
+    started(web, stdout_log=b"0123456789")
+    found = get(web, token, "files/stdout.log")
+    assert (found.status, found.body) == (200, b"0123456789")
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert found.headers["content-disposition"].startswith("attachment;")
+    assert found.headers["accept-ranges"] == "bytes"
+    head = web.ask("HEAD", f"{RUNS}/files/stdout.log", token)
+    assert (head.status, head.headers["content-length"]) == (200, "10")
+
+
+def test_a_part_of_a_file_comes_alone(web, token):
+    web.host.start(StartRun(RUN), Path(__file__), Path(__file__))
+    web.host.write(RUN, "build.tar.zst", b"0123456789")
+    part = get(web, token, "build", Range="bytes=3-5")
+    assert (part.status, part.body) == (206, b"345")
+    assert part.headers["content-range"] == "bytes 3-5/10"
+    rest = get(web, token, "build", Range="bytes=8-")
+    assert (rest.status, rest.body) == (206, b"89")
+    behind = get(web, token, "build", Range="bytes=10-")
+    assert (behind.status, behind.headers["content-range"]) == (416, "bytes */10")
+    web.host.write(RUN, "build.tar.zst", b"0123456789a")
+    changed = get(web, token, "build", Range="bytes=3-5", If_Range=part.headers["etag"])
+    assert (changed.status, len(changed.body)) == (200, 11)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", None),
+        ("bytes=0-0", (0, 1)),
+        ("bytes=2-", (2, 10)),
+        ("bytes=-3", (7, 10)),
+        ("bytes=-30", (0, 10)),
+        ("bytes=5-99", (5, 10)),
+        ("bytes=5-3", None),
+        ("bytes=0-1,4-5", None),
+        ("bytes=" + "9" * 400 + "-", None),
+        ("lines=1-2", None),
+    ],
+)
+def test_a_range_is_read_as_its_standard_has_it(text, found):
+    assert byte_range(text, 10) == found
+
+
+@pytest.mark.parametrize("text", ["bytes=10-", "bytes=-0", "bytes=99-100"])
+def test_a_range_behind_the_end_is_refused(text):
+    with pytest.raises(ValueError, match="behind"):
+        byte_range(text, 10)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "holder.json",
+        "parcel.json",
+        "worker.log",
+        "..%2f..%2fstore.sqlite",
+        "..%2fstdout.log",
+        "%2fetc%2fpasswd",
+        "stdout.log%00",
+        "",
+    ],
+)
+def test_no_other_file_of_a_run_is_read(web, token, name):
+    started(web)
+    assert get(web, token, f"files/{name}").status == 404
+
+
+def test_another_teams_files_are_not_there(web, token):
+    started(web, stdout_log=b"secret", record_json=b"{}")
+    red = web.token("red")
+    for path in ("files/stdout.log", "files/record.json", "build", "source"):
+        assert get(web, red, path).status == 404
+        assert get(web, "", path).status == 401
+
+
+def test_the_source_of_a_run_that_waits_is_what_was_uploaded(web, token):
+    assert get(web, token, "source").body == b"a packed project"
+    started(web)
+    assert get(web, token, "source").body == Path(__file__).read_bytes()
+
+
+def test_a_host_that_is_away_is_said_without_its_paths(web, token):
+    web.host.unreachable = True
+    found = get(web, token, "files/stdout.log")
+    assert (found.status, found.json["reason"]) == (503, "busy")
+    assert found.headers["retry-after"]
+    assert b"/" not in found.body.replace(b"problem+json", b"")

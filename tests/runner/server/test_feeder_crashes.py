@@ -1,0 +1,150 @@
+"""A server that is killed between any two calls: nothing is lost or runs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from runner.core import Reason
+from runner.database.base import RunRow
+from runner.wire.remote_runs import QueueState
+from tests.runner.server.queued import Queue
+
+pytestmark = pytest.mark.lengthy
+
+RUNS = [f"{number:010x}" for number in range(5)]
+STORE = (
+    *("changes", "unfinished", "started_since", "drained", "run", "claim"),
+    *("unclaim", "started", "ended", "wait_reason"),
+)
+HOST = ("facts", "look", "start", "cancel")
+
+
+class KilledError(BaseException):
+    """The process ends here: nothing handles it."""
+
+
+class Killer:
+    """Ends the process before or after the call of a number."""
+
+    def __init__(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.queue = queue
+        self.calls = 0
+        self.at: int | None = None
+        self.before = True
+        self.armed = False
+        for owner, names in ((queue.store, STORE), (queue.host, HOST)):
+            for name in names:
+                monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def step(self) -> None:
+        """Let the server take a step; if that kills it, another goes on."""
+        self.armed = True
+        try:
+            self.queue.step()
+        except KilledError:
+            self.queue.restart()
+        finally:
+            self.armed = False
+
+    def _counted(self, call):
+        def counted(*args, **other):
+            if not self.armed:
+                return call(*args, **other)
+            self.calls += 1
+            now = self.calls == self.at
+            if now and self.before:
+                raise KilledError
+            result = call(*args, **other)
+            if now:
+                raise KilledError
+            return result
+
+        return counted
+
+
+def life(queue: Queue) -> Iterator[None]:
+    """Yield at each step of a queue's life: ends, a cancel, a refusal, a lost run."""
+    for name in RUNS:
+        queue.put(name)
+    yield
+    for number, name in enumerate(RUNS):
+        for _ in range(4):
+            yield
+        known = queue.host.known.get(name)
+        if known is None or known.ended:
+            continue
+        if number == 1:
+            queue.store.ask_cancel(name, queue.now, "")
+            yield
+            queue.host.end(name, Reason.CANCELLED)
+        elif number == 2:
+            queue.host.lose(name)
+        else:
+            queue.host.end(name)
+        yield
+    for _ in range(60):
+        left = [name for name in RUNS if queue.state(name) is not QueueState.ENDED]
+        for name in left:
+            if name in queue.host.known and not queue.host.known[name].ended:
+                queue.host.end(name)
+        if not left:
+            return
+        yield
+
+
+def checked(queue: Queue) -> None:
+    rows: list[RunRow] = [queue.row(name) for name in RUNS]
+    assert [row.state for row in rows] == [QueueState.ENDED] * len(RUNS)
+    assert sorted(queue.host.workers) == RUNS
+    assert queue.store.ends == dict.fromkeys(RUNS, 1)
+    done = Reason.DONE
+    assert [row.reason for row in rows] == [
+        *(done, Reason.CANCELLED, Reason.RUNNER_LOST, done, done),
+    ]
+    assert {row.secrets for row in rows} == {""}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    made = []
+
+    def make(name: str) -> tuple[Queue, Killer]:
+        (tmp_path / name).mkdir()
+        queue = Queue(tmp_path / name)
+        made.append(queue)
+        return queue, Killer(queue, monkeypatch)
+
+    yield make
+    for queue in made:
+        queue.close()
+
+
+def test_a_server_may_be_killed_before_and_after_each_call(made):
+    queue, killer = made("whole")
+    for _ in life(queue):
+        killer.step()
+    checked(queue)
+    moments = killer.calls
+    assert moments > 100
+    for at in range(1, moments + 1):
+        for before in (True, False):
+            queue, killer = made(f"{at}-{before}")
+            killer.at, killer.before = at, before
+            for _ in life(queue):
+                killer.step()
+            checked(queue)
+            queue.close()
+
+
+def test_a_server_may_be_killed_again_and_again(made):
+    for every in (2, 3, 5, 7, 11, 13):
+        queue, killer = made(f"every-{every}")
+        for number, _ in enumerate(life(queue)):
+            # At last it is left alone for long enough to finish.
+            killer.at = killer.calls + every if number < 25 else None
+            killer.before = number % 2 == 0
+            killer.step()
+        assert sorted(queue.host.workers) == RUNS
+        assert queue.store.ends == dict.fromkeys(RUNS, 1)

@@ -1,0 +1,248 @@
+"""A real server with its job host, and people who use it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.remote.problems import LoginNeededError, RefusedError
+from runner.store.paths import RunPaths
+from runner.wire import API_VERSION
+from runner.wire.remote_runs import QueueState
+from tests.runner.server import direct, newer
+from tests.runner.server.site import Site, serving, wait_for
+
+pytestmark = [pytest.mark.local, pytest.mark.programs]
+
+ROOT = Path(__file__).resolve().parents[3]
+SLOW = (
+    "[\"sh -c 'n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo $n; sleep 0.05; done'\"]"
+)
+
+
+@pytest.fixture
+def site(tmp_path):
+    with serving(tmp_path) as found:
+        yield found
+
+
+def project(folder: Path, commands: str) -> Path:
+    folder.mkdir(parents=True)
+    spec = f"rai:\n  version: 0.2\ncommands:\n  build: {commands}\n"
+    (folder / "rai_build.yml").write_text(spec)
+    return folder
+
+
+def test_from_an_invitation_to_a_second_persons_run(site, tmp_path):
+    table = tmp_path / "teams.csv"
+    table.write_text("team,person\nred,ada\nblue,bo\n")
+    done = site.rai("invite", table, "--json")
+    assert done.returncode == 0, done.stderr
+    invited = json.loads(done.stdout)
+    for one in invited["codes"]:
+        person = site.stranger(one["team"], one["person"])
+        words = ("--fingerprint", invited["fingerprint"])
+        logged_in = person.rai("login", invited["url"], *words, input=one["code"])
+        assert logged_in.returncode == 0, logged_in.stderr
+        folder = project(tmp_path / one["person"], '["echo hello > out", "echo hi"]')
+        ran = person.rai("run", "-p", folder, "-o", person.home / "out")
+        assert ran.returncode == 0, ran.stderr
+        assert "hi\n" in ran.stdout
+        assert (person.home / "out" / "out").read_text() == "hello\n"
+        shown = person.rai("show", "latest", "--json")
+        assert json.loads(shown.stdout)["state"] == "done"
+
+
+def test_a_server_one_version_ahead_of_its_clients_serves_them(tmp_path):
+    site = Site(tmp_path)
+    site.program = [sys.executable, "-m", "tests.runner.server.newer"]
+    site.environ["PYTHONPATH"] = str(ROOT)
+    try:
+        site.start()
+        ada = site.person("red", "ada")
+        with ada.client() as client:
+            facts = client.facts()
+            assert (facts.version, facts.api) == (newer.VERSION, API_VERSION + 1)
+            run = direct.queue(client, direct.seal(tmp_path / "p", '["echo hi > f"]'))
+            follower = direct.follow(ada, run)
+            copy = RunPaths(ada.runs / run)
+            wait_for(lambda: copy.record.exists() or follower.error, "it has no end")
+            follower.check()
+            assert client.run(run).reason == "done"
+            assert client.queue().waiting == ()
+            assert copy.build.exists()
+    finally:
+        site.close()
+
+
+def test_a_code_is_good_once_and_a_revoked_token_is_good_for_nothing(site):
+    (code,) = site.codes("red", "ada")
+    ada = site.joined("red", "ada", code)
+    with pytest.raises(RefusedError):
+        site.joined("red", "ada", code)
+    with ada.client() as client:
+        assert client.me().person == "ada"
+        assert site.rai("revoke", "ada").stdout == "1 token revoked\n"
+        wait_for(lambda: _refused(client.me), "the token is good still", 5.0)
+    acts = json.loads(site.rai("audit", "--json").stdout)
+    assert {"invite", "revoke"} <= {one["act"] for one in acts}
+    assert all(one["who"].startswith("unix:") for one in acts if one["act"] != "login")
+
+
+def test_two_teams_do_not_see_each_others_runs(site, tmp_path):
+    ada, bo = site.person("red", "ada"), site.person("blue", "bo")
+    with ada.client() as mine, bo.client() as others:
+        run = direct.queue(mine, direct.seal(tmp_path / "p", '["echo secret"]'))
+        direct.ended(mine, run)
+        assert [one.id for one in mine.runs().runs] == [run]
+        assert others.runs().runs == ()
+        asked = (
+            lambda: others.run(run),
+            lambda: others.cancel(run),
+            lambda: others.download(run, "stdout.log", tmp_path / "f", 1000),
+            lambda: others.download(run, "source.tar.zst", tmp_path / "f", 1 << 20),
+        )
+        for ask in asked:
+            with pytest.raises(RefusedError) as refused:
+                ask()
+            assert refused.value.missing
+
+
+def test_a_follower_gets_every_byte_once_while_the_server_is_killed(site, tmp_path):
+    ada = site.person("red", "ada")
+    with ada.client(60.0) as client:
+        run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
+        follower = direct.follow(ada, run, 60.0)
+        copy = RunPaths(ada.runs / run)
+        for more in (1, 40, 120):
+            wait_for(lambda more=more: _size(copy.stdout) >= more, "no output comes")
+            site.kill()
+            site.start()
+        direct.ended(client, run)
+        wait_for(copy.record.exists, "the copy has no end")
+        follower.check()
+    origin = RunPaths(site.jobs_home / "runs" / run)
+    assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 101))
+    for name in ("events.jsonl", "stdout.log", "stderr.log"):
+        assert (copy.root / name).read_bytes() == (origin.root / name).read_bytes()
+
+
+def test_a_run_goes_on_while_the_job_host_is_killed(site, tmp_path):
+    ada = site.person("red", "ada")
+    with ada.client(60.0) as client:
+        run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
+        wait_for(lambda: client.run(run).state is QueueState.RUNNING, "it does not run")
+        site.kill_host()
+        time.sleep(0.5)
+        site.start_host()
+        found = direct.ended(client, run)
+        assert found.reason == "done"
+    told = (site.jobs_home / "runs" / run / "stdout.log").read_text()
+    assert told == "".join(f"{n}\n" for n in range(1, 101))
+
+
+def test_sigterm_ends_streams_soon_and_leaves_runs_running(site, tmp_path):
+    ada = site.person("red", "ada")
+    with ada.client(60.0) as client:
+        run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
+        direct.follow(ada, run, 60.0)
+        wait_for(lambda: _size(RunPaths(ada.runs / run).stdout) > 0, "no output comes")
+        assert site.stop() == 0
+        assert not site.socket.exists()
+        assert site.host_pid() > 0
+        site.start()
+        assert direct.ended(client, run).reason == "done"
+
+
+def test_nothing_starts_while_the_server_is_drained(site, tmp_path):
+    ada = site.person("red", "ada")
+    assert site.rai("drain", "a new driver").returncode == 0
+    with ada.client() as client:
+        run = direct.queue(client, direct.seal(tmp_path / "p", '["true"]'))
+        wait_for(lambda: "a new driver" in client.run(run).why, "it says no reason")
+        assert client.run(run).state is QueueState.WAITING
+        assert "a new driver" in client.queue().note
+        assert "1 waiting" in site.rai("drain", "--off").stdout
+        assert direct.ended(client, run).reason == "done"
+
+
+def test_a_backup_of_a_live_server_is_restored_elsewhere(site, tmp_path):
+    ada = site.person("red", "ada")
+    site.rai("drain")
+    with ada.client() as client:
+        run = direct.queue(client, direct.seal(tmp_path / "p", '["echo again"]'))
+    file = tmp_path / "b.tar"
+    assert site.rai("backup", file).returncode == 0
+    assert file.stat().st_mode & 0o077 == 0
+    other = Site(tmp_path / "other")
+    try:
+        done = other.rai("restore", file)
+        assert done.returncode == 0, done.stderr
+        assert other.rai("restore", file).returncode == 2
+        other.start()
+        assert other.fingerprint == site.fingerprint
+        ada.site = other
+        other.rai("drain", "--off")
+        with ada.client() as client:
+            assert direct.ended(client, run).reason == "done"
+    finally:
+        other.close()
+
+
+def test_the_doctor_finds_a_server_that_is_well(site):
+    done = site.rai("doctor", "--json")
+    found = {one["subject"]: one for one in json.loads(done.stdout)}
+    assert done.returncode == 0, done.stdout
+    for name in ("store", "server", "job host", "folder", "certificate"):
+        assert found[name]["state"] == "ok"
+    site.state.chmod(0o755)
+    site.kill()
+    done = site.rai("doctor", "--json")
+    found = {one["subject"]: one for one in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert found["server"]["state"] == found["folder"]["state"] == "missing"
+    assert "chmod" in found["folder"]["advice"]
+
+
+def test_only_one_server_serves_a_folder(site):
+    other = Site(site.folder)
+    try:
+        with pytest.raises(AssertionError, match="a server serves"):
+            other.start()
+    finally:
+        other.close()
+
+
+def test_the_job_host_has_none_of_the_servers_secrets(tmp_path):
+    site = Site(tmp_path)
+    site.environ |= {"RAI_PUBLIC_URL": "https://gpu.example.org", "A_SECRET": "x"}
+    try:
+        site.start()
+        given = Path(f"/proc/{site.host_pid()}/environ").read_bytes().split(b"\0")
+        names = {one.partition(b"=")[0] for one in given}
+        assert b"RAI_ENGINE" in names
+        assert not names & {b"RAI_PUBLIC_URL", b"A_SECRET", b"RAI_DATABASE_URL"}
+    finally:
+        site.close()
+
+
+def test_plain_http_beyond_this_machine_is_refused(site):
+    done = site.rai("serve", "--listen", "0.0.0.0:0")
+    assert done.returncode == 2
+    assert "--tls self" in done.stderr
+
+
+def _refused(call) -> bool:
+    try:
+        call()
+    except (RefusedError, LoginNeededError):
+        return True
+    return False
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

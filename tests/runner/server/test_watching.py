@@ -1,0 +1,168 @@
+"""What a server shows of itself: its queue, its health, its figures, its log."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from runner.core import Problem, Reason
+from runner.scheduling.decision import decide
+from runner.scheduling.history import QueueHistory
+from runner.scheduling.roles import ServerRules
+from runner.server import logs
+from runner.wire.refusals import Refusal
+from tests.runner.server.web import until
+
+RUN = "0123456789"
+
+
+def metrics(web):
+    text = web.ask("GET", "/metrics").body.decode()
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def decided(web):
+    """Decide as the server's feeder does."""
+    rows = web.store.unfinished()
+    rules = ServerRules(slots=0)
+    facts = web.host.facts()
+    web.decision = decide(rows, facts, rules, QueueHistory(), web.now())
+
+
+def test_the_queue_names_ones_own_people_only(web):
+    blue, red = web.token("blue", "ann"), web.token("red", "bob")
+    web.put(blue, "0000000001")
+    web.put(red, "0000000002")
+    decided(web)
+    queue = web.ask("GET", "/api/v1/queue", blue).json
+    mine, other = queue["waiting"]
+    assert (mine["id"], mine["person"], mine["mine"]) == ("0000000001", "ann", True)
+    assert mine["project"] == "/home/ann/project"
+    assert mine["ahead"] == 0
+    assert mine["why"]
+    assert (other["team"], other["mine"], other["ahead"]) == ("red", False, 1)
+    assert b"bob" not in web.ask("GET", "/api/v1/queue", blue).body
+    assert (queue["gpus"], queue["running"]) == (0, [])
+    assert web.ask("GET", "/api/v1/queue").status == 401
+
+
+def test_a_well_server_says_so_and_an_unwell_one_says_what_ails(web, monkeypatch):
+    found = web.ask("GET", "/healthz")
+    assert (found.status, found.json["store"], found.json["host"]) == (200, "ok", "ok")
+    monkeypatch.setattr("runner.server.health.CHECK_S", 0.0)
+    monkeypatch.setattr("runner.server.board.FACTS_S", 0.0)
+    web.host.problems = (Problem("no engine works"),)
+    assert web.ask("GET", "/healthz").status == 503
+    web.host.unreachable = True
+    away = web.ask("GET", "/healthz")
+    assert (away.status, away.json["store"]) == (503, "ok")
+
+    def broken():
+        raise OSError("disk I/O error in /secret/place")
+
+    monkeypatch.setattr(web.store, "check", broken)
+    ill = web.ask("GET", "/healthz")
+    assert ill.status == 503
+    assert b"secret" not in ill.body
+
+
+def test_figures_are_counted_without_the_names_of_anybody(web):
+    token = web.token("blueteam", "annperson")
+    web.put(token, RUN)
+    web.ask("GET", f"/api/v1/runs/{RUN}", token)
+    web.ask("GET", "/no/such/place")
+    assert web.store.claim(RUN, 0)
+    web.store.started(RUN, web.now() + 7)
+    until(lambda: metrics(web)["rai_queue_wait_seconds_count",] == 1)
+    found = metrics(web)
+    assert found["rai_requests_total", "/api/v1/runs/{id}", "200", "GET"] == 1
+    assert found["rai_requests_total", "404", "GET", "other"] == 1
+    assert found["rai_upload_bytes_total",] == len(b"a packed project")
+    assert found["rai_runs", "running"] == 1
+    assert found["rai_runs", "waiting"] == 0
+    assert found["rai_queue_wait_seconds_sum",] > 6
+    text = web.ask("GET", "/metrics").body
+    for name in (b"blueteam", b"annperson", RUN.encode()):
+        assert name not in text
+
+
+def test_made_up_methods_and_paths_add_no_figures(web):
+    for n in range(20):
+        web.ask(f"M{n}", f"/made/up/{n}")
+    web.ask("GET", "/metrics")
+    found = [key for key in metrics(web) if key[0] == "rai_requests_total"]
+    assert sorted(found) == [
+        ("rai_requests_total", "/metrics", "200", "GET"),
+        ("rai_requests_total", "404", "other", "other"),
+    ]
+
+
+@pytest.fixture
+def log():
+    stream = io.StringIO()
+    loggers = [logging.getLogger(name) for name in logs.LOGGERS]
+    before = [(one.handlers, one.propagate, one.level) for one in loggers]
+    logs.to_stream(stream)
+    yield stream
+    for one, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate = handlers, propagate
+        one.setLevel(level)
+
+
+def lines(stream):
+    return [msgspec.json.decode(line) for line in stream.getvalue().splitlines()]
+
+
+def test_each_request_and_each_step_is_one_line_and_no_secret_is_in_it(web, log):
+    token = web.token("blue")
+    secret = "the value that nobody sees"
+    found = web.put(token, RUN)
+    web.ask("DELETE", f"/api/v1/runs/{RUN}", token)
+    code = "22222-22222-22222"
+    web.ask("POST", "/api/v1/login", body={"code": code, "device": secret})
+    web.ask("GET", f"/api/v1/runs?after={secret.replace(' ', '+')}", token)
+    until(lambda: log.getvalue().count('"step":"request"') == 6)
+    found_lines = lines(log)
+    steps = [line["step"] for line in found_lines]
+    assert {"upload_whole", "run_queued", "cancel", "login_refused"} <= set(steps)
+    asked = [line for line in found_lines if line["step"] == "request"]
+    put = next(line for line in asked if line["method"] == "PUT")
+    assert put["request"] == found.headers["x-request-id"]
+    assert (put["status"], put["team"], put["person"]) == (201, "blue", "ann")
+    assert asked[-1]["refused"]
+    for word in (token, token.rpartition("_")[2], code, secret):
+        assert word not in log.getvalue()
+
+
+def test_no_client_writes_lines_into_the_log(web, log):
+    web.ask("GET", "/%0a%1b%5b31m%e2%80%ae%c2%9b" + "x" * 5000)
+    until(log.getvalue)
+    text = log.getvalue()
+    assert text.count("\n") == 1
+    assert re.fullmatch(r"[\x20-\x7e]*\n", text)
+    assert len(text) < 2000
+
+
+def test_what_fails_is_told_in_the_log_alone(web, log, monkeypatch):
+    def broken(*_):
+        raise ValueError("a detail of the server")
+
+    monkeypatch.setattr(web.store, "runs", broken)
+    found = web.ask("GET", "/api/v1/runs", web.token("blue"))
+    assert found.status == 500
+    assert msgspec.json.decode(found.body, type=Refusal).reason is Reason.INTERNAL
+    assert b"detail" not in found.body
+    number = found.headers["x-request-id"]
+    assert number in found.json["problems"][0]["message"]
+    fault = next(line for line in lines(log) if line["step"] == "fault")
+    assert fault["request"] == number
+    assert "a detail of the server" in fault["trace"]
