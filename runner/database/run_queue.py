@@ -184,9 +184,14 @@ class RunQueue(Transactions):
         forget: bool = False,
     ) -> bool:
         """Change a run by one guarded statement; return whether it was as expected."""
+        expected = (runs.c.id == run_id, *guard)
+        # Looked at first, so that who comes too late does not wait for who writes.
+        with self.reading() as link:
+            if link.execute(select(runs.c.id).where(*expected)).first() is None:
+                return False
         with self.writing() as link:
             number = run_rows.count_change(link)
-            change = update(runs).where(runs.c.id == run_id, *guard)
+            change = update(runs).where(*expected)
             if not link.execute(change.values(**new, changed=number)).rowcount:
                 rollback(link)
                 return False

@@ -1,0 +1,245 @@
+"""What a server removes by itself, and what it must not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.core import GIB, Reason
+from runner.core.errors import BusyError
+from runner.database.base import Invitation
+from runner.scheduling.roles import DAY_S, Role, ServerRules
+from runner.server.upkeep import Upkeep
+from runner.server.uploadfiles import upload_path
+from runner.wire.remote_runs import QueueState
+from tests.runner.server.queued import NOW, SHA256, Queue
+
+RULES = ServerRules(
+    roles={
+        "student": Role("student", keep_s=2 * DAY_S, disk_bytes=100),
+        "staff": Role("staff", keep_s=9 * DAY_S, disk_bytes=10_000),
+    },
+    slots=50,
+)
+A, B, C, D = (f"{number:010x}" for number in range(4))
+
+
+@pytest.fixture
+def queue(tmp_path):
+    one = Queue(tmp_path, rules=RULES)
+    yield one
+    one.close()
+
+
+def tidy(queue: Queue, after_s: float = 0.0) -> None:
+    queue.now += after_s
+    upkeep = Upkeep(queue.store, queue.host, queue.rules, queue.folder, log(queue))
+    upkeep.tidy(queue.now, queue.host.facts())
+
+
+def log(queue: Queue):
+    return lambda name, /, **facts: queue.steps.append(name)
+
+
+def ended(queue: Queue, run_id: str, kept_bytes: int = 10, **other: object) -> None:
+    """Have a run start and end."""
+    queue.put(run_id, **other)
+    queue.step(2)
+    queue.host.end(run_id, kept_bytes=kept_bytes)
+    queue.store.ended(run_id, queue.now, Reason.DONE, "", kept_bytes)
+    queue.step()
+
+
+def there(queue: Queue) -> set[str]:
+    """Return the runs whose folders are there, which the store says too."""
+    known = {r.id for r in queue.store.runs(limit=1000) if not r.removed}
+    return {name for name in known if queue.host.paths(name).root.exists()}
+
+
+def test_a_run_is_kept_as_long_as_its_role_says(queue):
+    ended(queue, A, role="student")
+    ended(queue, B, role="staff")
+    ended(queue, C, role="gone")
+    tidy(queue, DAY_S)
+    assert there(queue) == {A, B, C}
+    tidy(queue, DAY_S)
+    assert there(queue) == {B, C}
+    assert queue.row(A).removed and not queue.row(B).removed
+    tidy(queue, 7 * DAY_S)
+    assert there(queue) == set()
+    assert queue.store.use("red", queue.now).bytes == 0
+
+
+def test_many_runs_are_removed_at_once(queue):
+    for number in range(250):
+        name = f"{number:010x}"
+        queue.put(name)
+        queue.store.ended(name, queue.now, Reason.CANCELLED)
+    tidy(queue, 3 * DAY_S)
+    assert all(row.removed for row in queue.store.runs(limit=300))
+    assert queue.steps.count("runs_removed") == 3
+
+
+def test_the_oldest_runs_of_a_team_over_its_quota_go_first(queue):
+    queue.store.invite([Invitation("red", "ada"), Invitation("blue", "bo")], NOW, 9e9)
+    ended(queue, A, 60)
+    ended(queue, B, 60)
+    ended(queue, C, 60)
+    ended(queue, D, 60, team="blue")
+    tidy(queue, 600.0)
+    assert there(queue) == {A, B, C, D}  # their clients may be reading them
+    tidy(queue, 3600.0)
+    assert there(queue) == {C, D}
+
+
+def test_where_the_disk_is_low_the_oldest_runs_of_all_go(queue):
+    ended(queue, A, GIB, role="staff")
+    queue.now += 3600.0
+    ended(queue, B, GIB, role="staff")
+    ended(queue, C, GIB, role="staff")
+    queue.host.disk_free = 4 * GIB
+    tidy(queue, 3600.0)
+    assert there(queue) == {A, B, C}
+    tidy(queue, DAY_S)
+    assert there(queue) == {B, C}
+    queue.host.disk_free = 5 * GIB
+    tidy(queue)
+    assert there(queue) == {B, C}
+
+
+def test_an_upload_goes_when_no_run_needs_it_and_nobody_sent_it_for_a_while(queue):
+    file = queue.upload()
+    os.utime(file, (NOW, NOW))
+    queue.host.unreachable = True
+    queue.put(A)
+    queue.step()
+    queue.host.unreachable = False
+    os.utime(file, (NOW, NOW))
+    tidy(queue, 5 * DAY_S)
+    assert file.exists()
+    queue.step(2)
+    assert queue.state(A) is QueueState.RUNNING
+    os.utime(file, (NOW, NOW))
+    tidy(queue)
+    assert not file.exists()
+    assert queue.store.upload("red", "red-5555") is None
+    assert queue.host.paths(A).source.exists()
+
+
+def test_an_upload_that_is_not_whole_is_kept_for_a_day_after_its_last_byte(queue):
+    file = queue.upload()
+    queue.store.upload_grew("red-5555", 3, queue.now, whole=False)
+    os.utime(file, (NOW, NOW))
+    tidy(queue, DAY_S - 60)
+    assert file.exists()
+    os.utime(file, (NOW + DAY_S, NOW + DAY_S))
+    tidy(queue, DAY_S - 60)
+    assert file.exists()
+    tidy(queue, 180.0)
+    assert not file.exists()
+
+
+def test_where_the_disk_is_low_uploads_go_sooner(queue):
+    file = queue.upload()
+    os.utime(file, (NOW, NOW))
+    queue.host.disk_free = 0
+    tidy(queue, 300.0)
+    assert file.exists()
+    tidy(queue, 301.0)
+    assert not file.exists()
+
+
+def test_a_run_that_goes_on_although_it_ended_here_is_cancelled_first(queue):
+    queue.put(A)
+    queue.step(2)
+    queue.store.ended(A, queue.now, Reason.RUNNER_LOST)
+    tidy(queue, 3 * DAY_S)
+    assert queue.host.cancels == [A]
+    assert not queue.row(A).removed
+    queue.host.end(A, Reason.CANCELLED)
+    tidy(queue)
+    assert queue.row(A).removed and there(queue) == set()
+
+
+def test_it_is_due_once_a_minute_and_goes_on_after_a_failure(queue):
+    ended(queue, A)
+    upkeep = Upkeep(queue.store, queue.host, queue.rules, queue.folder, log(queue))
+    later = queue.now + 3 * DAY_S
+    upkeep.when_due(later, None)
+    queue.host.unreachable = True
+    facts = queue.feeder.facts
+    with pytest.raises(BusyError):
+        upkeep.when_due(later, facts)
+    queue.host.unreachable = False
+    upkeep.when_due(later + 59, facts)
+    assert there(queue) == {A}
+    upkeep.when_due(later + 60, facts)
+    assert there(queue) == set()
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "step", "end", "cancel", "wait", "low", "restart"]),
+        st.integers(0, 7),
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.lengthy
+@settings(max_examples=60)
+@given(ACTS)
+def test_nothing_is_removed_that_a_run_needs_which_has_not_ended(acts):
+    with TemporaryDirectory() as folder:
+        queue = Queue(Path(folder), rules=RULES)
+        queue.store.invite([Invitation("red", "ada")], NOW, 9e9)
+        try:
+            for act, number in acts:
+                played(queue, act, number)
+                tidy(queue, 60.0)
+                needed(queue)
+        finally:
+            queue.close()
+
+
+def played(queue: Queue, act: str, number: int) -> None:
+    run_id = f"{number:010x}"
+    known = queue.host.known.get(run_id)
+    match act:
+        case "put":
+            sha256 = f"{number % 3}" * 64
+            queue.put(run_id, sha256=sha256)
+            path = upload_path(queue.folder, "red", sha256)
+            os.utime(path, (queue.now, queue.now))
+        case "step":
+            queue.step()
+        case "end" if known and known.claimed and not known.ended:
+            queue.host.end(run_id, kept_bytes=70)
+        case "cancel":
+            queue.store.ask_cancel(run_id, queue.now, "")
+        case "wait":
+            queue.now += number * DAY_S / 2
+        case "low":
+            queue.host.disk_free = (number % 2) * 100 * GIB
+        case "restart":
+            queue.restart()
+
+
+def needed(queue: Queue) -> None:
+    """Check that each run that has not ended has what it needs."""
+    for row in queue.store.unfinished():
+        if row.state is QueueState.RUNNING:
+            assert queue.host.paths(row.id).source.exists()
+            assert row.id not in queue.host.removed
+        else:
+            assert upload_path(queue.folder, row.team, row.sha256).exists()
+            assert queue.store.upload(row.team, row.upload) is not None
+
+
+def test_the_name_of_an_upload_s_file_is_the_one_that_its_run_is_started_from(queue):
+    assert queue.upload() == upload_path(queue.folder, "red", SHA256)
