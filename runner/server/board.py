@@ -6,6 +6,8 @@ import time
 from collections import Counter
 
 import anyio
+from msgspec import json
+from msgspec.structs import replace
 
 from runner.core.errors import BusyError
 from runner.database.base import RunRow
@@ -22,6 +24,7 @@ SHARE = 4
 """A look at a long queue is followed by a pause of so many times its length."""
 
 FACTS_S = 5.0
+MOST_SHOWN = 1000
 
 
 class Board:
@@ -44,11 +47,13 @@ class Board:
         """Return a run as a team sees it, with its place in the queue."""
         return view(row, self._site.decision().standings.get(row.id), team)
 
-    async def queue(self, team: str) -> QueueView:
-        """Return the queue as a team sees it."""
+    async def queue(self, team: str) -> bytes:
+        """Return the queue as a team sees it, as JSON of a QueueView."""
         await self.look()
-        rows = list(self.rows.values())
-        return await self._threads.store(queue_view, rows, self._site.decision(), team)
+        return await self._threads.store(self._queue, list(self.rows.values()), team)
+
+    def _queue(self, rows: list[RunRow], team: str) -> bytes:
+        return json.encode(shortened(queue_view(rows, self._site.decision(), team)))
 
     async def facts(self) -> HostFacts | None:
         """Return what the job host can do, a few seconds old; None if it is away."""
@@ -121,3 +126,10 @@ class Board:
         rows = {row.id: row for row in self._site.store.unfinished()}
         self._changes = changes
         return rows
+
+
+def shortened(queue: QueueView) -> QueueView:
+    """Return a queue without the many runs of other teams that wait for long."""
+    last = [run for run in queue.waiting[MOST_SHOWN:] if run.mine]
+    kept = (*queue.waiting[:MOST_SHOWN], *last)
+    return replace(queue, waiting=kept, left_out=len(queue.waiting) - len(kept))

@@ -17,6 +17,7 @@ from runner.server.board import Board
 from runner.server.bodies import answer
 from runner.server.metrics import CONTENT_TYPE, Metrics
 from runner.server.threads import Threads
+from runner.wire import JSON
 
 CHECK_S = 2.0
 """How old the answer of a check may be."""
@@ -46,7 +47,7 @@ class WatchRoutes:
     async def queue(self, request: Request) -> Response:
         """Answer `GET /api/v1/queue`."""
         identity = await self._gate.identity(request)
-        return answer(await self._board.queue(identity.team))
+        return Response(await self._board.queue(identity.team), media_type=JSON)
 
     async def healthz(self, request: Request) -> Response:
         """Answer `GET /healthz`: 503 where no run can be taken or started."""

@@ -43,10 +43,16 @@ class JsonLines(logging.Formatter):
         return json_safe(json.encode(line).decode())
 
 
+def _said_otherwise(record: logging.LogRecord) -> bool:
+    """Drop what uvicorn says of a stream that was ended: the request's line has it."""
+    return "without completing response" not in record.getMessage()
+
+
 def to_stream(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Send the log of this process, uvicorn's too, to a stream: stderr by default."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(_said_otherwise)
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]

@@ -69,7 +69,8 @@ class RemoteRun(Struct, frozen=True):
 class QueueView(Struct, frozen=True):
     """`GET /api/v1/queue`: what runs and what waits, in the order of their starts.
 
-    ``note`` says why nothing starts, if so.
+    ``note`` says why nothing starts, if so. Of a long queue ``left_out`` runs of other
+    teams are not among those that wait.
     """
 
     running: tuple[RemoteRun, ...]
@@ -79,6 +80,7 @@ class QueueView(Struct, frozen=True):
     slots: int
     slots_free: int
     note: str = ""
+    left_out: int = 0
 
 
 class RunPage(Struct, frozen=True):

@@ -1,0 +1,353 @@
+"""Clients that mean harm: what they send is bounded in bytes, time and memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+
+from runner.core import MIB
+from runner.scheduling.decision import decide
+from runner.scheduling.history import QueueHistory
+from runner.scheduling.roles import ServerRules
+from runner.server import bounds
+from runner.server.board import MOST_SHOWN
+from tests.runner.server.follower import Follower, joined
+from tests.runner.server.web import SPEC, request, until
+
+RUN = "0123456789"
+PATH = f"/api/v1/runs/{RUN}"
+
+
+def raw(web, data, wait_s=10.0):
+    """Send bytes as they are; return all that comes until the connection ends."""
+    with closing(socket.socket(socket.AF_UNIX)) as link:
+        link.settimeout(wait_s)
+        link.connect(str(web.socket))
+        link.sendall(data)
+        found = b""
+        while piece := link.recv(65536):
+            found += piece
+        return found
+
+
+def memory_bytes():
+    """Return what this process, which serves too, has at most had."""
+    text = Path("/proc/self/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0]) * 1024
+
+
+def test_headers_without_end_are_refused(web):
+    head = b"GET /api/v1/ HTTP/1.1\r\nHost: x\r\n"
+    found = raw(web, head + b"X-Long: " + b"a" * 60_000)
+    assert found.startswith(b"HTTP/1.1 400")
+    many = b"".join(b"X-%d: a\r\n" % n for n in range(5000))
+    assert raw(web, head + many).startswith(b"HTTP/1.1 400")
+    assert web.ask("GET", "/api/v1/").status == 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x16\x03\x01\x02\x00", b"GET / HTTP/9\r\n\r\n", b"\0" * 100],
+)
+def test_what_is_no_http_is_refused(web, data):
+    assert raw(web, data + b"\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(web):
+    token = web.token("blue")
+    head = (
+        f"PUT {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Length: {1 << 40}\r\n\r\n"
+    )
+    found = raw(web, head.encode() + b"[" * 1000)
+    assert found.startswith(b"HTTP/1.1 413")
+    assert b'"reason":"usage"' in found
+
+
+def test_a_body_without_end_is_refused_and_never_held(web):
+    token = web.token("blue")
+    before = memory_bytes()
+    link = web.connection()
+
+    def endless():
+        for _ in range(2000):
+            yield b"[" * 65536
+
+    try:
+        with closing(link), pytest.raises(OSError):
+            headers = {"Authorization": f"Bearer {token}"}
+            link.request("PUT", PATH, endless(), headers, encode_chunked=True)
+            raise OSError(link.getresponse().status)
+    finally:
+        link.close()
+    assert memory_bytes() - before < 40 * MIB
+    assert web.ask("GET", "/api/v1/").status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'{"upload": 7, "parcel": {}}',
+        b"[" * 200_000,
+        b'{"x":' * 200_000,
+        b'{"upload":"' + b"\\ud800" + b'","parcel":{}}',
+        b"\xff\xfe",
+        b'{"parcel":{"repeat":' + b"9" * 5000 + b"}}",
+    ],
+)
+def test_json_that_is_no_request_is_refused_in_words(web, body):
+    found = web.ask("PUT", PATH, web.token("blue"), body)
+    assert (found.status, found.json["reason"]) == (400, "usage")
+    assert len(found.body) < 2000
+
+
+def test_a_request_of_odd_values_is_refused(web):
+    token = web.token("blue")
+    upload = web.upload(token)
+    for parcel in (
+        {"project": "x" * 5000},
+        {"project": "a\0b"},
+        {"sha256": "../../x"},
+        {"gpu_wait_s": 1e300},
+        {"gpu_wait_s": -1.0},
+        {"version": 99},
+        {"after": ("ffffffffff",)},
+        {"profile": "loose"},
+    ):
+        found = web.ask("PUT", PATH, token, request(upload, **parcel))
+        assert (found.status, found.json["reason"]) == (400, "usage"), parcel
+    assert web.store.unfinished() == []
+
+
+def test_a_build_file_that_is_a_bomb_is_refused(web):
+    token = web.token("blue")
+    upload = web.upload(token)
+    nested = "a: " + "[" * 5000
+    twice = "\n".join(
+        f"a{n}: &a{n} [" + ", ".join([f"*a{n - 1}" if n else "x"] * 10) + "]"
+        for n in range(30)
+    )
+    large = SPEC + "#" * (300 << 10)
+    for spec in (nested, twice, large):
+        found = web.ask("PUT", PATH, token, request(upload, spec))
+        assert (found.status, found.json["reason"]) == (400, "bad_spec")
+        assert len(found.body) < 100_000
+
+
+def test_a_body_that_trickles_frees_its_slot(web, monkeypatch):
+    monkeypatch.setattr("runner.server.bodies.SLOW_S", 0.3)
+    token = web.token("blue")
+    data = os.urandom(1000)
+    asked = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    upload = web.ask("POST", "/api/v1/uploads", token, asked).json["id"]
+    head = (
+        f"PATCH /api/v1/uploads/{upload} HTTP/1.1\r\nHost: x\r\nUpload-Offset: 0\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\n"
+    )
+    found = raw(web, head.encode() + data[:10])  # and nothing more
+    assert found.startswith(b"HTTP/1.1 408")
+    with closing(socket.socket(socket.AF_UNIX)) as link:
+        link.connect(str(web.socket))
+        link.settimeout(bounds.SLOW_S)
+        link.sendall(head.replace("set: 0", "set: 10").encode())
+        for n in range(10, 200):
+            try:
+                link.sendall(data[n : n + 1])
+            except OSError:
+                break
+            time.sleep(0.02)
+        else:
+            raise AssertionError("it went on for ever")
+    state = {}
+
+    def freed():
+        head = web.ask("HEAD", f"/api/v1/uploads/{upload}", token)
+        at = int(head.headers["upload-offset"])
+        rest = web.ask(
+            "PATCH",
+            f"/api/v1/uploads/{upload}",
+            token,
+            data[at:],
+            {"Upload-Offset": str(at)},
+        )
+        state.update(rest.json)
+        return rest.status == 200
+
+    until(freed)
+    assert state["whole"]
+
+
+def test_two_do_not_write_one_upload(web):
+    token = web.token("blue")
+    data = os.urandom(600_000)
+    asked = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    upload = web.ask("POST", "/api/v1/uploads", token, asked).json["id"]
+    path = f"/api/v1/uploads/{upload}"
+    link = web.connection()
+    with closing(link):
+        link.putrequest("PATCH", path)
+        link.putheader("Authorization", f"Bearer {token}")
+        link.putheader("Upload-Offset", "0")
+        link.putheader("Content-Length", str(len(data)))
+        link.endheaders(data[:300_000])
+        offset = {"Upload-Offset": "262144"}
+        held = []
+
+        def refused():
+            held.append(web.ask("PATCH", path, token, b"x", offset).status)
+            return held[-1] == 423
+
+        until(refused)
+        link.send(data[300_000:])
+        with closing(link.getresponse()) as answer:
+            assert msgspec.json.decode(answer.read())["whole"]
+
+
+def test_a_small_upload_that_unpacks_to_gigabytes_is_just_small_here(web):
+    packer = zstandard.ZstdCompressor(level=3).compressobj()
+    zeros = bytes(16 * MIB)
+    bomb = b"".join(packer.compress(zeros) for _ in range(128)) + packer.flush()
+    assert len(bomb) < MIB
+    token = web.token("blue")
+    before = memory_bytes()
+    upload = web.upload(token, bomb)
+    assert web.ask("PUT", PATH, token, request(upload)).status == 201
+    assert memory_bytes() - before < 40 * MIB
+
+
+def queue_many(web, run_id, count):
+    """Queue so many more runs like one that waits."""
+    with closing(sqlite3.connect(web.folder / "store.sqlite")) as link, link:
+        columns = [row[1] for row in link.execute("PRAGMA table_info(runs)")]
+        others = ", ".join(one for one in columns if one != "id")
+        link.execute(
+            "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT ?)"
+            f" INSERT INTO runs (id, {others})"
+            f" SELECT printf('%010x', n), {others} FROM runs, n WHERE id = ?",
+            (count, run_id),
+        )
+
+
+@pytest.mark.lengthy
+def test_ten_thousand_queued_jobs_hold_up_no_other_request(web):
+    blue, red = web.token("blue"), web.token("red")
+    first, other = "f" * 10, "e" * 10
+    assert web.put(blue, first).status == 201
+    queue_many(web, first, 10_000)
+    refused = web.put(blue)
+    assert (refused.status, refused.json["reason"]) == (429, "rate_limit")
+    assert web.put(red, other).status == 201
+    rows, facts = web.store.unfinished(), web.host.facts()
+    rules = ServerRules(slots=1)
+    web.decision = decide(rows, facts, rules, QueueHistory(), web.now())
+    follower = Follower(web, red, other)
+    thread = follower.thread()
+    until(lambda: follower.statuses)
+    assert follower.statuses[0].run.ahead == 0  # not behind all of them
+    queue = web.ask("GET", "/api/v1/queue", red)
+    assert queue.json["waiting"][0]["id"] == other
+    assert len(queue.json["waiting"]) == MOST_SHOWN
+    assert queue.json["left_out"] == 10_002 - MOST_SHOWN
+    web.ask("DELETE", f"/api/v1/runs/{other}", red)
+    joined(thread)
+    assert follower.done is not None
+
+
+def test_many_idle_connections_hold_up_nobody(web):
+    links = []
+    try:
+        for _ in range(200):
+            link = socket.socket(socket.AF_UNIX)
+            link.connect(str(web.socket))
+            link.sendall(b"GET /api/v1/ HTTP/1.1\r\n")
+            links.append(link)
+        assert web.ask("GET", "/api/v1/").status == 200
+    finally:
+        for link in links:
+            link.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//",
+        "/api/v1",
+        "/api/v1/../../etc/passwd",
+        "/api/v1/runs/" + "a" * 8000,
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/api/v1/runs/0123456789/",
+        "/static/app.py",
+        "/docs",
+    ],
+)
+def test_no_path_leads_out(web, path):
+    found = web.ask("GET", path, web.token("blue"))
+    assert (found.status, found.json["reason"]) == (404, "usage")
+    assert found.headers["content-type"] == "application/problem+json"
+    assert "location" not in found.headers
+
+
+def test_a_method_that_is_not_there_is_refused_as_all_else(web):
+    for method in ("POST", "PATCH", "OPTIONS", "TRACE", "BREW"):
+        found = web.ask(method, PATH, web.token("blue"))
+        assert found.status == 405
+        assert found.json["problems"]
+        assert found.headers["content-type"] == "application/problem+json"
+
+
+def test_the_host_header_decides_nothing(web):
+    for host in ("evil.example", "", "a" * 1000, "[::1"):
+        found = web.ask("GET", "/api/v1/", headers={"Host": host})
+        assert found.status == 200
+        assert "location" not in found.headers
+
+
+def test_guessed_tokens_reach_nothing_and_slow_down_nobody(web):
+    token = web.token("blue")
+    statuses = set()
+
+    def guess():
+        for _ in range(50):
+            made = f"rai_{os.urandom(6).hex()}_{os.urandom(32).hex()}"
+            statuses.add(web.ask("GET", "/api/v1/me", made).status)
+
+    threads = [threading.Thread(target=guess) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert web.ask("GET", "/api/v1/me", token).status == 200
+    joined(*threads)
+    assert statuses == {401}
+
+
+def test_a_revoked_token_ends_an_upload_that_goes_on(web, monkeypatch):
+    monkeypatch.setattr("runner.server.visits.REVOKED_S", 0.2)
+    token = web.token("blue")
+    data = os.urandom(10_000)
+    asked = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    upload = web.ask("POST", "/api/v1/uploads", token, asked).json["id"]
+    token_id = web.ask("GET", "/api/v1/me", token).json["token_id"]
+    link = web.connection()
+    with closing(link):
+        link.putrequest("PATCH", f"/api/v1/uploads/{upload}")
+        link.putheader("Authorization", f"Bearer {token}")
+        link.putheader("Upload-Offset", "0")
+        link.putheader("Content-Length", str(len(data)))
+        link.endheaders(data[:5000])
+        web.store.revoke(token_id, web.now())
+        with closing(link.getresponse()) as answer:
+            assert answer.status == 401
+    assert web.store.run(RUN) is None
