@@ -224,3 +224,25 @@ def test_a_gpu_that_the_host_lacks_cannot_be_cleared(state, store):
     away = rai("server", "gpu", "clear", "GPU-1")
     assert away.returncode == 8
     assert "does not answer" in away.stderr
+
+
+def test_an_older_store_is_upgraded_after_a_backup(state, tmp_path):
+    from runner.database import schema
+    from runner.database.connections import Transactions
+
+    url = f"sqlite:///{state}/store.sqlite"
+    older = Transactions(url)
+    with older.writing() as link:
+        schema.migrate(link, "0001")
+    older.close()
+    refused = rai("server", "people")
+    assert "rai server upgrade" in refused.stderr
+    assert refused.returncode != 0
+    done = rai("server", "upgrade")
+    assert done.returncode == 0, done.stderr
+    assert f"0001, and has {schema.newest()}" in done.stdout
+    (kept,) = state.glob("before-upgrade-0001-*.tar")
+    assert kept.stat().st_mode & 0o077 == 0
+    assert rai("server", "people").returncode == 0
+    back = rai("server", "restore", str(kept), "--state", str(tmp_path / "other"))
+    assert back.returncode == 0, back.stderr
