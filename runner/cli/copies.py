@@ -80,8 +80,9 @@ class KeptCopy:
             return
         run = found.run
         text = words.standing(run, time.time())
-        # The estimate changes all the time.
-        news = f"{run.state} {run.ahead} {run.why}"
+        # The estimate changes all the time, and most runs start at once.
+        waits = run.state is QueueState.WAITING and (run.ahead or run.why)
+        news = f"{run.ahead} {run.why}" if waits else ""
         self._console.waiting(f"{text[:1].upper()}{text[1:]}", news)
 
 

@@ -155,12 +155,13 @@ class Console:
     def waiting(self, text: str, news: str) -> None:
         """Show what a run waits for until it begins.
 
-        Without a live line it is printed when its ``news`` are others than before.
+        Without a live line it is printed when its ``news`` are others than before, ""
+        for none.
         """
         if self._live:
             if self._cursor.at_line_start:
                 self._live.show(f"{MARK} {printable(text)}")
-        elif news != self._waits:
+        elif news not in ("", self._waits):
             self.line(f"{text}.", "yellow")
         self._waits = news
 

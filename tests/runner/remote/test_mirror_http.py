@@ -48,6 +48,10 @@ class Stage:
         until(lambda: self.web.store.run(name) is not None)
         return name
 
+    def say_why(self) -> None:
+        """Tell why the one run waits."""
+        self.web.store.wait_reason({self.run(): "the GPU is in use"})
+
     def start(self, run: str) -> None:
         row = self.web.store.run(run)
         assert row is not None
@@ -254,7 +258,8 @@ def test_a_signal_cancels_a_run_that_nobody_can_be_asked_about(stage, project, n
         text=True,
     ) as client:
         assert client.stderr is not None
-        until(lambda: "Waiting" in client.stderr.readline())
+        stage.say_why()
+        until(lambda: "Waiting: the GPU is in use." in client.stderr.readline())
         client.send_signal(number)
         assert client.wait(30) == 130
         assert "cancelled" in client.stderr.read()
@@ -266,6 +271,7 @@ def test_a_terminal_that_closes_leaves_the_run(stage, project):
         [RAI, "run", "-p", project], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as client:
         assert client.stderr is not None
+        stage.say_why()
         until(lambda: b"Waiting" in client.stderr.readline())
         client.send_signal(signal.SIGHUP)
         client.wait(30)

@@ -88,6 +88,17 @@ def test_a_host_that_is_busy_gets_the_run_later(queue):
     assert queue.state(A) is RUNNING
 
 
+def test_without_runs_the_host_is_asked_now_and_then(queue, monkeypatch):
+    asked = []
+    usual = queue.host.facts
+    monkeypatch.setattr(queue.host, "facts", lambda: asked.append(1) or usual())
+    queue.step(100, after_s=0.5)
+    assert len(asked) == 10
+    queue.put(A)
+    queue.step(2, after_s=0.5)
+    assert len(asked) == 12
+
+
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_lost_answer_is_settled_by_the_next_look(queue, begun):
     queue.host.answers_lost = 1
@@ -99,6 +110,20 @@ def test_a_lost_answer_is_settled_by_the_next_look(queue, begun):
     assert queue.state(A) is RUNNING
     assert queue.host.workers == [A]
     assert len(queue.host.asked) == (1 if begun else 2)
+
+
+def test_a_host_that_is_busy_where_an_answer_was_lost_does_not_free_the_run(queue):
+    queue.host.begins = False
+    queue.host.answers_lost = 1
+    queue.put(A)
+    queue.step()
+    queue.host.refusal = HostAnswer(Reason.BUSY, (Problem("16 are being started"),))
+    queue.step(15)
+    assert len(queue.host.asked) == 2
+    assert queue.state(A) is STARTING
+    queue.host.begin(A)
+    queue.step()
+    assert queue.state(A) is RUNNING
 
 
 def test_a_run_that_the_host_took_and_no_worker_waits_again_and_ends_at_last(queue):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from runner.core import Reason
 from runner.database.base import RunRow
@@ -148,3 +152,71 @@ def test_a_server_may_be_killed_again_and_again(made):
             killer.step()
         assert sorted(queue.host.workers) == RUNS
         assert queue.store.ends == dict.fromkeys(RUNS, 1)
+
+
+FAULTS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                "step",
+                "restart",
+                "away",
+                "back",
+                "lost",
+                "slow",
+                "quick",
+                "end",
+                "cancel",
+            ]
+        ),
+        st.integers(0, 4),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=60)
+@given(FAULTS)
+def test_whatever_fails_every_run_ends_once_and_has_one_worker_at_most(faults):
+    with TemporaryDirectory() as folder:
+        queue = Queue(Path(folder))
+        try:
+            for name in RUNS:
+                queue.put(name)
+            for fault, number in faults:
+                happens(queue, fault, RUNS[number])
+                queue.step()
+            queue.host.unreachable, queue.host.begins = False, True
+            queue.host.answers_lost = 0
+            for _ in range(600):
+                for name, known in list(queue.host.known.items()):
+                    if known.claimed and not known.ended:
+                        queue.host.end(name)
+                queue.step(after_s=5.0)
+                if not queue.store.unfinished():
+                    break
+            for name in RUNS:
+                assert queue.state(name) is QueueState.ENDED
+                assert queue.host.workers.count(name) <= 1
+                began = name in queue.host.workers
+                assert began or queue.row(name).cancelled
+            assert queue.store.ends.total() <= len(RUNS)
+        finally:
+            queue.close()
+
+
+def happens(queue: Queue, fault: str, name: str) -> None:
+    known = queue.host.known.get(name)
+    match fault:
+        case "restart":
+            queue.restart()
+        case "away" | "back":
+            queue.host.unreachable = fault == "away"
+        case "lost":
+            queue.host.answers_lost += 1
+        case "slow" | "quick":
+            queue.host.begins = fault == "quick"
+        case "end" if known and known.claimed and not known.ended:
+            queue.host.end(name)
+        case "cancel":
+            queue.store.ask_cancel(name, queue.now, "")

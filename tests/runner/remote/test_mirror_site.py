@@ -1,0 +1,154 @@
+"""`rai run --on` from one person's machine to a real server, job host and sandbox."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.remote import profile
+from tests.runner.server.site import Person, Site, serving, wait_for
+
+pytestmark = [pytest.mark.local, pytest.mark.programs]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with serving(tmp_path_factory.mktemp("site")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ann(site: Site) -> Person:
+    (code,) = site.codes("blue", "ann")
+    found = site.stranger("blue", "ann")
+    url = f"unix://{site.socket}"
+    done = found.rai("login", url, input=f"{code}\n")
+    assert done.returncode == 0, done.stderr
+    found.token = profile.read(found.home / ".rai_profile").servers[url].token
+    return found
+
+
+def project(folder: Path, *commands: str) -> Path:
+    made = folder / "project"
+    made.mkdir(exist_ok=True)
+    spec = {"rai": {"image": "debian"}, "commands": {"build": list(commands)}}
+    (made / "rai_build.yml").write_text(json.dumps(spec))
+    return made
+
+
+def facts(person: Person, run: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads(person.rai("show", run, "--json").stdout)
+    return found
+
+
+def test_a_run_there_is_as_a_run_here(ann, tmp_path):
+    made = project(tmp_path, "echo hello", "sh -c 'echo built > made; echo oh >&2'")
+
+    done = ann.rai("run", "-p", made, "-o", tmp_path / "out", "--json")
+
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["state"] == "done"
+    assert [one["exit_code"] for one in record["commands"]] == [0, 0]
+    assert "hello\n" in done.stderr
+    assert (tmp_path / "out" / "made").read_text() == "built\n"
+    copy = ann.runs / record["id"]
+    served = ann.site.jobs_home / "runs" / record["id"]
+    for name in ("events.jsonl", "stdout.log", "stderr.log", "build.tar.zst"):
+        assert (copy / name).read_bytes() == (served / name).read_bytes(), name
+    assert record["project"] == str(made)
+
+
+def test_a_command_that_fails_has_the_same_exit_status(ann, tmp_path):
+    done = ann.rai("run", "-p", project(tmp_path, "sh -c 'exit 3'", "echo not"))
+    assert done.returncode == 1
+    assert "ended with exit status 3" in done.stderr
+    assert "not\n" not in done.stdout
+
+
+def test_a_build_file_that_is_wrong_is_refused_here(ann, tmp_path):
+    made = project(tmp_path)
+    (made / "rai_build.yml").write_text("rai: 3\n")
+    assert ann.rai("run", "-p", made).returncode == 2
+
+
+def test_a_detached_run_is_watched_and_ended_from_here(ann, tmp_path):
+    made = project(tmp_path, "sh -c 'echo begun; sleep 300'")
+    run = ann.rai("run", "-p", made, "--detach").stdout.strip()
+    with ann.started("attach", run) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == b"begun\n"
+        ended = ann.rai("cancel", run)
+        assert ended.stdout == f"Run {run} ended: cancelled.\n"
+        assert watching.wait(60) == 130
+        watching.communicate()
+    assert facts(ann, run)["state"] == "cancelled"
+    assert ann.rai("logs", run).stdout == "begun\n"
+
+
+def test_a_run_that_waits_can_be_cancelled(site, ann, tmp_path):
+    made = project(tmp_path, "sh -c 'echo begun; sleep 300'")
+    slots = 0
+    held: list[str] = []
+    while True:
+        run = ann.rai("run", "-p", made, "--detach").stdout.strip()
+        held.append(run)
+        queue = ann.client().queue()
+        slots = queue.slots
+        if queue.waiting or len(held) > slots + 1:
+            break
+    try:
+        assert ann.rai("cancel", held[-1]).returncode == 0
+        assert ann.rai("wait", held[-1]).returncode == 130
+        assert "cancelled" in ann.rai("show", held[-1]).stdout
+    finally:
+        ann.rai("cancel", *held[:-1])
+
+
+def test_sigterm_cancels_what_a_command_runs_there(ann, tmp_path):
+    made = project(tmp_path, "sh -c 'echo begun; sleep 300'")
+    with ann.started("run", "-p", made, "--ci") as client:
+        assert client.stdout is not None
+        while b"begun" not in client.stdout.readline():
+            assert client.poll() is None
+        client.send_signal(signal.SIGTERM)
+        assert client.wait(60) == 130
+        client.communicate()
+
+
+def test_a_server_that_starts_again_loses_nothing_of_a_run(site, ann, tmp_path):
+    loop = "for n in $(seq 200); do echo line $n; sleep 0.02; done"
+    made = project(tmp_path, f"sh -c '{loop}'")
+    with ann.started("run", "-p", made) as client:
+        assert client.stdout is not None
+        first = client.stdout.readline()
+        site.kill()
+        site.start()
+        out, error = client.communicate(timeout=120)
+    assert client.returncode == 0, error
+    lines = [f"line {n}" for n in range(1, 201)]
+    assert (first + out).decode().splitlines() == lines
+    assert b"The connection is lost" in error
+
+
+def test_what_was_copied_is_shown_while_the_server_is_down(site, ann, tmp_path):
+    run = json.loads(
+        ann.rai("run", "-p", project(tmp_path, "echo hello"), "--json").stdout
+    )["id"]
+    detached = ann.rai(
+        "run", "-p", project(tmp_path, "sleep 300"), "--detach"
+    ).stdout.strip()
+    wait_for(lambda: facts(ann, detached)["state"] == "running", "it did not start")
+    site.stop()
+    try:
+        assert ann.rai("logs", run).stdout == "hello\n"
+        told = ann.rai("show", detached)
+        assert told.returncode == 0
+        assert f"run {detached} is shown as of" in told.stderr
+    finally:
+        site.start()
+    assert ann.rai("cancel", detached).returncode == 0
