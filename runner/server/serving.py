@@ -50,8 +50,9 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
-        # So that a pause of writing means that something waits for the client.
-        transport.set_write_buffer_limits(high=0)
+        # So that a pause of writing means that something waits for the client. With 0
+        # a transport of TLS pauses for nothing.
+        transport.set_write_buffer_limits(high=1, low=0)
         super().connection_made(transport)
         self._expect()
 
