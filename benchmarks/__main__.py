@@ -19,6 +19,7 @@ NAMES = (
     "watching",
     "lasting",
     "server",
+    "server_job",
     "followed",
     "local_engine",
     "docker_engine",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import site
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +18,9 @@ ROOTS_STATE = Path("/var/lib/rai-server")
 ROOTS_SOCKET = Path("/run/rai/server.sock")
 STATE_VARIABLE = "RAI_SERVER_STATE"
 DATABASE_VARIABLE = "RAI_DATABASE_URL"
+SHOWN = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "sys", "usr")
+"""What sandboxes have of the machine's root, as ``engines.local.host`` has it."""
+
 MOST_SOCKET_BYTES = 107
 """The longest name of a Unix socket that Linux takes (sun_path, unix(7))."""
 
@@ -103,6 +108,24 @@ def socket(
 def jobs_socket(given: Path | None, server: Path) -> Path:
     """Return where the job host of a server listens, by default beside it."""
     return checked(given.absolute() if given else server.with_name("jobs.sock"))
+
+
+def refuse_shown(*wanted: Path) -> None:
+    """Refuse places that a sandbox of the local engine shows to the runs in it.
+
+    A run there may have the very user to whom a server's folder and sockets are open.
+
+    Raises:
+        UsageError: one of them is in such a place.
+    """
+    shown = [Path("/", name) for name in SHOWN]
+    shown += [Path(sys.prefix), Path(sys.base_prefix), Path(site.getusersitepackages())]
+    for path in wanted:
+        for folder in shown:
+            if path.resolve().is_relative_to(folder.resolve()):
+                text = f"{path} lies in {folder}, which runs can see"
+                hint = "name another place, such as below /var/lib, /srv or a home"
+                raise UsageError(Problem(text, hint=hint))
 
 
 def checked(path: Path) -> Path:

@@ -68,6 +68,8 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     """
     _check(options)
     folder = paths.state(options.state, options.environ)
+    socket = paths.socket(options.socket, folder, options.environ)
+    paths.refuse_shown(folder.root, socket, paths.jobs_socket(options.jobs, socket))
     # What is made is for this user, but for the socket.
     os.umask(0o077)
     _make(folder)
@@ -77,7 +79,6 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         if options.slots is not None:
             known = replace(known, slots=options.slots)
         tls = _tls(options, folder)
-        socket = paths.socket(options.socket, folder, options.environ)
         listeners = _listeners(options, socket, tls, opened)
         at = _reached(options, folder, socket, listeners[-1])
         database = reached.database_url(folder, options.environ)

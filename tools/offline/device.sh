@@ -1,7 +1,7 @@
 #!/bin/bash
 # On the machine with a GPU, from the repository's root:
 #
-#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [tests]     (default: all but tests)
+#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [tests] [server]     (default: the first four)
 #
 # README.md says what each does and what has to be carried. A step that fails is told at the
 # end, and the others go on. Variables: TIMES (of planted, 3), LIMIT (seconds, 560), WORK (/tmp/rai), OUT (build/out).
@@ -163,13 +163,22 @@ tests() { # those marked gpu; what they need and the machine lacks is skipped
   return ${PIPESTATUS[0]}
 }
 
+server() { # the default job by a server, beside the same job without one
+  local lines status; lines=$(wc -l <benchmarks/results.jsonl)
+  cp "$HERE"/wheels/*.whl "$WORK/wheels"
+  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q -e "$ROOT[$EXTRA,server]" || return
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m benchmarks server_job; status=$?
+  tail -n +$((lines + 1)) benchmarks/results.jsonl >"$OUT/server_rows.jsonl"
+  return $status
+}
+
 steps=("$@"); ((${#steps[@]})) || steps=(setup job workflow planted)
 for step in "${steps[@]}"; do
   case $step in
     setup) setup ;;
     # With a second GPU these two do not disturb each other.
     workflow) if ((${#GPUS[@]} > 1)); then workflow & WAITED=$!; else try workflow; fi ;;
-    job | planted | tests) try "$step" ;;
+    job | planted | tests | server) try "$step" ;;
     *) echo "no such step: $step"; exit 2 ;;
   esac
 done

@@ -11,7 +11,7 @@ get() { # for Python 3.12 on x86-64, whatever this machine's
     for n in 2_28 2_27 2_26 2_24 2_17; do echo --platform manylinux_${n}_x86_64; done) --platform manylinux2014_x86_64 \
     --platform manylinux1_x86_64 -d wheels "$@"
 }
-needs=$("$PYTHON" -c 'import tomllib; p = tomllib.load(open("../../pyproject.toml", "rb")); print(*p["project"]["dependencies"], *p["build-system"]["requires"], sep="\n")')
+needs=$("$PYTHON" -c 'import tomllib; p = tomllib.load(open("../../pyproject.toml", "rb")); print(*p["project"]["dependencies"], *p["project"]["optional-dependencies"]["server"], *p["build-system"]["requires"], sep="\n")')
 find wheels -name '*.whl' ! -name 'pycuda-*' -delete
 mapfile -t named <<<"$needs"
 get "${named[@]}"

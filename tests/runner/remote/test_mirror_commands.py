@@ -396,3 +396,32 @@ def test_two_commands_follow_the_same_run(site, project, tmp_path, capfd):
         until(lambda: first[0].settled)
         site.open.set()
         assert _status(["wait", run]) == 0
+
+
+def test_a_run_on_a_server_is_reported_to_ci_as_one_here(
+    site, project, tmp_path, capfd
+):
+    site.verdict = WRONG
+    junit = tmp_path / "junit.xml"
+    words = ["run", "-p", project, "--on", URL, "--ci", "--junit", str(junit)]
+
+    assert _status(words) == 1
+
+    assert "<testsuite" in junit.read_text()
+    assert only_run(tmp_path).id in junit.read_text()
+
+
+def test_a_gate_judges_a_run_on_a_server(site, project, capfd):
+    words = ["run", "-p", project, "--on", URL, "--fail-if"]
+    assert _status([*words, "command[1].wall>0.01s"]) == 7
+    assert _status([*words, "command[1].wall>10s"]) == 0
+
+
+def test_this_machines_policy_does_not_judge_what_a_server_runs(
+    site, project, monkeypatch
+):
+    def read() -> None:
+        raise AssertionError("the policy was read")
+
+    monkeypatch.setattr("runner.store.policy.read", read)
+    assert _status(["run", "-p", project, "--on", URL]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_a_server_that_starts_again_loses_nothing_of_a_run(site, ann, tmp_path):
     made = project(tmp_path, f"sh -c '{loop}'")
     with ann.started("run", "-p", made) as client:
         assert client.stdout is not None
-        first = client.stdout.readline()
+        first = os.read(client.stdout.fileno(), 1 << 16)  # nothing stays in a buffer
         site.kill()
         site.start()
         out, error = client.communicate(timeout=120)

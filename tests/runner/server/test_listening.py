@@ -78,3 +78,16 @@ def test_two_servers_of_one_machine_have_two_sockets(tmp_path):
     folders = [paths.state(tmp_path / name, {}) for name in "ab"]
     sockets = {paths.socket(None, folder, dict(os.environ)) for folder in folders}
     assert len(sockets) == 2
+
+
+def test_a_server_keeps_nothing_where_runs_can_see_it(tmp_path):
+    from runner.engines.local import host
+
+    assert paths.SHOWN == host.SYSTEM
+    paths.refuse_shown(tmp_path)
+    (tmp_path / "link").symlink_to("/opt")
+    for folder in host.host().folders:
+        with pytest.raises(UsageError, match="runs can see"):
+            paths.refuse_shown(tmp_path, folder / "rai")
+    with pytest.raises(UsageError, match="runs can see"):
+        paths.refuse_shown(tmp_path / "link" / "rai")

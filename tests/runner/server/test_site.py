@@ -230,6 +230,19 @@ def test_the_job_host_has_none_of_the_servers_secrets(tmp_path):
         site.close()
 
 
+def test_a_run_sees_nothing_of_the_server_and_its_job_host(site, tmp_path):
+    wanted = (site.state, site.socket, site.jobs_socket, site.jobs_home)
+    look = "; ".join(f"ls -d {path} && echo seen" for path in wanted)
+    ada = site.person("red", "ada")
+    with ada.client() as client:
+        packed = direct.seal(tmp_path / "p", json.dumps([f"sh -c '{look}; env'"]))
+        run = direct.queue(client, packed)
+        assert direct.ended(client, run).reason == "done"
+    folder = site.jobs_home / "runs" / run
+    assert "seen" not in (folder / "stdout.log").read_text()
+    assert (folder / "stderr.log").read_text().count("No such file") == len(wanted)
+
+
 def test_plain_http_beyond_this_machine_is_refused(site):
     done = site.rai("serve", "--listen", "0.0.0.0:0")
     assert done.returncode == 2

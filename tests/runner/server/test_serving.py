@@ -1,0 +1,99 @@
+"""Connections of clients that ask slowly, too much, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from runner.server import serving
+
+ASK = b"GET / HTTP/1.1\r\nHost: h\r\n"
+HEAD_S = 0.5
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Start a server; it says on its stdout when it is ready, and when it stops."""
+    path = tmp_path / "s"
+    program = [sys.executable, "-m", "tests.runner.server.small_app"]
+    with subprocess.Popen(
+        [*program, path, str(HEAD_S)], cwd=ROOT, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        try:
+            assert process.stdout.read(1) == b"r"
+            yield path, process
+        finally:
+            process.kill()
+
+
+def connected(path) -> socket.socket:
+    link = socket.socket(socket.AF_UNIX)
+    link.settimeout(20.0)
+    link.connect(str(path))
+    return link
+
+
+def test_a_connection_without_a_request_is_closed(server):
+    for sent in (b"", b"G", ASK):
+        with connected(server[0]) as link:
+            link.sendall(sent)
+            assert link.recv(100) == b""
+
+
+def test_a_header_now_and_then_does_not_hold_a_connection(server):
+    with connected(server[0]) as link:
+        link.sendall(ASK)
+        stop = threading.Event()
+
+        def drip():
+            while not stop.wait(HEAD_S / 10):
+                try:
+                    link.sendall(b"X: y\r\n")
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with contextlib.suppress(ConnectionResetError):
+            assert link.recv(100) == b""
+        stop.set()
+        thread.join()
+
+
+def test_a_request_that_is_answered_is_not_hurried(server):
+    with connected(server[0]) as link:
+        link.sendall(ASK.replace(b"/ H", b"/slow H") + b"\r\n")
+        assert b"200 OK" in link.recv(1000)
+        link.settimeout(3 * HEAD_S)
+        with pytest.raises(TimeoutError):
+            while b"a" in link.recv(1000):
+                pass
+
+
+def test_headers_without_end_are_refused(server):
+    with connected(server[0]) as link:
+        try:
+            link.sendall(ASK + b"X: " + b"y" * (4 * serving.MOST_HEAD_BYTES))
+            answer = link.recv(100)
+        except (BrokenPipeError, ConnectionResetError):
+            answer = b""
+        assert answer == b"" or b" 400 " in answer
+
+
+def test_sigterm_ends_what_does_not_end_by_itself(server):
+    path, process = server
+    with connected(path) as link:
+        link.sendall(ASK.replace(b"/ H", b"/slow H") + b"\r\n")
+        link.recv(1000)
+        process.terminate()
+        assert process.stdout.read(1) == b"s"
+        while link.recv(1000):
+            pass
+        assert process.wait(20.0) == 0
