@@ -73,7 +73,7 @@ def make_app(site: Site) -> Starlette:
         Route("/healthz", watched.healthz, methods=["GET"]),
         Route("/metrics", watched.metrics, methods=["GET"]),
     ]
-    begin = _Beginning([board.watch, visits.watch])
+    begin = _Beginning([board.watch, board.watch_host, visits.watch])
     paths = {route.endpoint: route.path for route in routes}
 
     def path(scope: Scope) -> str:

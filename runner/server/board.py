@@ -24,6 +24,9 @@ SHARE = 4
 """A look at a long queue is followed by a pause of so many times its length."""
 
 FACTS_S = 5.0
+FIRST_FACTS_S = 5.0
+"""How long a request waits for what the host says first."""
+
 MOST_SHOWN = 1000
 
 
@@ -38,9 +41,8 @@ class Board:
         self.rows: dict[str, RunRow] = {}
         self.news = anyio.Event()
         self._changes, self._read = -1, False
-        self._looking, self._asking = anyio.Lock(), anyio.Lock()
+        self._looking, self._asked = anyio.Lock(), anyio.Event()
         self._facts: HostFacts | None = None
-        self._facts_at = float("-inf")
         self._host_gpus: int | None = None
 
     def shown(self, row: RunRow, team: str) -> RemoteRun:
@@ -56,16 +58,10 @@ class Board:
         return json.encode(shortened(queue_view(rows, self._site.decision(), team)))
 
     async def facts(self) -> HostFacts | None:
-        """Return what the job host can do, a few seconds old; None if it is away."""
-        async with self._asking:
-            if time.monotonic() - self._facts_at > FACTS_S:
-                try:
-                    self._facts = await self._threads.host(self._site.host.facts)
-                    self._host_gpus = len(self._facts.gpus)
-                except BusyError:
-                    self._facts = None
-                self._facts_at = time.monotonic()
-            return self._facts
+        """Return what the job host said last that it can do; None if it is away."""
+        with anyio.move_on_after(FIRST_FACTS_S):
+            await self._asked.wait()
+        return self._facts
 
     async def host_gpus(self) -> int | None:
         """Return how many GPUs the host has, or had when it was seen last."""
@@ -82,6 +78,19 @@ class Board:
         taken = sum(row.gpus for row in active)
         free = max(len(gpus) - taken, 0)
         self._metrics.queue(dict(states), len(gpus), free)
+
+    async def watch_host(self) -> None:
+        """Ask the job host again and again: it may take long to look at its GPUs."""
+        while True:
+            try:
+                self._facts = await self._threads.host(self._site.host.facts)
+                self._host_gpus = len(self._facts.gpus)
+            except Exception as error:
+                if not isinstance(error, BusyError):
+                    logs.fault("host_failed", error)
+                self._facts = None
+            self._asked.set()
+            await anyio.sleep(FACTS_S)
 
     async def watch(self) -> None:
         """Look at the store again and again; its faults are logged, and pass."""

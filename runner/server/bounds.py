@@ -24,7 +24,7 @@ DRAIN_S = 2.0
 """What is read of the body of a refused request, so that the answer arrives."""
 
 SEND_S = 60.0
-"""How long a client may take none of an answer that is a stream."""
+"""How long a client may take for a piece of an answer that is a stream."""
 
 PIECE_BYTES = 256 << 10
 """What is read of a file, or written to one, at a time."""

@@ -22,6 +22,9 @@ MOST_HEAD_BYTES = 32 << 10
 HEAD_S = 20.0
 """How long a client may take for the headers of a request."""
 
+STUCK_S = 90.0
+"""How long a client may take for a piece of an answer, at most some 256 KiB."""
+
 IDLE_S = 75.0
 MOST_CONNECTIONS = 2000
 STOP_S = 5.0
@@ -35,18 +38,34 @@ class Listener(Struct, frozen=True):
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP that closes a connection whose request does not come.
+    """HTTP that closes a connection whose request does not come, or that is stuck.
 
     uvicorn bounds the time between requests only, so that a client that sends a header
-    now and then, or nothing, would hold its connection for ever.
+    now and then, or nothing, would hold its connection for ever. So would one that
+    takes nothing of an answer: a connection is closed once all is sent.
     """
 
     _late: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
+        # So that a pause of writing means that something waits for the client. With 0
+        # a transport of TLS pauses for nothing.
+        transport.set_write_buffer_limits(high=1, low=0)
         super().connection_made(transport)
         self._expect()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was sent."""
+        super().pause_writing()
+        if self._stuck is None:
+            self._stuck = self.loop.call_later(STUCK_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has taken all."""
+        self._free()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Take what came; wait again where it ends within a request's headers."""
@@ -59,6 +78,7 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._cancel()
+        self._free()
         super().connection_lost(exc)
 
     def _expect(self) -> None:
@@ -68,6 +88,11 @@ class PatientProtocol(H11Protocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+    def _free(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _give_up(self) -> None:
         self._late = None

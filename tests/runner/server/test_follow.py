@@ -179,12 +179,14 @@ def test_a_follower_that_takes_nothing_holds_up_no_other(web, token):
 
 def test_a_follower_that_takes_nothing_for_long_is_let_go(web, token, monkeypatch):
     monkeypatch.setattr("runner.server.streaming.SEND_S", 0.2)
+    monkeypatch.setattr("runner.server.serving.STUCK_S", 0.4)
     start(web)
     slow = Follower(web, token, RUN)
     slow.open()
     for _ in range(8):
         web.host.say(RUN, bytes(1 << 20))
     until(lambda: b"rai_followers 0.0" in web.ask("GET", "/metrics").body)
+    until(lambda: not web.connections)
     slow.close()
 
 

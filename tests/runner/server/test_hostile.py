@@ -21,6 +21,7 @@ from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import ServerRules
 from runner.server import bounds
 from runner.server.board import MOST_SHOWN
+from runner.server.uploadfiles import upload_path
 from tests.runner.server.follower import Follower, joined
 from tests.runner.server.web import SPEC, request, until
 
@@ -205,13 +206,9 @@ def test_two_do_not_write_one_upload(web):
         link.putheader("Content-Length", str(len(data)))
         link.endheaders(data[:300_000])
         offset = {"Upload-Offset": "262144"}
-        held = []
-
-        def refused():
-            held.append(web.ask("PATCH", path, token, b"x", offset).status)
-            return held[-1] == 423
-
-        until(refused)
+        kept = upload_path(web.site.uploads, "blue", asked["sha256"])
+        until(lambda: kept.exists() and kept.stat().st_size)
+        assert web.ask("PATCH", path, token, b"x", offset).status == 423
         link.send(data[300_000:])
         with closing(link.getresponse()) as answer:
             assert msgspec.json.decode(answer.read())["whole"]

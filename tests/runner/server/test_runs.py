@@ -259,3 +259,28 @@ def test_runs_are_listed_in_pages(web):
 def test_a_server_that_starts_nothing_queues_all_the_same(web):
     web.store.drain("it is being upgraded")
     assert put(web, web.token("blue")).status == 201
+
+
+@pytest.mark.lengthy
+def test_of_many_clients_at_once_no_run_is_lost_and_none_is_twice(web):
+    tokens = [web.token(f"team{n}") for n in range(10)]
+    found, failed = {}, []
+
+    def client(n):
+        for k in range(8):
+            run = f"{n * 1000 + k:010x}"
+            data = b"%d" % (n * 1000 + k)
+            asked = request(web.upload(tokens[n], data))
+            path = f"/api/v1/runs/{run}"
+            twice = [web.ask("PUT", path, tokens[n], asked).status for _ in range(2)]
+            found[run] = f"team{n}"
+            if twice != [201, 200]:
+                failed.append(twice)
+
+    threads = [threading.Thread(target=client, args=[n]) for n in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert {row.id: row.team for row in web.store.unfinished()} == found

@@ -10,7 +10,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from runner.scheduling.decision import QueueDecision
 from runner.scheduling.roles import ServerRules
 from runner.server.app import make_app
 from runner.server.base import Site
+from runner.server.serving import MOST_HEAD_BYTES, PatientProtocol
 from runner.wire.accounts import Scope
 from runner.wire.remote_runs import RunRequest
 from tests.runner.server.fake_host import FakeHost
@@ -80,6 +81,8 @@ class WebServer:
             self.now,
         )
         self.app = make_app(self.site)
+        self.connections: Collection[Any] = ()
+        """Those of the clients, as the server has them."""
 
     def now(self) -> float:
         return time.time() + self.ahead
@@ -172,14 +175,16 @@ def serving(
             uvicorn.Config(
                 web.app,
                 uds=str(web.socket),
+                http=PatientProtocol,
                 lifespan="off",
                 ws="none",
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=1,
-                h11_max_incomplete_event_size=32 << 10,
+                h11_max_incomplete_event_size=MOST_HEAD_BYTES,
             )
         )
+        web.connections = server.server_state.connections
         ready = threading.Event()
         loop = asyncio.new_event_loop()
 
