@@ -14,7 +14,9 @@ from runner.store.settings import SETTINGS
 
 def test_a_job_host_has_the_settings_of_runs_and_no_other_variable():
     given = {setting.variable: "x" for setting in SETTINGS} | {"PATH": "/bin"}
-    secrets = dict.fromkeys(("RAI_DATABASE_URL", "RAI_PUBLIC_URL", "PGPASSWORD", "AWS_SECRET"), "x")
+    secrets = dict.fromkeys(
+        ("RAI_DATABASE_URL", "RAI_PUBLIC_URL", "PGPASSWORD", "AWS_SECRET"), "x"
+    )
     assert hosting.environment(given | secrets) == given
 
 
