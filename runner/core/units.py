@@ -1,4 +1,4 @@
-"""Binary units in bytes, Linux's limit of processes, and times of day."""
+"""Units in bytes and seconds, Linux's limit of processes, and moments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import Meta
 
 MIB = 1 << 20
 GIB = 1 << 30
+DAY_S = 86_400.0
 
 MOST_PIDS = 1 << 22
 """The highest limit of processes that Linux accepts."""

@@ -16,7 +16,6 @@ MOST_PROBLEMS = 20
 MOST_TEXT = 2000
 """The most characters that are shown of one text of a server's."""
 
-DAY_S = 86_400.0
 NO_TOKEN = 401
 MISSING = 404
 CONFLICT = 409

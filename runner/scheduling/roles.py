@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from runner.core.policy import RolePolicy
-from runner.core.units import GIB
-
-DAY_S = 24 * 3600.0
+from runner.core.units import DAY_S, GIB
 
 
 class Role(Struct, frozen=True):

@@ -13,6 +13,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from runner.server.rates import network
@@ -64,7 +65,7 @@ class BoundedListener(socket.socket):
                 link.close()
                 continue
             self._open[client] += 1
-            return _Counted(link, lambda client=client: self._left(client)), address
+            return _Counted(link, partial(self._left, client)), address
 
     def _left(self, client: str) -> None:
         self._open[client] -= 1

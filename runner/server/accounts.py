@@ -8,8 +8,8 @@ from starlette.responses import Response
 from runner import __version__
 from runner.core import Reason
 from runner.core.screen import printable
+from runner.core.units import DAY_S
 from runner.database.base import Identity
-from runner.scheduling.roles import DAY_S
 from runner.server import bounds, logs
 from runner.server.auth import Gate
 from runner.server.base import Site

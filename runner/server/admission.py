@@ -13,19 +13,21 @@ from runner import buildfile
 from runner.core import BuildSpec, Problem, Profile, Reason, Severity, policy
 from runner.core.errors import SpecError, UsageError
 from runner.core.parcel import PARCEL_VERSION, Parcel
-from runner.core.policy import NO_POLICY, RolePolicy
+from runner.core.policy import NO_POLICY
+from runner.core.units import DAY_S
 from runner.core.variables import wrong_name, wrong_value
 from runner.gpu import choice
 from runner.images import allowed, substitutes
 from runner.scheduling.roles import Role
 from runner.server.refusing import refuse
+from runner.server.uploadfiles import SHA256
+from runner.store import runs
 from runner.wire.remote_runs import RunRequest
 
-RUN_ID = re.compile("[0-9a-f]{10}")
-_SHA256 = re.compile("[0-9a-f]{64}")
+RUN_ID = re.compile(runs.ID)
 _ENGINE = re.compile("[a-z]{0,20}")
 UNCONFINED = "bare"
-MOST_GPU_WAIT_S = 24 * 3600.0
+MOST_GPU_WAIT_S = DAY_S
 MOST_TEXT = 4096
 
 
@@ -45,12 +47,6 @@ def digest(request: RunRequest) -> str:
     )
     encoder = msgspec.json.Encoder(order="deterministic")
     return hashlib.sha256(encoder.encode(plain)).hexdigest()
-
-
-def role_policy(role: Role) -> RolePolicy:
-    """Return what a role allows, with the words that messages name it by."""
-    source = f"the role `{role.name}` of this server"
-    return RolePolicy(role.ceilings, role.images, role.network, source)
 
 
 def admitted(request: RunRequest, role: Role, host_gpus: int | None) -> Admitted:
@@ -88,7 +84,7 @@ def _of_parcel(parcel: Parcel) -> list[str]:
     found = []
     if parcel.version != PARCEL_VERSION:
         found.append(f"parcel version {parcel.version} is not supported")
-    if not _SHA256.fullmatch(parcel.sha256):
+    if not SHA256.fullmatch(parcel.sha256):
         found.append("the SHA-256 of the project is none")
     if not 0 <= parcel.gpu_wait_s <= MOST_GPU_WAIT_S:
         found.append("the wait for a GPU is out of bounds")
@@ -134,7 +130,7 @@ def _errors(error: SpecError) -> list[Problem]:
 
 def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
     """Return all that the role does not allow; the worker looks again."""
-    rules = policy.within(NO_POLICY, role_policy(role))
+    rules = policy.within(NO_POLICY, role.policy)
     found: list[Problem] = []
     if request.engine == UNCONFINED:
         text = "a server runs nothing without isolation"

@@ -50,9 +50,6 @@ UPLOADS_REFILL_S = 2.0
 MOST_ADDRESSES = 4096
 """Addresses, and teams, that are remembered for these rates."""
 
-QUEUE_S = 0.5
-"""How old the server's view of its queue may be."""
-
 LOOK_S = 0.1
 QUIET_LOOK_S = 0.25
 """How often the files of a followed run are looked at, and where nothing comes."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from runner.core import GIB
 from runner.core.errors import RaiError
+from runner.core.units import DAY_S
 from runner.database import schema
 from runner.database.opening import open_store
 from runner.doctor.finding import Finding, Health
@@ -27,7 +28,6 @@ from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
 from runner.wire.host import HostFacts
 
-DAY_S = 86_400.0
 SOON_S = 30 * DAY_S
 DOCKER = Path("/var/run/docker.sock")
 _PEER = struct.Struct("3i")

@@ -15,13 +15,13 @@ from pathlib import Path
 from runner.core import Severity
 from runner.core.errors import BusyError
 from runner.core.quantities import size_text
-from runner.core.units import MIB
+from runner.core.units import DAY_S, MIB
 from runner.database.base import RunRow, Store
 from runner.jobhost.base import JobHost
 from runner.scheduling import words
 from runner.scheduling.decision import QueueDecision, decide
 from runner.scheduling.history import QueueHistory
-from runner.scheduling.roles import DAY_S, ServerRules
+from runner.scheduling.roles import ServerRules
 from runner.scheduling.turns import lane
 from runner.server.handover import Handover
 from runner.server.starts import Launch, Starts, in_thread

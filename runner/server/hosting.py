@@ -15,6 +15,7 @@ from runner.store.settings import SETTINGS
 
 LOG = "host.log"
 ANSWERS_WITHIN_S = 30.0
+OTHERS_WITHIN_S = 5.0
 MOST_LOG_BYTES = 4096
 
 PASSED = frozenset(
@@ -44,12 +45,13 @@ def start(socket: Path, home: Path, environ: Mapping[str, str]) -> bool:
     it, and goes on when the server ends.
 
     Raises:
-        EngineError: it does not answer; carries the last line that it wrote.
+        EngineError: it does not answer; carries what it wrote.
     """
     if answers(socket):
         return False
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = home / LOG
+    since = _size(log)
     command = [*python("runner.cli.main"), "server", "jobs"]
     host = Detached(
         [*command, "--socket", socket, "--home", home, "--log", log],
@@ -61,18 +63,23 @@ def start(socket: Path, home: Path, environ: Mapping[str, str]) -> bool:
         if answers(socket):
             return True
         if host.ended:
-            break
+            # Another may be starting at this moment, as by systemd.
+            until = min(until, time.monotonic() + OTHERS_WITHIN_S)
         time.sleep(0.05)
-    raise EngineError(Problem(f"the job host did not start: {_last(log)}"))
+    raise EngineError(Problem(f"the job host did not start: {_said(log, since)}"))
 
 
-def _last(log: Path) -> str:
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def _said(log: Path, since: int) -> str:
+    """Return the first line that the host wrote, but for warnings."""
     try:
-        size = log.stat().st_size
         with log.open("rb") as file:
-            file.seek(max(0, size - MOST_LOG_BYTES))
-            said = file.read(MOST_LOG_BYTES)
+            file.seek(since)
+            lines = file.read(MOST_LOG_BYTES).decode(errors="replace").splitlines()
     except OSError as error:
         return str(files.problem(error))
-    last = said.decode(errors="replace").strip().rpartition("\n")[2]
-    return last or f"{log} does not say why"
+    said = (one for one in lines if one.strip() and not one.startswith("warning:"))
+    return next(said, f"{log} does not say why")

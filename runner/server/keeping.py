@@ -82,6 +82,8 @@ def restore(file: Path, folder: ServerFolder, environ: Mapping[str, str]) -> Non
         hint = "a backup is restored to a new folder: name one by --state"
         raise UsageError(Problem(text, hint=hint))
     url = reached.database_url(folder, environ)
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
     try:
         with tarfile.open(file, mode="r:") as tar:
             members = _checked(tar, folder, file)

@@ -11,7 +11,8 @@ from runner import files
 from runner.core import LIMITS, Problem
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, TIME, Kind, duration_text, size_text
-from runner.scheduling.roles import DAY_S, STAFF, STUDENT, Role, ServerRules
+from runner.core.units import DAY_S
+from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
 from runner.store import config_file
 from runner.store.policy_names import IMAGES, image_wrong
 from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind

@@ -13,8 +13,9 @@ from runner.core import MIB, Reason
 from runner.core.errors import BusyError
 from runner.core.parcel import to_json
 from runner.core.screen import printable
+from runner.core.units import DAY_S
 from runner.database.base import Identity, RunRow, UploadRow
-from runner.scheduling.roles import DAY_S, Role
+from runner.scheduling.roles import Role
 from runner.server import bounds, logs
 from runner.server.admission import RUN_ID, Admitted, admitted, digest
 from runner.server.auth import Gate

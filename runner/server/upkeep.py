@@ -8,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.core.errors import RaiError
+from runner.core.units import DAY_S
 from runner.database.base import RunRow, Store, UploadRow
 from runner.jobhost.base import JobHost
-from runner.scheduling.roles import DAY_S, Role, ServerRules
+from runner.scheduling.roles import Role, ServerRules
 from runner.server.steplog import StepLog
 from runner.server.uploadfiles import upload_path
 from runner.wire.host import HostFacts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -15,6 +16,7 @@ from runner import files
 from runner.jobhost.base import OpenedFile
 from runner.server.bounds import PIECE_BYTES
 
+SHA256 = re.compile("[0-9a-f]{64}")
 _OPENED = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runner.core import MIB, Problem, Reason
+from runner.core.units import DAY_S
 from runner.database.base import Identity, UploadRow
-from runner.scheduling.roles import DAY_S
 from runner.server import bounds, logs
 from runner.server.auth import Gate
 from runner.server.base import Site
@@ -23,6 +23,7 @@ from runner.server.rates import TryCounter
 from runner.server.refusing import BUSY_S, DeniedError, nothing, refuse
 from runner.server.threads import Threads
 from runner.server.uploadfiles import (
+    SHA256,
     UploadFile,
     free_bytes,
     size_of,
@@ -34,7 +35,6 @@ from runner.wire import UPLOAD_OFFSET
 from runner.wire.uploads import UploadRequest, UploadState
 
 WHOLE = "X-Rai-Whole"
-SHA256 = re.compile("[0-9a-f]{64}")
 _ID = re.compile("[0-9a-f]{24}")
 _OFFSET = re.compile("[0-9]{1,15}")
 LOOK_AGAIN_BYTES = 16 * MIB

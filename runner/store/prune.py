@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from runner import files
 from runner.core import GIB, MIB, Problem
 from runner.core.errors import ConfigError, RaiError
+from runner.core.units import DAY_S
 from runner.store import claim, keptdata, removal, retention, runs, tags
 from runner.store.claim import Standing
 from runner.store.entries import Entry
 from runner.store.home import make, measured, open_index, warnings_of
 from runner.store.paths import Home, RunPaths
 from runner.store.query import RunQuery
-from runner.store.retention import DAY_S, Retention
+from runner.store.retention import Retention
 
 LOW_BYTES = 5 * GIB
 """Under this much free space old runs are removed before a run starts."""

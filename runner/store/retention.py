@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from runner.core.units import DAY_S
+
 if TYPE_CHECKING:
     from runner.store.entries import Entry
-
-DAY_S = 86_400.0
 
 
 class Retention(Struct, frozen=True):

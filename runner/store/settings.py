@@ -19,6 +19,7 @@ from runner.core import GIB, Problem, Profile, Severity, quantities
 from runner.core.caps import BUILD_FILES, UPLOAD, Caps
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
+from runner.core.units import DAY_S
 from runner.store import config_file
 from runner.wire import addresses
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 MACHINE_FILE = Path("/etc/rai/config.yml")
 
-DAY_S = 86_400.0
 
 ENGINES = ("auto", "docker", "local", "bare")
 IMAGES = "images"

@@ -20,13 +20,14 @@ from runner.archive.datafiles import kept
 from runner.core import GIB, BuildSpec, DataResource, Reason, Verdict, events, record
 from runner.core.errors import ConfigError, UsageError
 from runner.core.policy import NO_POLICY
+from runner.core.units import DAY_S
 from runner.machine import describe
 from runner.store import home as homes
 from runner.store import keptdata, prune, removal, runs, tags
 from runner.store.claim import Claim
 from runner.store.paths import Home, RunPaths
 from runner.store.query import RunQuery
-from runner.store.retention import DAY_S, Retention
+from runner.store.retention import Retention
 from tests import program
 
 MONTH = Retention(30 * DAY_S, 20 * GIB)

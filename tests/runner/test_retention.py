@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core import State
+from runner.core.units import DAY_S
 from runner.store.entries import Entry
-from runner.store.retention import DAY_S, Retention, expired, for_space
+from runner.store.retention import Retention, expired, for_space
 
 NOW = 100 * DAY_S
 

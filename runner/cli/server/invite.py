@@ -78,7 +78,11 @@ def _invitations(
     if name == STDIN:
         data = sys.stdin.buffer.read(teams.MOST_BYTES + 1)
         return teams.parse(data, "stdin", roles)
-    return teams.parse(files.read(Path(name), teams.MOST_BYTES), name, roles)
+    try:
+        data = files.read(Path(name), teams.MOST_BYTES)
+    except OSError as error:
+        raise UsageError(files.problem(error)) from error
+    return teams.parse(data, name, roles)
 
 
 def _about(invitations: Sequence[Invitation]) -> str:

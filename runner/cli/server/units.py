@@ -9,9 +9,13 @@ from typing import Annotated
 
 import typer
 
-from runner.core import Problem
+from runner.cli import common
+from runner.core import Problem, Severity
 from runner.core.errors import UsageError
 from runner.terminal.streams import put, say
+
+HOMES = ("/home/", "/root/", "/run/user/")
+"""What ProtectHome=yes hides (systemd.exec(5))."""
 
 SYSUSERS = Path("/etc/sysusers.d")
 
@@ -48,7 +52,12 @@ def units(
     options = [word for name, value in given.items() if value for word in (name, value)]
     if docker is None:
         docker = shutil.which("dockerd") is not None
-    made = systemd.units(_program(), options, docker=docker)
+    program = _program()
+    if program.startswith(HOMES):
+        text = f"the units' users cannot reach {program}"
+        hint = "install rai in /opt, and run `units` of that one"
+        common.warn([Problem(text, hint=hint, severity=Severity.WARNING)])
+    made = systemd.units(program, options, docker=docker)
     if directory is None:
         for name, text in made.items():
             where = SYSUSERS / name if name == systemd.USERS else name

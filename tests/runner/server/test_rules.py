@@ -6,7 +6,8 @@ import pytest
 
 from runner.core import GIB
 from runner.core.errors import ConfigError
-from runner.scheduling.roles import DAY_S, STAFF, STUDENT, Role, ServerRules
+from runner.core.units import DAY_S
+from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
 from runner.server import rules
 
 

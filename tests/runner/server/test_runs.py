@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from runner.core import MIB, Reason
-from runner.scheduling.roles import DAY_S, Role, ServerRules
+from runner.core.units import DAY_S
+from runner.scheduling.roles import Role, ServerRules
 from runner.server.base import RunSecrets
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.web import SPEC, request, serving

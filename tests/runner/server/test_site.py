@@ -79,6 +79,34 @@ def test_a_server_one_version_ahead_of_its_clients_serves_them(tmp_path):
         site.close()
 
 
+@pytest.mark.postgresql
+def test_a_server_on_postgresql_is_killed_and_goes_on(tmp_path, postgresql_url):
+    site = Site(tmp_path)
+    site.environ["RAI_DATABASE_URL"] = postgresql_url
+    try:
+        site.start()
+        ada = site.person("red", "ada")
+        with ada.client(60.0) as client:
+            run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
+            follower = direct.follow(ada, run, 60.0)
+            copy = RunPaths(ada.runs / run)
+            wait_for(lambda: _size(copy.stdout) > 0, "no output comes")
+            site.kill()
+            site.start()
+            assert direct.ended(client, run).reason == "done"
+            wait_for(copy.record.exists, "the copy has no end")
+            follower.check()
+        assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 101))
+        assert not (site.state / "store.sqlite").exists()
+        given = Path(f"/proc/{site.host_pid()}/environ").read_bytes()
+        assert postgresql_url.encode() not in given
+        assert site.rai("doctor").returncode == 0
+        del site.environ["RAI_DATABASE_URL"]
+        assert "RAI_DATABASE_URL" in site.rai("people").stderr
+    finally:
+        site.close()
+
+
 def test_a_code_is_good_once_and_a_revoked_token_is_good_for_nothing(site):
     (code,) = site.codes("red", "ada")
     ada = site.joined("red", "ada", code)

@@ -1,0 +1,248 @@
+"""What staff do at a server's folder, whether it serves or not."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from runner.database.opening import open_store
+from runner.server import rules
+from runner.wire.accounts import Scope
+from tests.program import rai
+
+pytestmark = pytest.mark.programs
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """Make a server's folder, as its first start does."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    (folder / "server.yml").write_text(rules.template())
+    monkeypatch.setenv("RAI_SERVER_STATE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def store(state):
+    opened = open_store(f"sqlite:///{state}/store.sqlite")
+    yield opened
+    opened.close()
+
+
+def invited(*words, input=""):
+    done = rai("server", "invite", *words, "--json", input=input)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["codes"]
+
+
+def log_in(store, *codes):
+    return [
+        store.redeem(one["code"], "laptop", time.time(), None, (Scope.RUN,))[0]
+        for one in codes
+    ]
+
+
+def test_a_table_on_stdin_becomes_codes_that_are_shown_once(state, store):
+    codes = invited("-", input="person,team,role\nada,red,\nbo,blue,staff\n")
+    assert [(one["team"], one["person"]) for one in codes] == [
+        ("red", "ada"),
+        ("blue", "bo"),
+    ]
+    log_in(store, *codes)
+    assert {(one.person, one.role) for one in store.people()} == {
+        ("ada", "student"),
+        ("bo", "staff"),
+    }
+    code = codes[0]["code"].encode()
+    assert not any(code in path.read_bytes() for path in state.glob("store.sqlite*"))
+
+
+def test_a_table_with_mistakes_invites_nobody(state, store, tmp_path):
+    table = tmp_path / "teams.csv"
+    table.write_text("red,ada\nblue\nblue,bo,king\n")
+    done = rai("server", "invite", str(table))
+    assert done.returncode == 2
+    assert f"{table}:2" in done.stderr
+    assert f"{table}:3" in done.stderr
+    assert store.people() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("a.csv", "b.csv"),
+        ("--role", "staff", "a.csv"),
+        ("--team", "red", "--role", "king", "ada"),
+        ("--team", "red", "ada", "ada"),
+        ("--team", "../red", "ada"),
+        ("nowhere.csv",),
+    ],
+)
+def test_an_invitation_that_makes_no_sense_is_a_usage_error(state, words):
+    done = rai("server", "invite", *words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_tokens_are_listed_and_revoked_by_person_team_or_id(state, store):
+    codes = invited("-", input="red,ada\nred,bo\nblue,bo\ngreen,cy\n")
+    ada, red_bo, blue_bo, cy = log_in(store, *codes)
+    listed = rai("server", "people", "--tokens").stdout
+    assert all(one.split("_")[1] in listed for one in (ada, red_bo, blue_bo, cy))
+    assert not any(one in listed for one in (ada, red_bo, blue_bo, cy))
+    now = time.time()
+
+    several = rai("server", "revoke", "bo")
+    assert several.returncode == 2
+    assert "blue/bo" in several.stderr
+    assert rai("server", "revoke", "blue/bo").stdout == "1 token revoked\n"
+    assert store.identify(blue_bo, now) is None
+    assert rai("server", "revoke", cy.split("_")[1]).stdout == "1 token revoked\n"
+    assert store.identify(cy, now) is None
+    assert store.identify(red_bo, now) is not None
+    assert rai("server", "revoke", "--team", "red").stdout == "2 tokens revoked\n"
+    assert store.identify(ada, now) is None
+    assert "Nothing to revoke" in rai("server", "revoke", "--team", "red").stdout
+    for words in (("dee",), ("--team", "black"), ()):
+        assert rai("server", "revoke", *words).returncode == 2
+    states = rai("server", "people", "--tokens").stdout
+    assert states.count("revoked") == 4
+
+
+def test_each_act_is_kept_with_who_did_it(state, store):
+    from runner import machine
+
+    invited("--team", "red", "ada", "bo")
+    rai("server", "drain", "a  new\tdriver")
+    rai("server", "drain", "--off")
+    acts = [
+        (one.who, one.act, one.about)
+        for one in store.audited()
+        if one.who.startswith("unix:")
+    ]
+    who = f"unix:{machine.user()}"
+    assert acts == [
+        (who, "drain off", ""),
+        (who, "drain", "a new driver"),
+        (who, "invite", "2 people of red"),
+    ]
+    assert "a new driver" in rai("server", "audit").stdout
+
+
+def test_a_drained_server_says_so_until_it_is_not(state, store):
+    assert rai("server", "drain", "--off", "why").returncode == 2
+    assert rai("server", "drain", "x" * 201).returncode == 2
+    assert rai("server", "drain").returncode == 0
+    assert store.drained()
+    assert rai("server", "drain", "--off").returncode == 0
+    assert store.drained() == ""
+
+
+def test_without_a_server_every_command_says_how_to_make_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAI_SERVER_STATE", str(tmp_path / "none"))
+    commands = (
+        ("invite", "--team", "red", "ada"),
+        ("people",),
+        ("revoke", "ada"),
+        ("drain",),
+        ("gpu",),
+        ("audit",),
+        ("backup", str(tmp_path / "b")),
+        ("upgrade",),
+        ("doctor",),
+    )
+    for words in commands:
+        done = rai("server", *words)
+        assert done.returncode == 2, words
+        assert "rai server serve" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_store_elsewhere_is_not_mistaken_for_the_folders_own(state):
+    reached = '{"url":"u","socket":"s","jobs":"j","elsewhere":true}'
+    (state / "reached.json").write_text(reached)
+    done = rai("server", "people")
+    assert done.returncode == 2
+    assert "RAI_DATABASE_URL" in done.stderr
+
+
+def test_a_store_of_the_newest_schema_needs_no_upgrade(state, store):
+    done = rai("server", "upgrade")
+    assert done.returncode == 0
+    assert "the newest" in done.stdout
+    assert list(state.glob("before-upgrade*")) == []
+
+
+def test_what_is_no_backup_is_refused(state, store, tmp_path):
+    good, bad = tmp_path / "b.tar", tmp_path / "bad.tar"
+    assert rai("server", "backup", str(good)).returncode == 0
+    for damage in (b"", b"no tar", good.read_bytes()[:1000]):
+        bad.write_bytes(damage)
+        folder = tmp_path / "other"
+        done = rai("server", "restore", str(bad), "--state", str(folder))
+        assert done.returncode == 2, done.stderr
+        assert not folder.exists()
+
+
+def test_a_backup_that_is_not_there_is_a_usage_error(state, tmp_path):
+    folder = tmp_path / "other"
+    done = rai("server", "restore", str(tmp_path / "no"), "--state", str(folder))
+    assert done.returncode == 2
+    assert not folder.exists()
+
+
+def test_a_backup_cannot_write_elsewhere(state, store, tmp_path):
+    import io
+    import tarfile
+
+    good = tmp_path / "b.tar"
+    assert rai("server", "backup", str(good)).returncode == 0
+    for name, kind in (
+        ("../out", tarfile.REGTYPE),
+        ("/tmp/out", tarfile.REGTYPE),
+        ("uploads/../../out", tarfile.REGTYPE),
+        ("server.yml", tarfile.SYMTYPE),
+        ("lock", tarfile.REGTYPE),
+    ):
+        bad = tmp_path / "bad.tar"
+        bad.write_bytes(good.read_bytes())
+        with tarfile.open(bad, "a") as tar:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.size = kind, "/etc/passwd", 0
+            tar.addfile(member, io.BytesIO())
+        folder = tmp_path / "other"
+        done = rai("server", "restore", str(bad), "--state", str(folder))
+        assert done.returncode == 2, done.stderr
+        assert not folder.exists()
+
+
+def test_a_gpu_that_the_host_lacks_cannot_be_cleared(state, store):
+    assert rai("server", "gpu", "clear").returncode == 2
+    away = rai("server", "gpu", "clear", "GPU-1")
+    assert away.returncode == 8
+    assert "does not answer" in away.stderr
+
+
+def test_an_older_store_is_upgraded_after_a_backup(state, tmp_path):
+    from runner.database import schema
+    from runner.database.connections import Transactions
+
+    url = f"sqlite:///{state}/store.sqlite"
+    older = Transactions(url)
+    with older.writing() as link:
+        schema.migrate(link, "0001")
+    older.close()
+    refused = rai("server", "people")
+    assert "rai server upgrade" in refused.stderr
+    assert refused.returncode != 0
+    done = rai("server", "upgrade")
+    assert done.returncode == 0, done.stderr
+    assert f"0001, and has {schema.newest()}" in done.stdout
+    (kept,) = state.glob("before-upgrade-0001-*.tar")
+    assert kept.stat().st_mode & 0o077 == 0
+    assert rai("server", "people").returncode == 0
+    back = rai("server", "restore", str(kept), "--state", str(tmp_path / "other"))
+    assert back.returncode == 0, back.stderr
