@@ -140,6 +140,12 @@ class Accounts(Transactions):
         with self.writing() as link:
             return link.execute(change).rowcount == 1
 
+    def void_code(self, team: str, person: str) -> bool:
+        """Make a person's unused code invalid; return False if there is none."""
+        unused = delete(codes).where(codes.c.team == team, codes.c.person == person)
+        with self.writing() as link:
+            return bool(link.execute(unused).rowcount)
+
     def people(self) -> list[PersonRow]:
         """Return everybody, by team and name, with the number of unrevoked tokens."""
         usable = func.count(tokens.c.id).filter(tokens.c.revoked_at.is_(None))

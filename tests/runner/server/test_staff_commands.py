@@ -87,6 +87,16 @@ def test_an_invitation_that_makes_no_sense_is_a_usage_error(state, words):
     assert "Traceback" not in done.stderr
 
 
+def test_a_person_who_is_revoked_has_no_code_any_more_either(state, store):
+    first, second, third = invited("-", input="red,ada\nred,bo\nblue,cy\n")
+    assert rai("server", "revoke", "ada").stdout == "1 unused code revoked\n"
+    assert rai("server", "revoke", "--team", "red").stdout == "1 unused code revoked\n"
+    for code in (first, second):
+        assert store.redeem(code["code"], "", time.time(), None, ()) is None
+    assert store.redeem(third["code"], "", time.time(), None, ()) is not None
+    assert "red/ada" in rai("server", "audit").stdout
+
+
 def test_tokens_are_listed_and_revoked_by_person_team_or_id(state, store):
     codes = invited("-", input="red,ada\nred,bo\nblue,bo\ngreen,cy\n")
     ada, red_bo, blue_bo, cy = log_in(store, *codes)
