@@ -28,5 +28,5 @@ for command in (
     *(backup, restore, upgrade, doctor),
 ):
     server.command()(opening.with_extra(command))
-for command in (units, jobs):
-    server.command()(command)
+server.command()(units)
+server.command()(jobs)
