@@ -175,10 +175,10 @@ def _passing(error: DBAPIError) -> bool:
     """Whether the disk is full, or the database away, restarting or overcharged."""
     if not isinstance(error, OperationalError):
         return False
-    if not hasattr(error.orig, "sqlstate"):  # SQLite's have none
+    state = getattr(error.orig, "sqlstate", "")
+    if state == "":  # SQLite's errors have none
         return str(error.orig) == "database or disk is full"
-    # What the driver itself notices is without one: nobody answers, or left.
-    state = error.orig.sqlstate
+    # What PostgreSQL's driver notices is None: nobody answers, or left.
     return state is None or state[:2] in ("08", "53") or state[:3] == "57P"
 
 
