@@ -132,7 +132,9 @@ def _alone(home: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(f"another job host serves {home}") from None
+            text = f"another job host serves {home}"
+            hint = "stop it first, or name another folder by --home"
+            raise BusyError(Problem(text, hint=hint), advice="") from None
         yield
     finally:
         os.close(handle)
@@ -147,8 +149,9 @@ def _listening(path: Path) -> Iterator[sockets.socket]:
             _make_way(path)
             listener.bind(str(path))
         except OSError as error:
-            why = error.strerror or str(error)
-            raise ConfigError(f"cannot listen at {path}: {why}") from error
+            text = f"cannot listen at {path}: {error.strerror or error}"
+            hint = "name another socket by --socket, in a folder of this user's"
+            raise ConfigError(Problem(text, hint=hint), advice="") from error
         finally:
             os.umask(before)
         own = path.stat()
@@ -171,7 +174,9 @@ def _make_way(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
             return
-    raise BusyError(f"another job host listens at {path}")
+    text = f"another job host listens at {path}"
+    hint = "stop it first, or name another socket by --socket"
+    raise BusyError(Problem(text, hint=hint), advice="")
 
 
 @contextmanager

@@ -25,7 +25,6 @@ def restore(
     """
     from runner.server import keeping, paths
 
-    opening.need_extra()
     folder = paths.state(state, os.environ)
     keeping.restore(file, folder, os.environ)
     with opening.opened(folder.root) as (_, store):

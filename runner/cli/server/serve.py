@@ -65,7 +65,6 @@ def serve(
     """
     from runner.server import listening, site
 
-    opening.need_extra()
     options = site.ServeOptions(
         state=state,
         socket=socket,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 import pytest
 
+from runner.cli.main import _status
 from runner.database.opening import open_store
 from runner.server import rules
 from runner.wire.accounts import Scope
@@ -256,3 +258,15 @@ def test_an_older_store_is_upgraded_after_a_backup(state, tmp_path):
     assert rai("server", "people").returncode == 0
     back = rai("server", "restore", str(kept), "--state", str(tmp_path / "other"))
     assert back.returncode == 0, back.stderr
+
+
+def test_without_the_extra_a_server_says_what_to_install(state, monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+
+    for words in (["serve"], ["invite", "teams.csv"], ["doctor"]):
+        assert _status(["server", *words, "--state", str(state)]) == 2
+        error = capfd.readouterr().err
+        assert "a server needs sqlalchemy, uvicorn" in error
+        assert "pip install 'rai[server]'" in error
+    assert _status(["server", "serve", "--help"]) == 0
