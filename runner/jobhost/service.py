@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import socket as sockets
-import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +32,6 @@ WORLD = 0o117
 """The umask of the socket: its user and group may use it."""
 
 _LOG = logging.getLogger("rai.jobs")
-_CREDENTIALS = struct.Struct("3i")
 
 
 def serve_jobs(
@@ -87,7 +85,7 @@ def _attend(peer: sockets.socket, desk: JobDesk, users: frozenset[int]) -> None:
     given: list[int] = []
     reply = Reply(HostAnswer())
     try:
-        if (user := _user(peer)) not in users:
+        if (user := channel.credentials(peer).uid) not in users:
             reply = _refused(Reason.NOT_ALLOWED, f"user {user} may not ask this host")
         else:
             line, given = channel.read(
@@ -115,13 +113,6 @@ def _attend(peer: sockets.socket, desk: JobDesk, users: frozenset[int]) -> None:
 
 def _refused(reason: Reason, text: str) -> Reply:
     return Reply(HostAnswer(reason, (Problem(text),)))
-
-
-def _user(peer: sockets.socket) -> int:
-    """Return the user of the process that connected (unix(7), SO_PEERCRED)."""
-    found = peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(found)
-    return int(user)
 
 
 @contextmanager

@@ -9,13 +9,13 @@ import errno
 import os
 import resource
 import socket
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from runner.jobhost import channel
 from runner.server.rates import network
 from runner.wire.addresses import is_loopback
 
@@ -28,7 +28,6 @@ FILES_SHARE = 4
 
 PAUSE_S = 0.5
 _NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_CREDENTIALS = struct.Struct("3i")
 
 
 class BoundedListener(socket.socket):
@@ -104,10 +103,7 @@ def _most() -> int:
 def _client(link: socket.socket, address: object) -> str:
     """Return whose a connection is; "" for one that is not bounded by itself."""
     if link.family == socket.AF_UNIX:
-        found = link.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-        )
-        _, user, _ = _CREDENTIALS.unpack(found)
+        user = channel.credentials(link).uid
         return "" if user in (0, os.geteuid()) else f"user {user}"
     host = str(address[0]) if isinstance(address, tuple) else ""
     return "" if is_loopback(host) else network(host)

@@ -73,6 +73,7 @@ def followed(copy: RunPaths, server: FakeServer) -> Follower:
     return follower
 
 
+@pytest.mark.lengthy
 def test_a_stream_that_breaks_off_at_any_byte_goes_on_there(tmp_path):
     served = recorded(tmp_path / "server", lines=1)
     whole = {name: (served.root / name).read_bytes() for name in FILES}
@@ -342,6 +343,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.programs
 def test_a_client_that_is_killed_at_any_moment_leaves_what_the_next_goes_on_with(
     tmp_path, copy
 ):
