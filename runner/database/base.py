@@ -80,9 +80,9 @@ class RunRow(Struct, frozen=True):
     """A run of the queue.
 
     ``digest`` is the SHA-256 of its request, by which a repeated request is known.
-    ``parcel`` is the parcel as JSON; the values in ``secrets`` (JSON, "" once it has
-    started) are forgotten at the start. ``attempt`` counts the starts that were tried.
-    ``changed`` grows with each change of any run, so that readers can ask for news.
+    ``parcel`` is the parcel as JSON, and ``secrets`` has the values that it masks, as
+    JSON; both are empty once the run has started or ended. ``attempt`` counts the
+    starts that were tried. ``changed`` grows with each change of any run, so that readers can ask for news.
     """
 
     id: str
@@ -252,7 +252,7 @@ class Store(Protocol):
         ...
 
     def started(self, run_id: str, at: float) -> None:
-        """Take a STARTING run to RUNNING, and forget its secrets."""
+        """Take a STARTING run to RUNNING, and forget its parcel and secrets."""
         ...
 
     def ended(
@@ -263,7 +263,7 @@ class Store(Protocol):
         why: str = "",
         kept_bytes: int = 0,
     ) -> bool:
-        """End a run in any state but ENDED, and forget its secrets."""
+        """End a run in any state but ENDED, and forget its parcel and secrets."""
         ...
 
     def ask_cancel(self, run_id: str, at: float, why: str) -> RunRow | None:

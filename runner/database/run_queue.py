@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import ColumnElement, select, update
 
 from runner.core.ending import Reason
 from runner.core.errors import NotAllowedError
@@ -13,7 +13,7 @@ from runner.core.units import MIB
 from runner.database import run_rows
 from runner.database.base import RunRow
 from runner.database.connections import Transactions, rollback
-from runner.database.tables import parcels, runs
+from runner.database.tables import runs
 from runner.wire.remote_runs import QueueState
 
 MOST_BYTES = 4 * MIB
@@ -73,13 +73,13 @@ class RunQueue(Transactions):
                 "changed": number,
             }
             if link.execute(change.values(**end)).rowcount:
-                run_rows.forget_secrets(link, run_id)
+                run_rows.forget_request(link, run_id)
             else:
                 rollback(link)
             return False
 
     def started(self, run_id: str, at: float) -> None:
-        """Take a STARTING run to RUNNING, and forget its secrets."""
+        """Take a STARTING run to RUNNING, and forget its parcel and secrets."""
         starts = (runs.c.state == QueueState.STARTING,)
         new = {"state": QueueState.RUNNING, "started_at": at, "why": ""}
         self._changed(run_id, starts, new, forget=True)
@@ -92,7 +92,7 @@ class RunQueue(Transactions):
         why: str = "",
         kept_bytes: int = 0,
     ) -> bool:
-        """End a run in any state but ENDED, and forget its secrets."""
+        """End a run in any state but ENDED, and forget its parcel and secrets."""
         with self.writing() as link:
             change = (
                 update(runs)
@@ -110,7 +110,7 @@ class RunQueue(Transactions):
             if (row := link.execute(change).first()) is None:
                 rollback(link)
                 return False
-            run_rows.forget_secrets(link, run_id)
+            run_rows.forget_request(link, run_id)
             run_rows.keep_bytes(link, row.team, kept_bytes)
             return True
 
@@ -128,7 +128,7 @@ class RunQueue(Transactions):
             begun = runs.c.state.in_((QueueState.STARTING, QueueState.RUNNING))
             ending = change.where(waits).values(**asked, **end, ended_at=at)
             if link.execute(ending).rowcount:
-                run_rows.forget_secrets(link, run_id)
+                run_rows.forget_request(link, run_id)
                 return run_rows.one(link, run_id)
             if link.execute(change.where(begun).values(**asked)).rowcount:
                 return run_rows.one(link, run_id)
@@ -155,7 +155,7 @@ class RunQueue(Transactions):
                 )
 
     def removed(self, run_ids: Sequence[str]) -> None:
-        """Note that the folders of runs are gone; their parcels go too."""
+        """Note that the folders of runs are gone."""
         freed: Counter[str] = Counter()
         with self.writing() as link:
             number = run_rows.count_change(link)
@@ -165,13 +165,10 @@ class RunQueue(Transactions):
                     .where(runs.c.id.in_(ids), runs.c.state == QueueState.ENDED)
                     .where(runs.c.removed.is_(False))
                     .values(removed=True, changed=number)
-                    .returning(runs.c.id, runs.c.team, runs.c.bytes)
+                    .returning(runs.c.team, runs.c.bytes)
                 )
-                rows = link.execute(gone).all()
-                for row in rows:
+                for row in link.execute(gone):
                     freed[row.team] += row.bytes
-                removed = [row.id for row in rows]
-                link.execute(delete(parcels).where(parcels.c.run.in_(removed)))
             for team, count in sorted(freed.items()):
                 run_rows.keep_bytes(link, team, -count)
 
@@ -196,5 +193,5 @@ class RunQueue(Transactions):
                 rollback(link)
                 return False
             if forget:
-                run_rows.forget_secrets(link, run_id)
+                run_rows.forget_request(link, run_id)
             return True

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, func, literal, select, update
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    delete,
+    func,
+    literal,
+    select,
+    update,
+)
 
 from runner.core.ending import Reason
 from runner.database.base import RunRow
@@ -70,9 +79,9 @@ def count_change(link: Connection) -> int:
     return int(link.execute(change.returning(server.c.changes)).scalar_one())
 
 
-def forget_secrets(link: Connection, run_id: str) -> None:
-    """Forget the values of a run's secret variables."""
-    link.execute(update(parcels).where(parcels.c.run == run_id).values(secrets=""))
+def forget_request(link: Connection, run_id: str) -> None:
+    """Forget a run's parcel and secrets, which only its start needs."""
+    link.execute(delete(parcels).where(parcels.c.run == run_id))
 
 
 def keep_bytes(link: Connection, team: str, more: int) -> None:

@@ -30,6 +30,8 @@ UNKNOWN_WITHIN_S = 15.0
 """A run that goes on and that the host does not know for so long is lost."""
 
 MOST_ATTEMPTS = 3
+MOST_KEPT_BYTES = 1 << 50
+"""More than any disk has: a host that says more is wrong, and the store goes on."""
 
 
 class Handover:
@@ -159,7 +161,7 @@ class Handover:
         began = seen.started_at if row.started_at is None else row.started_at
         if began is not None:
             self._history.note_end(row.team, lane(row), at - began)
-        self._over(row, reason, "", at, seen.bytes)
+        self._over(row, reason, "", at, min(max(seen.bytes, 0), MOST_KEPT_BYTES))
 
     def _over(
         self, row: RunRow, reason: Reason, why: str, at: float, kept_bytes: int = 0
