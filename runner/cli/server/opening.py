@@ -35,12 +35,12 @@ Jobs = Annotated[
 
 
 def need_extra() -> None:
-    """Refuse to go on without what `rai[server]` installs."""
+    """Refuse to go on without what the extra `server` installs."""
     from importlib.util import find_spec
 
     if absent := [name for name in EXTRA if find_spec(name) is None]:
         text = f"a server needs {', '.join(absent)}"
-        raise UsageError(Problem(text, hint="pip install 'rai[server]'"))
+        raise UsageError(Problem(text, hint="in rai's clone: pip install '.[server]'"))
 
 
 def folder(state: Path | None) -> ServerFolder:
@@ -69,6 +69,7 @@ def folder(state: Path | None) -> ServerFolder:
 @contextmanager
 def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
     """Open the store of a server, which may be serving."""
+    need_extra()
     from runner.database.opening import open_store
     from runner.server import reached
 

@@ -23,9 +23,9 @@ def restore(
     Runs that had not ended wait again if they had not started; others are lost, unless
     their job host has them.
     """
+    opening.need_extra()
     from runner.server import keeping, paths
 
-    opening.need_extra()
     folder = paths.state(state, os.environ)
     keeping.restore(file, folder, os.environ)
     with opening.opened(folder.root) as (_, store):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -30,6 +33,30 @@ def store(state):
     opened = open_store(f"sqlite:///{state}/store.sqlite")
     yield opened
     opened.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["serve", "invite a", "people", "revoke a", "drain", "gpu", "audit"]
+    + ["backup b", "restore b", "upgrade", "doctor"],
+)
+def test_a_rai_without_the_extra_says_what_to_install(command, tmp_path):
+    # A package that cannot be found is as one that is not installed.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u, sys\n"
+        "sys.modules['sqlalchemy'] = None\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda n, *a: None if n == 'sqlalchemy' else find(n, *a)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "runner.cli.main", "server", *command.split()],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "a server needs sqlalchemy" in done.stderr
+    assert "pip install '.[server]'" in done.stderr
 
 
 def invited(*words, input=""):
