@@ -11,9 +11,21 @@ from runner.core.errors import BusyError, RaiError
 from runner.database import connections
 from runner.database.base import AuditEntry
 from runner.database.opening import open_store
+from tests.runner.database import postgres
 from tests.runner.database.rows import NOW, run
 
 FIELD = '"hunter2-and-a-word"'
+
+
+@pytest.mark.postgresql
+def test_a_database_without_an_encoding_serves_too(postgresql_server: str):
+    with postgres.database(
+        postgresql_server, "TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    ) as url:
+        store = open_store(url)
+        store.drain("ein Käfer")
+        assert store.drained() == "ein Käfer"
+        store.close()
 
 
 def test_a_store_that_others_hold_for_long_is_in_use(
