@@ -24,5 +24,5 @@ def locked(folder: ServerFolder) -> Iterator[None]:
         except BlockingIOError:
             text = f"a server serves {folder.root}"
             hint = "stop it first, or name another folder by --state"
-            raise BusyError(Problem(text, hint=hint)) from None
+            raise BusyError(Problem(text, hint=hint), advice="") from None
         yield
