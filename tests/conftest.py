@@ -273,6 +273,21 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Have programs find signals as they are by default.
+
+    A shell's `&` leaves SIGINT and SIGQUIT ignored, and nohup SIGHUP.
+    """
+    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+    ignored = [n for n in numbers if signal.getsignal(n) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Name one folder after another; none is made, as most tests need none."""

@@ -87,7 +87,7 @@ class KeptCopy:
 
 
 def told(console: Console, trouble: str) -> None:
-    """Say that a server is not reached, or that it is again."""
+    """Print that a server is not reached, or that it is again."""
     if trouble:
         text = f"The connection is lost ({trouble}); trying again. The run goes on."
         console.line(text, "yellow")

@@ -204,7 +204,7 @@ def _print(
 
 
 def _told(before: str, now: str) -> str:
-    """Say on stderr that a server is lost; return its trouble."""
+    """Print on stderr that a server is lost; return its trouble."""
     if now and not before:
         text = f"The connection is lost ({now}); trying again. The run goes on."
         say(text, to_stderr=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runner.submission.outcome import SubmissionOutcome
     from runner.submission.proposal import Proposal
 
-SERVERLESS = "nothing is wrong with the files, but rai has no server to submit them to"
+NOT_YET = "nothing is wrong with the files, but no server takes submissions yet"
 REHEARSE = "--rehearse does all of it on this machine"
 
 
@@ -72,7 +72,7 @@ def submit(
         raise UsageError(Problem("name a milestone", hint=f"there are {known}"))
     options = session.Options(engine, None, progress, gpus, wait)
     project = common.project(directory, path)
-    serverless = Problem(f"rai submit {milestone}: {SERVERLESS}", hint=REHEARSE)
+    not_yet = Problem(f"rai submit {milestone}: {NOT_YET}", hint=REHEARSE)
     with ci.session(in_ci, junit, answer=as_json) as reported:
         try:
             proposal = submission.propose(milestone, project, options)
@@ -80,10 +80,10 @@ def submit(
             if rehearse or error.reason not in {Reason.NO_GPU, Reason.NO_ENGINE}:
                 raise
             # The files are right, and that is all that was asked for.
-            raise UsageError(serverless, *error.problems) from error
+            raise UsageError(not_yet, *error.problems) from error
         reported.warn(proposal.warnings)
         if not rehearse:
-            raise UsageError(serverless)
+            raise UsageError(not_yet)
         _ask(proposal, yes=yes)
         ended = _carry_out(proposal, reported, as_json=as_json)
         _show(ended, reported, as_json=as_json)

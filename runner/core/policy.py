@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from runner.core.build_spec import Profile
 from runner.core.limits import LIMITS, Limit, Limits
 from runner.core.problem import Place, Problem
-from runner.core.quantities import SIZE, TIME
+from runner.core.quantities import SIZE, SWITCH, TIME
 from runner.core.units import MIB
 
 if TYPE_CHECKING:
@@ -133,10 +133,12 @@ def over(limits: Limits, profile: Profile, policy: Policy) -> list[Problem]:
     for limit in LIMITS:
         ceiling, asked = policy.ceilings.get(limit.field), limit.of(limits)
         if ceiling and asked > ceiling.most:
-            have, most = _shown(limit, asked), _shown(limit, ceiling.most)
-            key = f"resources.limits.{limit.key}"
-            text = f"{key} is {have}, and at most {most} is allowed by {ceiling.place}"
-            problems.append(Problem(text))
+            text = f"resources.limits.{limit.key} is {_shown(limit, asked)}, "
+            if limit.kind is SWITCH:
+                text += "which is not allowed"
+            else:
+                text += f"and at most {_shown(limit, ceiling.most)} is allowed"
+            problems.append(Problem(f"{text} by {ceiling.place}"))
     if policy.strict and profile is not Profile.STRICT:
         text = f"the {profile} profile is not allowed by {policy.strict}"
         hint = (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, func, or_, select, update
 
-from runner.core.errors import UsageError
+from runner.core.errors import BusyError, UsageError
 from runner.database import credentials
 from runner.database.base import (
     Identity,
@@ -116,7 +117,9 @@ class Accounts(Transactions):
         if row.revoked_at is not None or _over(row.expires_at, now):
             return None
         if row.last_used is None or row.last_used <= now - USED_EVERY_S:
-            self._note_use(given.id, now)
+            # Of a full disk one can still fetch what is there.
+            with suppress(BusyError):
+                self._note_use(given.id, now)
         return Identity(
             row.id, row.person, row.team, row.role, _scopes(row), row.expires_at
         )
@@ -139,6 +142,12 @@ class Accounts(Transactions):
         )
         with self.writing() as link:
             return link.execute(change).rowcount == 1
+
+    def void_code(self, team: str, person: str) -> bool:
+        """Make a person's unused code invalid; return False if there is none."""
+        unused = delete(codes).where(codes.c.team == team, codes.c.person == person)
+        with self.writing() as link:
+            return bool(link.execute(unused).rowcount)
 
     def people(self) -> list[PersonRow]:
         """Return everybody, by team and name, with the number of unrevoked tokens."""

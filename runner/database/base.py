@@ -173,6 +173,10 @@ class Store(Protocol):
         """Make a token invalid; return False if there is none such, or it was."""
         ...
 
+    def void_code(self, team: str, person: str) -> bool:
+        """Make a person's unused code invalid; return False if there is none."""
+        ...
+
     def people(self) -> list[PersonRow]:
         """Return everybody, by team and name."""
         ...

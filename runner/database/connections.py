@@ -155,7 +155,9 @@ def reported(where: str) -> Iterator[None]:
         cause = str(error.orig).strip().partition("\n")[0] or type(error).__name__
         if isinstance(error, OperationalError) and _waited(error):
             raise BusyError(f"the store {where} is in use: {cause}") from error
-        raise RaiError(
+        # What may be over soon is asked for again, as it is while others write.
+        kind = BusyError if _passing(error) else RaiError
+        raise kind(
             f"the store {where} cannot be used: {cause}",
             advice="`rai server doctor` shows whether it can be read and written.",
         ) from error
@@ -167,6 +169,17 @@ def _waited(error: OperationalError) -> bool:
     """Whether others held a lock for too long."""
     state = getattr(error.orig, "sqlstate", None)
     return state in ("55P03", "40P01") or str(error.orig) == "database is locked"
+
+
+def _passing(error: DBAPIError) -> bool:
+    """Whether the disk is full, or the database away, restarting or overcharged."""
+    if not isinstance(error, OperationalError):
+        return False
+    state = getattr(error.orig, "sqlstate", "")
+    if state == "":  # SQLite's errors have none
+        return str(error.orig) == "database or disk is full"
+    # What PostgreSQL's driver notices is None: nobody answers, or left.
+    return state is None or state[:2] in ("08", "53") or state[:3] == "57P"
 
 
 def _engine(url: URL) -> Engine:

@@ -8,10 +8,28 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import time
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 PIECE_BYTES = 1 << 16
+_CREDENTIALS = struct.Struct("3i")
+
+
+class PeerCredentials(Struct, frozen=True):
+    """The process at the other end of a Unix socket, with its user and group."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+def credentials(peer: socket.socket) -> PeerCredentials:
+    """Return who is at the other end, as the kernel knows (unix(7), SO_PEERCRED)."""
+    found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return PeerCredentials(*_CREDENTIALS.unpack(found))
 
 
 def read(

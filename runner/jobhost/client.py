@@ -39,6 +39,7 @@ FACTS_S = 150.0
 """The first look at engines and GPUs may wait for a driver that hangs."""
 
 REMOVED_WITHIN_S = 300.0
+NO_HOST = "See that it runs: `rai server doctor`."
 STARTED_WITHIN_S = ANSWERED_WITHIN_S + 60.0
 
 
@@ -131,7 +132,7 @@ class SocketHost:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             text = f"the job host at {self._socket} does not answer: {why}"
-            raise BusyError(text) from error
+            raise BusyError(text, advice=NO_HOST) from error
         try:
             return answer_from(line), came
         except ValueError as error:

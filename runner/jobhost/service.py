@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import socket as sockets
-import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +32,6 @@ WORLD = 0o117
 """The umask of the socket: its user and group may use it."""
 
 _LOG = logging.getLogger("rai.jobs")
-_CREDENTIALS = struct.Struct("3i")
 
 
 def serve_jobs(
@@ -87,7 +85,7 @@ def _attend(peer: sockets.socket, desk: JobDesk, users: frozenset[int]) -> None:
     given: list[int] = []
     reply = Reply(HostAnswer())
     try:
-        if (user := _user(peer)) not in users:
+        if (user := channel.credentials(peer).uid) not in users:
             reply = _refused(Reason.NOT_ALLOWED, f"user {user} may not ask this host")
         else:
             line, given = channel.read(
@@ -117,13 +115,6 @@ def _refused(reason: Reason, text: str) -> Reply:
     return Reply(HostAnswer(reason, (Problem(text),)))
 
 
-def _user(peer: sockets.socket) -> int:
-    """Return the user of the process that connected (unix(7), SO_PEERCRED)."""
-    found = peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(found)
-    return int(user)
-
-
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
     """Hold the home folder's lock, which the kernel frees when this process dies."""
@@ -132,7 +123,9 @@ def _alone(home: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(f"another job host serves {home}") from None
+            text = f"another job host serves {home}"
+            hint = "stop it first, or name another folder by --home"
+            raise BusyError(Problem(text, hint=hint), advice="") from None
         yield
     finally:
         os.close(handle)
@@ -147,8 +140,9 @@ def _listening(path: Path) -> Iterator[sockets.socket]:
             _make_way(path)
             listener.bind(str(path))
         except OSError as error:
-            why = error.strerror or str(error)
-            raise ConfigError(f"cannot listen at {path}: {why}") from error
+            text = f"cannot listen at {path}: {error.strerror or error}"
+            hint = "name another socket by --socket, in a folder of this user's"
+            raise ConfigError(Problem(text, hint=hint), advice="") from error
         finally:
             os.umask(before)
         own = path.stat()
@@ -171,7 +165,9 @@ def _make_way(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
             return
-    raise BusyError(f"another job host listens at {path}")
+    text = f"another job host listens at {path}"
+    hint = "stop it first, or name another socket by --socket"
+    raise BusyError(Problem(text, hint=hint), advice="")
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -16,15 +15,13 @@ from runner.remote.connection import BodyStream
 from runner.remote.ending import NOT_FETCHED, ServersWord, record_end, word_of
 from runner.remote.mirror import Mirror, MirroredError
 from runner.remote.problems import NoServerError, RefusedError, UnreachableError
+from runner.remote.retrying import Backoff
 from runner.store import claim, seen
 from runner.store.paths import RunPaths
 from runner.wire.frames import Done
 
 NOT_NOW = (429, *AWAY)
 POLL_S = 0.3
-FIRST_PAUSE_S = 0.25
-LONGEST_PAUSE_S = 10.0
-
 SILENCE_S = 0.3
 CATCH_UP_S = 2.0
 
@@ -47,7 +44,7 @@ class Follower:
         self._stop = threading.Event()
         self._asked = self._elsewhere = False
         self._first_s = self._heard_s = math.inf
-        self._pause_s = FIRST_PAUSE_S
+        self._backoff = Backoff()
         # A daemon: a server that is silent does not keep this process alive.
         self._thread = threading.Thread(
             target=self._work, name="rai-mirror", daemon=True
@@ -138,7 +135,8 @@ class Follower:
 
     def _taken(self, mirror: Mirror, stream: BodyStream) -> Done | None:
         for header in mirror.take(stream):
-            self.trouble, self._pause_s = "", FIRST_PAUSE_S
+            self.trouble = ""
+            self._backoff.restart()
             self._heard_s = time.monotonic()
             self._first_s = min(self._first_s, self._heard_s)
             if isinstance(header, Done):
@@ -155,9 +153,7 @@ class Follower:
 
     def _pause(self, error: UnreachableError) -> None:
         self.trouble = str(error) or "it does not answer"
-        # So that many clients do not come back in the same moment.
-        self._stop.wait(self._pause_s * random.uniform(0.5, 1.0))
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._stop.wait(self._backoff.next_s())
 
     def _end(self, client: ServerClient, done: Done) -> None:
         """Fetch the build folder, and write the record."""

@@ -30,17 +30,35 @@ class Patience(Struct, frozen=True):
 NONE = Patience()
 
 
+class Backoff:
+    """Pauses that grow from attempt to attempt."""
+
+    def __init__(self) -> None:
+        self._pause_s = FIRST_PAUSE_S
+
+    def restart(self) -> None:
+        """Begin anew with the shortest pause."""
+        self._pause_s = FIRST_PAUSE_S
+
+    def next_s(self) -> float:
+        """Return how long to pause now, and let the next pause be longer."""
+        # So that many clients do not come back in the same moment.
+        pause_s = self._pause_s * random.uniform(0.5, 1.0)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        return pause_s
+
+
 class Pauses:
     """The pauses between attempts, up to the end of one's patience."""
 
     def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+        self._patience, self._backoff = patience, Backoff()
         self.restart()
 
     def restart(self) -> None:
         """Note that something got on: patience and pauses begin anew."""
         self._by = time.monotonic() + self._patience.seconds
-        self._pause_s = FIRST_PAUSE_S
+        self._backoff.restart()
 
     def wait(self, error: UnreachableError) -> None:
         """Pause after an error; raise it if it is the last one."""
@@ -49,10 +67,7 @@ class Pauses:
             raise error
         if self._patience.told is not None:
             self._patience.told(error)
-        # So that many clients do not come back in the same moment.
-        pause = self._pause_s * random.uniform(0.5, 1.0)
-        time.sleep(min(pause, left))
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        time.sleep(min(self._backoff.next_s(), left))
 
 
 def until_reached(call: Callable[[], _Result], patience: Patience) -> _Result:

@@ -13,22 +13,22 @@ FAR_BEHIND = "many runs before it"
 
 
 def drained(why: str) -> str:
-    """Say that staff let nothing start."""
+    """Return that staff let nothing start."""
     return f"the server is drained: {why}"
 
 
 def out_of_reach(since: str) -> str:
-    """Say that the job host does not answer."""
+    """Return that the job host does not answer."""
     return f"the job host cannot be reached since {since}"
 
 
 def no_service(problem: str) -> str:
-    """Say that the job host can run nothing."""
+    """Return that the job host can run nothing."""
     return f"the job host can run nothing: {problem}"
 
 
 def low_disk(free: str, least: str) -> str:
-    """Say that there is too little disk."""
+    """Return that there is too little disk."""
     return f"the job host has only {free} of disk left, and needs {least}"
 
 

@@ -65,7 +65,11 @@ def announced(request: Request) -> int | None:
 
 async def decoded(request: Request, kind: type[T], most: int) -> T:
     """Return a body of JSON as a value of a type; refuse any other."""
-    data = await read(request, most)
+    return parsed(await read(request, most), kind)
+
+
+def parsed(data: bytes, kind: type[T]) -> T:
+    """Return JSON as a value of a type; refuse any other."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import stat
-import struct
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from runner.core.units import DAY_S
 from runner.database import schema
 from runner.database.opening import open_store
 from runner.doctor.finding import Finding, Health
+from runner.jobhost import channel
 from runner.jobhost.client import SocketHost
 from runner.remote.connection import ServerConnection
 from runner.report import size
@@ -30,7 +30,6 @@ from runner.wire.host import HostFacts
 
 SOON_S = 30 * DAY_S
 DOCKER = Path("/var/run/docker.sock")
-_PEER = struct.Struct("3i")
 
 
 class PeerProcess(Struct, frozen=True):
@@ -69,11 +68,11 @@ def peer(path: Path) -> PeerProcess | None:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(os.fspath(path))
-            said = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            found = channel.credentials(probe)
         except OSError:
             return None
-    pid, uid, gid = _PEER.unpack(said)
-    return PeerProcess(pid, uid, frozenset({gid, *_groups(pid)}))
+    groups = frozenset({found.gid, *_groups(found.pid)})
+    return PeerProcess(found.pid, found.uid, groups)
 
 
 def may_write(facts: os.stat_result, uid: int, gids: Collection[int]) -> bool:

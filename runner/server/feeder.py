@@ -69,7 +69,7 @@ class Feeder:
         self._remembers = False
         self._rows: tuple[int, list[RunRow]] | None = None
         self._away_since: float | None = None
-        self._facts_at = self._decided_at = 0.0
+        self._facts_at = self._decided_at = self._stepped_at = 0.0
         self._basis: object = None
 
     def wake(self) -> None:
@@ -102,6 +102,11 @@ class Feeder:
 
     def step(self, now: float) -> None:
         """Look at what goes on, and start what can start."""
+        if now < self._stepped_at:
+            # The clock was set back: what is to wait until a time would wait for long.
+            self._handover.forget_times()
+            self._facts_at = self._decided_at = 0.0
+        self._stepped_at = now
         self._handover.settle(now)
         rows = self._unfinished()
         active = [row for row in rows if row.state is not QueueState.WAITING]

@@ -100,6 +100,11 @@ class Handover:
             for gone in memory.keys() - known:
                 del memory[gone]
 
+    def forget_times(self) -> None:
+        """Forget since and until when anything waits; a start may be repeated."""
+        for memory in (self._since, self._cancelled_at, self._not_before):
+            memory.clear()
+
     def _follow(self, row: RunRow, seen: HostRun | None, now: float) -> None:
         if seen is not None and seen.claimed:
             self._since.pop(row.id, None)

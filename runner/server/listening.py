@@ -88,7 +88,9 @@ def tcp(at: ListenAt) -> socket.socket:
     except OSError as error:
         text = f"cannot listen at {at}: {error.strerror or error}"
         if error.errno == errno.EADDRINUSE:
-            raise BusyError(Problem(text, hint="name another port")) from error
+            raise BusyError(
+                Problem(text, hint="name another port"), advice=""
+            ) from error
         if error.errno == errno.EACCES:
             hint = "ports below 1024 are root's: name another, such as 8443"
             raise UsageError(Problem(text, hint=hint)) from error
@@ -105,7 +107,9 @@ def unix(path: Path, mode: int) -> socket.socket:
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         if answers(path):
-            raise BusyError(Problem(f"another server listens at {path}"))
+            text = f"another server listens at {path}"
+            hint = "stop it first, or name another socket by --socket"
+            raise BusyError(Problem(text, hint=hint), advice="")
         if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

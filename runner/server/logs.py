@@ -16,7 +16,7 @@ from msgspec import json
 from runner.core.screen import json_safe
 
 NAME = "rai.server"
-LOGGERS = (NAME, "uvicorn", "uvicorn.error")
+LOGGERS = (NAME, "asyncio", "uvicorn", "uvicorn.error")
 MOST_CHARACTERS = 500
 MOST_TRACE = 20_000
 

@@ -9,7 +9,7 @@ from msgspec import json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner.core import Reason
+from runner.core import MIB, Reason
 from runner.core.errors import BusyError
 from runner.core.parcel import to_json
 from runner.core.screen import printable
@@ -21,7 +21,8 @@ from runner.server.admission import RUN_ID, Admitted, admitted, digest
 from runner.server.auth import Gate
 from runner.server.base import RunSecrets, Site
 from runner.server.board import Board
-from runner.server.bodies import answer, decoded
+from runner.server.bodies import answer, parsed, read
+from runner.server.intake import Intake
 from runner.server.refusing import DeniedError, nothing, refuse
 from runner.server.threads import Threads
 from runner.server.uploadfiles import free_bytes, size_of, upload_path
@@ -29,6 +30,7 @@ from runner.server.visits import visit_of
 from runner.wire.remote_runs import QueueState, RunPage, RunRequest
 
 MOST_PAGE = 200
+MOST_SECRETS = 1000
 WAIT_S = 60.0
 """When to try again after too many waiting runs: nothing tells when one starts."""
 
@@ -44,6 +46,7 @@ class RunRoutes:
         # Counting and adding are two calls of the store, and this is its only server
         # process: without this two requests together would pass a limit.
         self._admitting = anyio.Lock()
+        self._intake = Intake()
 
     async def put(self, request: Request) -> Response:
         """Answer `PUT /api/v1/runs/{id}`."""
@@ -51,24 +54,36 @@ class RunRoutes:
         run_id = request.path_params["id"]
         if not RUN_ID.fullmatch(run_id):
             raise refuse(Reason.USAGE, "the id of a run is ten digits of 0-9a-f")
-        asked = await decoded(request, RunRequest, bounds.MOST_RUN_BODY)
-        visit_of(request).run = run_id
-        key = digest(asked)
-        store = self._threads.store
-        if found := await store(self._site.store.run, run_id):
-            return self._again(found, identity, key)
-        role = self._site.rules.role(identity.role)
         gpus = await self._board.host_gpus()
+        async with self._intake.reading(identity.team):
+            body = await read(request, bounds.MOST_RUN_BODY)
+            visit_of(request).run = run_id
+            async with self._intake.parsing():
+                kept, new = await self._asked(identity, run_id, body, gpus)
+        if new:
+            self._site.wake()
+            logs.step("run_queued", run=run_id, team=kept.team, gpus=kept.gpus)
+        shown = self._board.shown(kept, identity.team)
+        return answer(shown, 201 if new else 200)
+
+    async def _asked(
+        self, identity: Identity, run_id: str, body: bytes, gpus: int | None
+    ) -> tuple[RunRow, bool]:
+        """Return the run that a body asks for, and whether it is new."""
+        asked = parsed(body, RunRequest)
+        store = self._threads.store
+        if len(asked.secrets) > MOST_SECRETS:
+            raise refuse(Reason.USAGE, f"more than {MOST_SECRETS:,} secrets")
+        key = await store(digest, asked)
+        if found := await store(self._site.store.run, run_id):
+            return self._same(found, identity, key), False
+        role = self._site.rules.role(identity.role)
         what = await store(admitted, asked, role, gpus)
         upload = await store(self._upload, identity, asked.upload)
         row = _row(run_id, identity, asked, key, role, what, upload, self._site.now())
         async with self._admitting:
             kept, new = await store(self._added, row, role)
-        if not new:
-            return self._again(kept, identity, key)
-        self._site.wake()
-        logs.step("run_queued", run=run_id, team=row.team, gpus=row.gpus)
-        return answer(self._board.shown(kept, identity.team), 201)
+        return (kept if new else self._same(kept, identity, key)), new
 
     async def page(self, request: Request) -> Response:
         """Answer `GET /api/v1/runs`."""
@@ -129,12 +144,12 @@ class RunRoutes:
         visit_of(request).run = row.id
         return row
 
-    def _again(self, row: RunRow, identity: Identity, key: str) -> Response:
-        """Answer a request for a run that is there already."""
+    def _same(self, row: RunRow, identity: Identity, key: str) -> RunRow:
+        """Return a run that is there already, if it is the one that is asked for."""
         if row.team != identity.team or row.digest != key:
             text = "another run has this id"
             raise refuse(Reason.USAGE, text, status=409, hint="ask for a new run")
-        return answer(self._board.shown(row, identity.team))
+        return row
 
     def _upload(self, identity: Identity, name: str) -> UploadRow:
         """Return an upload that is whole, and whose file is there."""
@@ -164,6 +179,12 @@ class RunRoutes:
                 f" {role.a_day}"
             )
             raise _later(text, (use.oldest_since or now) + DAY_S)
+        if use.bytes > role.disk_bytes:
+            text = (
+                f"your team's uploads and runs take {use.bytes / MIB:,.1f} MiB here,"
+                f" and may take {role.disk_bytes / MIB:,.1f} MiB"
+            )
+            raise _later(text, now + WAIT_S)
         if free_bytes(self._site.uploads) < self._site.rules.low_disk_bytes:
             text = "the server has too little free disk to take more"
             raise refuse(Reason.BUSY, text, retry_at=now + WAIT_S)

@@ -16,6 +16,12 @@ import uvicorn
 from msgspec import Struct
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from runner.server.accepting import (
+    MOST_CONNECTIONS,
+    BoundedListener,
+    raise_file_limit,
+)
+
 MOST_HEAD_BYTES = 32 << 10
 """Request line and headers together; h11 answers more with 400."""
 
@@ -26,7 +32,6 @@ STUCK_S = 90.0
 """How long a client may take for a piece of an answer, at most some 256 KiB."""
 
 IDLE_S = 75.0
-MOST_CONNECTIONS = 2000
 STOP_S = 5.0
 
 
@@ -121,6 +126,7 @@ def serve(
     ``ready`` is called once all sockets are served, ``stopping`` as soon as the server
     is told to stop.
     """
+    raise_file_limit()
     asyncio.run(_serve(app, listeners, ready, stopping))
 
 
@@ -143,7 +149,7 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
     tasks = [
-        asyncio.create_task(server.serve([one.bound]))
+        asyncio.create_task(server.serve([BoundedListener(one.bound)]))
         for server, one in zip(servers, listeners, strict=True)
     ]
     while not all(server.started for server in servers):

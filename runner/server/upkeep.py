@@ -52,7 +52,8 @@ class Upkeep:
 
     def when_due(self, now: float, facts: HostFacts | None) -> None:
         """Tidy up once a minute, where the job host answers."""
-        if now >= self._next and facts is not None:
+        due = now >= self._next or self._next - now > EVERY_S  # the clock was set back
+        if due and facts is not None:
             self._next = now + EVERY_S
             self.tidy(now, facts)
 

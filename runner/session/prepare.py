@@ -10,7 +10,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runner import archive, buildfile
+from runner import archive, buildfile, engines
 from runner.core import (
     BuildSpec,
     GitState,
@@ -202,7 +202,8 @@ def replay(
     earlier = record_of(folder)
     if options.engine is None and earlier.engine is not None:
         name = earlier.engine.name
-        if not earlier.engine.confines and settings(options)[0].engine != name:
+        # What the record says of the engine decides nothing.
+        if name == engines.UNCONFINED and settings(options)[0].engine != name:
             text = f"run {folder.id} ran without isolation"
             hint = f"--engine {name} runs it so again, --engine auto in a sandbox"
             raise UsageError(Problem(text, hint=hint))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 
 import pytest
@@ -12,18 +11,8 @@ from tests.nvprof.whole import DEADLINE_S, PROGRAM
 
 
 @pytest.fixture(autouse=True)
-def undisturbed():
-    """Have programs find signals as they are by default.
-
-    A shell's `&` leaves SIGINT and SIGQUIT ignored, and nohup SIGHUP.
-    """
-    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-    ignored = [n for n in numbers if signal.getsignal(n) == signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, signal.SIG_DFL)
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
+def undisturbed(default_signals):
+    """Have every program find signals as they are by default."""
 
 
 @pytest.fixture

@@ -71,6 +71,7 @@ def test_a_home_of_another_user_that_everybody_may_write_to_is_refused(
         place.chmod(mode)
         os.chown(place, owner, owner)
         names = [f"RAI_HOME={place}", f"XDG_CONFIG_HOME={folder}/config"]
+        names.append(f"RAI_PROFILE_FILE={folder}/profile")
         argv = ["env", *names, sys.executable, "-c", MAIN, "ps"]
         done = as_ordinary_user(argv, Path(folder))
 
@@ -91,6 +92,7 @@ def test_a_run_warns_of_a_home_that_another_user_shares():
         os.chown(place, 1234, int(USER))
         place.chmod(0o770)
         names = [f"RAI_HOME={place}", f"XDG_CONFIG_HOME={folder}/config"]
+        names.append(f"RAI_PROFILE_FILE={folder}/profile")
         words = ["run", "-p", folder, "--engine", "bare"]
         argv = ["env", *names, sys.executable, "-c", MAIN, *words]
         done = as_ordinary_user(argv, Path(folder))

@@ -42,7 +42,7 @@ def test_going_over_a_ceiling_names_the_ceiling_and_the_line_that_sets_it(tmp_pa
         f"{file}:2:9",
         "resources.limits.memory is 6,144 MiB, and at most 4,096 MiB is allowed by "
         f"{file}:3:11",
-        f"resources.limits.network is on, and at most off is allowed by {file}:4:12",
+        f"resources.limits.network is on, which is not allowed by {file}:4:12",
         f"the compatible profile is not allowed by {file}:5:10; "
         "give `--profile strict`, or have the project's Dockerfile build the image",
     ]

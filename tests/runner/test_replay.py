@@ -150,6 +150,20 @@ def test_a_record_alone_makes_nobody_run_without_isolation(project, monkeypatch,
         assert "--engine bare" in done.stderr
 
 
+def test_a_record_that_calls_no_isolation_one_makes_nobody_run_so(project, monkeypatch):
+    first = first_run(project)
+    monkeypatch.delenv("RAI_ENGINE")
+    record = Path(os.environ["RAI_HOME"], "runs", first["id"], "record.json")
+    text = record.read_text()
+    assert '"confines": false' in text
+    record.write_text(text.replace('"confines": false', '"confines": true'))
+
+    done = rai("replay", first["id"], "--json")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ran without isolation" in done.stderr
+
+
 SECRET = """\
 commands:
   build_image:

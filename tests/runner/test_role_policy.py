@@ -65,7 +65,7 @@ def test_a_role_without_the_network_refuses_it():
 
     assert refused(asked, within(NO_POLICY, role())) == []
     assert refused(asked, within(NO_POLICY, role(network=False))) == [
-        f"resources.limits.network is on, and at most off is allowed by {ROLE}"
+        f"resources.limits.network is on, which is not allowed by {ROLE}"
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from runner.cli.server import opening
 from runner.cli.server.audit import audit
 from runner.cli.server.backup import backup
 from runner.cli.server.doctor import doctor
@@ -24,6 +25,8 @@ server = typer.Typer(
 )
 for command in (
     *(serve, invite, people, revoke, drain, gpu, audit),
-    *(backup, restore, upgrade, doctor, units, jobs),
+    *(backup, restore, upgrade, doctor),
 ):
-    server.command()(command)
+    server.command()(opening.with_extra(command))
+server.command()(units)
+server.command()(jobs)

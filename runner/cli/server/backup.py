@@ -25,8 +25,6 @@ def backup(
     of the runs are the job host's: copy them by other means.
     """
     from runner.report import size
-
-    opening.need_extra()
     from runner.server import keeping
 
     common.check_output(file, "FILE")

@@ -21,8 +21,6 @@ def doctor(
     """
     from runner import report
     from runner.core import record
-
-    opening.need_extra()
     from runner.server import checkup
     from runner.terminal.tables import blocks
 

@@ -44,7 +44,6 @@ def invite(
 
     They are shown once. A person's earlier code that was not used is void.
     """
-    opening.need_extra()
     from runner.server import reached, rules
 
     with opening.opened(state) as (folder, store):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
     from runner.database.base import Store
     from runner.server.paths import ServerFolder
 
-EXTRA = ("alembic", "cryptography", "sqlalchemy", "starlette", "uvicorn")
+EXTRA = (
+    *("alembic", "anyio", "cryptography", "prometheus_client", "sqlalchemy"),
+    *("starlette", "uvicorn"),
+)
+"""The modules of the extra `server`; neither clients nor the job host need them."""
+
 
 State = Annotated[
     Path | None,
@@ -34,13 +41,22 @@ Jobs = Annotated[
 ]
 
 
-def need_extra() -> None:
-    """Refuse to go on without what the extra `server` installs."""
-    from importlib.util import find_spec
+def with_extra(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that first looks for what the extra `server` installs.
 
-    if absent := [name for name in EXTRA if find_spec(name) is None]:
-        text = f"a server needs {', '.join(absent)}"
-        raise UsageError(Problem(text, hint="in rai's clone: pip install '.[server]'"))
+    It raises UsageError where that is absent.
+    """
+
+    @wraps(command)
+    def checked(*given: object, **options: object) -> None:
+        if absent := [name for name in EXTRA if find_spec(name) is None]:
+            text = f"a server needs {', '.join(absent)}"
+            raise UsageError(
+                Problem(text, hint="in rai's clone: pip install '.[server]'")
+            )
+        command(*given, **options)
+
+    return checked
 
 
 def folder(state: Path | None) -> ServerFolder:
@@ -51,7 +67,6 @@ def folder(state: Path | None) -> ServerFolder:
     """
     from runner.server import paths
 
-    need_extra()
     found = paths.state(state, os.environ)
     try:
         there = found.rules.exists()
@@ -69,7 +84,6 @@ def folder(state: Path | None) -> ServerFolder:
 @contextmanager
 def opened(state: Path | None) -> Iterator[tuple[ServerFolder, Store]]:
     """Open the store of a server, which may be serving."""
-    need_extra()
     from runner.database.opening import open_store
     from runner.server import reached
 

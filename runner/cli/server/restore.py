@@ -23,7 +23,6 @@ def restore(
     Runs that had not ended wait again if they had not started; others are lost, unless
     their job host has them.
     """
-    opening.need_extra()
     from runner.server import keeping, paths
 
     folder = paths.state(state, os.environ)

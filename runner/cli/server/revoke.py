@@ -29,57 +29,61 @@ def revoke(
     ] = "",
     state: opening.State = None,
 ) -> None:
-    """Make tokens invalid, within seconds; nothing is removed and no run is ended.
+    """Make tokens and unused codes invalid, within seconds; every run goes on.
 
     A person comes back by another invitation.
     """
     if not who and not team:
         raise UsageError("name people or tokens, or a team by --team")
     with opening.opened(state) as (_, store):
-        found = _found(store, who or [], team)
+        people, tokens = _found(store, who or [], team)
         now = time.time()
-        ended = [one for one in found if store.revoke(one.id, now)]
-        for person in dict.fromkeys((one.team, one.person) for one in ended):
+        ended = [one for one in tokens if store.revoke(one.id, now)]
+        voided = [one for one in people if store.void_code(*one)]
+        changed = [(one.team, one.person) for one in ended] + voided
+        for person in dict.fromkeys(changed):
             opening.note(store, "revoke", "/".join(person))
-    tokens = "1 token" if len(ended) == 1 else f"{len(ended)} tokens"
-    say(f"{tokens} revoked" if ended else "Nothing to revoke: no token is valid")
+    counts = [(len(ended), "token"), (len(voided), "unused code")]
+    found = [f"{n} {what}{'s' * (n > 1)}" for n, what in counts if n]
+    nothing = "Nothing to revoke: no token or code is valid"
+    say(f"{' and '.join(found)} revoked" if found else nothing)
 
 
-def _found(store: Store, who: list[str], team: str) -> list[TokenRow]:
-    """Return the tokens that are named.
+def _found(
+    store: Store, who: list[str], team: str
+) -> tuple[list[tuple[str, str]], list[TokenRow]]:
+    """Return the people that are named, as team and name, and the tokens to end.
 
     Raises:
         UsageError: a name is nobody's, or that of people of several teams.
     """
-    people, tokens = store.people(), store.tokens(team)
-    if team and team not in {one.team for one in people}:
+    known = [(one.team, one.person) for one in store.people()]
+    tokens = store.tokens(team)
+    if team and team not in {of for of, _ in known}:
         raise UsageError(Problem(f"there is no team {team!r}", hint=_LIST))
     if not who:
-        return tokens
+        return [one for one in known if one[0] == team], tokens
+    people: list[tuple[str, str]] = []
     found: list[TokenRow] = []
     problems: list[Problem] = []
     for name in who:
         given_team, slash, person = name.rpartition("/")
-        teams = {
-            one.team
-            for one in people
-            if one.person == (person if slash else name)
-            and one.team in ((given_team,) if slash else (team or one.team,))
-        }
-        if len(teams) > 1:
-            hint = f"name one as {sorted(teams)[0]}/{name}"
-            text = f"{name} is in the teams {', '.join(sorted(teams))}"
+        within = given_team if slash else team
+        named = [one for one in known if one[1] == person and within in ("", one[0])]
+        if len(named) > 1:
+            hint = f"name one as {named[0][0]}/{person}"
+            text = f"{name} is in the teams {', '.join(of for of, _ in named)}"
             problems.append(Problem(text, hint=hint))
-        elif teams:
-            mine = (teams.pop(), person if slash else name)
-            found += [one for one in tokens if (one.team, one.person) == mine]
+        elif named:
+            people += named
+            found += [one for one in tokens if (one.team, one.person) == named[0]]
         elif own := [one for one in tokens if one.id == _token_id(name)]:
             found += own
         else:
             problems.append(Problem(f"{name} is no person or token", hint=_LIST))
     if problems:
         raise UsageError(*problems)
-    return found
+    return people, found
 
 
 _LIST = "`rai server people` lists all, with --tokens their tokens"

@@ -63,7 +63,6 @@ def serve(
     The first start makes the server's folder, with server.yml in it. RAI_DATABASE_URL
     names a PostgreSQL database in place of a file there.
     """
-    opening.need_extra()
     from runner.server import listening, site
 
     options = site.ServeOptions(

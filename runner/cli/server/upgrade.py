@@ -14,7 +14,6 @@ def upgrade(state: opening.State = None) -> None:
 
     Stop the server before. A store whose upgrade fails stays as it was.
     """
-    opening.need_extra()
     from runner.database import schema
     from runner.server import keeping, locking, reached
 

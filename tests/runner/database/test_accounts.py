@@ -74,6 +74,16 @@ def test_an_empty_role_leaves_a_teams_role(store: SqlStore):
     assert again.role == "student"
 
 
+def test_a_voided_code_logs_nobody_in(store: SqlStore):
+    ada, bob = store.invite(
+        [Invitation("red", "ada"), Invitation("red", "bob")], NOW, DAY_S
+    )
+    assert store.void_code("red", "ada")
+    assert not store.void_code("red", "ada")
+    assert store.redeem(ada.code, "laptop", NOW, DAY_S, RUN_ONLY) is None
+    assert store.redeem(bob.code, "laptop", NOW, DAY_S, RUN_ONLY) is not None
+
+
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\0", "\x1b[31m", "a" * 101])
 def test_a_name_that_cannot_be_shown_is_refused(store: SqlStore, name: str):
     for wrong in (Invitation(name, "ada"), Invitation("red", name)):

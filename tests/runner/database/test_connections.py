@@ -9,9 +9,10 @@ from sqlalchemy import text
 
 from runner.core.errors import BusyError, RaiError
 from runner.database import connections
-from runner.database.base import AuditEntry
+from runner.database.base import AuditEntry, Invitation
 from runner.database.opening import open_store
-from tests.runner.database import postgres
+from runner.wire.accounts import Scope
+from tests.runner.database.postgres import absent, cluster, database
 from tests.runner.database.rows import NOW, run
 
 FIELD = '"hunter2-and-a-word"'
@@ -19,9 +20,8 @@ FIELD = '"hunter2-and-a-word"'
 
 @pytest.mark.postgresql
 def test_a_database_without_an_encoding_serves_too(postgresql_server: str):
-    with postgres.database(
-        postgresql_server, "TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
-    ) as url:
+    options = "TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    with database(postgresql_server, options) as url:
         store = open_store(url)
         store.drain("ein Käfer")
         assert store.drained() == "ein Käfer"
@@ -51,12 +51,40 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(tmp_path: Path):
     with store.reading() as link:  # the only connection so far
         pages = link.exec_driver_sql("PRAGMA page_count").scalar()
         link.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(RaiError, match="database or disk is full"):
+    with pytest.raises(BusyError, match="database or disk is full"):
         store.add_run(run("full", parcel=bytes(1 << 20)))
     assert store.run("full") is None
     assert store.changes() == 1
     store.claim("0123456789", 0)
     assert store.changes() == 2
+    store.close()
+
+
+def test_on_a_full_disk_people_are_known_still(
+    url: str, monkeypatch: pytest.MonkeyPatch
+):
+    store = open_store(url)
+    code = store.invite([Invitation("red", "ada", "student")], NOW, 60.0)[0].code
+    made = store.redeem(code, "laptop", NOW, None, (Scope.RUN,))
+    assert made is not None
+
+    def full(*_: object) -> None:
+        raise BusyError("database or disk is full")
+
+    monkeypatch.setattr(store, "_note_use", full)
+    assert store.identify(made[0], NOW + 3600.0) == made[1]
+    store.close()
+
+
+@pytest.mark.postgresql
+def test_a_postgresql_that_is_away_is_asked_again_later():
+    if why := absent():
+        pytest.skip(why)
+    with cluster() as url:
+        store = open_store(url)
+        assert store.unfinished() == []
+    with pytest.raises(BusyError, match="cannot be used"):
+        store.unfinished()
     store.close()
 
 

@@ -18,6 +18,13 @@ def without_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def noticed_pauses(without_long_pauses: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pauses last until a command has seen why there is one."""
+    monkeypatch.setattr(retrying, "FIRST_PAUSE_S", 0.2)
+    monkeypatch.setattr(retrying, "LONGEST_PAUSE_S", 0.2)
+
+
+@pytest.fixture
 def served() -> Iterator[tuple[played.PlayedServer, str]]:
     """Provide a server at a port of this machine, and its address."""
     with played.serving() as found:

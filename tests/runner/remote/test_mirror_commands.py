@@ -382,6 +382,7 @@ def test_a_build_folder_that_could_not_be_fetched_is_fetched_by_pull(
     assert (tmp_path / "got" / "made").read_text() == "made"
 
 
+@pytest.mark.usefixtures("noticed_pauses")
 def test_a_server_that_is_too_busy_to_be_followed_is_asked_again(site, project, capfd):
     run = detached(site, project, capfd)
     site.busy = 3

@@ -266,15 +266,19 @@ def test_a_signal_cancels_a_run_that_nobody_can_be_asked_about(stage, project, n
     assert stage.web.store.run(stage.run()).state is QueueState.ENDED
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_a_terminal_that_closes_leaves_the_run(stage, project):
     with subprocess.Popen(
         [RAI, "run", "-p", project], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as client:
         assert client.stderr is not None
-        stage.say_why()
-        until(lambda: b"Waiting" in client.stderr.readline())
-        client.send_signal(signal.SIGHUP)
-        client.wait(30)
+        try:
+            stage.say_why()
+            assert any(b"Waiting" in line for line in client.stderr)
+            client.send_signal(signal.SIGHUP)
+            client.wait(30)
+        finally:
+            client.kill()
     run = stage.run()
     assert stage.web.store.run(run).state is QueueState.WAITING
     assert places.active(stage.home.run(run))

@@ -88,6 +88,18 @@ def test_a_host_that_is_busy_gets_the_run_later(queue):
     assert queue.state(A) is RUNNING
 
 
+def test_a_clock_that_is_set_back_holds_up_nothing(queue):
+    queue.host.refusal = HostAnswer(Reason.BUSY, (Problem("no space left"),))
+    queue.put(A)
+    queue.step(2)
+    assert queue.state(A) is WAITING
+    queue.host.refusal = None
+    queue.now -= 3600
+    queue.step(2)
+    assert queue.state(A) is RUNNING
+    assert queue.host.workers == [A]
+
+
 def test_without_runs_the_host_is_asked_now_and_then(queue, monkeypatch):
     asked = []
     usual = queue.host.facts

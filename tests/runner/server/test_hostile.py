@@ -149,6 +149,49 @@ def test_a_build_file_that_is_a_bomb_is_refused(web):
         assert len(found.body) < 100_000
 
 
+def test_many_requests_of_many_values_together_take_bounded_memory(web):
+    token = web.token("blue")
+    body = msgspec.json.encode(request("0" * 24))
+    many = ",".join(f'"{n:06x}":""' for n in range(300_000)).encode()
+    body = body.removesuffix(b"}") + b',"secrets":{' + many + b"}}"
+    statuses = []
+    before = memory_bytes()
+
+    def one(n):
+        found = web.ask("PUT", f"/api/v1/runs/{n:010x}", token, body)
+        statuses.append((found.status, len(found.body) < 2000))
+
+    threads = [threading.Thread(target=one, args=[n]) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    most = before
+    while any(thread.is_alive() for thread in threads):
+        most = max(most, memory_bytes())
+        time.sleep(0.02)
+    assert statuses == [(400, True)] * 20
+    assert most - before < 400 * MIB
+
+
+def test_a_body_that_waits_holds_up_only_its_team(web):
+    waiting, blue, red = [], web.token("blue"), web.token("red")
+    try:
+        for n in range(5):
+            link = socket.socket(socket.AF_UNIX)
+            waiting.append(link)
+            link.connect(str(web.socket))
+            link.sendall(
+                f"PUT /api/v1/runs/{n:010x} HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {blue}\r\nContent-Length: 9\r\n\r\n".encode()
+            )
+        assert web.put(red).status == 201
+        waiting.pop(0).close()
+        waiting.pop(0).close()
+        assert web.put(blue).status == 201
+    finally:
+        for link in waiting:
+            link.close()
+
+
 def test_a_body_that_trickles_frees_its_slot(web, monkeypatch):
     monkeypatch.setattr("runner.server.bodies.SLOW_S", 0.3)
     token = web.token("blue")

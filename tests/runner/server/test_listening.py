@@ -46,16 +46,18 @@ def test_a_certificate_names_the_machine_and_what_people_call_it():
 def test_a_port_in_use_is_busy():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(BusyError):
+        with pytest.raises(BusyError, match="name another port") as found:
             listening.tcp(ListenAt("127.0.0.1", port))
+        assert found.value.advice == ""  # the reason's own speaks of --wait
 
 
 def test_a_socket_that_nobody_serves_is_replaced_and_another_servers_is_not(tmp_path):
     path = tmp_path / "run" / "s"
     first = listening.unix(path, 0o666)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
-    with pytest.raises(BusyError):
+    with pytest.raises(BusyError, match="by --socket") as found:
         listening.unix(path, 0o666)
+    assert found.value.advice == ""
     first.close()
     listening.unix(path, 0o600).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

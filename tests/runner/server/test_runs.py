@@ -169,6 +169,18 @@ def test_no_more_runs_of_a_team_wait_than_its_role_allows(tmp_path):
         assert refused.json["retry_at"] > web.now()
 
 
+def test_a_team_over_its_disk_quota_starts_nothing_more(tmp_path):
+    with serving(tmp_path, rules(disk_bytes=1000)) as web:
+        token = web.token("blue")
+        assert put(web, token, "0000000001").status == 201
+        assert web.store.ended("0000000001", web.now(), Reason.DONE, "", 2000)
+        refused = put(web, token, "0000000002")
+        assert (refused.status, refused.json["reason"]) == (429, "rate_limit")
+        assert "0.0 MiB here" in problems(refused)
+        assert put(web, token, "0000000001").status == 200  # it is there already
+        assert put(web, web.token("red"), "0000000002").status == 201
+
+
 def test_a_days_runs_are_counted_and_the_refusal_tells_when_to_come_back(tmp_path):
     with serving(tmp_path, rules(a_day=2)) as web:
         token = web.token("blue")

@@ -15,6 +15,8 @@ import pytest
 from runner.server import serving
 from tests.runner.remote import certificates
 
+pytestmark = pytest.mark.programs
+
 ASK = b"GET / HTTP/1.1\r\nHost: h\r\n"
 HEAD_S = 0.5
 ROOT = Path(__file__).resolve().parents[3]

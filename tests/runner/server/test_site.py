@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -165,11 +164,13 @@ def test_a_run_goes_on_while_the_job_host_is_killed(site, tmp_path):
         run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
         wait_for(lambda: client.run(run).state is QueueState.RUNNING, "it does not run")
         site.kill_host()
-        time.sleep(0.5)
+        file = site.jobs_home / "runs" / run / "stdout.log"
+        had = file.stat().st_size
+        wait_for(lambda: file.stat().st_size > had, "it does not go on")
         site.start_host()
         found = direct.ended(client, run)
         assert found.reason == "done"
-    told = (site.jobs_home / "runs" / run / "stdout.log").read_text()
+    told = file.read_text()
     assert told == "".join(f"{n}\n" for n in range(1, 101))
 
 

@@ -53,6 +53,7 @@ def test_systemd_changes_nothing_of_the_words():
     assert line.endswith('"https://x/%%20$$HOME a"')
 
 
+@pytest.mark.programs
 def test_units_are_written_once_and_changed_ones_are_kept(tmp_path):
     words = ("server", "units", "--dir", str(tmp_path))
     assert rai(*words).returncode == 0

@@ -183,6 +183,16 @@ def test_it_is_due_once_a_minute_and_goes_on_after_a_failure(queue):
     assert there(queue) == set()
 
 
+def test_it_is_due_again_after_the_clock_was_set_back(queue):
+    ended(queue, A)
+    upkeep = Upkeep(queue.store, queue.host, queue.rules, queue.folder, log(queue))
+    later = queue.now + 3 * DAY_S
+    upkeep.when_due(later + 3600, queue.feeder.facts)
+    ended(queue, B)
+    upkeep.when_due(later, queue.feeder.facts)
+    assert there(queue) == set()
+
+
 ACTS = st.lists(
     st.tuples(
         st.sampled_from(["put", "step", "end", "cancel", "wait", "low", "restart"]),
