@@ -296,9 +296,9 @@ def _why(causes: list[BaseException]) -> str:
     """Return the system's own words, if it is the system that failed."""
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror:
-            # The numbers of the resolver are its own.
-            known = cause.errno and not isinstance(cause, socket.gaierror)
-            return os.strerror(cause.errno) if known else shown(cause.strerror)
+            if cause.errno and not isinstance(cause, socket.gaierror):
+                return os.strerror(cause.errno)
+            return shown(cause.strerror)  # the resolver's numbers are its own
     if any(isinstance(cause, http.client.IncompleteRead) for cause in causes):
         return "its answer broke off"
     return shown(str(causes[-1])) or type(causes[-1]).__name__
