@@ -19,7 +19,8 @@ from runner.store.paths import RunPaths
 from runner.wire.frames import FilePart, from_line
 from runner.wire.remote_runs import QueueState
 from tests.runner.server import direct
-from tests.runner.server.site import Person, Site, serving, wait_for
+from tests.runner.server.site import Person, Site, serving
+from tests.waiting import until
 
 KILLS = int(os.environ.get("RAI_BENCH_KILLS", "50"))
 FOLLOWERS, JOBS = 20, 4
@@ -60,7 +61,7 @@ def _killed(folder: Path) -> dict[str, object]:
         with ada.client(PATIENCE_S) as client:
             ids = [direct.queue(client, packed) for _ in range(JOBS)]
             for run in ids:
-                wait_for(
+                until(
                     lambda run=run: client.run(run).state is QueueState.RUNNING,
                     "it does not run",
                 )
@@ -79,7 +80,7 @@ def _killed(folder: Path) -> dict[str, object]:
                 client.cancel(run)
             ends = [direct.ended(client, run, 120.0) for run in ids]
         for one in followers:
-            wait_for(one.paths.record.exists, "a copy has no end", 120.0)
+            until(one.paths.record.exists, "a copy has no end", 120.0)
             one.check()
         same = sum(_same(site, one.paths) for one in followers)
         lines = [_counted(site.jobs_home / "runs" / run) for run in ids]
@@ -155,7 +156,7 @@ def _whole(folder: Path) -> dict[str, object]:
             began = time.perf_counter()
             run = direct.queue(client, packed)
             follower = _follow(ada, folder / "follower", run)
-            wait_for(follower.paths.record.exists, "the copy has no end", 600.0)
+            until(follower.paths.record.exists, "the copy has no end", 600.0)
             took_s = time.perf_counter() - began
             follower.check()
         wanted = hashlib.sha256()

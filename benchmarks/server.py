@@ -22,7 +22,8 @@ from runner.remote.api import ServerClient
 from runner.wire.remote_runs import RemoteRun
 from tests.runner.server import direct
 from tests.runner.server.direct import SealedProject
-from tests.runner.server.site import Person, Site, serving, wait_for
+from tests.runner.server.site import Person, Site, serving
+from tests.waiting import until
 
 CLIENTS = 50
 RUNS_EACH = int(os.environ.get("RAI_BENCH_RUNS", "20"))
@@ -123,7 +124,7 @@ def _turns(folder: Path) -> dict[str, object]:
         packed = direct.seal(folder / "p", NAP)
         with red.client(PATIENCE_S) as many, blue.client(PATIENCE_S) as one:
             ids = [direct.queue(many, packed) for _ in range(ONE_TEAMS)]
-            wait_for(lambda: many.run(ids[2]).started_at, "nothing starts")
+            until(lambda: many.run(ids[2]).started_at, "nothing starts")
             other = direct.queue(one, packed)
             queued_at = one.run(other).queued_at
             began = _started(one, other)
@@ -139,7 +140,7 @@ def _turns(folder: Path) -> dict[str, object]:
 
 
 def _started(client: ServerClient, run: str) -> float:
-    wait_for(lambda: client.run(run).started_at, f"{run} does not start", 300.0)
+    until(lambda: client.run(run).started_at, f"{run} does not start", 300.0)
     return client.run(run).started_at or 0.0
 
 

@@ -7,8 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +21,7 @@ from runner.session.options import NONE_GIVEN
 from runner.session.project import folder_project
 from runner.store.paths import Home, RunPaths
 from runner.wire.host import HostAnswer, HostRun, StartRun
+from tests.waiting import until
 
 SOON_S = 60.0
 SERVE = """\
@@ -32,15 +32,6 @@ serve_jobs(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 T = TypeVar("T")
-
-
-def until(found: Callable[[], T | None], within_s: float = SOON_S) -> T:
-    """Ask again until there is something; fail after a while."""
-    deadline = time.monotonic() + within_s
-    while not (value := found()):
-        assert time.monotonic() < deadline, "it did not come in time"
-        time.sleep(0.02)
-    return value
 
 
 class SealedFiles(Struct, frozen=True):

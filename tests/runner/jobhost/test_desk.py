@@ -36,7 +36,8 @@ from runner.wire.host import (
     RemoveRuns,
     StartRun,
 )
-from tests.runner.jobhost.hosting import new_id, until
+from tests.runner.jobhost.hosting import new_id
+from tests.waiting import until
 
 A, B = SurveyedGpu("GPU-a", "A"), SurveyedGpu("GPU-b", "B")
 MACHINE = Machine("m", "Linux", "a CPU", 4, 8 << 30, "3.11", "0")

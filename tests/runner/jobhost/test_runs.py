@@ -20,7 +20,8 @@ from runner.core.policy import RolePolicy
 from runner.core.variables import Secrets
 from runner.session import Options
 from runner.store import claim
-from tests.runner.jobhost.hosting import new_id, sealed, serving, until
+from tests.runner.jobhost.hosting import new_id, sealed, serving
+from tests.waiting import until
 
 pytestmark = [pytest.mark.programs, pytest.mark.local]
 

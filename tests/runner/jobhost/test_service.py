@@ -28,7 +28,8 @@ from runner.wire.host import (
     answer_from,
     to_line,
 )
-from tests.runner.jobhost.hosting import SERVE, new_id, serving, until
+from tests.runner.jobhost.hosting import SERVE, new_id, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.programs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,11 +173,3 @@ class AwayServer(FakeServer):
             raise UnreachableError("connection refused")
         with super().follow(run, have) as stream:
             yield stream
-
-
-def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
-    """Wait until something holds."""
-    by = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < by, "it took too long"
-        time.sleep(0.01)

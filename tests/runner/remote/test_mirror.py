@@ -34,8 +34,8 @@ from tests.runner.remote.recorded import (
     recorded,
     remote,
     sizes,
-    until,
 )
+from tests.waiting import until
 
 BOUNDS = bounds.MirrorBounds(MIB, MIB)
 

@@ -34,8 +34,8 @@ from tests.runner.remote.recorded import (
     handed_over,
     recorded,
     remote,
-    until,
 )
+from tests.waiting import until
 
 WRONG = Verdict(True, False, None, Reason.COMMAND_FAILED, "1 command failed")
 

@@ -27,9 +27,10 @@ from runner.wire.frames import FILES, Done
 from runner.wire.host import StartRun
 from runner.wire.remote_runs import QueueState
 from tests.program import RAI
-from tests.runner.remote.recorded import handed_over, until
+from tests.runner.remote.recorded import handed_over
 from tests.runner.server.web import WebServer, serving
 from tests.runner.test_hangup import Terminal
+from tests.waiting import until
 
 pytestmark = pytest.mark.programs
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from runner.remote import profile
-from tests.runner.server.site import Person, Site, serving, wait_for
+from tests.runner.server.site import Person, Site, serving
+from tests.waiting import until
 
 pytestmark = [pytest.mark.local, pytest.mark.programs]
 
@@ -143,7 +144,7 @@ def test_what_was_copied_is_shown_while_the_server_is_down(site, ann, tmp_path):
     detached = ann.rai(
         "run", "-p", project(tmp_path, "sleep 300"), "--detach"
     ).stdout.strip()
-    wait_for(lambda: facts(ann, detached)["state"] == "running", "it did not start")
+    until(lambda: facts(ann, detached)["state"] == "running", "it did not start")
     site.stop()
     try:
         assert ann.rai("logs", run).stdout == "hello\n"

@@ -16,7 +16,8 @@ from runner.remote.uploading import upload
 from runner.session.detached import sealed
 from runner.store.paths import RunPaths
 from runner.wire.remote_runs import QueueState, RemoteRun, RunRequest
-from tests.runner.server.site import Person, wait_for
+from tests.runner.server.site import Person
+from tests.waiting import until
 
 MOST = 1 << 30
 BOUNDS = MirrorBounds(MOST, MOST)
@@ -53,9 +54,7 @@ def queue(client: ServerClient, packed: SealedProject, run: str = "") -> str:
 
 def ended(client: ServerClient, run: str, within_s: float = 120.0) -> RemoteRun:
     """Return a run once it has ended."""
-    wait_for(
-        lambda: client.run(run).state is QueueState.ENDED, f"{run} goes on", within_s
-    )
+    until(lambda: client.run(run).state is QueueState.ENDED, f"{run} goes on", within_s)
     return client.run(run)
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from runner.remote.entries import ProfileEntry
 from runner.remote.retrying import Patience
 from runner.store import claim
 from runner.store.paths import RunPaths
+from tests.waiting import until
 
 RAI = [sys.executable, "-m", "runner.cli.main"]
 STARTS_S = 60.0
@@ -178,7 +179,7 @@ class Site:
         """End the job host and wait until it is gone; its runs go on."""
         pid = self.host_pid()
         os.kill(pid, number)
-        wait_for(lambda: not _alive(pid), "the job host does not end", ENDS_S)
+        until(lambda: not _alive(pid), "the job host does not end", ENDS_S)
 
     def start_host(self) -> None:
         """Start a job host, as `rai server jobs` does under systemd."""
@@ -194,7 +195,7 @@ class Site:
                 stderr=log,
                 start_new_session=True,
             )
-        wait_for(self._host_answers, "no job host answers", STARTS_S)
+        until(self._host_answers, "no job host answers", STARTS_S)
         self._note_host()
 
     def rai(
@@ -284,14 +285,6 @@ def serving(folder: Path, *options: str, **named: str) -> Iterator[Site]:
         yield site
     finally:
         site.close()
-
-
-def wait_for(holds: Callable[[], object], why: str, within_s: float = 60.0) -> None:
-    """Wait until something holds; fail with ``why`` if that takes too long."""
-    until = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < until, why
-        time.sleep(0.02)
 
 
 def _alive(pid: int) -> bool:

@@ -13,7 +13,7 @@ from runner.wire.frames import FILES
 from runner.wire.host import StartRun
 from runner.wire.remote_runs import QueueState
 from tests.runner.server.follower import Follower, joined
-from tests.runner.server.web import until
+from tests.waiting import until
 
 RUN = "0123456789"
 

@@ -23,7 +23,8 @@ from runner.server import bounds
 from runner.server.board import MOST_SHOWN
 from runner.server.uploadfiles import upload_path
 from tests.runner.server.follower import Follower, joined
-from tests.runner.server.web import SPEC, request, until
+from tests.runner.server.web import SPEC, request
+from tests.waiting import until
 
 RUN = "0123456789"
 PATH = f"/api/v1/runs/{RUN}"

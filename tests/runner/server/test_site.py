@@ -13,7 +13,8 @@ from runner.store.paths import RunPaths
 from runner.wire import API_VERSION
 from runner.wire.remote_runs import QueueState
 from tests.runner.server import direct, newer
-from tests.runner.server.site import Site, serving, wait_for
+from tests.runner.server.site import Site, serving
+from tests.waiting import until
 
 pytestmark = [pytest.mark.local, pytest.mark.programs]
 
@@ -69,7 +70,7 @@ def test_a_server_one_version_ahead_of_its_clients_serves_them(tmp_path):
             run = direct.queue(client, direct.seal(tmp_path / "p", '["echo hi > f"]'))
             follower = direct.follow(ada, run)
             copy = RunPaths(ada.runs / run)
-            wait_for(lambda: copy.record.exists() or follower.error, "it has no end")
+            until(lambda: copy.record.exists() or follower.error, "it has no end")
             follower.check()
             assert client.run(run).reason == "done"
             assert client.queue().waiting == ()
@@ -89,11 +90,11 @@ def test_a_server_on_postgresql_is_killed_and_goes_on(tmp_path, postgresql_url):
             run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
             follower = direct.follow(ada, run, 60.0)
             copy = RunPaths(ada.runs / run)
-            wait_for(lambda: _size(copy.stdout) > 0, "no output comes")
+            until(lambda: _size(copy.stdout) > 0, "no output comes")
             site.kill()
             site.start()
             assert direct.ended(client, run).reason == "done"
-            wait_for(copy.record.exists, "the copy has no end")
+            until(copy.record.exists, "the copy has no end")
             follower.check()
         assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 101))
         assert not (site.state / "store.sqlite").exists()
@@ -114,7 +115,7 @@ def test_a_code_is_good_once_and_a_revoked_token_is_good_for_nothing(site):
     with ada.client() as client:
         assert client.me().person == "ada"
         assert site.rai("revoke", "ada").stdout == "1 token revoked\n"
-        wait_for(lambda: _refused(client.me), "the token is good still", 5.0)
+        until(lambda: _refused(client.me), "the token is good still", 5.0)
     acts = json.loads(site.rai("audit", "--json").stdout)
     assert {"invite", "revoke"} <= {one["act"] for one in acts}
     assert all(one["who"].startswith("unix:") for one in acts if one["act"] != "login")
@@ -146,11 +147,11 @@ def test_a_follower_gets_every_byte_once_while_the_server_is_killed(site, tmp_pa
         follower = direct.follow(ada, run, 60.0)
         copy = RunPaths(ada.runs / run)
         for more in (1, 40, 120):
-            wait_for(lambda more=more: _size(copy.stdout) >= more, "no output comes")
+            until(lambda more=more: _size(copy.stdout) >= more, "no output comes")
             site.kill()
             site.start()
         direct.ended(client, run)
-        wait_for(copy.record.exists, "the copy has no end")
+        until(copy.record.exists, "the copy has no end")
         follower.check()
     origin = RunPaths(site.jobs_home / "runs" / run)
     assert copy.stdout.read_text() == "".join(f"{n}\n" for n in range(1, 101))
@@ -162,11 +163,11 @@ def test_a_run_goes_on_while_the_job_host_is_killed(site, tmp_path):
     ada = site.person("red", "ada")
     with ada.client(60.0) as client:
         run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
-        wait_for(lambda: client.run(run).state is QueueState.RUNNING, "it does not run")
+        until(lambda: client.run(run).state is QueueState.RUNNING, "it does not run")
         site.kill_host()
         file = site.jobs_home / "runs" / run / "stdout.log"
         had = file.stat().st_size
-        wait_for(lambda: file.stat().st_size > had, "it does not go on")
+        until(lambda: file.stat().st_size > had, "it does not go on")
         site.start_host()
         found = direct.ended(client, run)
         assert found.reason == "done"
@@ -179,7 +180,7 @@ def test_sigterm_ends_streams_soon_and_leaves_runs_running(site, tmp_path):
     with ada.client(60.0) as client:
         run = direct.queue(client, direct.seal(tmp_path / "p", SLOW))
         direct.follow(ada, run, 60.0)
-        wait_for(lambda: _size(RunPaths(ada.runs / run).stdout) > 0, "no output comes")
+        until(lambda: _size(RunPaths(ada.runs / run).stdout) > 0, "no output comes")
         assert site.stop() == 0
         assert not site.socket.exists()
         assert site.host_pid() > 0
@@ -192,7 +193,7 @@ def test_nothing_starts_while_the_server_is_drained(site, tmp_path):
     assert site.rai("drain", "a new driver").returncode == 0
     with ada.client() as client:
         run = direct.queue(client, direct.seal(tmp_path / "p", '["true"]'))
-        wait_for(lambda: "a new driver" in client.run(run).why, "it says no reason")
+        until(lambda: "a new driver" in client.run(run).why, "it says no reason")
         assert client.run(run).state is QueueState.WAITING
         assert "a new driver" in client.queue().note
         assert "1 waiting" in site.rai("drain", "--off").stdout

@@ -11,7 +11,8 @@ import pytest
 
 from runner.scheduling.roles import Role, ServerRules
 from runner.server.uploadfiles import upload_path
-from tests.runner.server.web import serving, until
+from tests.runner.server.web import serving
+from tests.waiting import until
 
 DATA = os.urandom(700_000)
 UPLOADS = "/api/v1/uploads"

@@ -16,7 +16,7 @@ from runner.scheduling.history import QueueHistory
 from runner.scheduling.roles import ServerRules
 from runner.server import logs
 from runner.wire.refusals import Refusal
-from tests.runner.server.web import until
+from tests.waiting import until
 
 RUN = "0123456789"
 

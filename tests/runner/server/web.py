@@ -10,7 +10,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -143,15 +143,6 @@ class WebServer:
         run_id = run_id or os.urandom(5).hex()
         asked = msgspec.structs.replace(request(self.upload(token)), **changes)
         return self.ask("PUT", f"/api/v1/runs/{run_id}", token, asked)
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for something that happens soon."""
-    for _ in range(500):
-        if holds():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 def request(upload: str, spec: str = SPEC, **parcel: Any) -> RunRequest:
