@@ -106,7 +106,7 @@ def parse(url: str) -> URL:
         if find_spec("psycopg") is None:
             raise ConfigError(
                 "the store is on PostgreSQL, for which psycopg is missing:"
-                " pip install 'rai[postgresql]'"
+                " in rai's clone, pip install '.[postgresql]'"
             )
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername != "sqlite":
@@ -195,7 +195,9 @@ def _engine(url: URL) -> Engine:
             pool_timeout=BUSY_S,
             pool_size=5,
             max_overflow=15,
-            connect_args={"connect_timeout": CONNECT_S},
+            # Without an encoding a database of SQL_ASCII (initdb's choice in the locale
+            # C) answers with bytes.
+            connect_args={"connect_timeout": CONNECT_S, "client_encoding": "utf8"},
         )
         event.listen(engine, "connect", _set_postgresql)
         return engine
