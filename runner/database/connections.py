@@ -22,6 +22,7 @@ from sqlalchemy.exc import (
 from runner import files
 from runner.core.errors import BusyError, ConfigError, RaiError
 
+AGAIN = "Try again in a while."
 VERSION_TABLE = "rai_schema"
 """Where Alembic keeps the revision of a store."""
 
@@ -105,7 +106,7 @@ def parse(url: str) -> URL:
         if find_spec("psycopg") is None:
             raise ConfigError(
                 "the store is on PostgreSQL, for which psycopg is missing:"
-                " pip install 'rai[postgresql]'"
+                " in rai's clone, pip install '.[postgresql]'"
             )
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername != "sqlite":
@@ -150,11 +151,13 @@ def reported(where: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise BusyError(f"the store {where} has no connection free") from error
+        text = f"the store {where} has no connection free"
+        raise BusyError(text, advice=AGAIN) from error
     except DBAPIError as error:
         cause = str(error.orig).strip().partition("\n")[0] or type(error).__name__
         if isinstance(error, OperationalError) and _waited(error):
-            raise BusyError(f"the store {where} is in use: {cause}") from error
+            text = f"the store {where} is in use: {cause}"
+            raise BusyError(text, advice=AGAIN) from error
         # What may be over soon is asked for again, as it is while others write.
         kind = BusyError if _passing(error) else RaiError
         raise kind(
@@ -192,7 +195,9 @@ def _engine(url: URL) -> Engine:
             pool_timeout=BUSY_S,
             pool_size=5,
             max_overflow=15,
-            connect_args={"connect_timeout": CONNECT_S},
+            # Without an encoding a database of SQL_ASCII (initdb's choice in the locale
+            # C) answers with bytes.
+            connect_args={"connect_timeout": CONNECT_S, "client_encoding": "utf8"},
         )
         event.listen(engine, "connect", _set_postgresql)
         return engine

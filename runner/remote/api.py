@@ -93,7 +93,7 @@ class ServerClient:
                 f"{self.entry.url} runs rai {shown(found.version)} and serves clients"
                 f" from {shown(found.least_client)} on; this is rai {__version__}"
             )
-            hint = "upgrade it: pip install --upgrade rai"
+            hint = "upgrade it: `pip install --upgrade .` in a newer clone of rai"
             raise NoServerError(Problem(text, hint=hint))
         return found
 

@@ -6,8 +6,10 @@ and no connection is tried twice: whoever calls decides that.
 
 from __future__ import annotations
 
+import http.client
 import io
 import os
+import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
@@ -294,5 +296,9 @@ def _why(causes: list[BaseException]) -> str:
     """Return the system's own words, if it is the system that failed."""
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror:
-            return os.strerror(cause.errno) if cause.errno else shown(cause.strerror)
+            if cause.errno and not isinstance(cause, socket.gaierror):
+                return os.strerror(cause.errno)
+            return shown(cause.strerror)  # the resolver's numbers are its own
+    if any(isinstance(cause, http.client.IncompleteRead) for cause in causes):
+        return "its answer broke off"
     return shown(str(causes[-1])) or type(causes[-1]).__name__

@@ -48,7 +48,7 @@ class LoginNeededError(NotAllowedError):
     """The server does not take the token, or there is none."""
 
     def __init__(self, url: str, text: str) -> None:
-        super().__init__(Problem(text, hint=f"log in again: rai login {url}"))
+        super().__init__(Problem(text, hint=f"log in with a new code: rai login {url}"))
         self.advice = ""
 
 
@@ -71,7 +71,8 @@ class NoServerError(RaiError):
 def refused(refusal: Refusal, url: str, now: float) -> RaiError:
     """Return the error of a refusal; its texts are escaped, and bounded."""
     if refusal.status == NO_TOKEN:
-        text = shown(refusal.title) or "the server does not accept the token"
+        told = [problem.message for problem in refusal.problems[:1]] or [refusal.title]
+        text = shown(told[0]) or "the server does not accept the token"
         return LoginNeededError(url, f"{url}: {text}")
     problems = [_safe(problem) for problem in refusal.problems[:MOST_PROBLEMS]]
     if (more := len(refusal.problems) - MOST_PROBLEMS) > 0:
@@ -120,5 +121,7 @@ def _advice(refusal: Refusal) -> str | None:
     if refusal.reason is Reason.INTERNAL:
         return "The server's log says why; tell whoever runs it."
     if refusal.retry_at is not None or refusal.reason is Reason.USAGE:
+        return ""
+    if refusal.reason is Reason.NOT_ALLOWED and any(p.hint for p in refusal.problems):
         return ""
     return None

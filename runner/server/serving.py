@@ -55,10 +55,11 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
-        # So that a pause of writing means that something waits for the client. With 0
-        # a transport of TLS pauses for nothing.
-        transport.set_write_buffer_limits(high=1, low=0)
         super().connection_made(transport)
+        # So that a pause of writing means that something waits for the client. With 0
+        # a transport of TLS pauses for nothing. Part of a TLS handshake may wait, so
+        # that this pauses at once, which needs what connection_made made.
+        transport.set_write_buffer_limits(high=1, low=0)
         self._expect()
 
     def pause_writing(self) -> None:

@@ -42,7 +42,7 @@ Jobs = Annotated[
 
 
 def with_extra(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that first looks for what `rai[server]` installs.
+    """Return a command that first looks for what the extra `server` installs.
 
     It raises UsageError where that is absent.
     """
@@ -51,7 +51,9 @@ def with_extra(command: Callable[..., None]) -> Callable[..., None]:
     def checked(*given: object, **options: object) -> None:
         if absent := [name for name in EXTRA if find_spec(name) is None]:
             text = f"a server needs {', '.join(absent)}"
-            raise UsageError(Problem(text, hint="pip install 'rai[server]'"))
+            raise UsageError(
+                Problem(text, hint="in rai's clone: pip install '.[server]'")
+            )
         command(*given, **options)
 
     return checked

@@ -83,13 +83,13 @@ def cluster(fsync: bool = False) -> Iterator[str]:
 
 
 @contextmanager
-def database(server: str) -> Iterator[str]:
+def database(server: str, options: str = "") -> Iterator[str]:
     """Make an empty database; yield its URL, and remove it."""
     import psycopg
 
     name = f"test_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as link:
-        link.execute(f'CREATE DATABASE "{name}"'.encode())
+        link.execute(f'CREATE DATABASE "{name}" {options}'.encode())
         try:
             yield server.replace("/postgres?", f"/{name}?")
         finally:

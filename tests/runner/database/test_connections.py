@@ -12,10 +12,20 @@ from runner.database import connections
 from runner.database.base import AuditEntry, Invitation
 from runner.database.opening import open_store
 from runner.wire.accounts import Scope
-from tests.runner.database.postgres import absent, cluster
+from tests.runner.database.postgres import absent, cluster, database
 from tests.runner.database.rows import NOW, run
 
 FIELD = '"hunter2-and-a-word"'
+
+
+@pytest.mark.postgresql
+def test_a_database_without_an_encoding_serves_too(postgresql_server: str):
+    options = "TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    with database(postgresql_server, options) as url:
+        store = open_store(url)
+        store.drain("ein Käfer")
+        assert store.drained() == "ein Käfer"
+        store.close()
 
 
 def test_a_store_that_others_hold_for_long_is_in_use(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from pathlib import Path
 
@@ -144,6 +145,35 @@ def test_a_refusal_has_the_reason_and_the_problems_of_the_server(client, server)
         "rai_build.yml:3:1: worse",
     ]
     assert raised.value.refusal.status == 403
+    assert raised.value.advice == ""  # the server has said what to do
+
+
+def test_a_name_that_nobody_knows_is_told_in_the_resolvers_words(monkeypatch):
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with (
+        ServerClient(ProfileEntry("https://gpu.example", TOKEN)) as client,
+        pytest.raises(UnreachableError, match="Name or service not known"),
+    ):
+        client.me()
+
+
+def test_an_answer_that_breaks_off_is_told_as_such(url, server):
+    def broken(request: Playing):
+        request.send_response(200)
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        request.wfile.write(b'5\r\n{"per\r\n')
+        request.close_connection = True
+
+    server.plays["GET", "/me"] = broken
+    with (
+        ServerClient(ProfileEntry(url, TOKEN)) as client,
+        pytest.raises(UnreachableError, match="its answer broke off"),
+    ):
+        client.me()
 
 
 def test_what_is_not_there_is_told_apart(client):

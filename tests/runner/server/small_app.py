@@ -1,4 +1,4 @@
-"""Serve a small application: `-m tests.runner.server.small_app SOCKET HEAD_S`."""
+"""Serve a small application: `-m tests.runner.server.small_app SOCKET HEAD_S [PEM]`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ async def app(scope, receive, send):
 
 
 if __name__ == "__main__":
+    pem = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    tls = None if pem is None else (pem, pem)
     serving.HEAD_S, serving.STOP_S = float(sys.argv[2]), 1.0
     serving.serve(
         app,
-        [serving.Listener(listening.unix(Path(sys.argv[1]), 0o600))],
+        [serving.Listener(listening.unix(Path(sys.argv[1]), 0o600), tls)],
         ready=lambda: os.write(1, b"r"),
         stopping=lambda: os.write(1, b"s"),
     )

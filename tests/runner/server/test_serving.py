@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from runner.server import serving
+from tests.runner.remote import certificates
 
 pytestmark = pytest.mark.programs
 
@@ -31,6 +33,29 @@ def server(tmp_path):
         try:
             assert process.stdout.read(1) == b"r"
             yield path, process
+        finally:
+            process.kill()
+
+
+def test_a_tls_connection_leaves_no_trace_on_stderr(tmp_path):
+    pem = certificates.make(tmp_path, "server")
+    context = ssl._create_unverified_context()
+    program = [sys.executable, "-m", "tests.runner.server.small_app", tmp_path / "s"]
+    with subprocess.Popen(
+        [*program, str(HEAD_S), pem],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    ) as process:
+        try:
+            assert process.stdout.read(1) == b"r"
+            for _ in range(5):
+                with context.wrap_socket(connected(tmp_path / "s")) as link:
+                    link.sendall(ASK + b"Connection: close\r\n\r\n")
+                    assert b"200" in link.recv(100)
+            process.terminate()
+            assert process.stderr.read() == b""
         finally:
             process.kill()
 

@@ -268,5 +268,5 @@ def test_without_the_extra_a_server_says_what_to_install(state, monkeypatch, cap
         assert _status(["server", *words, "--state", str(state)]) == 2
         error = capfd.readouterr().err
         assert "a server needs sqlalchemy, uvicorn" in error
-        assert "pip install 'rai[server]'" in error
+        assert "pip install '.[server]'" in error
     assert _status(["server", "serve", "--help"]) == 0
