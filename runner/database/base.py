@@ -82,7 +82,8 @@ class RunRow(Struct, frozen=True):
     ``digest`` is the SHA-256 of its request, by which a repeated request is known.
     ``parcel`` is the parcel as JSON, and ``secrets`` has the values that it masks, as
     JSON; both are empty once the run has started or ended. ``attempt`` counts the
-    starts that were tried. ``changed`` grows with each change of any run, so that readers can ask for news.
+    starts that were tried. ``changed`` grows with each change of any run, so that
+    readers can ask for news.
     """
 
     id: str
