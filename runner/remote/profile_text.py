@@ -16,7 +16,7 @@ _KEPT = ("token", "fingerprint", "team", "person")
 def parse(raw: bytes, file: str) -> tuple[Logins, list[Problem]]:
     """Return the logins in a profile; with problems, if it cannot be used or changed.
 
-    An address or a token of another spelling is passed over.
+    An entry with a malformed address or token is ignored.
     """
     found = Problems()
     node = _document(raw, file, found)

@@ -83,7 +83,7 @@ def _standings(
     every: dict[QueueLane, int] = dict.fromkeys(QueueLane, 0)
     for run, hold in waits:
         own = lane(run)
-        # Those that are passed over count for nobody but who is passed over, too.
+        # A run that others may overtake is not ahead of them, only of its like.
         passed = hold is Hold.TEAM or hold is Hold.NEVER
         before = every if passed else lanes
         ahead = before[own] + before[QueueLane.ALONE]

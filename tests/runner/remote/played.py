@@ -76,7 +76,7 @@ class Playing(BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def address_string(self) -> str:
         return "client"
@@ -108,7 +108,7 @@ class PlayedServer(ThreadingHTTPServer):
         return as_json({"token": TOKEN, "me": ME}, 201)
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing: tests break connections."""
+        """Ignore errors: tests break connections."""
 
 
 class _UnixServer(PlayedServer):

@@ -50,7 +50,7 @@ class Stage:
         return name
 
     def say_why(self) -> None:
-        """Tell why the one run waits."""
+        """Set the reason why the one run waits."""
         self.web.store.wait_reason({self.run(): "the GPU is in use"})
 
     def start(self, run: str) -> None:

@@ -199,7 +199,7 @@ class FakeHost:
             shutil.rmtree(self.paths(run_id).root)
 
     def put_out(self, uuid: str, why: str) -> None:
-        """Give no run a GPU any more, for this reason; "" lets it have runs again."""
+        """Take a GPU out of service, for this reason; "" brings it back."""
         self.gpus = tuple(
             replace(one, out=why) if one.uuid == uuid else one for one in self.gpus
         )
