@@ -285,7 +285,7 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def slurm_cluster() -> Iterator[Cluster]:
-    """Start a Slurm of our own: two nodes, each with two cores and a GPU that is none."""
+    """Start a Slurm of our own: two nodes of two cores, with a pretended GPU each."""
     from tests.runner.slurm.cluster import cluster
 
     with cluster() as made:
