@@ -26,7 +26,7 @@ _FIELDS = {
     "GresUsed": 400,
     "Reason": 400,
 }
-"""The fields and their widths, in characters; the reason may have lines, and is last."""
+"""The fields and their widths in characters; a reason may have lines: it is last."""
 
 MOST_REASON = 200
 MOST_NODES = 10_000
@@ -156,7 +156,8 @@ def _line(line: str) -> tuple[bool, ClusterNode] | None:
     taken, free, _, cores = map(int, numbers.groups())
     told = why_not(state, why)
     if not told and up.lower() != "up":
-        told = f"takes no job: the partition {printable(partition.rstrip('*'))} is {printable(up)}"
+        names = printable(partition.rstrip("*"))
+        told = f"takes no job: the partition {names} is {printable(up)}"
     memory_bytes, memory_used = _mib(memory), _mib(used)
     there, in_use = gpus(gres), gpus(gres_used)
     other = 0 if ANY_MODEL in there else in_use.get(ANY_MODEL, 0)
