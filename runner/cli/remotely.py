@@ -193,7 +193,7 @@ def _shown(
 def watch(
     started: StartedRun, console: Console, reported: CiSession, *, asks: bool
 ) -> None:
-    """Show a run that goes on elsewhere to its end, however often the connection breaks.
+    """Show a run elsewhere to its end, however often the connection breaks.
 
     Ctrl-C asks whether to leave it or to cancel it; without a terminal, or where
     nothing ``asks``, it cancels it, as SIGTERM does. A terminal that closes leaves it.

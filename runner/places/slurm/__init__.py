@@ -19,9 +19,10 @@ from runner.core.errors import RaiError, UsageError
 from runner.core.needs import JobNeeds
 from runner.core.order import Answer, Order, to_line
 from runner.places.slurm import programs, queue
-from runner.places.slurm.watch import SlurmWatch
+from runner.places.slurm.programs import NoAnswerError
+from runner.places.slurm.watch import SlurmWatch, jobs_of
 from runner.process.detached import Detached, python
-from runner.slurm import asking, reasons, target
+from runner.slurm import asking, reasons, submitted, target
 from runner.slurm.jobs import NAME, JobStage, SlurmJob, stage
 from runner.slurm.options import SlurmOptions
 from runner.slurm.standing import RunFate, RunSigns, fate
@@ -32,7 +33,7 @@ from runner.store.handed import HandedRun
 from runner.store.paths import Home, RunPaths
 
 WORKER = python("runner.worker.node")
-UNASKED = SlurmOptions()
+DEFAULT, UNASKED = SlurmTarget(), SlurmOptions()
 STANDINGS = {
     RunFate.WAITS: Standing.WAITS,
     RunFate.LIVES: Standing.ELSEWHERE,
@@ -47,7 +48,7 @@ class SlurmPlace:
 
     def __init__(
         self,
-        at: SlurmTarget = SlurmTarget(),
+        at: SlurmTarget = DEFAULT,
         options: SlurmOptions = UNASKED,
         worker: Sequence[str] = WORKER,
     ) -> None:
@@ -84,11 +85,18 @@ class SlurmPlace:
         files.touch(paths.cancel)
         if (found := handed.read(paths)) is None or not found.number:
             return  # whoever hands it over looks for the request
-        own = _own_jobs(paths, found)
-        if own:
-            programs.answer(["scancel", *own, "--state=PENDING"])
-            batch = () if again else ("--signal=TERM", "--batch")
-            programs.answer(["scancel", *own, *batch, "--state=RUNNING"])
+        queue.forget(_home(paths))
+        asked = queue.look(_home(paths))
+        if asked.trouble:
+            raise NoAnswerError(f"{asked.trouble}; run {paths.id} ends when it begins")
+        named = _named(found)
+        for job in jobs_of(asked.jobs, found):
+            match stage(job.state):
+                case JobStage.WAITING:
+                    programs.call(["scancel", *named, job.number])
+                case JobStage.GOING:
+                    batch = [] if again else ["--signal=TERM", "--batch"]
+                    programs.call(["scancel", *named, *batch, job.number])
         queue.forget(_home(paths))
 
     def follow(self, paths: RunPaths) -> SlurmWatch:
@@ -121,24 +129,24 @@ class SlurmPlace:
             )
             return Verdict(False, False, None, Reason.RUNNER_LOST, text)
         last = jobs[-1]
-        reason, why = reasons.how_ended(last.state, last.reason)
+        end = reasons.how_ended(last.state, last.reason)
         where = f" on {last.node}" if last.node else ""
-        text = f"{number}{where}: {why}"
-        if not begun and reason is Reason.RUNNER_LOST:
+        text = f"{number}{where}: {end.words}"
+        if not begun and end.reason is Reason.RUNNER_LOST:
             text += f"; no worker took the run: see {paths.worker_log}"
-        served = reason is not Reason.RUNNER_LOST
-        return Verdict(served, False, None, reason, text)
+        served = end.reason is not Reason.RUNNER_LOST
+        return Verdict(served, False, None, end.reason, text)
 
     def forget(self, paths: RunPaths) -> None:
         """Remove the jobs of a run that has ended, such as one that was requeued."""
         paths.order.unlink(missing_ok=True)
-        found = handed.read(paths)
-        if found is None or not any(
-            stage(job.state) is not JobStage.OVER for job in _jobs(paths, found) or ()
-        ):
+        if (found := handed.read(paths)) is None:
             return
+        named = _named(found)
         with suppress(RaiError):
-            programs.answer(["scancel", *_own_jobs(paths, found)])
+            for job in _jobs(paths, found) or ():
+                if stage(job.state) is not JobStage.OVER:
+                    programs.call(["scancel", *named, job.number])
 
 
 class SlurmWorker:
@@ -179,11 +187,14 @@ class SlurmWorker:
             worker=(*self._worker, str(paths.root)),
         )
         done = programs.call(submission.argv, input=submission.script)
-        if done.exit_code:
-            problem, reason = asking.refused(programs.said(done))
-            paths.order.unlink(missing_ok=True)
-            return Answer((problem,), reason)
-        number = asking.number(done.stdout)
+        number = submitted.number(done.stdout.decode(errors="replace"))
+        if done.exit_code or number is None:
+            said = done.stderr.decode(errors="replace")
+            error = submitted.failure(said, self._target, self._options)
+            if not error.uncertain:
+                paths.order.unlink(missing_ok=True)
+                return Answer(error.problems, error.reason)
+            raise error
         handed.write(paths, replace(handing, number=number))
         queue.forget(_home(paths))
         return Answer()
@@ -211,13 +222,12 @@ def _standing(paths: RunPaths) -> Standing:
         return here
     home = _home(paths)
     asked = queue.look(home)
-    jobs = None if asked.trouble else _of(asked, found)
+    jobs = None if asked.trouble else jobs_of(asked.jobs, found)
     if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
         return Standing.GONE
-    now_s = files.time_there(home.root)
     signs = RunSigns(
         claimed=here is not Standing.NOT_CLAIMED,
-        silent_s=handed.beat_age_s(paths, now_s),
+        silent_s=handed.beat_age_s(paths, queue.now_s(home)),
         handed_s=asked.at - handed.changed_s(paths.handed),
     )
     return STANDINGS[fate(signs, jobs)]
@@ -230,28 +240,14 @@ def _never(jobs: Sequence[SlurmJob]) -> bool:
     )
 
 
-def _of(asked: queue.QueueLook, found: HandedRun) -> tuple[SlurmJob, ...]:
-    """Return the jobs of a run: those of its name, of an array its task's."""
-    named = asked.jobs.get(found.name, ())
-    if found.task is None:
-        return named
-    return tuple(j for j in named if j.number.rpartition("_")[2] == str(found.task))
-
-
 def _jobs(paths: RunPaths, found: HandedRun) -> tuple[SlurmJob, ...] | None:
     asked = queue.look(_home(paths))
-    return None if asked.trouble else _of(asked, found)
+    return None if asked.trouble else jobs_of(asked.jobs, found)
 
 
-def _own_jobs(paths: RunPaths, found: HandedRun) -> list[str]:
-    """Return the words for scancel that name a run's jobs, and no other's.
-
-    A number may be another's by now, so the name has to fit too.
-    """
-    numbers = {job.number for job in _jobs(paths, found) or ()}
-    known = found.number if found.task is None else f"{found.number}_{found.task}"
-    words = [f"--name={found.name}", f"--user={os.geteuid()}"]
-    return [*words, *sorted(numbers | ({known} if found.number else set()))]
+def _named(found: HandedRun) -> list[str]:
+    """Return the words for scancel without which a number may name another's job."""
+    return [f"--name={found.name}", f"--user={os.geteuid()}"]
 
 
 def _home(paths: RunPaths) -> Home:

@@ -14,14 +14,14 @@ def why_ends(number: str) -> str:
     """Return in words why a job was told to end; "" where Slurm does not say."""
     if not number:
         return ""
-    argv = ["squeue", "-h", "-t", "all", "-o", jobs.FORMAT, "-j", number]
     try:
-        found = jobs.parse(programs.answer(argv))
-    except RaiError:
+        printed = programs.answer(["squeue", *jobs.ARGUMENTS, f"--jobs={number}"])
+        found = jobs.parse(printed)
+    except (RaiError, ValueError):
         return ""
     for job in found:
         if stage(job.state) is JobStage.WAITING:
             return f"{ENDED}: it was requeued"
         if stage(job.state) is JobStage.OVER:
-            return f"{ENDED}: {reasons.how_ended(job.state, job.reason)[1]}"
+            return f"{ENDED}: {reasons.how_ended(job.state, job.reason).words}"
     return ""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from runner import process
 from runner.core import Problem
 from runner.core.errors import BusyError, EngineError
+from runner.core.screen import printable
 from runner.process import Completed
 from runner.slurm import asking, jobs
 
@@ -41,7 +42,7 @@ def call(argv: Sequence[str], *, input: bytes | None = None) -> Completed:
     """
     if problems := absent():
         raise EngineError(*problems)
-    env = {**asking.environment(os.environ), **jobs.ENVIRONMENT}
+    env = jobs.environment(asking.environment(os.environ))
     try:
         return process.run(list(argv), input=input, timeout_s=ANSWERS_WITHIN_S, env=env)
     except EngineError as error:
@@ -63,5 +64,5 @@ def answer(argv: Sequence[str]) -> bytes:
 def said(done: Completed) -> str:
     """Return the last line that a program wrote on stderr."""
     text = done.stderr.decode(errors="replace").strip()
-    last = text.rpartition("\n")[2][:SHOWN]
+    last = printable(text.rpartition("\n")[2][:SHOWN])
     return last or f"exit status {done.exit_code}"

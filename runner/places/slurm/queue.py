@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,6 +32,8 @@ SHARE = 10
 PENDING_S = 30.0
 """So often the whole queue is asked for, to learn how many jobs come before."""
 
+REMEMBERED_S = 0.3
+CLOCK_S = 30.0
 MOST_BYTES = 64 << 20
 
 
@@ -56,8 +59,45 @@ class QueueLook(Struct, frozen=True):
         return 0 <= now_s - self.at < least
 
 
+class _Remembered(Struct, frozen=True):
+    look: QueueLook
+    read_s: float
+
+
+class _Clock(Struct, frozen=True):
+    there_s: float
+    read_s: float
+
+
+_memory: dict[Home, _Remembered] = {}
+_clocks: dict[Home, _Clock] = {}
+_memory_lock = threading.Lock()
+
+
 def look(home: Home) -> QueueLook:
-    """Return the last answer; ask, if it is old and nobody else asks."""
+    """Return the last answer; ask, if it is old and nobody else asks.
+
+    It is read anew after a while only, so that one process may ask for many runs.
+    """
+    with _memory_lock:
+        known = _memory.get(home)
+        if known is None or time.monotonic() - known.read_s > REMEMBERED_S:
+            known = _Remembered(_looked(home), time.monotonic())
+            _memory[home] = known
+    return known.look
+
+
+def now_s(home: Home) -> float:
+    """Return the file system's present time, as it was measured a short while ago."""
+    with _memory_lock:
+        clock = _clocks.get(home)
+        if clock is None or time.monotonic() - clock.read_s > CLOCK_S:
+            clock = _Clock(files.time_there(home.root), time.monotonic())
+            _clocks[home] = clock
+    return clock.there_s + time.monotonic() - clock.read_s
+
+
+def _looked(home: Home) -> QueueLook:
     kept = _read(home)
     if kept.fresh(files.time_there(home.root)):
         return kept
@@ -77,12 +117,14 @@ def look(home: Home) -> QueueLook:
 def forget(home: Home) -> None:
     """Have the next look ask again, as after a change."""
     home.slurm.unlink(missing_ok=True)
+    with _memory_lock:
+        _memory.pop(home, None)
 
 
 def _asked(kept: QueueLook, now_s: float) -> QueueLook:
     began = time.monotonic()
     try:
-        mine = _jobs("-u", str(os.geteuid()), "-t", "all")
+        mine = _jobs(f"--user={os.geteuid()}")
         named: dict[str, list[SlurmJob]] = {}
         for job in mine:
             if job.name.startswith(jobs.NAME):
@@ -109,7 +151,7 @@ def _ahead(
     if not waiting or 0 <= now_s - kept.ahead_at < PENDING_S:
         return kept.ahead, kept.ahead_at
     partitions = ",".join(sorted({job.partition for job in waiting}))
-    every = _jobs("-t", "PENDING", "-p", partitions)
+    every = _jobs("--states=PENDING", f"--partition={partitions}")
     ranks: dict[str, list[int]] = {}
     for job in every:
         ranks.setdefault(job.partition, []).append(job.priority)
@@ -120,8 +162,11 @@ def _ahead(
 
 
 def _jobs(*words: str) -> tuple[SlurmJob, ...]:
-    argv = ["squeue", "-h", "-r", "-o", jobs.FORMAT, *words]
-    return jobs.parse(programs.answer(argv))
+    printed = programs.answer(["squeue", *jobs.ARGUMENTS, *words])
+    try:
+        return jobs.parse(printed)
+    except ValueError as error:
+        raise NoAnswerError(f"Slurm's answer cannot be read: {error}") from error
 
 
 def _read(home: Home) -> QueueLook:

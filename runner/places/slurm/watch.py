@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 
 from runner.core.errors import RaiError
 from runner.places.slurm import queue
 from runner.slurm import reasons
 from runner.slurm.jobs import JobStage, SlurmJob, stage
 from runner.store import claim, handed, seen
+from runner.store.handed import HandedRun
 from runner.store.paths import Home, RunPaths
 from runner.wire.remote_runs import QueueState, RemoteRun
 
@@ -17,7 +19,7 @@ LOOK_S = 1.0
 
 
 class SlurmWatch:
-    """Asks what a run waits for until it has begun, in a thread of its own.
+    """Asks what a run waits for until it has begun.
 
     ``trouble`` is why Slurm does not answer at present, "" if it does.
     """
@@ -25,10 +27,8 @@ class SlurmWatch:
     def __init__(self, paths: RunPaths, home: Home) -> None:
         self.paths, self.trouble = paths, ""
         self._home = home
-        self._stop, self._looked = threading.Event(), threading.Event()
-        self._thread = threading.Thread(
-            target=self._work, name="rai-slurm", daemon=True
-        )
+        self._looked = threading.Event()
+        self._last: RemoteRun | None = None
 
     @property
     def settled(self) -> bool:
@@ -42,42 +42,84 @@ class SlurmWatch:
 
     def start(self) -> None:
         """Begin to look."""
-        self._thread.start()
+        _WATCHED.add(self)
 
     def stop(self) -> None:
         """Look no more."""
-        self._stop.set()
+        _WATCHED.remove(self)
 
     def check(self) -> None:
         """Do nothing: what fails here is trouble, and passes."""
 
-    def _work(self) -> None:
-        last: RemoteRun | None = None
-        while not self._stop.is_set() and not self.paths.record.exists():
-            try:
-                found = self._standing()
-                if found != last:
-                    seen.write(self.paths, found)
-                last = found
-            except (OSError, RaiError) as error:
-                self.trouble = str(error)
-            self._looked.set()
-            self._stop.wait(LOOK_S)
+    def look(self) -> None:
+        """Write how the run stands, if that is news."""
+        try:
+            if not self.paths.record.exists():
+                self._write(self._standing())
+        except (OSError, RaiError) as error:
+            self.trouble = str(error)
         self._looked.set()
+
+    def _write(self, found: RemoteRun) -> None:
+        if found != self._last:
+            seen.write(self.paths, found)
+        self._last = found
 
     def _standing(self) -> RemoteRun:
         asked, handing = queue.look(self._home), handed.read(self.paths)
         self.trouble = asked.trouble
-        began = handed.changed_s(self.paths.handed)
-        jobs = asked.jobs.get(handing.name, ()) if handing else ()
         return standing(
             self.paths.id,
-            jobs,
+            jobs_of(asked.jobs, handing) if handing else (),
             asked.ahead,
-            began,
+            handed.changed_s(self.paths.handed),
             time.time(),
             claimed=claim.holder(self.paths) is not None,
         )
+
+
+class _Watched:
+    """The watches of this process, which one thread serves as long as there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watches: set[SlurmWatch] = set()
+        self._serving = False
+
+    def add(self, watch: SlurmWatch) -> None:
+        with self._lock:
+            self._watches.add(watch)
+            begin, self._serving = not self._serving, True
+        if begin:
+            threading.Thread(target=self._serve, name="rai-slurm", daemon=True).start()
+
+    def remove(self, watch: SlurmWatch) -> None:
+        with self._lock:
+            self._watches.discard(watch)
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                watches = tuple(self._watches)
+                if not watches:
+                    self._serving = False
+                    return
+            for watch in watches:
+                watch.look()
+            time.sleep(LOOK_S)
+
+
+_WATCHED = _Watched()
+
+
+def jobs_of(
+    listed: Mapping[str, tuple[SlurmJob, ...]], found: HandedRun
+) -> tuple[SlurmJob, ...]:
+    """Return the jobs of a run: those of its name, of an array its task's."""
+    named = listed.get(found.name, ())
+    if found.task is None:
+        return named
+    return tuple(j for j in named if j.number.rpartition("_")[2] == str(found.task))
 
 
 def standing(
@@ -101,7 +143,7 @@ def standing(
                 state, why = QueueState.WAITING, reasons.why_waits(job.reason)
                 before = ahead.get(job.number)
                 if job.start_at is not None:
-                    estimate_s = max(0.0, round(job.start_at - now))
+                    estimate_s = max(0.0, round((job.start_at - now) / 10) * 10.0)
             case JobStage.GOING:
                 why = f"Slurm has given it {job.node}" if job.node else ""
                 started_at = job.start_at
