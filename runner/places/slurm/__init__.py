@@ -54,8 +54,7 @@ class SlurmPlace:
     ) -> None:
         """``worker`` is the command that carries a run out, given its folder."""
         self._target, self._options = at, options
-        own = [options.python, *worker[1:]] if options.python else worker
-        self._worker = tuple(own)
+        self._worker = tuple(worker)
 
     def check(self) -> list[Problem]:
         """Return why no run can be handed over from this machine."""
