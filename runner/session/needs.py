@@ -38,6 +38,7 @@ def needs_of(prepared: Prepared) -> JobNeeds:
         time_s=_commands_s(request) + image_s + STAGING_S + spec.limits.stop_grace_s,
         gpus=gpu.count if gpu else 0,
         gpu_optional=gpu.optional if gpu else False,
+        cores=spec.cpu_cores,
         alone=request.repeat > 1,
     )
 
