@@ -34,7 +34,7 @@ def carry_out(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
     for name, value in given.items():
         setattr(engine, name, value)
     with Recorder(paths) as kept, (paths.root / BUILD).open("wb") as build:
-        kept.keep(Created(paths.id, "contract", "", None, machine.facts()))
+        kept.keep(Created(paths.id, "contract", "", None, machine.describe()))
         try:
             for event in engine.run(work, cancel):
                 if isinstance(event, BuildFolder):
