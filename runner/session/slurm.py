@@ -21,7 +21,7 @@ from runner.slurm.target import PLACE, SlurmTarget
 from runner.store import handed, runs
 from runner.store import home as homes
 from runner.store import settings as stored
-from runner.store.handed import Beat, HandedRun
+from runner.store.handed import HandedRun, LifeSign
 from runner.store.paths import RunPaths
 from runner.store.sealed import waiting
 
@@ -47,7 +47,7 @@ def submit(
     home = places.open_home(settings.home)
     paths = runs.create(home)
     try:
-        with Beat(paths):
+        with LifeSign(paths):
             handing = HandedRun(paths.id, PLACE, str(target), f"{NAME}{paths.id}")
             handed.write(paths, handing)
             for event in sealed(request, paths, settings):

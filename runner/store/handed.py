@@ -55,7 +55,7 @@ def read(paths: RunPaths) -> HandedRun | None:
     return handed if handed.run == paths.id else None
 
 
-class Beat:
+class LifeSign:
     """Shows on a shared file system that this process lives, by the time of a file.
 
     Locks and numbers of processes tell nothing on another machine.

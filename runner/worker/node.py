@@ -24,7 +24,7 @@ from runner.slurm.standing import SILENT_S
 from runner.store import home as homes
 from runner.store import sealed
 from runner.store.claim import Claim, ClaimedError
-from runner.store.handed import Beat, beat_age_s
+from runner.store.handed import LifeSign, beat_age_s
 from runner.store.paths import Home, RunPaths
 from runner.worker import ordered
 
@@ -55,7 +55,7 @@ def main() -> int:
         text = f"{paths.root} is not on this node: RAI_HOME has to be on a file system"
         print(f"{text} that the login node and the nodes share", file=sys.stderr)
         return 1
-    with claim, Beat(paths):
+    with claim, LifeSign(paths):
         return _carry_out(paths, claim, cancel)
 
 

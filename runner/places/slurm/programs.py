@@ -23,6 +23,9 @@ SHOWN = 500
 class NoAnswerError(BusyError):
     """Slurm's controller does not answer."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text, advice="Try again later; `scontrol ping` shows it.")
+
 
 def absent() -> list[Problem]:
     """Return why Slurm cannot be asked from this machine; nothing if it can."""
