@@ -8,6 +8,8 @@ from runner.core.errors import RaiError
 from runner.places.slurm import programs
 from runner.slurm import told
 
+ENDED = "Slurm told the job to end"
+
 
 def why_ends(environ: Mapping[str, str]) -> str:
     """Return in words why the job with an environment was told to end.
@@ -24,4 +26,4 @@ def why_ends(environ: Mapping[str, str]) -> str:
     except RaiError:
         return ""
     end = told.why_told(printed, int(restarts) if restarts.isdecimal() else 0)
-    return end.words if end else ""
+    return f"{ENDED}: {end.words}" if end else ""

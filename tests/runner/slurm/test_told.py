@@ -80,7 +80,7 @@ def test_a_job_that_is_being_ended_learns_why(
     environ = {"SLURM_JOB_ID": f"{job}"}
     assert notice.why_ends(environ) == ""
     slurm.ask(*words, f"{job}")
-    assert notice.why_ends(environ) == end.words
+    assert notice.why_ends(environ) == f"{notice.ENDED}: {end.words}"
 
 
 def test_outside_of_a_job_nobody_is_asked() -> None:
