@@ -60,13 +60,13 @@ def submission(
     *,
     run_id: str,
     folder: str,
-    python: str,
+    worker: Sequence[str],
     nodes: str = "",
     without: Sequence[str] = (),
 ) -> Submission:
     """Return how a run's worker is handed to Slurm; ``folder`` is the run's.
 
-    ``python`` is the program that starts the worker, unless the options name another.
+    ``worker`` is the command line of the worker, whose Python the options may replace.
     ``nodes`` are the only ones that may be chosen, as Slurm writes a list of them, and
     those of ``without`` are not.
 
@@ -100,7 +100,7 @@ def submission(
     if left_out := [*without, *_excluded(options.extra)]:
         extra.append(_EXCLUDE + ",".join(left_out))
     argv = ("sbatch", "--parsable", "--no-requeue", *asked, *extra)
-    return Submission(argv, _script(run_id, folder, options.python or python))
+    return Submission(argv, _script(run_id, (options.python or worker[0], *worker[1:])))
 
 
 def check_folder(folder: str) -> None:
@@ -122,10 +122,9 @@ def span(time_s: float) -> str:
     return f"{days}-{hours:02}:{minutes:02}:00"
 
 
-def _script(run_id: str, folder: str, python: str) -> bytes:
-    words = (python, "-m", "runner.worker", "--run", folder)
+def _script(run_id: str, worker: Sequence[str]) -> bytes:
     # The worker takes the shell's place, so that signals to the job reach it.
-    lines = ("#!/bin/sh", f"# Run {run_id} of rai.", f"exec {shlex.join(words)}", "")
+    lines = ("#!/bin/sh", f"# Run {run_id} of rai.", f"exec {shlex.join(worker)}", "")
     return "\n".join(lines).encode()
 
 

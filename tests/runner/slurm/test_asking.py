@@ -35,7 +35,7 @@ def asked(
         target,
         run_id="abc",
         folder=folder,
-        python="/opt/rai/bin/python",
+        worker=("/opt/rai/bin/python", "-m", "runner.worker.node", folder),
         **more,  # type: ignore[arg-type]
     )
 
@@ -127,7 +127,7 @@ def test_the_script_starts_the_worker_in_the_shells_place(tmp_path: Path):
     done = subprocess.run(
         ["/bin/sh"], input=made.script, capture_output=True, check=True
     )
-    assert done.stdout.decode() == f"-m runner.worker --run {odd}\n"
+    assert done.stdout.decode() == f"-m runner.worker.node {odd}\n"
     assert made.script.decode().splitlines()[-1].startswith("exec /bin/echo ")
 
 
