@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.ending import Reason
+from runner.places.slurm import notice
 from runner.slurm.reasons import JobEnd
 from runner.slurm.told import why_told
+from tests.runner.slurm.cluster import Cluster
 
 AGAIN = JobEnd(Reason.RUNNER_LOST, "Slurm put the job back into its queue")
 TAKEN = JobEnd(
@@ -60,3 +64,24 @@ def test_any_output_gives_words_on_one_line_or_none(
     end = why_told(output, restarts)
 
     assert end is None or (end.reason.exit_code != 0 and "\n" not in end.words)
+
+
+@pytest.mark.slurm
+@pytest.mark.parametrize(
+    ("words", "end"), [(("scancel",), STOPPED), (("scontrol", "requeue"), AGAIN)]
+)
+def test_a_job_that_is_being_ended_learns_why(
+    slurm: Cluster, tmp_path: Path, words: tuple[str, ...], end: JobEnd
+) -> None:
+    begun = tmp_path / "begun"
+    loop = f"trap '' TERM; touch {begun}; while :; do sleep 0.1; done"
+    job = slurm.submit(loop, "--requeue")
+    slurm.until(begun.exists)
+    environ = {"SLURM_JOB_ID": f"{job}"}
+    assert notice.why_ends(environ) == ""
+    slurm.ask(*words, f"{job}")
+    assert notice.why_ends(environ) == f"{notice.ENDED}: {end.words}"
+
+
+def test_outside_of_a_job_nobody_is_asked() -> None:
+    assert notice.why_ends({}) == ""
