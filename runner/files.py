@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -214,6 +215,66 @@ def touch(path: Path) -> None:
     """Make an empty file, unless there is something; no link is followed."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def stamp(path: Path) -> None:
+    """Give a file the present time of its file system; make it if it is not there."""
+    handle = os.open(
+        path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
+    try:
+        os.utime(handle)
+    finally:
+        os.close(handle)
+
+
+def time_there(folder: Path) -> float:
+    """Return the present time of a folder's file system, in seconds since 1970.
+
+    A network file system has its server's, which all machines that use it see alike.
+    """
+    probe = folder / f".time.{secrets.token_hex(4)}"
+    stamp(probe)
+    try:
+        return probe.stat().st_mtime
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def write_once(path: Path, data: bytes, part: Path | None = None) -> bool:
+    """Write a file as ``write`` does, unless there is one; return if it was written.
+
+    ``part`` is its temporary name, where other processes do not choose one.
+    """
+    new = part or path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    with naming(path):
+        try:
+            with os.fdopen(os.open(new, _NEW, _NO_PROGRAM), "wb") as file:
+                file.write(data)
+            return name_once(new, path)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def name_once(new: Path, name: Path) -> bool:
+    """Give a file its name, unless another has it; return if it got it.
+
+    Of several processes that do so at once, on whatever machines, one succeeds.
+    """
+    with suppress(OSError):
+        os.link(new, name)
+    # A network file system may report a failure of what it did.
+    if new.stat().st_nlink == 2:
+        return True
+    if name.exists():
+        return False
+    # A file system without hard links: the rename alone could replace another's file.
+    try:
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL, _PRIVATE))
+    except FileExistsError:
+        return False
+    new.rename(name)
+    return True
 
 
 def aside(path: Path) -> Path:

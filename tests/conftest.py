@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from device import Device
 
+    from tests.runner.slurm.cluster import Cluster
+
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 30.0
 KEPT = (
@@ -121,6 +123,13 @@ def _postgresql() -> str | None:
     return postgres.absent()
 
 
+@cache
+def _slurm() -> str | None:
+    from tests.runner.slurm import cluster
+
+    return cluster.absent()
+
+
 def _workflows() -> str | None:
     modules = ROOT / "tests" / "workflows" / "node_modules"
     if shutil.which("node") is None:
@@ -140,6 +149,7 @@ _PROBES = {
     "workflows": _workflows,
     "browser": _browser,
     "postgresql": _postgresql,
+    "slurm": _slurm,
 }
 
 
@@ -271,6 +281,26 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 
     with postgres.database(postgresql_server) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster() -> Iterator[Cluster]:
+    """Start a Slurm of our own: two nodes of two cores, with a pretended GPU each."""
+    from tests.runner.slurm.cluster import cluster
+
+    with cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def slurm(slurm_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Have Slurm's programs ask our cluster; tests of it are marked ``slurm``.
+
+    Jobs of other tests do not run on it meanwhile, and none of this one after it.
+    """
+    monkeypatch.setenv("SLURM_CONF", str(slurm_cluster.conf))
+    yield slurm_cluster
+    slurm_cluster.tidy()
 
 
 @pytest.fixture

@@ -42,12 +42,14 @@ def _spec(root: Fields, file: str) -> BuildSpec:
     rai = root.section("rai", "`image: gcc`")
     wants = root.section("resources")
     gpu = resources.gpu(wants)
+    architecture, cores = resources.cpu(wants)
     build_image, commands = _commands(root, gpu is not None)
     return BuildSpec(
         file=file,
         version=rai.text("version", "", "0.2"),
         image=_image(rai),
-        cpu_architecture=resources.cpu_architecture(wants),
+        cpu_architecture=architecture,
+        cpu_cores=cores,
         gpu=gpu,
         limits=resources.limits(wants),
         data=dataresources.read(wants),

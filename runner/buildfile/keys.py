@@ -18,7 +18,7 @@ KEYS: Grammar = {
         "limits",
         "dataresources",
     ),
-    "resources.cpu": ("architecture",),
+    "resources.cpu": ("architecture", "cores"),
     "resources.gpu": ("count", "optional", "architecture", "memory"),
     "resources.limits": (*(limit.key for limit in LIMITS), "datasize"),
     "resources.dataresources[]": ("mount", "source", "cache"),

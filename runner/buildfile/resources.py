@@ -10,8 +10,8 @@ from runner.yamlfile import Fields, Scalar
 _LEAST_COUNT = -1_000_000
 
 
-def cpu_architecture(resources: Fields) -> str:
-    """Parse the architecture, which has no effect."""
+def cpu(resources: Fields) -> tuple[str, int | None]:
+    """Parse the architecture, and how many cores a cluster is asked for."""
     node = resources.node.get("cpu")
     if isinstance(node, Scalar) and not node.null:
         resources.problems.warn(
@@ -19,8 +19,9 @@ def cpu_architecture(resources: Fields) -> str:
             node.place,
             "expected a mapping, e.g. `architecture: amd64` with a space after the `:`",
         )
-        return node.text.removeprefix("architecture:").strip()
-    return resources.section("cpu").text("architecture", "", "amd64")
+        return node.text.removeprefix("architecture:").strip(), None
+    fields = resources.section("cpu")
+    return fields.text("architecture", "", "amd64"), fields.whole("cores", None)
 
 
 def gpu(resources: Fields) -> GpuRequest | None:

@@ -1,16 +1,16 @@
-"""`rai run --on URL`: a run that a server carries out."""
+"""`rai run --on PLACE`: a run that a server or Slurm carries out."""
 
 from __future__ import annotations
 
 import math
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from runner.cli import attach, copies, running
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from runner import session
     from runner.cli.ci import CiSession
@@ -20,40 +20,95 @@ if TYPE_CHECKING:
     from runner.remote.problems import UnreachableError
     from runner.session.prepare import Prepared
     from runner.session.run import StartedRun
+    from runner.slurm.target import SlurmTarget
     from runner.terminal.console import Console
 
 HERE = "`--on here` runs it on this machine"
 
 
-def server(on: str | None, options: session.Options) -> ProfileEntry | None:
-    """Return the server that a run goes to; None if it stays on this machine.
+Destination = Union["ProfileEntry", "SlurmTarget"]
+"""A server, with the user's login there, or a partition of Slurm's."""
+
+
+def destination(on: str | None, options: session.Options) -> Destination | None:
+    """Return where a run goes to; None if it stays on this machine.
 
     Raises:
-        RaiError: nobody is logged in there, or it is no address.
+        RaiError: nobody is logged in at the server, or it is no address.
     """
-    from runner.remote import profile
     from runner.session.prepare import settings
+    from runner.slurm import target
 
-    return profile.chosen(on, settings(options)[0])
+    found = settings(options)[0]
+    if cluster := target.parse(on or found.server or ""):
+        return cluster
+    from runner.remote import profile
+
+    return profile.chosen(on, found)
 
 
-def refuse(entry: ProfileEntry, given: Mapping[str, object]) -> None:
-    """Refuse the options that have no meaning for a run on a server."""
+def refuse(to: Destination, given: Mapping[str, object]) -> None:
+    """Refuse the options that have no meaning for a run that goes elsewhere."""
     from runner.core import Problem
     from runner.core.errors import UsageError
+    from runner.slurm.target import SlurmTarget
 
-    why = {
-        "--watch": "runs wait for their turn on a server",
-        "--wait-for": "a server's queue has its own order",
-        "--strict-limits": "whoever runs the server decides what it must enforce",
-    }
+    if isinstance(to, SlurmTarget):
+        name = "Slurm"
+        why = {
+            "--watch": "each run would wait for its turn",
+            "--wait-for": "a run would wait on the node that others need",
+        }
+    else:
+        name = to.url
+        why = {
+            "--watch": "runs wait for their turn on a server",
+            "--wait-for": "a server's queue has its own order",
+            "--strict-limits": "whoever runs the server decides what it must enforce",
+        }
     problems = [
-        Problem(f"{option} is not for runs on {entry.url}: {reason}", hint=HERE)
+        Problem(f"{option} is not for runs on {name}: {reason}", hint=HERE)
         for option, reason in why.items()
         if given.get(option)
     ]
     if problems:
         raise UsageError(*problems)
+
+
+def sending(
+    to: Destination, prepared: Prepared, console: Console, engine: str
+) -> ServerRun | ClusterRun:
+    """Return what hands a run over; ``engine`` is the wish for one, "" for none."""
+    from runner.slurm.target import SlurmTarget
+
+    if isinstance(to, SlurmTarget):
+        return ClusterRun(to, prepared, console)
+    return ServerRun(to, prepared, console, engine)
+
+
+class ClusterRun:
+    """A run on its way to Slurm; ``start`` submits its job."""
+
+    def __init__(self, to: SlurmTarget, prepared: Prepared, console: Console) -> None:
+        self._to, self._prepared, self._console = to, prepared, console
+
+    def start(self, *, warnings: bool) -> StartedRun:
+        """Seal the project and submit the job, as ``session.slurm.submit`` does.
+
+        Raises:
+            RaiError: Slurm refuses it, or it was cancelled before.
+        """
+        from runner.cli import interrupt
+        from runner.core.cancel import Cancel
+        from runner.session import slurm
+
+        cancel = Cancel()
+        to = self._to.partition
+        where = f"partition {to}" if to else "the default partition"
+        self._console.line(f"Running on Slurm, in {where}.", "cyan")
+        with interrupt.cancel_on_signals(cancel, self._console):
+            steps = slurm.submit(self._prepared, self._to, cancel)
+            return _shown(steps, self._console, warnings=warnings)
 
 
 class ServerRun:
@@ -92,7 +147,8 @@ class ServerRun:
             ServerClient(self._entry, patience) as client,
             interrupt.cancel_on_signals(cancel, self._console),
         ):
-            return self._shown(self._submitted(client, me.team, cancel), warnings)
+            steps = self._submitted(client, me.team, cancel)
+            return _shown(steps, self._console, warnings=warnings, between=self._tell)
 
     def _submitted(
         self, client: object, team: str, cancel: Cancel
@@ -101,34 +157,43 @@ class ServerRun:
 
         return remote.submit(self._prepared, client, team, cancel, self._engine)  # type: ignore[arg-type]
 
-    def _shown(
-        self, steps: Generator[Event, None, StartedRun], warnings: bool
-    ) -> StartedRun:
-        from runner.core.events import Warned
-
-        while True:
-            try:
-                event = next(steps)
-            except StopIteration as end:
-                self._console.close()
-                started: StartedRun = end.value
-                return started
-            if warnings or not isinstance(event, Warned):
-                self._console.show(event)
-            if self._trouble != self._told:
-                self._told = self._trouble
-                text = f"The connection is lost ({self._told}); trying again."
-                self._console.line(text, "yellow")
+    def _tell(self) -> None:
+        if self._trouble != self._told:
+            self._told = self._trouble
+            text = f"The connection is lost ({self._told}); trying again."
+            self._console.line(text, "yellow")
 
     def _away(self, error: UnreachableError) -> None:
         # In the thread that sends; the other one prints.
         self._trouble = str(error)
 
 
+def _shown(
+    steps: Generator[Event, None, StartedRun],
+    console: Console,
+    *,
+    warnings: bool,
+    between: Callable[[], None] = lambda: None,
+) -> StartedRun:
+    """Show events until a run is handed over; call ``between`` after each."""
+    from runner.core.events import Warned
+
+    while True:
+        try:
+            event = next(steps)
+        except StopIteration as end:
+            console.close()
+            started: StartedRun = end.value
+            return started
+        if warnings or not isinstance(event, Warned):
+            console.show(event)
+        between()
+
+
 def watch(
     started: StartedRun, console: Console, reported: CiSession, *, asks: bool
 ) -> None:
-    """Show a run on a server to its end, however often the connection breaks.
+    """Show a run elsewhere to its end, however often the connection breaks.
 
     Ctrl-C asks whether to leave it or to cancel it; without a terminal, or where
     nothing ``asks``, it cancels it, as SIGTERM does. A terminal that closes leaves it.

@@ -135,6 +135,7 @@ def run(
     from runner import session
     from runner.core import record
     from runner.core.variables import Secrets
+    from runner.slurm.target import SlurmTarget
     from runner.terminal.console import Mode
 
     options = session.Options(
@@ -154,15 +155,15 @@ def run(
         budget=budget,
         stop_grace_s=ci.grace_s(in_ci),
     )
-    entry = remotely.server(on, options)
-    if entry is not None:
+    to = remotely.destination(on, options)
+    if to is not None:
         given = {"--watch": watch, "--wait-for": wait_for}
-        remotely.refuse(entry, {**given, "--strict-limits": strict_limits})
-        options = replace(options, elsewhere=True)
+        remotely.refuse(to, {**given, "--strict-limits": strict_limits})
+        options = replace(options, elsewhere=not isinstance(to, SlurmTarget))
     from runner.process.detached import Detached, python
 
     # It loads its modules while this process loads the same and packs the project.
-    loading = Detached(python("runner.worker")) if detach and entry is None else None
+    loading = Detached(python("runner.worker")) if detach and to is None else None
     if watch:
         from runner.cli import watching
 
@@ -188,9 +189,9 @@ def run(
             reported.warn(prepared.warnings)
         for text in session.tidy(prepared.settings):
             console.line(text, "yellow")
-        if entry is not None:
+        if to is not None:
             wish = "" if engine in (None, "auto") else str(engine)
-            sending = remotely.ServerRun(entry, prepared, console, wish)
+            sending = remotely.sending(to, prepared, console, wish)
             started = sending.start(warnings=detach)
             if detach:
                 _left(started.id, console, as_json=as_json)

@@ -98,13 +98,15 @@ class Profile(StrEnum):
 class BuildSpec(Struct, frozen=True):
     """A whole rai_build.yml; with a ``substitute`` in place of its own image.
 
-    ``env`` are the variables of every command.
+    ``env`` are the variables of every command, ``cpu_cores`` is how many
+    cores a cluster is asked for.
     """
 
     file: str
     version: str = ""
     image: str | None = None
     cpu_architecture: str = ""
+    cpu_cores: int | None = None
     gpu: GpuRequest | None = None
     limits: Limits = Limits()
     data: tuple[DataResource, ...] = ()

@@ -86,7 +86,10 @@ class HostGpus(Struct, frozen=True):
     files such as nvidia-smi. ``cdi`` are the device names of the machine's CDI
     specifications; ``toolkit`` is where nvidia-container-toolkit's hook is. ``lost``
     describes each GPU that cannot be used. ``problem`` says why no GPU was found,
-    ``hint`` what to do. ``system`` is linux, wsl, macos or windows.
+    ``hint`` what to do. ``system`` is linux, wsl, macos or windows. ``older_names`` are
+    pairs of a MIG slice's UUID and its name by drivers before 470. ``allotted`` is what
+    chose ``gpus`` among those of the machine, e.g. a Slurm job; ``withheld`` are the
+    others.
     """
 
     system: str
@@ -100,6 +103,9 @@ class HostGpus(Struct, frozen=True):
     lost: tuple[str, ...] = ()
     problem: str = ""
     hint: str = ""
+    older_names: tuple[tuple[str, str], ...] = ()
+    allotted: str = ""
+    withheld: tuple[Gpu, ...] = ()
 
 
 class WayTried(Struct, frozen=True):
@@ -115,6 +121,7 @@ class GpuSituation(Struct, frozen=True):
     ``gpus`` is None if only a container can see them (a remote engine); ``states`` are
     their states at that moment. Without a way or a GPU, ``problem`` and ``hint`` say
     why and what to do. ``out`` are GPUs that no run gets, by their UUIDs, and why.
+    ``allotted`` and ``withheld`` are as in HostGpus.
     """
 
     ways: tuple[WayTried, ...] = ()
@@ -124,6 +131,8 @@ class GpuSituation(Struct, frozen=True):
     hint: str = ""
     states: tuple[GpuState, ...] = ()
     out: Mapping[str, str] = field(default_factory=dict)
+    allotted: str = ""
+    withheld: tuple[Gpu, ...] = ()
 
     @property
     def open(self) -> tuple[GpuWay, ...]:

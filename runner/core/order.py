@@ -29,8 +29,8 @@ class Order(msgspec.Struct, frozen=True):
 
     ``sealed`` is whether the folder has the sealed project already. ``allowed`` is what
     a server allows whose client sent the project; None for a project of this user.
-    ``gpus_out`` are GPUs that no run gets, by their UUIDs, and why. ``needs`` is what is
-    asked of a cluster for the run.
+    ``gpus_out`` are GPUs that no run gets, by their UUIDs, and why. ``needs`` is what
+    is asked of a cluster for the run.
     """
 
     folder: str

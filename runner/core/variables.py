@@ -10,6 +10,19 @@ from msgspec import Struct, field
 MOST_BYTES = 64 << 10
 """Of one value. The kernel takes twice as much, a variable's name included."""
 
+PASSED = frozenset(
+    (
+        *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TZ", "USER"),
+        *("PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+        "COVERAGE_PROCESS_START",
+        *("http_proxy", "https_proxy", "no_proxy"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    )
+)
+"""What a process of rai elsewhere has of this one's environment, but for settings."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RAIS = {
     "RAI": "rai sets it",

@@ -83,7 +83,7 @@ class RunRow(Struct, frozen=True):
     ``parcel`` is the parcel as JSON, and ``secrets`` has the values that it masks, as
     JSON; both are empty once the run has started or ended. ``attempt`` counts the
     starts that were tried. ``changed`` grows with each change of any run, so that
-    readers can ask for news.
+    readers can ask for news. ``gpu_model`` is the model of its GPUs, "" for any.
     """
 
     id: str
@@ -100,6 +100,7 @@ class RunRow(Struct, frozen=True):
     gpus: int = 0
     priority: int = 0
     alone: bool = False
+    gpu_model: str = ""
     secrets: str = ""
     state: QueueState = QueueState.WAITING
     why: str = ""

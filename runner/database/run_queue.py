@@ -137,8 +137,15 @@ class RunQueue(Transactions):
             return run_rows.one(link, run_id)
 
     def wait_reason(self, why: dict[str, str]) -> None:
-        """Write why runs wait, by their ids, where that changed."""
-        query = select(runs.c.id, runs.c.why).where(runs.c.state == QueueState.WAITING)
+        """Write why runs wait, by their ids, where that changed.
+
+        A run that was handed over may wait yet; why one was cancelled is kept.
+        """
+        waits = (
+            runs.c.state.in_((QueueState.WAITING, QueueState.STARTING)),
+            runs.c.cancelled.is_(False),
+        )
+        query = select(runs.c.id, runs.c.why).where(*waits)
         with self.reading() as link:
             known = {row.id: row.why for row in link.execute(query)}
         new = {name: why[name] for name in sorted(known.keys() & why.keys())}
@@ -150,7 +157,7 @@ class RunQueue(Transactions):
             for name, text in new.items():
                 link.execute(
                     update(runs)
-                    .where(runs.c.id == name, runs.c.state == QueueState.WAITING)
+                    .where(runs.c.id == name, *waits)
                     .values(why=text, changed=number)
                 )
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 
 
@@ -140,6 +141,7 @@ runs = Table(
     Column("gpus", Integer, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("alone", Boolean, nullable=False),
+    Column("gpu_model", StoredText, nullable=False, server_default=text("''")),
     _text("state"),
     _text("why"),
     Column("attempt", Integer, nullable=False),

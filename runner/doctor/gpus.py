@@ -21,7 +21,7 @@ def findings(
     if host.problem:
         found = [Finding("GPU", Health.NOTE, host.problem, host.hint)]
     else:
-        found = [_driver(host), *_gpus(host, states), _files(host)]
+        found = [_driver(host), *_allotted(host), *_gpus(host, states), _files(host)]
     found += [Finding("GPU", Health.MISSING, text, RESET) for text in host.lost]
     if host.driver or host.gpus or any(each.any for each in engines.values()):
         found += [_engine(name, each) for name, each in engines.items()]
@@ -37,6 +37,13 @@ def _driver(host: HostGpus) -> Finding:
     programs = ", ".join(host.programs) or "no nvidia-smi"
     text = "; ".join((host.driver or "of unknown version", programs, toolkit, cdi))
     return Finding("GPU driver", Health.OK, text)
+
+
+def _allotted(host: HostGpus) -> list[Finding]:
+    if not host.allotted:
+        return []
+    text = f"{len(host.gpus)} of {len(host.gpus) + len(host.withheld)} that are listed"
+    return [Finding("GPUs allowed", Health.OK, f"{text}, by {host.allotted}")]
 
 
 def _gpus(host: HostGpus, states: Sequence[GpuState]) -> list[Finding]:

@@ -80,17 +80,22 @@ def shares(engine: DockerGpus, host: HostGpus) -> bool:
     return engine.here or (_desktop(engine) and host.system == "wsl")
 
 
-def cdi_names(gpus: tuple[Gpu, ...], names: tuple[str, ...]) -> tuple[str, ...] | None:
+def cdi_names(
+    gpus: tuple[Gpu, ...], names: tuple[str, ...], host: HostGpus
+) -> tuple[str, ...] | None:
     """Return the CDI device of each GPU, by its UUID if there is one, else its number.
 
-    None if ``names`` lacks one of them. A MIG slice has one by its UUID only.
+    None if ``names`` lacks one of them. A MIG slice has one by its UUID only, and so
+    has each GPU where this process has some of the machine's: the driver may count
+    those from 0, and the engine counts all.
     """
-    found = [_cdi_name(gpu, frozenset(names)) for gpu in gpus]
+    found = [_cdi_name(gpu, frozenset(names), host.allotted) for gpu in gpus]
     return None if None in found else tuple(name for name in found if name)
 
 
-def _cdi_name(gpu: Gpu, names: frozenset[str]) -> str | None:
-    wanted = [gpu.uuid] if gpu.parent else [gpu.uuid, str(gpu.index)]
+def _cdi_name(gpu: Gpu, names: frozenset[str], allotted: str) -> str | None:
+    by_uuid = gpu.parent or allotted
+    wanted = [gpu.uuid] if by_uuid else [gpu.uuid, str(gpu.index)]
     return next((n for n in (f"{KIND}={w}" for w in wanted) if n in names), None)
 
 
@@ -102,8 +107,16 @@ def _here(
         problem = "there is a GPU, but no way to give it to a run: " + "; ".join(
             f"{tried.way.words}: {tried.problem}" for tried in ways
         )
-    driver, known = host.driver, tuple(states)
-    return GpuSituation(ways, host.gpus, driver, problem, hint, known)
+    return GpuSituation(
+        ways,
+        host.gpus,
+        host.driver,
+        problem,
+        hint,
+        tuple(states),
+        allotted=host.allotted,
+        withheld=host.withheld,
+    )
 
 
 def _no_request(engine: DockerGpus, host: HostGpus) -> str:
@@ -129,7 +142,7 @@ def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
         return ""
     if not names:
         return f"no specification names an NVIDIA GPU: {SPECIFY}"
-    if engine.here and host.gpus and not _any_named(host.gpus, names):
+    if engine.here and host.gpus and not _any_named(host, names):
         return f"the specification names other GPUs than are here: {SPECIFY} again"
     return ""
 
@@ -145,8 +158,8 @@ def _cdi_off(engine: DockerGpus) -> str:
     return ""
 
 
-def _any_named(gpus: tuple[Gpu, ...], names: tuple[str, ...]) -> bool:
-    return any(cdi_names((gpu,), names) for gpu in gpus)
+def _any_named(host: HostGpus, names: tuple[str, ...]) -> bool:
+    return any(cdi_names((gpu,), names, host) for gpu in host.gpus)
 
 
 def _no_nodes(engine: DockerGpus, host: HostGpus) -> str:

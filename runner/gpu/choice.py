@@ -18,10 +18,8 @@ from runner.core import (
     Severity,
 )
 from runner.core.errors import EngineError, UsageError
+from runner.gpu.allotment import UUID
 from runner.gpu.driver import numbers
-
-_UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f][0-9a-f/-]*", re.IGNORECASE)
-"""A UUID or its beginning. Drivers before 470 name a slice MIG-GPU-<UUID>/<gi>/<ci>."""
 
 MANY_SLICES = (570,)
 """Since this driver a process can use several MIG slices, one of each GPU instance.
@@ -57,7 +55,7 @@ def parse(text: str) -> GpuRequest | None:
 
 def _wrong(word: str, text: str) -> str:
     """Return why a word is not a GPU's UUID; empty if it may be one."""
-    if _UUID.fullmatch(word):
+    if UUID.fullmatch(word):
         return ""
     if word.lower() == "all":
         return "--gpus does not take `all`: others may need a GPU too; use a number"
@@ -87,7 +85,7 @@ def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
             "see `rai doctor`",
         )
     if request.uuids:
-        return _named(request.uuids, situation.gpus, situation.out)
+        return _named(request.uuids, situation.gpus, situation)
     return _counted(request.count, situation.gpus, situation)
 
 
@@ -139,7 +137,8 @@ def _counted(
     fit = [g for g in usable if alone or _beside_others(g, situation.driver)]
     if count > len(fit):
         single = [gpu for gpu in usable if gpu not in fit]
-        raise _too_many(count, fit, single, shown(lost, situation.out) if lost else "")
+        gone = shown(lost, situation.out) if lost else ""
+        raise _too_many(count, fit, single, gone, situation.allotted)
 
     def usage(gpu: Gpu) -> tuple[bool, int, int]:
         state = by_uuid.get(gpu.uuid, GpuState(gpu.uuid))
@@ -151,8 +150,9 @@ def _counted(
 
 
 def _named(
-    words: tuple[str, ...], gpus: tuple[Gpu, ...], why: Mapping[str, str]
+    words: tuple[str, ...], gpus: tuple[Gpu, ...], situation: GpuSituation
 ) -> tuple[Gpu, ...]:
+    why = situation.out
     problems: list[Problem] = []
     found: list[Gpu] = []
     for word in words:
@@ -162,7 +162,7 @@ def _named(
         if len(matches) == 1:
             found += matches
         else:
-            problems.append(_unclear(word, matches, gpus))
+            problems.append(_unclear(word, matches, gpus, situation))
     twice = [uuid for uuid, n in Counter(g.uuid for g in found).items() if n > 1]
     problems += [Problem(f"the GPU {uuid} is named more than once") for uuid in twice]
     problems += [
@@ -175,7 +175,9 @@ def _named(
     return tuple(found)
 
 
-def _unclear(word: str, matches: list[Gpu], gpus: tuple[Gpu, ...]) -> Problem:
+def _unclear(
+    word: str, matches: list[Gpu], gpus: tuple[Gpu, ...], situation: GpuSituation
+) -> Problem:
     if matches:
         return Problem(
             f"several GPUs' UUIDs begin with {word}: {shown(matches)}",
@@ -187,9 +189,12 @@ def _unclear(word: str, matches: list[Gpu], gpus: tuple[Gpu, ...]) -> Problem:
             f"the GPU {parts[0].parent} is in MIG mode; only its slices can be used",
             hint=f"use a slice: {shown(parts)}",
         )
-    return Problem(
-        f"there is no GPU {word} here", hint=f"use one of these: {shown(gpus)}"
-    )
+    hint = f"use one of these: {shown(gpus)}"
+    start = word.lower()
+    if any(gpu.uuid.lower().startswith(start) for gpu in situation.withheld):
+        text = f"the GPU {word} is not among those of {situation.allotted}"
+        return Problem(text, hint=hint)
+    return Problem(f"there is no GPU {word} here", hint=hint)
 
 
 def _none(situation: GpuSituation) -> EngineError:
@@ -197,9 +202,12 @@ def _none(situation: GpuSituation) -> EngineError:
     return _refused(problem, situation.hint)
 
 
-def _too_many(count: int, fit: list[Gpu], single: list[Gpu], lost: str) -> EngineError:
+def _too_many(
+    count: int, fit: list[Gpu], single: list[Gpu], lost: str, allotted: str
+) -> EngineError:
     wanted = "1 GPU" if count == 1 else f"{count} GPUs"
-    text = f"the run needs {wanted}, but this machine has {len(fit)}: {shown(fit)}"
+    has = f"{allotted} allows" if allotted else "this machine has"
+    text = f"the run needs {wanted}, but {has} {len(fit)}: {shown(fit)}"
     if lost:
         text += f"; out of order: {lost}"
     if single:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
@@ -58,10 +59,13 @@ def groups(paths: Sequence[str]) -> tuple[int, ...]:
 
 @cache
 def this_machine() -> HostGpus:
-    """Return this machine's GPUs, which do not change while this process lives."""
-    from runner.gpu import nvidia  # most runs do not need it
+    """Return this machine's GPUs that this process was given.
 
-    return nvidia.host()
+    They do not change while it lives.
+    """
+    from runner.gpu import allotment, nvidia  # most runs do not need it
+
+    return allotment.narrowed(nvidia.host(), os.environ)
 
 
 class OnThisMachine:
@@ -69,7 +73,7 @@ class OnThisMachine:
 
     @cached_property
     def machine(self) -> HostGpus:
-        """This machine's GPUs."""
+        """This machine's GPUs that this process was given."""
         return this_machine()
 
 

@@ -14,13 +14,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from runner import files, trees
-from runner.core import RunRecord, State, record
+from runner.core import Reason, RunRecord, State, record
 from runner.core import events as ev
 from runner.core.cancel import Cancel
 from runner.places.base import Following, RunPlace, Worker, WorkerPlace
 from runner.places.here import Here
 from runner.places.server import Server
-from runner.store import claim, home, removal, runs, sealed
+from runner.places.slurm import SlurmPlace
+from runner.store import claim, handed, home, removal, runs, sealed
 from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths
 
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 HERE = Here()
-PLACES: tuple[RunPlace, ...] = (HERE, Server())
+PLACES: tuple[RunPlace, ...] = (HERE, Server(), SlurmPlace())
 TABLE = {one.name: one for one in PLACES}
 POLL_S = 0.1
 LOOK_S = 0.02
@@ -75,8 +76,16 @@ def cancel(paths: RunPaths) -> None:
 
 
 def elsewhere(paths: RunPaths) -> str:
-    """Return the server or the machine that carries a run out, "" for this machine."""
-    if paths.record.exists() or standing(paths) is not Standing.ELSEWHERE:
+    """Return the server or the machine that carries a run out, "" for this machine.
+
+    Of a run that waits on Slurm it is where it was handed to.
+    """
+    if paths.record.exists():
+        return ""
+    found = standing(paths)
+    if found is Standing.WAITS and (handing := handed.read(paths)):
+        return handing.target
+    if found is not Standing.ELSEWHERE:
         return ""
     holder = claim.holder(paths)
     return (holder.on if holder else "") or "another machine"
@@ -141,7 +150,7 @@ def known(paths: RunPaths) -> RunRecord | None:
     again = runs.read(paths)
     if again is None or again.state.final or standing(paths) is not Standing.GONE:
         return again
-    return record.lost(again, _last_change_s(paths))
+    return _without_holder(paths, again, _last_change_s(paths))
 
 
 def record_of(paths: RunPaths) -> RunRecord:
@@ -260,7 +269,7 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
     if paths.record.exists():
         found = runs.read(paths)
         return [found] if found is not None and found.state.final else []
-    if standing(paths) is Standing.NOT_CLAIMED and not _claimed_for_good(paths):
+    if not paths.holder.exists() and not _claimed_for_good(paths):
         return []
     if (ended := _ended(paths)) is None:
         if _is_empty(paths):
@@ -276,7 +285,9 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
         part.unlink(missing_ok=True)
     # Another process that sweeps may have renamed the file meanwhile.
     with contextlib.suppress(FileNotFoundError):
-        files.write(paths.record, record.to_json(ended))
+        if not files.write_once(paths.record, record.to_json(ended)):
+            return []
+    _place_of(paths).forget(paths)
     return [ended]
 
 
@@ -291,7 +302,16 @@ def _ended(paths: RunPaths) -> RunRecord | None:
     # A process that died between the last event and the record had finished.
     if last is None or last.state.final:
         return last
-    return record.lost(last, time.time())
+    return _without_holder(paths, last, time.time())
+
+
+def _without_holder(paths: RunPaths, last: RunRecord, at: float) -> RunRecord:
+    """Return the record of a run that nobody carries out any more."""
+    if (verdict := _place_of(paths).verdict(paths)) is None:
+        return record.lost(last, at)
+    cancelled = verdict.reason is Reason.CANCELLED
+    state = State.CANCELLED if cancelled else State.LOST
+    return record.end(last, state, at, verdict)
 
 
 def _claimed_for_good(paths: RunPaths) -> bool:
@@ -333,6 +353,8 @@ def _signs(paths: RunPaths) -> Iterable[Path]:
 
 
 def _place_of(paths: RunPaths) -> RunPlace:
+    if (handing := handed.read(paths)) is not None:
+        return TABLE.get(handing.place, TABLE[claim.HERE])
     holder = claim.holder(paths)
     name = holder.place if holder else claim.HERE
     return TABLE.get(name, TABLE[claim.HERE])

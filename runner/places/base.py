@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from runner.core import Problem
+from runner.core import Problem, Verdict
 from runner.core.order import Answer, Order
 from runner.process.detached import Detached
 from runner.store.claim import Standing
@@ -81,6 +81,14 @@ class RunPlace(Protocol):
 
     def fetch_build(self, paths: RunPaths) -> None:
         """Fetch the build folder of a run that has ended, if it is not here."""
+        ...
+
+    def verdict(self, paths: RunPaths) -> Verdict | None:
+        """Return why a run is gone that left no record; None if nothing is known."""
+        ...
+
+    def forget(self, paths: RunPaths) -> None:
+        """Remove what is left of a run there, once it is recorded as gone."""
         ...
 
 

@@ -51,6 +51,12 @@ class Here:
     def fetch_build(self, paths: RunPaths) -> None:
         """Do nothing: what there is of it is here."""
 
+    def verdict(self, paths: RunPaths) -> None:
+        """Return None: its process died, and nobody knows why."""
+
+    def forget(self, paths: RunPaths) -> None:
+        """Do nothing: its process took all with it."""
+
 
 class LocalWorker:
     """A worker process; it reads its order, and then that the project is sealed."""

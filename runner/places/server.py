@@ -68,6 +68,12 @@ class Server:
         with connect(paths) as client:
             fetch_build(client, paths, _bounds(paths))
 
+    def verdict(self, paths: RunPaths) -> None:
+        """Return None: only the server knows."""
+
+    def forget(self, paths: RunPaths) -> None:
+        """Do nothing: the server keeps its runs."""
+
 
 def _bounds(paths: RunPaths) -> MirrorBounds:
     from runner.remote import bounds

@@ -21,6 +21,7 @@ from runner.core.errors import ConfigError, UsageError
 from runner.remote import profile_text
 from runner.remote.entries import Logins, ProfileEntry
 from runner.remote.problems import LoginNeededError
+from runner.slurm import target
 from runner.wire import addresses
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def chosen(
         LoginNeededError: the user is not logged in there.
     """
     url = address(on) if on else settings.server
-    if url == addresses.HERE:
+    if url == addresses.HERE or (url and target.parse(url)):
         return None
     logins = read(path(environ))
     url = url or logins.host

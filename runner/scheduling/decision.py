@@ -7,13 +7,14 @@ from typing import Generic
 
 from msgspec import Struct, field
 
-from runner.scheduling import words
+from runner.scheduling import cluster_room, machine_room, words
 from runner.scheduling.estimates import estimates
 from runner.scheduling.history import QueueHistory
-from runner.scheduling.machine_room import Hold, MachineRoom, judged, room_of
+from runner.scheduling.judging import Hold, RunRoom, judged
+from runner.scheduling.machine_room import MachineRoom
 from runner.scheduling.roles import ServerRules
-from runner.scheduling.turns import Queued, QueueLane, by_age, in_turn, lane
-from runner.wire.host import HostFacts
+from runner.scheduling.turns import Queued, QueuedRun, QueueLane, by_age, in_turn, lane
+from runner.wire.host import HostFacts, HostRun
 from runner.wire.remote_runs import QueueState
 
 
@@ -34,7 +35,7 @@ class QueueDecision(Struct, Generic[Queued], frozen=True):
 
     starts: tuple[Queued, ...] = ()
     standings: Mapping[str, WaitStanding] = {}
-    room: MachineRoom = field(default_factory=lambda: MachineRoom(0, 0, 0, 0))
+    room: RunRoom = field(default_factory=lambda: MachineRoom(0, 0, 0, 0))
     note: str = ""
 
 
@@ -44,13 +45,13 @@ def decide(
     rules: ServerRules,
     history: QueueHistory,
     now: float,
-    held: Mapping[str, Sequence[str]] | None = None,
+    seen: Mapping[str, HostRun] | None = None,
     note: str = "",
 ) -> QueueDecision[Queued]:
     """Return what of a queue starts now.
 
-    ``held`` are the GPUs' UUIDs that active runs hold, by their ids. Nothing starts
-    where there is a ``note``, which says why, or no facts.
+    ``seen`` is what the host knows of active runs. Nothing starts where there is a
+    ``note``, which says why, or no facts.
     """
     aged = by_age(run for run in unfinished if run.state is QueueState.WAITING)
     active = [run for run in unfinished if run.state is not QueueState.WAITING]
@@ -58,22 +59,37 @@ def decide(
     if facts is None:
         facts = HostFacts("", ())
         note = note or words.NO_HOST
-    room = room_of(facts, rules.slots, active, held or {})
+    seen = seen or {}
+    room = _room(facts, rules, active, seen)
     if note:
         told = {run.id: WaitStanding(n, note) for n, run in enumerate(order)}
         return QueueDecision((), told, room, note)
     found = list(judged(order, aged, room, rules))
     starts = tuple(run for run, hold in found if hold is Hold.NOTHING)
     waits = [(run, hold) for run, hold in found if hold is not Hold.NOTHING]
-    usual = estimates(
-        [run for run, _ in waits], (*active, *starts), room, rules, history, now
-    )
+    # Those that were handed over and wait at their place come before these.
+    first = {run.id for run in room.waiting}
+    behind: list[QueuedRun] = [*room.waiting, *(run for run, _ in waits)]
+    others = [run for run in (*active, *starts) if run.id not in first]
+    usual = estimates(behind, others, room, rules, history, now)
     return QueueDecision(starts, _standings(waits, room, rules, facts, usual), room)
+
+
+def _room(
+    facts: HostFacts,
+    rules: ServerRules,
+    active: Sequence[QueuedRun],
+    seen: Mapping[str, HostRun],
+) -> RunRoom:
+    if facts.nodes:
+        return cluster_room.room_of(facts, rules.slots, active, seen)
+    held = {run_id: one.gpus for run_id, one in seen.items()}
+    return machine_room.room_of(facts, rules.slots, active, held)
 
 
 def _standings(
     waits: Sequence[tuple[Queued, Hold]],
-    room: MachineRoom,
+    room: RunRoom,
     rules: ServerRules,
     facts: HostFacts,
     usual: Mapping[str, float],
@@ -86,9 +102,12 @@ def _standings(
         # A run that others may overtake is not ahead of them, only of its like.
         passed = hold is Hold.TEAM or hold is Hold.NEVER
         before = every if passed else lanes
-        ahead = before[own] + before[QueueLane.ALONE]
-        if own is QueueLane.ALONE:
+        if not room.whole:
+            ahead = before[own] + room.before(run)
+        elif own is QueueLane.ALONE:
             ahead = sum(before.values())
+        else:
+            ahead = before[own] + before[QueueLane.ALONE]
         every[own] += 1
         if not passed:
             lanes[own] += 1

@@ -7,18 +7,18 @@ import math
 from collections.abc import Sequence
 
 from runner.scheduling.history import QueueHistory
-from runner.scheduling.machine_room import Hold, MachineRoom, judged
+from runner.scheduling.judging import Hold, RunRoom, judged
 from runner.scheduling.roles import ServerRules
-from runner.scheduling.turns import Queued, QueuedRun, by_age, lane
+from runner.scheduling.turns import QueuedRun, by_age, lane
 
 PLAYED = 150
 """So many runs are played through; how long later ones wait follows from their pace."""
 
 
 def estimates(
-    order: Sequence[Queued],
+    order: Sequence[QueuedRun],
     active: Sequence[QueuedRun],
-    room: MachineRoom,
+    room: RunRoom,
     rules: ServerRules,
     history: QueueHistory,
     now: float,
@@ -27,14 +27,14 @@ def estimates(
 
     ``order`` are those that wait, ``room`` what is left beside the active ones.
     """
-    starts = _played(order[:PLAYED], active, room.copy(), rules, history, now)
+    starts = _played(order[:PLAYED], active, room.played(), rules, history, now)
     return _extended(order, starts)
 
 
 def _played(
     order: Sequence[QueuedRun],
     active: Sequence[QueuedRun],
-    room: MachineRoom,
+    room: RunRoom,
     rules: ServerRules,
     history: QueueHistory,
     now: float,

@@ -1,14 +1,12 @@
-"""What room a machine has for runs, and which of those that wait fit into it."""
+"""What room a machine has for runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum, auto
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from msgspec import Struct
 
-from runner.scheduling.roles import ServerRules
-from runner.scheduling.turns import Queued, QueuedRun, QueueLane, lane
+from runner.scheduling.turns import QueuedRun, QueueLane, lane
 from runner.wire.host import HostFacts
 
 
@@ -27,6 +25,32 @@ class MachineRoom(Struct):
     alone: bool = False
     teams: dict[str, int] = {}
 
+    @property
+    def whole(self) -> bool:
+        """Whether a run that wants to be alone takes all that there is."""
+        return True
+
+    def line(self, run: QueuedRun) -> Hashable:
+        """Return what a run waits for; those that wait for the same start in order."""
+        return lane(run)
+
+    def full(self, closed: Collection[Hashable]) -> bool:
+        """Whether nothing more starts once these lines are closed."""
+        return QueueLane.CPU in closed and QueueLane.GPU in closed
+
+    def never(self, run: QueuedRun) -> bool:
+        """Whether a run has no room even where nothing else runs."""
+        return run.gpus > self.gpus
+
+    @property
+    def waiting(self) -> Sequence[QueuedRun]:
+        """The runs that were handed over and wait: none."""
+        return ()
+
+    def before(self, run: QueuedRun) -> int:
+        """Return how many runs were handed over, wait, and start before it: none."""
+        return 0
+
     def fits(self, run: QueuedRun) -> bool:
         """Whether a run can start now, but for its team."""
         if self.alone or (run.alone and self.going):
@@ -43,8 +67,8 @@ class MachineRoom(Struct):
         self._count(run, -1)
         self.alone = self.alone and not run.alone
 
-    def copy(self) -> MachineRoom:
-        """Return another one of the same room."""
+    def played(self) -> MachineRoom:
+        """Return another one of the same room, to play runs through."""
         return MachineRoom(
             self.gpus,
             self.gpus_free,
@@ -89,93 +113,3 @@ def room_of(
     room.gpus_free = max(0, len(healthy - taken) - unknown)
     room.slots_free = max(0, room.slots_free)
     return room
-
-
-class Hold(Enum):
-    """Why a run does not start now."""
-
-    NOTHING = auto()
-    """It starts."""
-
-    TEAM = auto()
-    """Its team has as many runs going as it may, or will with those before it."""
-
-    NEVER = auto()
-    """It needs more GPUs than there are in order."""
-
-    BEHIND = auto()
-    """Runs of its lane come before it."""
-
-    ROOM = auto()
-    """It is the next of its lane, and there is no room."""
-
-    ALONE = auto()
-    """It is the next of all, and needs the machine to itself."""
-
-    MEASURED = auto()
-    """A run that needs the machine to itself goes on or is the next."""
-
-
-def judged(
-    order: Sequence[Queued],
-    aged: Sequence[Queued],
-    room: MachineRoom,
-    rules: ServerRules,
-    *,
-    only_starts: bool = False,
-) -> Iterator[tuple[Queued, Hold]]:
-    """Yield each run in its order, and what holds it; take the room of what starts.
-
-    ``aged`` are the same runs by age. With ``only_starts`` the rest is left out once
-    nothing more can start.
-    """
-    chances = _chances(aged, room, rules)
-    closed: set[QueueLane] = set()
-    quiet = room.alone
-    for run in order:
-        hold = chances.get(run.id, Hold.TEAM)
-        if hold is Hold.NOTHING:
-            hold = Hold.MEASURED if quiet else _hold(run, room, closed)
-            quiet = quiet or (run.alone and hold in (Hold.NOTHING, Hold.ALONE))
-        yield run, hold
-        if only_starts and (quiet or closed >= {QueueLane.CPU, QueueLane.GPU}):
-            return
-
-
-def _hold(run: QueuedRun, room: MachineRoom, closed: set[QueueLane]) -> Hold:
-    own = lane(run)
-    if own in closed or (own is QueueLane.ALONE and closed):
-        closed.add(own)
-        return Hold.BEHIND
-    if room.fits(run):
-        room.take(run)
-        return Hold.NOTHING
-    if own is QueueLane.ALONE:
-        return Hold.ALONE
-    closed.add(own)
-    return Hold.ROOM
-
-
-def _chances(
-    aged: Sequence[QueuedRun], room: MachineRoom, rules: ServerRules
-) -> dict[str, Hold]:
-    """Return the runs that are not held by their team, and those that cannot run.
-
-    A team may have so many runs at once: its oldest ones have the first right to that,
-    so that none waits for ever behind its own team's later ones.
-    """
-    left: dict[str, float] = {}
-    found: dict[str, Hold] = {}
-    for run in aged:
-        if run.gpus > room.gpus:
-            found[run.id] = Hold.NEVER
-            continue
-        team = run.team
-        if team not in left:
-            most = rules.role(run.role).at_once
-            going = room.teams.get(team, 0)
-            left[team] = float("inf") if most is None else most - going
-        if left[team] > 0:
-            left[team] -= 1
-            found[run.id] = Hold.NOTHING
-    return found

@@ -48,6 +48,10 @@ class QueuedRun(Protocol):
         """Whether nothing may run beside it."""
 
     @property
+    def gpu_model(self) -> str:
+        """The model of its GPUs, as the cluster names it; "" for any."""
+
+    @property
     def priority(self) -> int:
         """The higher, the earlier."""
 

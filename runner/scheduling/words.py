@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from runner.scheduling.machine_room import Hold, MachineRoom
+from collections.abc import Sequence
+
+from runner.scheduling.judging import Hold, RunRoom
 from runner.scheduling.roles import Role
 from runner.scheduling.turns import QueuedRun
-from runner.wire.host import HostFacts
+from runner.wire.host import HostFacts, HostNode
 
 NO_HOST = "the job host has not answered yet"
+MOST_NODES = 3
+"""So many nodes that are out are named."""
+
 FAR_BEHIND = "many runs before it"
 """For those far behind, whose number changes with each start."""
 
@@ -36,11 +41,13 @@ def why(
     run: QueuedRun,
     hold: Hold,
     ahead: int,
-    room: MachineRoom,
+    room: RunRoom,
     role: Role,
     facts: HostFacts,
 ) -> str:
     """Return what holds a run, to be read by its team."""
+    if facts.nodes:
+        return _on_cluster(run, hold, ahead, room, role, facts)
     match hold:
         case Hold.TEAM:
             return _team(room.teams.get(run.team, 0), role.at_once or 0)
@@ -62,13 +69,63 @@ def why(
             return ""
 
 
+def _on_cluster(
+    run: QueuedRun,
+    hold: Hold,
+    ahead: int,
+    room: RunRoom,
+    role: Role,
+    facts: HostFacts,
+) -> str:
+    out = nodes_out(facts.nodes)
+    match hold:
+        case Hold.TEAM:
+            return _team(room.teams.get(run.team, 0), role.at_once or 0)
+        case Hold.NEVER:
+            return "; ".join(filter(None, (_on_no_node(run, facts), out)))
+        case Hold.BEHIND:
+            text = f"{_count(ahead)} before it"
+        case Hold.ALONE:
+            text = "it needs a node to itself, and none is idle"
+        case _ if run.gpus:
+            text = _no_gpu(run.gpus, room)
+        case _:
+            text = f"no slot is free: {room.slots - room.slots_free} in use"
+    return f"{text}; {out}" if out else text
+
+
+def nodes_out(nodes: Sequence[HostNode]) -> str:
+    """Return which nodes of a cluster take no run, and why; "" if all do."""
+    found = [f"node {node.name} {node.out}" for node in nodes if node.out]
+    more = len(found) - MOST_NODES
+    if more > 0:
+        found[MOST_NODES:] = [f"and {more} more node{'s' if more > 1 else ''}"]
+    return "; ".join(found)
+
+
+def _on_no_node(run: QueuedRun, facts: HostFacts) -> str:
+    """Return what no node has; "" if one has it that is out."""
+    if not run.gpus:
+        return ""
+    most = max(
+        node.gpus.get(run.gpu_model, 0) if run.gpu_model else sum(node.gpus.values())
+        for node in facts.nodes
+    )
+    if most >= run.gpus:
+        return ""
+    model = f" of the model {run.gpu_model}" if run.gpu_model else ""
+    if not most:
+        return f"it needs a GPU{model}, and no node has one"
+    return f"it needs {run.gpus} GPUs{model}, and no node has more than {most}"
+
+
 def _team(going: int, most: int) -> str:
     if going >= most:
         return f"your team has {_count(going)} going, as many as it may"
     return f"your team may have {_count(most)} going, and earlier ones come first"
 
 
-def _no_gpu(wanted: int, room: MachineRoom) -> str:
+def _no_gpu(wanted: int, room: RunRoom) -> str:
     used = room.gpus - room.gpus_free
     if wanted == 1 or not room.gpus_free:
         return f"no GPU is free: {used} in use"

@@ -42,6 +42,9 @@ IDLE_FACTS_S = 5.0
 DECIDED_FOR_S = 5.0
 """After this time estimates are made again, although nothing changed."""
 
+MOST_WHY = 500
+"""So much of a cluster's words is kept, in characters."""
+
 MOST_TOLD = 20
 """Behind so many runs the store no longer keeps the number: it changes too often."""
 
@@ -119,8 +122,7 @@ class Feeder:
             self._handover.follow(active, seen, now)
             rows = self._unfinished()
         self._handover.forget(rows)
-        held = {one.id: one.gpus for one in seen.values()}
-        self._decide(rows, held, now)
+        self._decide(rows, seen, now)
 
     def _unfinished(self) -> list[RunRow]:
         """Return the runs that have not ended, read again only where any changed."""
@@ -172,36 +174,41 @@ class Feeder:
         return ""
 
     def _decide(
-        self, rows: list[RunRow], held: Mapping[str, Sequence[str]], now: float
+        self, rows: list[RunRow], seen: Mapping[str, HostRun], now: float
     ) -> None:
         """Start what can start, and say why the others wait."""
         facts, note = self.facts, self._note(now)
-        basis = (self._rows and self._rows[0], facts, held, note)
+        basis = (self._rows and self._rows[0], facts, seen, note)
         if basis == self._basis and now - self._decided_at < DECIDED_FOR_S:
             return
         history = self._history
-        found = decide(rows, facts, self._rules, history, now, held, note)
+        found = decide(rows, facts, self._rules, history, now, seen, note)
         for row in found.starts:
             self._handover.start(row, now)
         self.decision = found
-        self._tell(rows)
+        self._tell(rows, seen)
         # Those that should have started and did not are decided about again.
         self._basis = None if found.starts else basis
         self._decided_at = now
 
-    def _tell(self, rows: Sequence[RunRow]) -> None:
+    def _tell(self, rows: Sequence[RunRow], seen: Mapping[str, HostRun]) -> None:
         """Write why runs wait, where the store has it otherwise."""
-        told = {}
-        for row in rows:
-            if row.state is QueueState.WAITING and (
-                standing := self.decision.standings.get(row.id)
-            ):
-                far = standing.ahead > MOST_TOLD and not self.decision.note
-                why = words.FAR_BEHIND if far else standing.why
-                if why != row.why:
-                    told[row.id] = why
+        whys = {row.id: self._why(row, seen) for row in rows}
+        told = {
+            row.id: why for row in rows if (why := whys[row.id]) not in ("", row.why)
+        }
         if told:
             self._store.wait_reason(told)
+
+    def _why(self, row: RunRow, seen: Mapping[str, HostRun]) -> str:
+        """Return why a run waits, here or where it shall run; "" for nothing."""
+        if row.state is QueueState.STARTING and row.id in seen:
+            return seen[row.id].waits[:MOST_WHY]
+        standing = self.decision.standings.get(row.id)
+        if row.state is not QueueState.WAITING or standing is None:
+            return ""
+        far = standing.ahead > MOST_TOLD and not self.decision.note
+        return words.FAR_BEHIND if far else standing.why
 
 
 def _clock(at: float, now: float) -> str:

@@ -51,6 +51,7 @@ class Handover:
         self._since: dict[str, float] = {}
         self._cancelled_at: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
+        self._waiting: set[str] = set()  # at their place, when they were seen last
 
     def start(self, row: RunRow, now: float) -> None:
         """Claim a run that waits, and hand it over."""
@@ -98,6 +99,7 @@ class Handover:
         """Forget what was remembered of runs that have ended."""
         known = {row.id for row in unfinished}
         self._first &= known
+        self._waiting &= known
         for memory in (self._since, self._cancelled_at, self._not_before):
             for gone in memory.keys() - known:
                 del memory[gone]
@@ -114,12 +116,19 @@ class Handover:
                 self._store.started(row.id, seen.started_at or now)
             if seen.ended or seen.state is State.LOST:
                 self._end(row, seen, now)
+        elif seen is not None and seen.waits:
+            # Its place has it, for however long.
+            self._since.pop(row.id, None)
+            self._waiting.add(row.id)
         elif row.state is QueueState.RUNNING:
             if self._waited(row, now) >= UNKNOWN_WITHIN_S:
                 why = "the job host knows nothing of it any more"
                 self._over(row, Reason.RUNNER_LOST, why, now)
         elif self._starts.under_way(row.id):
             return
+        elif row.cancelled and row.id in self._waiting:
+            # Its place has let go of it before it began.
+            self._over(row, Reason.CANCELLED, row.why, now)
         elif row.cancelled:
             # Asking once more would start it; what is not begun by then never is.
             if self._waited(row, now) >= UNKNOWN_WITHIN_S:

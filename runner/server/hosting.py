@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runner import files
-from runner.core import Problem
+from runner.core import Problem, variables
 from runner.core.errors import EngineError
 from runner.process.detached import Detached, python
 from runner.server.listening import answers
@@ -20,13 +20,7 @@ MOST_LOG_BYTES = 4096
 
 PASSED = frozenset(
     (
-        *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ"),
-        *("USER", "PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-        *("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
-        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"),
-        *("CUDA_VISIBLE_DEVICES", "COVERAGE_PROCESS_START"),
-        *("http_proxy", "https_proxy", "no_proxy"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+        *(*variables.PASSED, "TMPDIR", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"),
         *(setting.variable for setting in SETTINGS),
     )
 )

@@ -136,6 +136,8 @@ class Starts:
             spec_text=kept.spec_text,
             secrets=kept.secrets,
             allowed=self._rules.role(row.role).policy,
+            alone=row.alone,
+            gpu_model=row.gpu_model,
         )
 
 

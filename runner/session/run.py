@@ -240,6 +240,9 @@ def _cancelled_by(paths: RunPaths, cancel: Cancel) -> Iterator[None]:
             if paths.cancel.exists():
                 cancel.request()
                 return
+            if paths.record.exists():
+                cancel.request("another machine had recorded the run as lost")
+                return
 
     threading.Thread(target=watch, name="rai-cancel", daemon=True).start()
     try:

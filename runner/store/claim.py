@@ -6,7 +6,6 @@ needed where no lock tells: on file systems without locks, and on another machin
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import platform
@@ -54,6 +53,9 @@ class Standing(StrEnum):
     ALIVE = "alive"
     GONE = "gone"
     NOT_CLAIMED = "not claimed"
+    WAITS = "waits"
+    """It was handed to another place, which has not begun it."""
+
     ELSEWHERE = "elsewhere"
     """Its holder is at another place, and cannot be looked up from this machine."""
 
@@ -81,7 +83,8 @@ class Claim:
                 paths.id, platform.node(), machine.this_process(), _lock(self._file)
             )
             os.write(self._file, json.encode(holder) + b"\n")
-            _name(new, paths.holder)
+            if not files.name_once(new, paths.holder):
+                raise _claimed(paths.holder)
         except BaseException:
             self.close()
             raise
@@ -195,23 +198,6 @@ def _lock(file: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _name(new: Path, name: Path) -> None:
-    """Give the file its name, where no other has it."""
-    with contextlib.suppress(OSError):
-        os.link(new, name)
-    # A network file system may report a failure of what it did.
-    if new.stat().st_nlink == 2:
-        return
-    if name.exists():
-        raise _claimed(name)
-    # A file system without hard links: the rename alone could replace another's file.
-    try:
-        os.close(os.open(name, os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        raise _claimed(name) from None
-    new.rename(name)
 
 
 def _claimed(name: Path) -> ClaimedError:

@@ -99,6 +99,21 @@ class RunPaths(Struct, frozen=True):
         return self.root / "mirror.lock"
 
     @property
+    def handed(self) -> Path:
+        """Where the run was handed to, and under which number, if to another place."""
+        return self.root / "handed.json"
+
+    @property
+    def order(self) -> Path:
+        """What a worker on another machine shall do; gone once it has read it."""
+        return self.root / "order.json"
+
+    @property
+    def beat(self) -> Path:
+        """Changed all the time while the worker on another machine lives."""
+        return self.root / "beat"
+
+    @property
     def cancel(self) -> Path:
         """There once somebody has asked for the run to be cancelled."""
         return self.root / "cancel"
@@ -128,6 +143,11 @@ class Home(Struct, frozen=True):
     def index(self) -> Path:
         """The SQLite index of the runs; can be rebuilt from their folders."""
         return self.root / "index.sqlite"
+
+    @property
+    def slurm(self) -> Path:
+        """What Slurm's queue said last, for all processes."""
+        return self.root / "slurm.json"
 
     @property
     def data(self) -> Path:

@@ -105,7 +105,9 @@ class Recorder:
             # The record comes last: whoever sees it may copy or remove the folder.
             latest.remove(self.paths)
             if self.record is not None and self.record.state.final:
-                files.write(self.paths.record, record.to_json(self.record))
+                # Another machine may have recorded the run as lost.
+                ended = record.to_json(self.record)
+                files.write_once(self.paths.record, ended, self._reserved)
         self._release()
         for file in self._files.values():
             file.close()

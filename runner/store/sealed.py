@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from runner import files
 from runner.core import RunRecord, State, parcel
 from runner.core.parcel import Parcel
-from runner.store import claim
+from runner.store import claim, handed
 from runner.store.paths import RunPaths
 
 
@@ -46,8 +46,9 @@ def begun(paths: RunPaths) -> RunRecord | None:
 
 def waiting(paths: RunPaths) -> RunRecord | None:
     """Return the record of a run that waits at another place; None of any other."""
-    holder = claim.holder(paths)
-    if holder is None or holder.place == claim.HERE or holder.run != paths.id:
-        return None
+    if handed.read(paths) is None:
+        holder = claim.holder(paths)
+        if holder is None or holder.place == claim.HERE or holder.run != paths.id:
+            return None
     found = begun(paths)
     return None if found is None else replace(found, state=State.QUEUED)

@@ -20,6 +20,7 @@ from runner.core.caps import BUILD_FILES, UPLOAD, Caps
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
 from runner.core.units import DAY_S
+from runner.slurm.options import SlurmOptions
 from runner.store import config_file
 from runner.wire import addresses
 
@@ -62,6 +63,7 @@ class Settings(Struct, frozen=True):
     milestones: tuple[Path, ...] = ()
     server: str | None = None
     images: tuple[Rule, ...] = ()
+    slurm: SlurmOptions = SlurmOptions()
 
     @property
     def project_caps(self) -> Caps:

@@ -35,11 +35,28 @@ class HostGpu(Struct, frozen=True):
     out: str = ""
 
 
+class HostNode(Struct, frozen=True):
+    """A node of the cluster that a host has; others' jobs run there too.
+
+    ``out`` goes on after the name and says why it takes no run, as in "is drained: a
+    fan is broken"; "" if it does. ``gpus`` and ``gpus_free`` are by model, which is ""
+    for GPUs without one. What is free is free of everybody's jobs.
+    """
+
+    name: str
+    cores: int
+    cores_free: int
+    gpus: dict[str, int] = {}
+    gpus_free: dict[str, int] = {}
+    out: str = ""
+
+
 class HostFacts(Struct, frozen=True):
     """What a host can do now; ``problems`` say why it takes no run at all.
 
     ``engines`` are the names of those that can serve, ``memory_bytes`` and
-    ``disk_free`` the machine's.
+    ``disk_free`` the machine's. ``nodes`` are those of a cluster, as they were at
+    ``nodes_at`` in seconds since 1970; a single machine has none.
     """
 
     version: str
@@ -49,6 +66,8 @@ class HostFacts(Struct, frozen=True):
     disk_free: int = 0
     memory_bytes: int = 0
     cores: int = 1
+    nodes: tuple[HostNode, ...] = ()
+    nodes_at: float = 0.0
 
 
 class HostRun(Struct, frozen=True):
@@ -56,7 +75,8 @@ class HostRun(Struct, frozen=True):
 
     ``claimed`` is False where no worker took it, and then nothing of it has run.
     ``ended`` is True once its record is written. ``gpus`` are the UUIDs that it holds
-    or held. ``bytes`` is what its folder takes, once it has ended.
+    or held. ``bytes`` is what its folder takes, once it has ended. ``waits`` says why a
+    run has not begun that a cluster has in its queue, or has given its ``node``.
     """
 
     id: str
@@ -69,6 +89,8 @@ class HostRun(Struct, frozen=True):
     ended_at: float | None = None
     gpus: tuple[str, ...] = ()
     bytes: int = 0
+    waits: str = ""
+    node: str = ""
 
 
 class AskFacts(Struct, frozen=True, tag="facts"):
@@ -79,7 +101,8 @@ class StartRun(Struct, frozen=True, tag="start"):
     """Start a run; two files come with it: parcel.json and source.tar.zst.
 
     ``settings`` are variables such as RAI_ENGINE. A run that was started before is not
-    started again; the answer then has ``already``.
+    started again; the answer then has ``already``. ``alone`` asks for a machine without
+    other runs, ``gpu_model`` for GPUs of one model; a single machine sees to neither.
     """
 
     id: str
@@ -87,6 +110,8 @@ class StartRun(Struct, frozen=True, tag="start"):
     spec_text: str = ""
     secrets: dict[str, str] = {}
     allowed: RolePolicy | None = None
+    alone: bool = False
+    gpu_model: str = ""
 
 
 class LookAt(Struct, frozen=True, tag="look"):

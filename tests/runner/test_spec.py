@@ -64,7 +64,7 @@ rai:
   version: 0.2
   image: someone/project:1
 resources:
-  cpu: {architecture: amd64}
+  cpu: {architecture: amd64, cores: 4}
   gpu: {count: 2, optional: true, architecture: volta}
   network: false
   limits:
@@ -105,6 +105,7 @@ commands:
         version="0.2",
         image="someone/project:1",
         cpu_architecture="amd64",
+        cpu_cores=4,
         gpu=GpuRequest(2, True, "volta"),
         limits=Limits(5400, 16 * GIB, 1024, GIB, 4 * GIB, 128 * MIB),
         data=(

@@ -71,6 +71,8 @@ def _with_gpus(root: Path, facts: HostGpus) -> HostGpus:
     except nvml.NvmlError as error:
         return _with_smi_gpus(root, facts, error)
     gpus = tuple(_with_nodes(root, each) for each in found.gpus)
+    older = (each.older_name for each in found.gpus if each.older_name)
+    facts = replace(facts, older_names=tuple(older))
     return _with(facts, found.driver, gpus, found.lost, found.unsliced)
 
 

@@ -60,6 +60,14 @@ class ListedGpu(Struct, frozen=True):
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
+    @property
+    def older_name(self) -> tuple[str, str] | None:
+        """A slice's UUID, and its name by drivers before 470, which Slurm uses."""
+        if self.gpu_instance is None:
+            return None
+        instances = f"{self.gpu_instance}/{self.compute_instance}"
+        return self.gpu.uuid, f"MIG-{self.gpu.parent}/{instances}"
+
 
 class GpuList(Struct, frozen=True):
     """The driver's version and the GPUs, those in MIG mode as their slices.

@@ -189,11 +189,16 @@ def test_each_change_of_a_run_grows_the_number_and_nothing_else_does(store: SqlS
 
 
 def test_reasons_are_written_where_they_changed(store: SqlStore):
-    for name in ("a", "b", "c"):
+    for name in ("a", "b", "c", "d", "e"):
         store.add_run(run(name))
-    store.claim("c", 0)
-    store.wait_reason({"a": "first", "b": "second", "c": "it starts"})
-    assert [state(store, name).why for name in "abc"] == ["first", "second", ""]
+    for name in ("c", "d", "e"):
+        store.claim(name, 0)
+    store.ask_cancel("d", NOW, "by ada")
+    store.started("e", NOW)
+    store.wait_reason(dict.fromkeys("cde", "Slurm has no room"))
+    assert [state(store, n).why for n in "cde"] == ["Slurm has no room", "by ada", ""]
+    store.wait_reason({"a": "first", "b": "second"})
+    assert [state(store, name).why for name in "ab"] == ["first", "second"]
     before = state(store, "a")
     store.wait_reason({"a": "first", "b": "third"})
     assert state(store, "a") == before

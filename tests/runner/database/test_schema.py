@@ -34,7 +34,9 @@ FIRST = """
     UPDATE server SET changes = 6, drained = 'why';
 """
 
-FILLED = {"0001": FIRST, "0002": FIRST}
+WITH_MODEL = FIRST.replace("FALSE, 6)", "FALSE, 6, 'h100')")
+
+FILLED = {"0001": FIRST, "0002": FIRST, "0003": WITH_MODEL}
 """Rows for every table at each schema that there ever was; BYTES are `{}`."""
 
 

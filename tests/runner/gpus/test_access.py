@@ -195,12 +195,23 @@ def test_every_way_that_is_not_there_says_why(facts):
 def test_cdi_names_a_gpu_by_uuid_before_its_number():
     gpus = (Gpu("GPU-a", "x", 0), Gpu("GPU-b", "x", 1))
     names = ("nvidia.com/gpu=0", "nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
-    assert access.cdi_names(gpus, names) == ("nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
-    assert access.cdi_names((*gpus, Gpu("GPU-c", "x", 2)), names) is None
+    found = access.cdi_names(gpus, names, HostGpus("linux"))
+    assert found == ("nvidia.com/gpu=GPU-a", "nvidia.com/gpu=1")
+    more = (*gpus, Gpu("GPU-c", "x", 2))
+    assert access.cdi_names(more, names, HostGpus("linux")) is None
+
+
+def test_cdi_names_the_gpus_of_a_job_by_uuid_alone():
+    host = HostGpus("linux", allotted="Slurm job 5")
+    numbers = ("nvidia.com/gpu=0", "nvidia.com/gpu=1")
+    assert access.cdi_names((Gpu("GPU-b", "x", 0),), numbers, host) is None
+    found = access.cdi_names((Gpu("GPU-b", "x", 0),), ("nvidia.com/gpu=GPU-b",), host)
+    assert found == ("nvidia.com/gpu=GPU-b",)
 
 
 def test_a_slice_never_takes_the_cdi_name_of_its_whole_gpu():
     part = Gpu("MIG-a", "x", 0, parent="GPU-a")
-    assert access.cdi_names((part,), ("nvidia.com/gpu=0",)) is None
+    host = HostGpus("linux")
+    assert access.cdi_names((part,), ("nvidia.com/gpu=0",), host) is None
     named = ("nvidia.com/gpu=0", "nvidia.com/gpu=MIG-a")
-    assert access.cdi_names((part,), named) == ("nvidia.com/gpu=MIG-a",)
+    assert access.cdi_names((part,), named, host) == ("nvidia.com/gpu=MIG-a",)

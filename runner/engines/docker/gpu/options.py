@@ -42,7 +42,7 @@ class GpuSupport(Struct, frozen=True):
         """
         known = self.engine.cdi_devices or self.host.cdi
         unknown = [f"{access.KIND}={each.uuid}" for each in grant.gpus]
-        return list(access.cdi_names(grant.gpus, known) or unknown)
+        return list(access.cdi_names(grant.gpus, known, self.host) or unknown)
 
 
 class GpuOptions(Struct, frozen=True):

@@ -8,11 +8,9 @@ before, there is nothing to run, and the folder goes.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from runner import engines
 from runner.core import events as ev
@@ -27,11 +25,10 @@ from runner.core.order import (
     from_line,
     to_line,
 )
-from runner.core.variables import Secrets
-from runner.session import Options, resume
 from runner.store import removal
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import RunPaths
+from runner.worker import ordered
 
 
 def main() -> int:
@@ -46,13 +43,7 @@ def main() -> int:
 
 def _take(paths: RunPaths, order: Order) -> int:
     cancel = Cancel()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        cancel.request()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
-        signal.signal(number, stop)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ordered.cancel_on_signals(cancel)
     try:
         claim = Claim(paths)
     except (ClaimedError, FileNotFoundError):
@@ -68,7 +59,7 @@ def _take(paths: RunPaths, order: Order) -> int:
             removal.empty(paths.root.parent)
             return 0
         try:
-            run = resume(paths, claim, _options(order), order.spec_text, choice)
+            run = ordered.resume(paths, claim, order, choice)
             for event in run.events(cancel):
                 client.follow(event)
         except RaiError as error:
@@ -76,14 +67,6 @@ def _take(paths: RunPaths, order: Order) -> int:
             client.tell(Answer(error.problems[:MOST_PROBLEMS], error.reason))
             return error.reason.exit_code
     return 0
-
-
-def _options(order: Order) -> Options:
-    return Options(
-        secrets=Secrets(order.secrets),
-        allowed=order.allowed,
-        gpus_out=order.gpus_out,
-    )
 
 
 class _Client:

@@ -1,0 +1,71 @@
+"""Slurm's programs, started with little of this process's environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+
+from runner import process
+from runner.core import Problem
+from runner.core.errors import BusyError, EngineError
+from runner.core.screen import printable
+from runner.process import Completed
+from runner.slurm import asking, jobs
+
+ANSWERS_WITHIN_S = 60.0
+"""More than the patience of Slurm's programs, with their usual settings."""
+
+NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
+SHOWN = 500
+
+
+class NoAnswerError(BusyError):
+    """Slurm's controller does not answer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, advice="Try again later; `scontrol ping` shows it.")
+
+
+def absent() -> list[Problem]:
+    """Return why Slurm cannot be asked from this machine; nothing if it can."""
+    lacking = [name for name in NEEDED if shutil.which(name) is None]
+    if not lacking:
+        return []
+    text = f"Slurm's programs are not on this machine: {', '.join(lacking)}"
+    return [Problem(text, hint="run it on a login node of the cluster")]
+
+
+def call(argv: Sequence[str], *, input: bytes | None = None) -> Completed:
+    """Run one of Slurm's programs, whatever its exit status.
+
+    Raises:
+        EngineError: it is not there (no_engine).
+        NoAnswerError: it does not end, as where the controller does not answer.
+    """
+    if problems := absent():
+        raise EngineError(*problems)
+    env = jobs.environment(asking.environment(os.environ))
+    try:
+        return process.run(list(argv), input=input, timeout_s=ANSWERS_WITHIN_S, env=env)
+    except EngineError as error:
+        raise NoAnswerError(str(error)) from error
+
+
+def answer(argv: Sequence[str]) -> bytes:
+    """Return what one of Slurm's programs prints.
+
+    Raises:
+        NoAnswerError: it fails; carries what it said.
+    """
+    done = call(argv)
+    if done.exit_code:
+        raise NoAnswerError(f"Slurm does not answer: {said(done)}")
+    return done.stdout
+
+
+def said(done: Completed) -> str:
+    """Return the last line that a program wrote on stderr."""
+    text = done.stderr.decode(errors="replace").strip()
+    last = printable(text.rpartition("\n")[2][:SHOWN])
+    return last or f"exit status {done.exit_code}"

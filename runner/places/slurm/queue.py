@@ -1,0 +1,195 @@
+"""What Slurm's queue says of this user's jobs, asked once an interval by all processes.
+
+The answer is kept in RAI_HOME, so that any number of commands that wait, and of runs
+that they wait for, cost the controller one query.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from msgspec import Struct, json
+
+from runner import files
+from runner.places.slurm import programs
+from runner.places.slurm.programs import NoAnswerError
+from runner.slurm import jobs
+from runner.slurm.jobs import JobStage, SlurmJob, stage
+from runner.store.paths import Home
+
+INTERVAL_S = 1.0
+AWAY_S = 10.0
+"""So long nobody asks again where the controller does not answer."""
+
+SHARE = 10
+"""A query that takes long is followed by a pause of so many times its length."""
+
+PENDING_S = 30.0
+"""So often the whole queue is asked for, to learn how many jobs come before."""
+
+REMEMBERED_S = 0.3
+CLOCK_S = 30.0
+MOST_BYTES = 64 << 20
+
+
+class QueueLook(Struct, frozen=True):
+    """An answer of squeue: this user's jobs of runs, by their names.
+
+    ``trouble`` says why there is none; the jobs are then those of the last answer.
+    ``took_s`` is how long it took. ``ahead`` is, by the number of a job that waits, how
+    many jobs of its partition come before it, as of ``ahead_at``. ``at`` is the file
+    system's time, before the query.
+    """
+
+    jobs: dict[str, tuple[SlurmJob, ...]] = {}
+    trouble: str = ""
+    took_s: float = 0.0
+    ahead: dict[str, int] = {}
+    ahead_at: float = 0.0
+    at: float = 0.0
+
+    def fresh(self, now_s: float) -> bool:
+        """Whether it need not be asked again; ``now_s`` is the file system's time."""
+        least = AWAY_S if self.trouble else max(INTERVAL_S, SHARE * self.took_s)
+        return 0 <= now_s - self.at < least
+
+
+class _Remembered(Struct, frozen=True):
+    look: QueueLook
+    read_s: float
+
+
+class _Clock(Struct, frozen=True):
+    there_s: float
+    read_s: float
+
+
+_memory: dict[Home, _Remembered] = {}
+_clocks: dict[Home, _Clock] = {}
+_memory_lock = threading.Lock()
+
+
+def look(home: Home) -> QueueLook:
+    """Return the last answer; ask, if it is old and nobody else asks.
+
+    It is read anew after a while only, so that one process may ask for many runs.
+    """
+    with _memory_lock:
+        known = _memory.get(home)
+        if known is None or time.monotonic() - known.read_s > REMEMBERED_S:
+            known = _Remembered(_looked(home), time.monotonic())
+            _memory[home] = known
+    return known.look
+
+
+def now_s(home: Home) -> float:
+    """Return the file system's present time, as it was measured a short while ago."""
+    with _memory_lock:
+        clock = _clocks.get(home)
+        if clock is None or time.monotonic() - clock.read_s > CLOCK_S:
+            clock = _Clock(files.time_there(home.root), time.monotonic())
+            _clocks[home] = clock
+    return clock.there_s + time.monotonic() - clock.read_s
+
+
+def _looked(home: Home) -> QueueLook:
+    kept = _read(home)
+    if kept.fresh(files.time_there(home.root)):
+        return kept
+    with _alone(home) as alone:
+        if not alone:
+            return kept
+        kept = _read(home)
+        now_s = files.time_there(home.root)
+        if kept.fresh(now_s):
+            return kept
+        found = _asked(kept, now_s)
+        with suppress(OSError):  # on a full disk each process asks by itself
+            files.write(home.slurm, json.encode(found), private=True)
+        return found
+
+
+def forget(home: Home) -> None:
+    """Have the next look ask again, as after a change."""
+    home.slurm.unlink(missing_ok=True)
+    with _memory_lock:
+        _memory.pop(home, None)
+
+
+def _asked(kept: QueueLook, now_s: float) -> QueueLook:
+    began = time.monotonic()
+    try:
+        mine = _jobs(f"--user={os.geteuid()}")
+        named: dict[str, list[SlurmJob]] = {}
+        for job in mine:
+            if job.name.startswith(jobs.NAME):
+                named.setdefault(job.name, []).append(job)
+        took_s = time.monotonic() - began
+        ahead, at = _ahead(named, kept, now_s)
+    except NoAnswerError as error:
+        trouble, took_s = str(error), time.monotonic() - began
+        return QueueLook(kept.jobs, trouble, took_s, kept.ahead, kept.ahead_at, now_s)
+    found = {name: tuple(some) for name, some in named.items()}
+    return QueueLook(found, "", took_s, ahead, at, now_s)
+
+
+def _ahead(
+    named: Mapping[str, list[SlurmJob]], kept: QueueLook, now_s: float
+) -> tuple[dict[str, int], float]:
+    """Return how many jobs come before those that wait; asked for now and then."""
+    waiting = [
+        job
+        for some in named.values()
+        for job in some
+        if stage(job.state) is JobStage.WAITING
+    ]
+    if not waiting or 0 <= now_s - kept.ahead_at < PENDING_S:
+        return kept.ahead, kept.ahead_at
+    partitions = ",".join(sorted({job.partition for job in waiting}))
+    every = _jobs("--states=PENDING", f"--partition={partitions}")
+    ranks: dict[str, list[int]] = {}
+    for job in every:
+        ranks.setdefault(job.partition, []).append(job.priority)
+    return {
+        job.number: sum(one > job.priority for one in ranks.get(job.partition, ()))
+        for job in waiting
+    }, now_s
+
+
+def _jobs(*words: str) -> tuple[SlurmJob, ...]:
+    printed = programs.answer(["squeue", *jobs.ARGUMENTS, *words])
+    try:
+        return jobs.parse(printed)
+    except ValueError as error:
+        raise NoAnswerError(f"Slurm's answer cannot be read: {error}") from error
+
+
+def _read(home: Home) -> QueueLook:
+    try:
+        data = files.read_below(home.root, home.slurm.name, MOST_BYTES)
+        return json.decode(data, type=QueueLook)
+    except (OSError, ValueError):
+        return QueueLook()
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[bool]:
+    """Hold the right to ask; yield False where another process has it."""
+    name = home.slurm.with_name(f"{home.slurm.name}.lock")
+    handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:
+            pass  # a file system without locks: each process asks by itself
+        yield True
+    finally:
+        os.close(handle)

@@ -1,0 +1,163 @@
+"""Why a run waits on Slurm, kept up to date in its folder while somebody watches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+from runner.core.errors import RaiError
+from runner.places.slurm import queue
+from runner.slurm import reasons
+from runner.slurm.jobs import JobStage, SlurmJob, stage
+from runner.store import claim, handed, seen
+from runner.store.handed import HandedRun
+from runner.store.paths import Home, RunPaths
+from runner.wire.remote_runs import QueueState, RemoteRun
+
+LOOK_S = 1.0
+
+
+class SlurmWatch:
+    """Asks what a run waits for until it has begun.
+
+    ``trouble`` is why Slurm does not answer at present, "" if it does.
+    """
+
+    def __init__(self, paths: RunPaths, home: Home) -> None:
+        self.paths, self.trouble = paths, ""
+        self._home = home
+        self._looked = threading.Event()
+        self._last: RemoteRun | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the queue was looked at."""
+        return self._looked.is_set()
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not known how the run stands, "" if it is."""
+        return self.trouble
+
+    def start(self) -> None:
+        """Begin to look."""
+        _WATCHED.add(self)
+
+    def stop(self) -> None:
+        """Look no more."""
+        _WATCHED.remove(self)
+
+    def check(self) -> None:
+        """Do nothing: what fails here is trouble, and passes."""
+
+    def look(self) -> None:
+        """Write how the run stands, if that is news."""
+        try:
+            if not self.paths.record.exists():
+                self._write(self._standing())
+        except (OSError, RaiError) as error:
+            self.trouble = str(error)
+        self._looked.set()
+
+    def _write(self, found: RemoteRun) -> None:
+        if found != self._last:
+            seen.write(self.paths, found)
+        self._last = found
+
+    def _standing(self) -> RemoteRun:
+        asked, handing = queue.look(self._home), handed.read(self.paths)
+        self.trouble = asked.trouble
+        return standing(
+            self.paths.id,
+            jobs_of(asked.jobs, handing) if handing else (),
+            asked.ahead,
+            handed.changed_s(self.paths.handed),
+            time.time(),
+            claimed=claim.holder(self.paths) is not None,
+        )
+
+
+class _Watched:
+    """The watches of this process, which one thread serves as long as there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watches: set[SlurmWatch] = set()
+        self._serving = False
+
+    def add(self, watch: SlurmWatch) -> None:
+        with self._lock:
+            self._watches.add(watch)
+            begin, self._serving = not self._serving, True
+        if begin:
+            threading.Thread(target=self._serve, name="rai-slurm", daemon=True).start()
+
+    def remove(self, watch: SlurmWatch) -> None:
+        with self._lock:
+            self._watches.discard(watch)
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                watches = tuple(self._watches)
+                if not watches:
+                    self._serving = False
+                    return
+            for watch in watches:
+                watch.look()
+            time.sleep(LOOK_S)
+
+
+_WATCHED = _Watched()
+
+
+def jobs_of(
+    listed: Mapping[str, tuple[SlurmJob, ...]], found: HandedRun
+) -> tuple[SlurmJob, ...]:
+    """Return the jobs of a run: those of its name, of an array its task's."""
+    named = listed.get(found.name, ())
+    if found.task is None:
+        return named
+    return tuple(j for j in named if j.number.rpartition("_")[2] == str(found.task))
+
+
+def standing(
+    run_id: str,
+    jobs: tuple[SlurmJob, ...],
+    ahead: dict[str, int],
+    queued_at: float,
+    now: float,
+    *,
+    claimed: bool,
+) -> RemoteRun:
+    """Return how a run stands, from its jobs. Pure."""
+    state, why = QueueState.STARTING, "Slurm has not listed it yet"
+    before: int | None = None
+    estimate_s: float | None = None
+    started_at: float | None = None
+    if jobs:
+        job = jobs[-1]
+        match stage(job.state):
+            case JobStage.WAITING:
+                state, why = QueueState.WAITING, reasons.why_waits(job.reason)
+                before = ahead.get(job.number)
+                if job.start_at is not None:
+                    estimate_s = max(0.0, round((job.start_at - now) / 10) * 10.0)
+            case JobStage.GOING:
+                why = f"Slurm has given it {job.node}" if job.node else ""
+                started_at = job.start_at
+            case JobStage.OVER:
+                why = "Slurm has ended its job"
+    if claimed:
+        state, why = QueueState.RUNNING, ""
+    return RemoteRun(
+        run_id,
+        state,
+        "",
+        queued_at,
+        started_at=started_at,
+        ahead=before,
+        estimate_s=estimate_s,
+        why=why,
+    )

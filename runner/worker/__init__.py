@@ -1,0 +1,1 @@
+"""Processes that carry out runs apart from their clients."""

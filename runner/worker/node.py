@@ -1,0 +1,110 @@
+"""Carry out one run as a job of a cluster: `python -m runner.worker.node FOLDER`.
+
+The order lies in the run's folder. Nobody waits for an answer: the record tells all. A
+job that Slurm starts a second time finds the run claimed. It stays while the first
+worker lives, since Slurm might end that one with the job, and then ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from runner import files
+from runner.core import State, record
+from runner.core.cancel import Cancel
+from runner.core.errors import RaiError
+from runner.core.order import MOST_BYTES, Order, from_line
+from runner.places.slurm import notice
+from runner.report import verdicts
+from runner.slurm.standing import SILENT_S
+from runner.store import home as homes
+from runner.store import sealed
+from runner.store.claim import Claim, ClaimedError
+from runner.store.handed import LifeSign, beat_age_s
+from runner.store.paths import Home, RunPaths
+from runner.worker import ordered
+
+LOOK_S = 1.0
+
+
+def main() -> int:
+    """Carry out the run whose folder is named; return 0 however it ended."""
+    paths = RunPaths(Path(sys.argv[1]))
+    cancel = Cancel()
+
+    def told() -> None:
+        if paths.cancel.exists():
+            cancel.request()
+            return
+        cancel.request(notice.ENDED)
+        # What Slurm says takes a moment; the record is written later.
+        threading.Thread(target=_ask_why, args=[cancel], daemon=True).start()
+
+    ordered.cancel_on_signals(cancel, told)
+    try:
+        claim = Claim(paths)
+    except ClaimedError:
+        print(f"run {paths.id} was claimed before; waiting for its end", flush=True)
+        _wait_for_first(paths)
+        return 0
+    except FileNotFoundError:
+        text = f"{paths.root} is not on this node: RAI_HOME has to be on a file system"
+        print(f"{text} that the login node and the nodes share", file=sys.stderr)
+        return 1
+    with claim, LifeSign(paths):
+        return _carry_out(paths, claim, cancel)
+
+
+def _carry_out(paths: RunPaths, claim: Claim, cancel: Cancel) -> int:
+    try:
+        order = _order(paths)
+        os.environ |= order.settings
+        for _ in ordered.resume(paths, claim, order).events(cancel):
+            pass
+    except RaiError as error:
+        print(error, file=sys.stderr)
+        _refuse(paths, error)
+    return 0
+
+
+def _order(paths: RunPaths) -> Order:
+    """Return the order, and remove it: it may have secrets."""
+    try:
+        order = from_line(files.read_below(paths.root, paths.order.name, MOST_BYTES))
+    except (OSError, ValueError) as error:
+        raise RaiError(
+            f"the order of run {paths.id} cannot be read: {error}"
+        ) from error
+    paths.order.unlink()
+    return order
+
+
+def _refuse(paths: RunPaths, error: RaiError) -> None:
+    """Record a run that could not begin."""
+    begun = None if paths.events.exists() else sealed.begun(paths)
+    if begun is None:
+        return
+    ended = record.end(begun, State.DONE, time.time(), verdicts.from_error(error))
+    files.write_once(paths.record, record.to_json(ended))
+    with homes.open_index(Home(paths.root.parent.parent)) as index:
+        index.put(ended)
+
+
+def _ask_why(cancel: Cancel) -> None:
+    cancel.request(notice.why_ends(os.environ.get("SLURM_JOB_ID", "")))
+
+
+def _wait_for_first(paths: RunPaths) -> None:
+    """Wait for the end of the worker that has the run."""
+    while paths.root.is_dir() and not paths.record.exists():
+        if beat_age_s(paths, files.time_there(paths.root)) > SILENT_S:
+            return
+        time.sleep(LOOK_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A Slurm of the tests' own, and what rai does with one."""

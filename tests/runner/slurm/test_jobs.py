@@ -1,0 +1,213 @@
+"""What squeue prints, read as jobs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.slurm import jobs
+from runner.slurm.jobs import JobStage, SlurmJob
+
+RECORDED = Path(__file__).parents[2] / "data" / "squeue" / "22.05.8.txt"
+"""What squeue of Slurm 22.05.8 printed: waiting, held, running and ended jobs."""
+
+WIDTHS = (24, 11, 16, 64, 20, 11, 64, 128, 48)
+"""Of a job's fields, in the order of the format."""
+
+# Every state that Slurm 20.11 to 26.05 write.
+WAITING = (
+    "PENDING",
+    "REQUEUED",
+    "REQUEUED_CRON",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "RESV_DEL_HOLD",
+    "SPECIAL_EXIT",
+)
+GOING = (
+    "COMPLETING",
+    "CONFIGURING",
+    "EXPEDITING",
+    "LAUNCH_FAILED",
+    "POWER_UP_NODE",
+    "RECONFIG_FAIL",
+    "RESIZING",
+    "RUNNING",
+    "SIGNALING",
+    "STAGE_OUT",
+    "STOPPED",
+    "SUSPENDED",
+)
+OVER = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+)
+
+
+def printed(
+    number: str = "7",
+    user: str = "1000",
+    state: str = "RUNNING",
+    partition: str = "main",
+    start: str = "N/A",
+    priority: str = "1",
+    node: str = "n1",
+    reason: str = "None",
+    name: bytes = b"rai-0123abcd",
+) -> bytes:
+    """Return a job as squeue prints it: each field cut and filled to its width."""
+    texts = (number, user, state, partition, start, priority, node, reason)
+    fields = (*(text.encode() for text in texts), name)
+    cut = (
+        field[:width].ljust(width) + b"|"
+        for field, width in zip(fields, WIDTHS, strict=True)
+    )
+    return b"".join(cut) + b"\n"
+
+
+def by_number(output: bytes) -> dict[str, SlurmJob]:
+    return {job.number: job for job in jobs.parse(output)}
+
+
+def test_all_jobs_of_a_real_squeue_are_read() -> None:
+    found = by_number(RECORDED.read_bytes())
+
+    assert len(found) == 23
+    assert found["24"] == SlurmJob(
+        number="24",
+        name="rai-8f3a0c11",
+        state="RUNNING",
+        start_at=datetime(2026, 11, 23, 13, 16, 10, tzinfo=UTC).timestamp(),
+        node="n2",
+        partition="main",
+        priority=4294901838,
+        user=0,
+    )
+    assert (found["23"].state, found["23"].reason) == ("PENDING", "PartitionTimeLimit")
+    assert (found["23"].node, found["23"].start_at) == ("", None)
+    assert found["5"].reason == "job requeued in held state"
+    assert found["6"].name == "a|b  c"
+    assert found["4"].state == "TIMEOUT"
+
+
+def test_a_name_with_a_whole_line_in_it_is_a_name() -> None:
+    found = by_number(RECORDED.read_bytes())
+
+    assert found["26"].name.startswith("rai-1\n42  ")
+    assert "42" not in found
+
+
+def test_a_name_that_is_cut_within_a_character_is_read() -> None:
+    assert by_number(RECORDED.read_bytes())["22"].name == "x" + 23 * "é" + "\ufffd"
+
+
+@given(st.binary(max_size=100))
+def test_no_name_adds_or_hides_a_job(name: bytes) -> None:
+    output = printed("1", name=name) + printed("2", name=b"rai-x")
+
+    assert [job.number for job in jobs.parse(output)] == ["1", "2"]
+    assert jobs.parse(output)[1].name == "rai-x"
+
+
+@given(st.binary(max_size=900))
+def test_what_no_squeue_printed_is_an_error(output: bytes) -> None:
+    if output:
+        with pytest.raises(ValueError, match="squeue"):
+            jobs.parse(output)
+
+
+@given(st.integers(0, 395), st.integers(0, 255))
+def test_any_byte_may_be_wrong(place: int, byte: int) -> None:
+    line = bytearray(printed())
+    line[place] = byte
+
+    try:
+        found = jobs.parse(bytes(line))
+    except ValueError as error:
+        assert len(str(error)) < 400
+    else:
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("cut", [1, 395, 397])
+def test_an_output_that_is_not_complete_is_an_error(cut: int) -> None:
+    with pytest.raises(ValueError, match="not complete"):
+        jobs.parse((2 * printed())[:-cut])
+
+
+def test_no_jobs_are_no_error() -> None:
+    assert jobs.parse(b"") == ()
+
+
+def test_more_jobs_than_are_read_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MOST_BYTES", 2 * len(printed()))
+
+    assert len(jobs.parse(2 * printed())) == 2
+    with pytest.raises(ValueError, match="more than"):
+        jobs.parse(3 * printed())
+
+
+@pytest.mark.parametrize("number", ["7", "16_2", "16_[1-300%5]", "9+1"])
+def test_numbers_of_arrays_and_groups_are_read(number: str) -> None:
+    assert jobs.parse(printed(number))[0].number == number
+
+
+@pytest.mark.parametrize("start", ["N/A", "Unknown", "NONE", "2026-13-40T00:00:00"])
+def test_a_start_that_is_not_known_is_none(start: str) -> None:
+    assert jobs.parse(printed(start=start))[0].start_at is None
+
+
+def test_what_slurm_leaves_open_is_empty() -> None:
+    line = printed(
+        partition="(null)", node="n/a", reason="(null)", user="x", priority="x"
+    )
+    (job,) = jobs.parse(line)
+
+    assert (job.partition, job.node, job.reason) == ("", "", "")
+    assert (job.user, job.priority) == (None, 0)
+
+
+def test_times_are_asked_for_in_utc_and_no_setting_filters_jobs() -> None:
+    given = {
+        "PATH": "/bin",
+        "SLURM_CONF": "/etc/slurm.conf",
+        "TZ": "Asia/Tokyo",
+        "SLURM_TIME_FORMAT": "relative",
+        "SQUEUE_USERS": "me",
+        "SLURM_CLUSTERS": "all",
+    }
+
+    assert jobs.environment(given) == {
+        "PATH": "/bin",
+        "SLURM_CONF": "/etc/slurm.conf",
+        "TZ": "UTC",
+        "SLURM_TIME_FORMAT": "standard",
+        "LC_ALL": "C",
+    }
+
+
+@pytest.mark.parametrize("state", WAITING)
+def test_a_job_without_a_node_waits(state: str) -> None:
+    assert jobs.stage(state) is JobStage.WAITING
+
+
+@pytest.mark.parametrize("state", [*GOING, "?", "A_NEWER_STATE", ""])
+def test_a_job_whose_processes_may_run_goes(state: str) -> None:
+    assert jobs.stage(state) is JobStage.GOING
+
+
+@pytest.mark.parametrize("state", OVER)
+def test_a_job_that_ended_is_over(state: str) -> None:
+    assert jobs.stage(state) is JobStage.OVER

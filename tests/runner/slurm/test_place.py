@@ -1,0 +1,166 @@
+"""Runs that a real Slurm carries out, as their user sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.core import RunRecord, record
+from runner.store.paths import Home, RunPaths
+from tests.program import rai
+from tests.runner.slurm.cluster import Cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.programs]
+
+SOON_S = 60.0
+SMALL = {"limits": {"memory": "512MiB", "time": "5m"}}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm: Cluster) -> Home:
+    """A home of its own, for a client that finds the cluster, by the engine bare."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("RAI_ENGINE", "bare")
+    monkeypatch.delenv("CI", raising=False)
+    return Home(tmp_path / "home")
+
+
+def project(folder: Path, *commands: str, **resources: object) -> str:
+    made = folder / "project"
+    made.mkdir(exist_ok=True)
+    spec = {
+        "rai": {"image": "debian:bookworm-slim"},
+        "resources": {**SMALL, **resources},
+        "commands": {"build": list(commands)},
+    }
+    (made / "rai_build.yml").write_text(json.dumps(spec))
+    return str(made)
+
+
+def left(*words: str) -> str:
+    """Hand a run over, leave it, and return its id."""
+    done = rai("run", "--on", "slurm", "--detach", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def until(path: Path) -> None:
+    end = time.monotonic() + SOON_S
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} does not come"
+        time.sleep(0.02)
+
+
+def ended(paths: RunPaths) -> RunRecord:
+    until(paths.record)
+    return record.from_json(paths.record.read_bytes())
+
+
+def test_a_run_on_slurm_shows_its_output_and_ends_with_its_status(
+    home: Home, tmp_path: Path
+):
+    folder = project(tmp_path, "echo out; echo err >&2; echo made > $RAI_BUILD_DIR/x")
+    done = rai("run", "--on", "slurm", "-p", folder, "-o", str(tmp_path / "o"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "out\n"
+    assert "err\n" in done.stderr
+    assert "Running on Slurm" in done.stderr
+    assert (tmp_path / "o" / "x").read_text() == "made\n"
+    failed = rai("run", "--on", "slurm", "-p", project(tmp_path, "exit 3"))
+    assert failed.returncode == 1
+
+
+def test_a_run_is_on_a_node_of_the_cluster_under_its_own_name(
+    home: Home, tmp_path: Path
+):
+    folder = project(tmp_path, "echo $SLURM_JOB_NAME on $SLURMD_NODENAME")
+    run = left("-p", folder)
+    assert rai("wait", run).returncode == 0
+    said = rai("logs", run).stdout
+    assert said in {f"rai-{run} on n1\n", f"rai-{run} on n2\n"}
+
+
+def test_a_partition_that_is_not_there_is_refused_and_leaves_nothing(
+    home: Home, tmp_path: Path
+):
+    done = rai("run", "--on", "slurm:nowhere", "-p", project(tmp_path, "true"))
+    assert done.returncode not in (0, 10)
+    assert "nowhere" in done.stderr
+    assert list(home.runs.glob("[0-9a-f]*")) == []
+
+
+def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
+    home: Home, tmp_path: Path, slurm: Cluster
+):
+    slurm.drain("n1", "a broken fan")
+    slurm.drain("n2", "a broken fan")
+    run = left("-p", project(tmp_path, "echo never"))
+    listed = json.loads(rai("ps", "--json").stdout)
+    assert [one["on"] for one in listed] == ["slurm"]
+    assert "waiting" in rai("show", run).stdout
+    done = rai("cancel", run)
+    assert done.returncode == 0, done.stderr
+    assert ended(home.run(run)).state == "cancelled"
+    assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
+
+
+def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(
+    home: Home, tmp_path: Path
+):
+    run = left("-p", project(tmp_path, "echo begun; touch $RAI_BUILD_DIR/x; sleep 300"))
+    until(home.run(run).stdout)
+    done = rai("cancel", run)
+    assert done.returncode == 0, done.stderr
+    found = ended(home.run(run))
+    assert found.state == "cancelled"
+    assert home.run(run).build.exists()
+    assert rai("logs", run).stdout == "begun\n"
+
+
+def test_a_worker_that_is_killed_leaves_a_lost_run(home: Home, tmp_path: Path):
+    run = left("-p", project(tmp_path, "echo begun; sleep 300"))
+    until(home.run(run).stdout)
+    holder = json.loads(home.run(run).holder.read_bytes())
+    os.kill(holder["process"]["pid"], signal.SIGKILL)
+    done = rai("wait", run)
+    assert done.returncode == 10
+    assert ended(home.run(run)).state == "lost"
+
+
+def test_no_secret_stays_in_the_folder(home: Home, tmp_path: Path):
+    folder = project(tmp_path, "echo $TOKEN | wc -c")
+    run = left("-p", folder, "-e", "TOKEN=open-sesame-12345")
+    assert rai("wait", run).returncode == 0
+    assert rai("logs", run).stdout == "18\n"
+    for file in home.run(run).root.iterdir():
+        assert b"open-sesame" not in file.read_bytes(), file
+
+
+def test_a_run_that_its_node_refuses_ends_with_the_reason(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = project(tmp_path, "cat /src/x")
+    run = left("-p", folder)
+    done = rai("wait", run)
+    assert done.returncode == 2
+    assert "/src" in rai("show", run).stdout
+
+
+def test_a_second_worker_of_a_run_does_nothing(
+    home: Home, tmp_path: Path, slurm: Cluster
+):
+    run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; sleep 2"))
+    until(tmp_path / "ran")
+    again = slurm.submit(
+        f"exec {sys.executable} -m runner.worker.node {home.run(run).root}"
+    )
+    assert rai("wait", run).returncode == 0
+    slurm.until(lambda: slurm.state(again) == "COMPLETED")
+    assert (tmp_path / "ran").read_text() == "ran\n"
