@@ -151,7 +151,7 @@ class ContainerRun:
         return CommandFinished(
             step.index,
             code,
-            self._wall_s(token, ended.wall_s),
+            self._wall_s(token, ended),
             said.cpu_s if said else None,
             reason,
         )
@@ -162,13 +162,17 @@ class ContainerRun:
             return words.reported(data.decode(errors="replace"))
         return None
 
-    def _wall_s(self, token: str, step_s: float) -> float:
-        """Return the time between the reports' two files, or that of the whole step."""
+    def _wall_s(self, token: str, ended: process.Ended) -> float:
+        """Return the time between the reports' two files, or that of the whole step.
+
+        A limit counts from the start of the step.
+        """
         with suppress(OSError):
             end = (self._reports / token).lstat().st_mtime
             wall_s = end - (self._reports / f"{token}.start").lstat().st_mtime
-            return min(max(wall_s, 0.0), step_s)
-        return step_s
+            if ended.reason is None:
+                return min(max(wall_s, 0.0), ended.wall_s)
+        return ended.wall_s
 
     def _argv(self, command: list[str]) -> list[str]:
         assert self._work.image is not None  # workplace refuses that
