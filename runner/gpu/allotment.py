@@ -9,7 +9,8 @@ their UUIDs; SLURM_JOB_GPUS has numbers of Slurm's own for them.
 
 CUDA_VISIBLE_DEVICES is read as CUDA does: numbers, or UUIDs or their beginnings; the
 list ends at its first invalid entry (CUDA C++ Programming Guide, "CUDA Environment
-Variables").
+Variables"), and a device that is named twice leaves none, as tried on an H100. What
+CUDA reads as the number at the beginning of a word (0a, 0x0) is invalid here.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ def _numbered(number: int, gpus: Sequence[Gpu]) -> Gpu | None:
 
 def _named(word: str, host: HostGpus) -> Gpu | None:
     """Return the GPU, or the only slice of the GPU, whose UUID begins with a word."""
-    if not UUID.fullmatch(word):
+    if not UUID.fullmatch(word) or not word.startswith(("GPU-", "MIG-")):
         return None
     start, older = word.lower(), dict(host.older_names)
     exact = [g for g in host.gpus if start in _names(g, older)]
@@ -211,7 +212,9 @@ def _numbers(text: str) -> bool:
 
 
 def _entries(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",")]
+    words = [word.rstrip() for word in (text or "").split(",")]
+    # CUDA takes blanks before a number, but not before a UUID.
+    return [number if _NUMBER.fullmatch(number := w.lstrip()) else w for w in words]
 
 
 def _shown(gpus: Sequence[Gpu]) -> str:
