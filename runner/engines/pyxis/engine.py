@@ -55,7 +55,8 @@ class PyxisEngine(Imageless):
         """Return a problem outside Slurm's jobs, without pyxis, or without an image."""
         if not self._environ.get("SLURM_JOB_ID"):
             text = "this is not inside a Slurm job (SLURM_JOB_ID is not set)"
-            return [Problem(text, hint="start rai by sbatch or salloc, or " + HINT)]
+            hint = f"use `rai run --on slurm`, or {HINT}"
+            return [Problem(text, hint=hint)]
         try:
             lacking = [name for name in words.NEEDED if name not in self._has()]
         except EngineError as error:

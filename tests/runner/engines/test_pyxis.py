@@ -101,7 +101,7 @@ def test_outside_a_slurm_job_it_says_so_without_starting_anything(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     (problem,) = PyxisEngine(environ={}).check(SPEC)
     assert "not inside a Slurm job" in problem.message
-    assert "sbatch" in problem.hint
+    assert "--on slurm" in problem.hint
 
 
 def test_without_pyxis_it_names_the_option_that_srun_lacks(monkeypatch):
