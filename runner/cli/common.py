@@ -74,6 +74,14 @@ On = Annotated[
         help="The server, or `here` for this machine. [env var: RAI_SERVER]",
     ),
 ]
+OnPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="PLACE",
+        help="A server's URL, `slurm[:PARTITION]`, or `here`. [env var: RAI_SERVER]",
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]

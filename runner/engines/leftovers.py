@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from runner.engines import slurmjob
+
 GROUPS = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 
@@ -29,9 +31,13 @@ def remove() -> None:
 
 
 def _groups() -> Iterator[Path]:
-    """Yield where groups may have been made: at the top, and in this process's own."""
+    """Yield where groups may have been made: at the top, and in this process's own.
+
+    In a Slurm job also in those around it.
+    """
     paths = {line.split(":", 2)[2] for line in OWN.read_text().splitlines()}
+    around = {each for path in paths for each in slurmjob.groups_within(path)}
     tops = [GROUPS, *GROUPS.glob("*/")]
-    for path in {"/", *paths}:
+    for path in {"/", *paths, *around}:
         for top in tops:
             yield top / path.lstrip("/")

@@ -50,12 +50,12 @@ _WAITS = {
     # What passes when administrators act.
     "FrontEndDown": f"no front end of the cluster is up: {_ASK}",
     "NodeDown": f"a node that it needs is down: {_ASK}",
-    "NodesDown": "the nodes it needs are down, drained or kept for other jobs",
+    "NodesDown": "the nodes that it needs are down, drained or kept for others",
     "PartitionDown": f"its partition starts no jobs now: {_ASK}, or use another one",
     "PartitionInactive": f"its partition is inactive: {_ASK}, or use another one",
     "PartitionNodeLimit": "its partition has no nodes for it, or they are down:"
     f" {_ASK}, or use another one",
-    "ReqNodeNotAvail": "a node that it needs is down, drained or reserved",
+    "ReqNodeNotAvail": "a node that it needs is down, drained or kept for others",
     "QOSUsageThreshold": "your fair-share value is lower than its QOS demands:"
     " it rises with time",
     # Holds.
@@ -153,7 +153,7 @@ def why_waits(reason: str) -> str:
         return limit.words if limit else f'Slurm says "{_shown(reason)}"'
     down = _UNAVAILABLE.search(reason)
     if code == "ReqNodeNotAvail" and down:
-        return f"nodes are down or drained: {down[1]}"
+        return f"nodes are down, drained or kept for others: {down[1]}"
     if code == "ReqNodeNotAvail" and "Reserved for maintenance" in reason:
         return "its nodes are reserved for maintenance"
     return words

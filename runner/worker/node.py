@@ -95,7 +95,7 @@ def _refuse(paths: RunPaths, error: RaiError) -> None:
 
 
 def _ask_why(cancel: Cancel) -> None:
-    cancel.request(notice.why_ends(os.environ.get("SLURM_JOB_ID", "")))
+    cancel.request(notice.why_ends(os.environ))
 
 
 def _wait_for_first(paths: RunPaths) -> None:

@@ -158,11 +158,13 @@ class DockerEngine(OnThisMachine):
         self, work: Workspace, cancel: Cancel, terminal: Terminal | None
     ) -> Generator[Event, None, None]:
         from runner.engines.docker.container.job import run
+        from runner.engines.docker.container.share import of_this_process
         from runner.engines.docker.facts import can_close
 
         support = self._support if work.gpu else None
         closes = work.limits.network and can_close(self._info, self._probe.endpoint)
-        return run(self._client, work, cancel, support, terminal, closes=closes)
+        share = of_this_process(self._info, self._probe.endpoint)
+        return run(self._client, work, cancel, support, terminal, share, closes=closes)
 
     @cached_property
     def _probe(self) -> EngineProbe:

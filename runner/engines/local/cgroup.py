@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from runner import machine
 from runner.core import MIB, MOST_PIDS, Limits
+from runner.engines import slurmjob
 
 CONTROLLERS = ("memory", "pids")
 CLOSE_S = 5.0
@@ -35,12 +36,14 @@ class Counts(Struct, frozen=True):
     refused_processes: int = 0
 
 
-def parents(mounts: str, own: str) -> dict[str, list[Parent]]:
+def parents(mounts: str, own: str, *, at_top: bool = False) -> dict[str, list[Parent]]:
     """Return the folders to try for each controller, the nearest first. Pure.
 
     ``mounts`` is the text of /proc/self/mountinfo, ``own`` that of /proc/self/cgroup.
+    A process of a Slurm job stays within its group, which limits it. ``at_top`` returns
+    the tops alone.
     """
-    paths = _paths(own)
+    paths = {name: "/" if at_top else path for name, path in _paths(own).items()}
     found: dict[str, list[Parent]] = {name: [] for name in CONTROLLERS}
     for line in mounts.splitlines():
         fields, _, rest = line.partition(" - ")
@@ -62,9 +65,11 @@ def _paths(own: str) -> dict[str, str]:
 
 
 def _tries(point: str, root: str, path: str, version: int) -> list[Parent]:
-    below = path.removeprefix(root) if root != "/" else path
-    nearest, top = Path(point, below.lstrip("/")), Path(point)
-    return [Parent(folder, version) for folder in dict.fromkeys((nearest, top))]
+    # In version 2 a group that has processes cannot have groups; one around it can.
+    found = slurmjob.groups_within(path) or (path, "/")
+    below = (each.removeprefix(root) if root != "/" else each for each in found)
+    folders = [Path(point, each.lstrip("/")) for each in below]
+    return [Parent(folder, version) for folder in dict.fromkeys(folders)]
 
 
 class Group:
@@ -80,8 +85,8 @@ class Group:
         self._versions: dict[str, int] = {}
         self._folders: dict[str, Path] = {}
         try:
-            for controller, tries in _parents_here().items():
-                self._make(controller, tries[-1:] if at_top else tries, self.name)
+            for controller, tries in _parents_here(at_top=at_top).items():
+                self._make(controller, tries, self.name)
             self._limit(limits)
         except OSError:
             self.close()
@@ -198,9 +203,9 @@ class Group:
         return int(rows.get(key, "0"))
 
 
-def _parents_here() -> dict[str, list[Parent]]:
+def _parents_here(*, at_top: bool = False) -> dict[str, list[Parent]]:
     mounts = Path("/proc/self/mountinfo").read_text()
-    return parents(mounts, Path("/proc/self/cgroup").read_text())
+    return parents(mounts, Path("/proc/self/cgroup").read_text(), at_top=at_top)
 
 
 def _folder(parent: Parent, name: str) -> Path:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from runner.core.errors import RaiError
 from runner.places.slurm import programs
-from runner.slurm import jobs, reasons
-from runner.slurm.jobs import JobStage, stage
+from runner.slurm import told
 
 ENDED = "Slurm told the job to end"
 
 
-def why_ends(number: str) -> str:
-    """Return in words why a job was told to end; "" where Slurm does not say."""
+def why_ends(environ: Mapping[str, str]) -> str:
+    """Return in words why the job with an environment was told to end.
+
+    It is "" outside of a job, and where Slurm does not say.
+    """
+    number, restarts = (
+        environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_RESTART_COUNT")
+    )
     if not number:
         return ""
     try:
-        printed = programs.answer(["squeue", *jobs.ARGUMENTS, f"--jobs={number}"])
-        found = jobs.parse(printed)
-    except (RaiError, ValueError):
+        printed = programs.answer(["squeue", *told.ARGUMENTS, f"--jobs={number}"])
+    except RaiError:
         return ""
-    for job in found:
-        if stage(job.state) is JobStage.WAITING:
-            return f"{ENDED}: it was requeued"
-        if stage(job.state) is JobStage.OVER:
-            return f"{ENDED}: {reasons.how_ended(job.state, job.reason).words}"
-    return ""
+    end = told.why_told(printed, int(restarts) if restarts.isdecimal() else 0)
+    return f"{ENDED}: {end.words}" if end else ""

@@ -39,3 +39,27 @@ def test_in_a_container_the_mount_begins_at_its_own_group():
     found = parents(mounts, "8:pids:/docker/abc/sub\n")
     assert found["pids"][0] == Parent(Path("/sys/fs/cgroup/pids/sub"), 1)
     assert found["memory"] == []
+
+
+def test_a_process_of_a_slurm_job_stays_within_the_jobs_group():
+    job = "/system.slice/slurmstepd.scope/job_5"
+    found = parents(SECOND, f"0::{job}/step_batch/user/task_0\n")
+    below = ("/step_batch/user/task_0", "/step_batch/user", "/step_batch", "")
+    tries = [Parent(Path(f"/sys/fs/cgroup{job}{each}"), 2) for each in below]
+    assert found == {"memory": tries, "pids": tries}
+
+
+def test_of_the_first_version_only_the_hierarchies_of_slurm_hold_a_job():
+    own = "8:pids:/\n4:memory:/slurm/uid_0/job_5/step_batch\n0::/\n"
+    found = parents(FIRST, own)
+    memory = Path("/sys/fs/cgroup/memory/slurm/uid_0/job_5")
+    assert found["memory"] == [Parent(memory / "step_batch", 1), Parent(memory, 1)]
+    assert found["pids"] == [Parent(Path("/sys/fs/cgroup/pids"), 1)]
+
+
+def test_the_group_of_a_build_is_at_the_top():
+    own = "8:pids:/\n4:memory:/slurm/uid_0/job_5/step_batch\n0::/\n"
+    assert parents(FIRST, own, at_top=True) == {
+        "memory": [Parent(Path("/sys/fs/cgroup/memory"), 1)],
+        "pids": [Parent(Path("/sys/fs/cgroup/pids"), 1)],
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from runner.slurm import jobs
 from runner.slurm.jobs import JobStage, SlurmJob
+from tests.runner.slurm.cluster import Cluster
 
 RECORDED = Path(__file__).parents[2] / "data" / "squeue" / "22.05.8.txt"
 """What squeue of Slurm 22.05.8 printed: waiting, held, running and ended jobs."""
@@ -211,3 +214,27 @@ def test_a_job_whose_processes_may_run_goes(state: str) -> None:
 @pytest.mark.parametrize("state", OVER)
 def test_a_job_that_ended_is_over(state: str) -> None:
     assert jobs.stage(state) is JobStage.OVER
+
+
+@pytest.mark.slurm
+def test_the_squeue_of_this_machine_prints_what_is_read(slurm: Cluster) -> None:
+    name = f"a|b\n{'42':24}|{'0':11}|{'RUNNING':16}|"
+    held = slurm.submit("exit", "--hold", f"--job-name={name}")
+    later = slurm.submit("exit", "--begin=2030-01-02T03:04:05", "--job-name=rai-later")
+    done = subprocess.run(
+        ["squeue", *jobs.ARGUMENTS],
+        capture_output=True,
+        check=True,
+        env=jobs.environment({**slurm.environment, "TZ": "Asia/Tokyo"}),
+        timeout=30,
+    )
+    found = by_number(done.stdout)
+
+    assert "42" not in found
+    assert found[f"{held}"].name == name[:48].rstrip()
+    assert (found[f"{held}"].state, found[f"{held}"].reason) == (
+        "PENDING",
+        "JobHeldUser",
+    )
+    assert found[f"{later}"].name == "rai-later"
+    assert found[f"{later}"].user == os.geteuid()

@@ -66,7 +66,7 @@ def test_every_reason_of_slurm_has_words(reason: str) -> None:
         ("(null)", "Slurm has not considered it yet"),
         (
             "ReqNodeNotAvail, UnavailableNodes:n[1-3]",
-            "nodes are down or drained: n[1-3]",
+            "nodes are down, drained or kept for others: n[1-3]",
         ),
         (
             "ReqNodeNotAvail, Reserved for maintenance",

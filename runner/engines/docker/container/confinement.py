@@ -11,6 +11,7 @@ from docker.types import Mount, Ulimit
 from runner.core import GIB, MOST_PIDS, DataMount, Limits, Profile, Workspace
 from runner.engines.docker.gpu.options import NO_GPU, GpuOptions
 from runner.engines.environment import environment
+from runner.engines.slurmjob import NO_JOB, JobShare
 from runner.gpu.watch import visible_devices
 
 STRICT_USER = 10001
@@ -112,13 +113,15 @@ def host_options(
     name: str,
     labels: Mapping[str, str],
     gpu: GpuOptions = NO_GPU,
+    share: JobShare = NO_JOB,
     *,
     closes: bool = False,
 ) -> dict[str, Any]:
     """Return the host settings of the container that runs the commands.
 
-    Adding GPUs removes nothing of the confinement. With ``closes`` it starts without a
-    network, to be connected when private addresses are closed to it.
+    Adding GPUs, or the limits of a Slurm job, removes nothing of the confinement. With
+    ``closes`` it starts without a network, to be connected when private addresses are
+    closed to it.
     """
     strict = work.profile is Profile.STRICT
     data = [data_mount(mount, mount.directory, read_only=True) for mount in work.data]
@@ -132,6 +135,7 @@ def host_options(
         "tmpfs": {"/tmp": _tmp_options(work.limits)} if strict else {},
         "log_config": {"Type": "none", "Config": {}},
         **_limit_options(work.limits),
+        **_job_options(share),
         **dict(gpu.options),
     }
 
@@ -162,6 +166,12 @@ def _tmp_options(limits: Limits) -> str:
     # /tmp counts as memory, and filling all of that would end the container.
     size = min(TMP_BYTES, limits.memory_bytes // 2)
     return f"rw,exec,nosuid,nodev,mode=1777,size={size}"
+
+
+def _job_options(share: JobShare) -> dict[str, Any]:
+    cores = {"cpuset_cpus": ",".join(map(str, share.cores))} if share.cores else {}
+    group = {"cgroup_parent": share.group} if share.group else {}
+    return {**cores, **group}
 
 
 def _limit_options(limits: Limits) -> dict[str, Any]:

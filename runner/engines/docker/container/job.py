@@ -11,7 +11,14 @@ from runner import machine
 from runner.core import Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
-from runner.core.events import STOPPED, CommandSkipped, Event, Starting, Usage
+from runner.core.events import (
+    STOPPED,
+    CommandSkipped,
+    Event,
+    Starting,
+    Usage,
+    Warned,
+)
 from runner.core.terminal import Terminal
 from runner.engines import leftovers
 from runner.engines.docker.client import Client, went_away
@@ -20,6 +27,7 @@ from runner.engines.docker.container.stage import RunContainers
 from runner.engines.docker.exec.steps import Steps
 from runner.engines.docker.gpu.options import GpuSupport
 from runner.engines.sequence import in_order
+from runner.engines.slurmjob import NO_JOB, JobShare
 from runner.gpu.watch import Watch
 
 THREADS = 4
@@ -31,21 +39,26 @@ def run(
     cancel: Cancel,
     support: GpuSupport | None,
     terminal: Terminal | None = None,
+    share: JobShare = NO_JOB,
     *,
     closes: bool = False,
 ) -> Generator[Event, None, None]:
     """Run the steps in a new container, and remove everything it made.
 
     ``support`` is None for a run without GPUs. With ``terminal`` each step gets a
-    terminal of its own, used from that one. ``closes`` says that this user can close
-    private addresses to a container of this engine.
+    terminal of its own, used from that one. ``share`` is what a Slurm job leaves the
+    container. ``closes`` says that this user can close private addresses to a container
+    of this engine.
     """
+    work, lowered = share.fitted(work)
     pool = ThreadPoolExecutor(THREADS, "docker")
-    stage = RunContainers(client, work, cancel, support, closes=closes)
+    stage = RunContainers(client, work, cancel, support, share, closes=closes)
     watch = _watch(client, work, stage, support)
     try:
         reaping = pool.submit(_reap, client)
         yield Starting()
+        if lowered:
+            yield Warned(lowered)
         try:
             yield from stage.set_up(pool)
         except EngineError as error:

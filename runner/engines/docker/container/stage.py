@@ -16,6 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from runner.core import GpuWay, Problem, Reason, Workspace
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError
@@ -31,9 +33,10 @@ from runner.engines.docker.client import (
     image,
     removed,
 )
-from runner.engines.docker.container import confinement, network, tarstreams
+from runner.engines.docker.container import confinement, network, share, tarstreams
 from runner.engines.docker.container.datavolumes import fill, trim
 from runner.engines.docker.gpu import options
+from runner.engines.slurmjob import NO_JOB, JobShare, may_leave_group
 from runner.images import architecture
 
 PROGRESS_S = 0.2
@@ -50,7 +53,7 @@ class RunContainers:
     """The containers and volumes of one run; ``container`` runs the commands.
 
     ``way`` is how that container got its GPUs; None without any. ``closes`` says that
-    this user can close private addresses to it.
+    this user can close private addresses to it, ``share`` what a Slurm job leaves it.
     """
 
     def __init__(
@@ -59,11 +62,13 @@ class RunContainers:
         work: Workspace,
         cancel: Cancel,
         support: options.GpuSupport | None = None,
+        share: JobShare = NO_JOB,
         *,
         closes: bool = False,
     ) -> None:
         self._client, self._work, self._cancel = client, work, cancel
         self._support, self._closes = support, closes and work.limits.network
+        self._share, self._group = share, share.group
         self._failures: list[tuple[GpuWay, str]] = []
         self._not_closed = ""
         self.way: GpuWay | None = None
@@ -93,6 +98,12 @@ class RunContainers:
                     task.result()
         for way, why in self._failures:
             yield Warned(f"no GPU by {way.words}: {why}; trying another way")
+        if self._group != self._share.group:
+            yield Warned(
+                "the engine cannot start the container in the control group of Slurm"
+                f" job {self._share.job}; it runs beside the job, within its cores and"
+                " memory"
+            )
         if self._not_closed:
             yield Warned(f"private addresses are not closed: {self._not_closed}")
 
@@ -135,6 +146,7 @@ class RunContainers:
         volumes = [f"{self.name}-{folder}" for folder in ("src", "build")]
         self._side_by_side(pool, self._remove_volume, volumes)
         self._held()
+        share.tidy(self._group)
         if self._work.data:
             with contextlib.suppress(*FAILURES):
                 trim(self._client, self._work.data_kept_bytes)
@@ -162,17 +174,26 @@ class RunContainers:
                 self._not_closed = network.connect(client, self.container, targets, by)
         except APIError as error:
             failure = _not_started(error, self._image)
+            why = " ".join(explained(error).split())
+            if self._group and may_leave_group(why):
+                share.tidy(self._group)
+                self._group = ""
+                self._forget()
+                return self._started(gpu, variables)
             if gpu.way is None or failure.problems[0].hint:
                 raise failure from error
-            why = " ".join(explained(error).split())
             self._failures.append((gpu.way, why))
-            if self.container:
-                self._remove_container(self.container)
-                self._held()
-                self.container = ""
+            self._forget()
             return False
         self.way = gpu.way
         return True
+
+    def _forget(self) -> None:
+        """Remove a container that did not start."""
+        if self.container:
+            self._remove_container(self.container)
+            self._held()
+            self.container = ""
 
     def _fill(self) -> None:
         work = self._work
@@ -183,7 +204,12 @@ class RunContainers:
     def _created(self, gpu: options.GpuOptions, variables: list[str]) -> str:
         work, client = self._work, self._client
         options = confinement.host_options(
-            work, self.name, self._labels, gpu, closes=self._closes
+            work,
+            self.name,
+            self._labels,
+            gpu,
+            replace(self._share, group=self._group),
+            closes=self._closes,
         )
         made = client.create_container(
             self._image,
