@@ -29,14 +29,16 @@ from runner.session.needs import needs_of
 from runner.slurm import nodes as listed
 from runner.slurm.jobs import JobStage, stage
 from runner.slurm.nodes import ClusterNode
-from runner.slurm.options import SlurmOptions
 from runner.slurm.target import SlurmTarget
 from runner.store import claim, handed
+from runner.store import settings as stored
 from runner.store.paths import Home, RunPaths
+from runner.store.settings import Settings
 from runner.wire.host import HostFacts, HostGpu, HostNode, HostRun, StartRun
+from runner.wire.remote_runs import QueueState
 
 FRESH_S = 3.0
-FRESH_IN_TROUBLE_S = 10.0
+IN_TROUBLE_S = 5.0
 SHARE = 10
 """A look that takes long is followed by a pause of so many times its length."""
 
@@ -58,8 +60,9 @@ class NodesSeen(Struct, frozen=True):
 class SlurmCluster:
     """A partition of the cluster whose Slurm this machine has."""
 
-    def __init__(self, home: Home, target: SlurmTarget, options: SlurmOptions) -> None:
-        self._home, self._target, self._options = home, target, options
+    def __init__(self, home: Home, target: SlurmTarget, settings: Settings) -> None:
+        self._home, self._target = home, target
+        self._options, self._settings = settings.slurm, stored.variables(settings)
         self._gpus = GpusOut(home.root, whose="a GPU of this node")
         self._seen = NodesSeen()
         self._first = threading.Event()
@@ -92,6 +95,8 @@ class SlurmCluster:
         extra = (f"--exclude={','.join(out)}",) if out else ()
         options = replace(self._options, extra=(*self._options.extra, *extra))
         place = SlurmPlace(self._target, options)
+        # Nothing of this process's environment says on the node what it does here.
+        order = replace(order, settings={**self._settings, **order.settings})
         return place.start(replace(order, needs=_needs(order, request)))
 
     def waits(self, paths: RunPaths) -> HostRun:
@@ -102,6 +107,8 @@ class SlurmCluster:
         now = time.time()
         found = standing(paths.id, jobs, asked.ahead, at, now, claimed=False)
         why = asked.trouble or found.why or "Slurm has it"
+        if found.state is QueueState.WAITING and not asked.trouble:
+            why = f"in Slurm's queue: {why}"
         node = jobs[-1].node if jobs and _has_node(jobs[-1].state) else ""
         return HostRun(paths.id, claimed=False, ended=False, waits=why, node=node)
 
@@ -142,8 +149,8 @@ class SlurmCluster:
                 self._gpus.looked(problems, seen.at)
         finally:
             ended = time.monotonic()
-            fresh_s = FRESH_IN_TROUBLE_S if self._seen.problem else FRESH_S
-            self._next_s = ended + max(fresh_s, SHARE * (ended - began))
+            pause_s = max(FRESH_S, SHARE * (ended - began))
+            self._next_s = ended + (IN_TROUBLE_S if self._seen.problem else pause_s)
             self._first.set()
             self._looking.release()
 

@@ -70,7 +70,7 @@ def _cluster(home: Home, target: SlurmTarget) -> Carrier:
     found, _ = settings.load(os.environ, settings.settings_files(), {})
     if problems := SlurmPlace(target, found.slurm).check():
         raise EngineError(*problems)
-    return SlurmCluster(home, target, found.slurm)
+    return SlurmCluster(home, target, found)
 
 
 def _serve(
