@@ -109,12 +109,12 @@ def test_every_setting_is_documented():
         (found,) = (line for line in page.splitlines() if line.startswith(row))
         default, meaning = found.removeprefix(row).split("|")[:2]
         assert meaning.strip().startswith(setting.meaning)
-        match getattr(Settings(Path()), setting.key):
+        match setting.of(Settings(Path())):
             case bool() as value:
                 assert default.strip() == f"`{str(value).lower()}`"
             case float() | int() as value:
                 assert default.strip() == f"`{setting.kind.write(value)}`"
-            case str() as value:
+            case str() as value if value:
                 assert default.strip() == f"`{value}`"
 
 

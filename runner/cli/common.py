@@ -74,6 +74,14 @@ On = Annotated[
         help="The server, or `here` for this machine. [env var: RAI_SERVER]",
     ),
 ]
+OnPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="PLACE",
+        help="A server's URL, `slurm[:PARTITION]`, or `here`. [env var: RAI_SERVER]",
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
@@ -112,7 +120,11 @@ def server(on: str | None) -> ProfileEntry:
     from runner.core import Problem
     from runner.core.errors import UsageError
     from runner.remote import profile
+    from runner.slurm import target
 
+    if on and target.parse(on):
+        hint = "`rai ps` lists your runs there, `squeue` all jobs"
+        raise UsageError(Problem("Slurm has a queue of its own", hint=hint))
     entry = profile.chosen(on, settings())
     if entry is None:
         text = "runs stay on this machine: no server is named"

@@ -98,7 +98,7 @@ def run(
     ] = False,
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
-    on: common.On = None,
+    on: common.OnPlace = None,
 ) -> None:
     """Run a project's rai_build.yml and keep a record of it.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -117,7 +118,7 @@ def _values(
         case "run" | "runs" | "other" | "baseline" | "wait_for":
             return _runs(prefix, active=name in UNENDED)
         case "on":
-            return _beginning(prefix, ["here", *_servers()])
+            return _beginning(prefix, ["here", *_slurm(), *_servers()])
         case "server":
             return _beginning(prefix, _servers())
         case "image":
@@ -166,6 +167,12 @@ def _index() -> Path:
 
     found, _ = settings.load(os.environ, settings.settings_files(), {})
     return Home(found.home).index
+
+
+def _slurm() -> list[str]:
+    from runner.slurm.target import PLACE
+
+    return [PLACE] if shutil.which("sbatch") else []
 
 
 def _servers() -> Iterable[str]:

@@ -44,8 +44,9 @@ class GitState(Struct, frozen=True):
 class ImageUsed(Struct, frozen=True):
     """The image that a run started from; ``cuda`` is its toolkit's version, if any.
 
-    ``asked`` is the name in the build file, "" where it names none; ``named_by`` says
-    what named another: the option, or the line of a settings file.
+    ``digest`` is "" where the engine does not know it. ``asked`` is the name in the
+    build file, "" where it names none; ``named_by`` says what named another: the
+    option, or the line of a settings file.
     """
 
     reference: str
@@ -55,6 +56,11 @@ class ImageUsed(Struct, frozen=True):
     cuda: str = ""
     asked: str = ""
     named_by: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name, and the beginning of the digest where it is known."""
+        return self.reference + (f" ({self.digest[:19]})" if self.digest else "")
 
 
 class Outcome(StrEnum):

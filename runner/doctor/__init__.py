@@ -26,7 +26,7 @@ def examine(
     home: Path, data_dir: Path | None, environ: Mapping[str, str]
 ) -> list[Finding]:
     """Return the findings about everything that affects runs here."""
-    every = [engines.make(name) for name in engines.TABLE]
+    every = [engines.make(name) for name in engines.listed()]
     found = [_engine(engine) for engine in every]
     serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
     found += _network(serving)
@@ -47,7 +47,8 @@ def _serves(engine: Finding) -> bool:
 
 def _engine(engine: Engine) -> Finding:
     subject = f"engine {engine.name}"
-    problems = engine.check(BuildSpec("rai_build.yml"))
+    # It names an image, since one engine cannot build any.
+    problems = engine.check(BuildSpec("rai_build.yml", image="debian"))
     if problems:
         text = "; ".join(p.message for p in problems)
         advice = "; ".join(p.hint for p in problems if p.hint)

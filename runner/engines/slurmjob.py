@@ -23,6 +23,7 @@ _GROUP = re.compile(
     r"/job_[0-9]+(?=/|$)"
 )
 _NUMBER = re.compile("[0-9]{1,12}")
+_DEVICE = re.compile(r'failed to write "[abc] [0-9]+:[0-9]')
 
 
 class JobShare(Struct, frozen=True):
@@ -106,6 +107,16 @@ def strangers(own: str) -> tuple[str, ...]:
         for _, names, path in rows
         if not group_of(path)
     )
+
+
+def may_leave_group(why: str) -> bool:
+    """Whether a container that did not start in the job's group may start beside it.
+
+    ``why`` is the engine's message. Not if it names a device that the job may not use.
+    In version 1 with ConstrainDevices the kernel refuses each container there, since it
+    may make device files of any number.
+    """
+    return "cgroup" in why and not _DEVICE.search(why)
 
 
 def _memory(environ: Mapping[str, str]) -> int | None:

@@ -111,6 +111,9 @@ def _same(
     if used.reference.startswith(f"{KEY_REPOSITORY}:"):
         build = replace(spec.build_image or BuildImage(), push=None)
         return plan(replace(spec, build_image=build), facts, policy)
+    if not used.digest:  # the earlier run's engine did not know it
+        why = "the earlier run used this name"
+        return replace(again, action=ImageAction.PULL, why=why)
     reference = f"{repository(used.reference)}@{used.digest}"
     why = "the engine no longer has it"
     return replace(again, action=ImageAction.PULL, reference=reference, why=why)

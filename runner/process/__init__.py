@@ -37,13 +37,21 @@ from runner.process.child import (
     signal_group,
     start,
 )
-from runner.process.others import descendants, kill_marked
+from runner.process.others import descendants, kill_marked, marked
 from runner.process.usage import used
 
 if sys.platform == "linux":
     import fcntl
 
-__all__ = ["Completed", "Ended", "descendants", "kill_marked", "run", "stream"]
+__all__ = [
+    "Completed",
+    "Ended",
+    "descendants",
+    "kill_marked",
+    "marked",
+    "run",
+    "stream",
+]
 
 READ_BYTES = 1 << 18
 PIPE_BYTES = 1 << 20

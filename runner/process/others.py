@@ -8,16 +8,24 @@ import signal
 from pathlib import Path
 
 
-def kill_marked(name: str, value: str) -> None:
-    """Kill every process of this machine that has ``name=value`` in its environment.
+def marked(name: str, value: str) -> list[int]:
+    """Return this machine's processes that have ``name=value`` in their environment.
 
     This finds processes that left their group and session, if this user may see them.
     """
-    mark = f"{name}={value}".encode()
+    mark, found = f"{name}={value}".encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if mark in (folder / "environ").read_bytes().split(b"\0"):
-                os.kill(int(folder.name), signal.SIGKILL)
+                found.append(int(folder.name))
+    return found
+
+
+def kill_marked(name: str, value: str, number: int = signal.SIGKILL) -> None:
+    """Send a signal, by default SIGKILL, to every process that is so ``marked``."""
+    for pid in marked(name, value):
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
 
 
 def descendants(pid: int) -> list[int]:

@@ -94,7 +94,7 @@ def forget(url: str, file: Path) -> None:
 def chosen(
     on: str | None, settings: Settings, environ: Mapping[str, str] = os.environ
 ) -> ProfileEntry | None:
-    """Return the server that a run goes to; None if it stays on this machine.
+    """Return the server that a run goes to; None if it goes to none.
 
     What is given with ``--on`` counts before the setting ``server``, and that before
     the profile's host.
@@ -103,8 +103,10 @@ def chosen(
         UsageError: ``on`` is no address.
         LoginNeededError: the user is not logged in there.
     """
+    if target.parse(on or settings.server or ""):
+        return None
     url = address(on) if on else settings.server
-    if url == addresses.HERE or (url and target.parse(url)):
+    if url == addresses.HERE:
         return None
     logins = read(path(environ))
     url = url or logins.host

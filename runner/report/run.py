@@ -255,7 +255,7 @@ def _head(
         missing = ", ".join(record.engine.unenforced_in_builds)
         rows.append(("not enforced in the build", missing))
     if record.image:
-        rows.append(("image", f"{record.image.reference} ({record.image.digest[:19]})"))
+        rows.append(("image", record.image.shown))
         rows.append(("", f"{record.image.action}: {record.image.why}"))
         rows.append(("", named_by(record.image)))
     if record.gpu:

@@ -32,7 +32,7 @@ def listed(options: Options = NONE_GIVEN) -> tuple[ConfigEntry, ...]:
     """
     files = stored.settings_files()
     found = stored.find(os.environ, files, options.settings)
-    values = {s.key: getattr(found.settings, s.key) for s in stored.SETTINGS}
+    values = {s.key: s.of(found.settings) for s in stored.SETTINGS}
     rules = (
         ConfigEntry(
             f"{stored.IMAGES}.{r.pattern}", r.image, config_file.origin(r.place)

@@ -68,7 +68,7 @@ def submit(
         raise
     if answer.reason is not None:
         discard(home, paths)
-        raise RaiError(*answer.problems, reason=answer.reason)
+        raise RaiError(*answer.problems, reason=answer.reason, advice="")
     if (record := waiting(paths)) is not None:
         with homes.open_index(home) as listed:
             listed.put(record)

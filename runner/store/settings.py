@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,14 @@ import platformdirs
 from msgspec import Struct
 
 from runner import files
-from runner.core import GIB, Problem, Profile, Severity, quantities
+from runner.core import GIB, Place, Problem, Profile, Severity, quantities
 from runner.core.caps import BUILD_FILES, UPLOAD, Caps
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
 from runner.core.units import DAY_S
+from runner.slurm import target
 from runner.slurm.options import SlurmOptions
-from runner.store import config_file
+from runner.store import config_file, slurm_settings
 from runner.wire import addresses
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 MACHINE_FILE = Path("/etc/rai/config.yml")
 
 
-ENGINES = ("auto", "docker", "local", "bare")
+ENGINES = ("auto", "docker", "pyxis", "local", "bare")
 IMAGES = "images"
 """The setting that only a file has: which image is used in place of which."""
 
@@ -42,7 +44,8 @@ class Settings(Struct, frozen=True):
 
     ``keep_for``, ``keep_size`` and ``data_size`` are infinite where they are turned
     off. ``images`` are the rules of all files, the strongest first. ``server`` is the
-    address of one, or "here" for none; where it is None the profile decides.
+    address of one, "here" for none, or a place of Slurm's; where it is None the profile
+    decides.
     """
 
     home: Path
@@ -124,15 +127,20 @@ def find(
                 values[key] = _from_word(setting, name, text, problems)
                 kind = "variable" if name == variable else "option"
                 origins[key] = f"{kind}:{name}"
+    if extra := values.get(slurm_settings.EXTRA):
+        problems += slurm_settings.refused(extra, origins[slurm_settings.EXTRA])
     warnings = _only_warnings(problems)
     home = platformdirs.user_data_dir("rai", appauthor=False)
-    return FoundSettings(Settings(**{"home": Path(home), **values}), warnings, origins)
+    plain = {key: value for key, value in values.items() if "." not in key}
+    slurm = slurm_settings.options(values)
+    settings = Settings(**{"home": Path(home), **plain}, slurm=slurm)
+    return FoundSettings(settings, warnings, origins)
 
 
 def variables(settings: Settings) -> dict[str, str]:
     """Return the environment in which another process loads the same settings."""
-    values = {s.variable: getattr(settings, s.key) for s in SETTINGS}
-    return {name: _word(value) for name, value in values.items() if value is not None}
+    values = ((setting, setting.of(settings)) for setting in SETTINGS)
+    return {s.variable: _word(s, value) for s, value in values if value is not None}
 
 
 def written(setting: Setting, value: object) -> str:
@@ -141,21 +149,24 @@ def written(setting: Setting, value: object) -> str:
         return setting.kind.write(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return setting.kind.write(value)
-    return "" if value is None else _word(value)
+    return "" if value is None else _word(setting, value)
 
 
-def _word(value: object) -> str:
+def _word(setting: Setting, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return os.pathsep.join(str(path) for path in value)
+        return setting.kind.write(value)
     if value == math.inf:
         return "none"
     return f"{value}s" if isinstance(value, float) else str(value)
 
 
 class Setting(Struct, frozen=True):
-    """One setting: its key in a file and in Settings, and how else it is given."""
+    """One setting: its key in a file and in Settings, and how else it is given.
+
+    A key with a dot is that of a group.
+    """
 
     key: str
     help: str
@@ -166,7 +177,21 @@ class Setting(Struct, frozen=True):
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
-        return f"RAI_{self.key.upper()}"
+        return f"RAI_{self.key.upper().replace('.', '_')}"
+
+    @property
+    def group(self) -> str:
+        """The key of the mapping that it is in, "" for that of the whole file."""
+        return self.key.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """Its key in that mapping."""
+        return self.key.rpartition(".")[2]
+
+    def of(self, settings: Settings) -> Any:  # noqa: ANN401 - of its field's type
+        """Return its value among others."""
+        return attrgetter(self.key)(settings)
 
     @property
     def meaning(self) -> str:
@@ -202,8 +227,17 @@ def _paths(text: str) -> tuple[Path, ...] | None:
     return tuple(_path(part) for part in text.split(os.pathsep) if part) or None
 
 
+def _place(text: str) -> str | None:
+    cluster = target.parse(text)
+    return str(cluster) if cluster else addresses.spelled(text)
+
+
 _FOLDER = Kind("a folder", _path)
-_FOLDERS = Kind(f"folders with `{os.pathsep}` between", _paths)
+_FOLDERS = Kind(
+    f"folders with `{os.pathsep}` between",
+    _paths,
+    lambda paths: os.pathsep.join(map(str, paths)),
+)
 _WAIT = Kind("a time such as 10m", quantities.duration_s, quantities.duration_text)
 _AGE = _or_none(
     "a time such as 30d", quantities.duration_s, lambda value: f"{value / DAY_S:g}d"
@@ -213,7 +247,7 @@ _BYTES = Kind("a size such as 1GiB", SIZE.parse, SIZE.write)
 _NUMBER = Kind(
     "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
 )
-_SERVER = Kind("an address such as https://host:8443, or here", addresses.spelled)
+_SERVER = Kind("an address such as https://host:8443, here, or slurm:PARTITION", _place)
 _PROGRESS = _one_of(PROGRESS)
 _PROFILE = _one_of(tuple(Profile))
 
@@ -244,7 +278,20 @@ SETTINGS = (
     Setting(
         "milestones", "where a site's own milestones are", _FOLDERS, "/srv/milestones"
     ),
-    Setting("server", "the server that runs go to", _SERVER, "https://host:8443"),
+    Setting("server", "where runs go", _SERVER, "https://host:8443"),
+    Setting("slurm.account", "which account pays", slurm_settings.NAME, "course"),
+    Setting("slurm.qos", "which quality of service", slurm_settings.NAME, "short"),
+    Setting("slurm.constraint", "features of nodes", slurm_settings.NAME, "a100"),
+    Setting(
+        "slurm.extra", "what else sbatch is given", slurm_settings.WORDS, "--nice=10"
+    ),
+    Setting("slurm.cores", "how many cores a run gets", _NUMBER, "4"),
+    Setting(
+        "slurm.python",
+        "the Python of rai on the nodes",
+        slurm_settings.PYTHON,
+        "/opt/rai/bin/python",
+    ),
 )
 
 
@@ -259,26 +306,30 @@ def _from_file(
     except OSError as error:
         problems.append(Problem(f"{file} cannot be read: {error.strerror}"))
         return {}, {}
-    grammar = {"": (*(s.key for s in SETTINGS), IMAGES)}
+    groups = dict.fromkeys(s.group for s in SETTINGS)
+    grammar = {
+        group: tuple(s.name for s in SETTINGS if s.group == group) for group in groups
+    }
+    grammar[""] += (*filter(None, groups), IMAGES)
     fields = config_file.fields(raw, str(file), grammar, problems)
     if fields is None:
         return {}, {}
+    within = {group: fields.section(group) if group else fields for group in groups}
     values: dict[str, Any] = {}
+    places: dict[str, Place] = {}
     for s in SETTINGS:
-        value = fields.read(s.key, None, s.kind, s.example)
-        # Relative to the file, wherever rai is called.
-        if isinstance(value, Path):
-            value = file.parent.absolute() / value
-        elif isinstance(value, tuple):
-            value = tuple(file.parent.absolute() / path for path in value)
-        if value is not None:
-            values[s.key] = value
+        found = within[s.group].read(s.name, None, s.kind, s.example)
+        if found is not None:
+            # Relative to the file, wherever rai is called.
+            values[s.key] = _absolute(found, file.parent.absolute())
+            places[s.key] = within[s.group].place(s.name)
     if fields.has(IMAGES):
         from runner.store import image_rules  # few have any
 
         values[IMAGES] = image_rules.read(fields, IMAGES)
+        places[IMAGES] = fields.place(IMAGES)
     problems += fields.problems.in_file_order()
-    return values, {key: config_file.origin(fields.place(key)) for key in values}
+    return values, {key: config_file.origin(place) for key, place in places.items()}
 
 
 def _from_word(
@@ -288,9 +339,14 @@ def _from_word(
     if value is None:
         message = f'{name} is "{text}"'
         problems.append(Problem(message, hint=f"expected {setting.kind.words}"))
+    return _absolute(value, Path())
+
+
+def _absolute(value: object, folder: Path) -> object:
+    """Return a value with its paths, if it has any, made absolute from a folder."""
     if isinstance(value, tuple):
-        return tuple(path.absolute() for path in value)
-    return value.absolute() if isinstance(value, Path) else value
+        return tuple(_absolute(part, folder) for part in value)
+    return (folder / value).absolute() if isinstance(value, Path) else value
 
 
 def _only_warnings(problems: list[Problem]) -> list[Problem]:

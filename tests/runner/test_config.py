@@ -10,6 +10,8 @@ import pytest
 from runner import engines
 from runner.core import GIB, Profile, Severity
 from runner.core.errors import ConfigError
+from runner.remote import profile
+from runner.slurm.options import SlurmOptions
 from runner.store import settings
 
 INF = float("inf")
@@ -206,3 +208,72 @@ def test_another_process_reads_the_same_bounds_from_its_variables(tmp_path, keep
     known = settings.Settings(tmp_path, keep_for=keep[0], keep_size=keep[1])
     found, _ = settings.load(settings.variables(known), [], {})
     assert (found.keep_for, found.keep_size) == keep
+
+
+GROUP = """\
+server: slurm:gpu
+slurm:
+  account: course
+  qos: short
+  constraint: a100|h100
+  extra: --reservation=ece408 --comment='two words'
+  cores: 4
+  python: ~/rai/bin/python
+"""
+
+
+def test_what_is_said_of_slurm_is_a_group_whose_keys_have_variables(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", "/home/ada")
+    machine = written(
+        tmp_path / "etc", "slurm: {account: staff, cores: 1, qos: long}\n"
+    )
+    user = written(tmp_path / "user", GROUP)
+    found = settings.find({"RAI_SLURM_QOS": "night"}, [machine, user], {})
+    assert found.warnings == []
+    assert found.settings.server == "slurm:gpu"
+    assert found.settings.slurm == SlurmOptions(
+        account="course",
+        qos="night",
+        constraint="a100|h100",
+        extra=("--reservation=ece408", "--comment=two words"),
+        cores=4,
+        python="/home/ada/rai/bin/python",
+    )
+    assert found.origins["slurm.qos"] == "variable:RAI_SLURM_QOS"
+    assert found.origins["slurm.cores"] == f"file:{user}:7"
+    again, _ = settings.load(settings.variables(found.settings), [], {})
+    assert again == found.settings
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("slurm: gpu", "slurm is "),
+        ("slurm: {acount: x}", "did you mean `account`?"),
+        ("slurm: {cores: 0}", "slurm.cores is "),
+        ("slurm: {python: python3}", "slurm.python is "),
+        ("slurm: {extra: [--nice=1]}", "slurm.extra is "),
+        ('slurm: {extra: "--comment=\'x"}', "slurm.extra is "),
+        ("slurm: {extra: --wrap=id --nice=1 x}", "--wrap cannot be added"),
+        ("slurm: {extra: --wrap=id --nice=1 x}", "'x' is no option of sbatch"),
+    ],
+)
+def test_what_is_wrong_about_slurm_is_told_when_settings_are_read(tmp_path, text, said):
+    file = written(tmp_path, text)
+    try:
+        _, problems = settings.load({}, [file], {})
+    except ConfigError as error:
+        problems = list(error.problems)
+    shown = "\n".join(map(str, problems))
+    assert said in shown
+    assert str(file) in shown
+
+
+@pytest.mark.parametrize("text", ["slurm", "slurm:gpu", "slurm:gpu-a100.short"])
+def test_runs_may_go_to_slurm_in_place_of_a_server(text):
+    found, _ = settings.load({"RAI_SERVER": text}, [], {})
+    assert found.server == text
+    assert profile.chosen(None, found, {}) is None
+    assert profile.chosen(text, settings.load({}, [], {})[0], {}) is None

@@ -25,6 +25,7 @@ from runner.process.detached import Detached, python
 from runner.slurm import asking, reasons, submitted, target
 from runner.slurm.jobs import NAME, JobStage, SlurmJob, stage
 from runner.slurm.options import SlurmOptions
+from runner.slurm.reasons import JobEnd
 from runner.slurm.standing import RunFate, RunSigns, fate
 from runner.slurm.target import SlurmTarget
 from runner.store import claim, handed
@@ -34,6 +35,7 @@ from runner.store.paths import Home, RunPaths
 
 WORKER = python("runner.worker.node")
 DEFAULT, UNASKED = SlurmTarget(), SlurmOptions()
+GONE = "rai's worker ended without a record"
 STANDINGS = {
     RunFate.WAITS: Standing.WAITS,
     RunFate.LIVES: Standing.ELSEWHERE,
@@ -114,12 +116,19 @@ class SlurmPlace:
         if paths.cancel.exists() and not begun:
             text = "stopped on request, before it began"
             return Verdict(True, False, None, Reason.CANCELLED, text)
-        jobs = _jobs(paths, found) or ()
-        if waits := [j for j in jobs if reasons.never_starts(j.reason)]:
+        jobs = _jobs(paths, found)
+        if jobs and stage(jobs[-1].state) is not JobStage.OVER:
+            # The worker's end is known before Slurm has told of the job's.
+            queue.forget(_home(paths))
+            jobs = _jobs(paths, found)
+        if waits := [j for j in jobs or () if reasons.never_starts(j.reason)]:
             why = reasons.why_waits(waits[0].reason)
             text = f"Slurm would never start it: {why}"
             return Verdict(False, False, None, Reason.NOT_ALLOWED, text)
         number = f"Slurm's job {found.number}" if found.number else "Slurm"
+        if jobs is None:
+            text = f"{number}: {GONE}, and Slurm does not answer"
+            return Verdict(False, False, None, Reason.RUNNER_LOST, text)
         if not jobs:
             text = (
                 f"{number} is not known to Slurm any more"
@@ -128,7 +137,14 @@ class SlurmPlace:
             )
             return Verdict(False, False, None, Reason.RUNNER_LOST, text)
         last = jobs[-1]
-        end = reasons.how_ended(last.state, last.reason)
+        match stage(last.state):
+            case JobStage.OVER:
+                end = reasons.how_ended(last.state, last.reason)
+            case JobStage.WAITING:
+                words = f"{GONE}, and its job waits again"
+                end = JobEnd(Reason.RUNNER_LOST, words)
+            case JobStage.GOING:
+                end = JobEnd(Reason.RUNNER_LOST, GONE)
         where = f" on {last.node}" if last.node else ""
         text = f"{number}{where}: {end.words}"
         if not begun and end.reason is Reason.RUNNER_LOST:

@@ -75,7 +75,7 @@ def _where(run: RunSummary) -> Iterator[tuple[str, str]]:
         yield "not enforced", ", ".join(engine.unenforced)
     if image := run.image:
         cuda = f", CUDA {image.cuda}" if image.cuda else ""
-        yield "image", f"{image.reference} ({image.digest[:19]}){cuda}"
+        yield "image", f"{image.shown}{cuda}"
         yield "", f"{image.action}: {image.why}"
         yield "", named_by(image)
 

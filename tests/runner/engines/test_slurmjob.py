@@ -148,6 +148,20 @@ def test_the_container_gets_the_jobs_cores_and_group():
     assert not {"cpuset_cpus", "cgroup_parent"} & set(without)
 
 
+RUNC = (
+    "OCI runtime create failed: runc create failed: unable to start container process:"
+    " error during container init: error setting cgroup config for procHooks process:"
+    ' failed to write "{}": write /sys/fs/cgroup/devices/slurm/uid_0/job_3/4f07/'
+    "devices.allow: operation not permitted: unknown"
+)
+
+
+def test_a_container_that_the_group_refuses_starts_beside_it_but_for_a_denied_device():
+    assert slurmjob.may_leave_group(RUNC.format("c *:* m"))
+    assert not slurmjob.may_leave_group(RUNC.format("c 195:3 rw"))
+    assert not slurmjob.may_leave_group("no such image")
+
+
 @pytest.fixture
 def groups(monkeypatch, tmp_path):
     """Let this process be of job 5 by version 1, with groups made of folders."""

@@ -108,7 +108,7 @@ class Cluster:
     def logs(self) -> str:
         """Return the ends of all logs, for a test that fails."""
         files = sorted((self.folder / "log").iterdir())
-        return "".join(f"\n-- {f.name}\n{f.read_text()[-3000:]}" for f in files)
+        return "".join(f"\n-- {f.name}\n{f.read_text()[-1500:]}" for f in files)
 
     # The state of nodes
 
@@ -253,8 +253,8 @@ def cluster(
         for part in ("log", "state", "spool"):
             (folder / part).mkdir()
         (folder / "munge.key").write_bytes(os.urandom(1024))
-        for file in (folder, folder / "munge.key"):
-            file.chmod(0o700)
+        folder.chmod(0o755)  # munged wants its socket to be reached by all
+        (folder / "munge.key").chmod(0o600)
         gres = [
             f"NodeName={node} Name=gpu Type=h100 File={device}"
             for node in nodes

@@ -36,7 +36,7 @@ from runner.engines.docker.client import (
 from runner.engines.docker.container import confinement, network, share, tarstreams
 from runner.engines.docker.container.datavolumes import fill, trim
 from runner.engines.docker.gpu import options
-from runner.engines.slurmjob import NO_JOB, JobShare
+from runner.engines.slurmjob import NO_JOB, JobShare, may_leave_group
 from runner.images import architecture
 
 PROGRESS_S = 0.2
@@ -175,7 +175,7 @@ class RunContainers:
         except APIError as error:
             failure = _not_started(error, self._image)
             why = " ".join(explained(error).split())
-            if self._group and "cgroup" in why:
+            if self._group and may_leave_group(why):
                 share.tidy(self._group)
                 self._group = ""
                 self._forget()
