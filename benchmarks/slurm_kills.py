@@ -5,6 +5,7 @@ A run appends to a file outside what it does. The daemons are back after a while
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -30,8 +31,9 @@ from runner.store.paths import Home, RunPaths
 from tests.runner.slurm.cluster import Cluster
 
 MOMENTS = int(os.environ.get("RAI_BENCH_KILLS", "20"))
-VICTIMS = {"client": 4, "worker": 4, "slurmd": 2, "slurmctld": 2}
-"""Whom to kill, and how many runs go on at once meanwhile."""
+DAEMONS = ("slurmd", "slurmctld")
+VICTIMS = ("client", "worker", *DAEMONS)
+AT_ONCE = 4
 
 SLEEPS_S = 3
 LIFE_S = 3.0 + SLEEPS_S
@@ -110,13 +112,13 @@ class QueueLog:
 
 def measure() -> Iterator[dict[str, object]]:
     """Kill one after the other at many moments of the life of runs."""
-    for victim, at_once in VICTIMS.items():
+    moments = [LIFE_S * n / MOMENTS for n in range(MOMENTS)]
+    random.Random(1).shuffle(moments)
+    for victim in VICTIMS:
         with slurm_cluster.site() as site, QueueLog(site.cluster) as log:
-            killing = Killing(site, victim)
-            moments = [LIFE_S * n / MOMENTS for n in range(MOMENTS)]
-            random.Random(1).shuffle(moments)
-            with ThreadPoolExecutor(at_once) as pool:
-                runs = list(pool.map(killing.one, range(MOMENTS), moments))
+            killing, runs = Killing(site, victim), []
+            for first in range(0, MOMENTS, AT_ONCE):
+                runs += killing.some(moments[first : first + AT_ONCE])
             # A job that was started anew would run now.
             with suppress(AssertionError):
                 site.cluster.until(partial(_idle, site.cluster))
@@ -124,32 +126,42 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 class Killing:
-    """Starts runs and kills a victim at a moment of each."""
+    """Starts runs and kills a victim, at another moment of each run."""
 
     def __init__(self, site: SlurmSite, victim: str) -> None:
         self._site, self._victim = site, victim
-        self._chance, self._lock = random.Random(1), threading.Lock()
+        self._chance, self._count = random.Random(1), itertools.count()
 
-    def one(self, number: int, moment_s: float) -> KilledRun:
-        """Start a run, kill the victim after a while, and wait for the run's end."""
+    def some(self, moments: Sequence[float]) -> list[KilledRun]:
+        """Return what becomes of runs that are so old when the victim is killed."""
+        kill_at = time.time() + max(moments)
+        with ThreadPoolExecutor(len(moments) + 1) as pool:
+            runs = [
+                pool.submit(self._one, next(self._count), kill_at - age, kill_at)
+                for age in moments
+            ]
+            if self._victim in DAEMONS:
+                pool.submit(self._kill_daemons, kill_at).result()
+            return [run.result() for run in runs]
+
+    def _one(self, number: int, start_at: float, kill_at: float) -> KilledRun:
+        """Start a run, and wait for its end."""
         site, log = self._site, self._site.folder / f"log-{number}"
         home = Home(site.folder / f"home-{number}")
         does = DOES.format(file=log, sleeps=SLEEPS_S)
         project = site.project(f"p-{number}", does)
-        began_at = time.time()
-        words = ("run", "-p", str(project), "--on", "slurm")
-        with site.start(*words, RAI_HOME=str(home.root)) as client:
+        environ = {"RAI_HOME": str(home.root)}
+        _sleep_until(start_at)
+        began_at, words = time.time(), ("run", "-p", str(project), "--on", "slurm")
+        with site.start(*words, **environ) as client:
             try:
-                killed_at = self._kill(home, client, moment_s)
-                if self._victim != "client":
-                    client.wait(ENDLESS_S)
+                killed_at = self._kill(home, client, kill_at)
+                client.wait(ENDLESS_S)
             except subprocess.TimeoutExpired:
                 client.kill()
         paths = _run(home)
         if paths and self._victim == "client":
-            with suppress(subprocess.TimeoutExpired):
-                most = ("--timeout", f"{ENDLESS_S:g}s")
-                site.rai("wait", *most, paths.id, RAI_HOME=str(home.root))
+            site.rai("wait", "--timeout", f"{ENDLESS_S:g}s", paths.id, **environ)
         found = ended_at = None
         if paths and paths.record.exists():
             found = record.from_json(paths.record.read_bytes())
@@ -158,50 +170,40 @@ class Killing:
         return KilledRun(log, name, began_at, killed_at, ended_at, found, paths is None)
 
     def _kill(
-        self, home: Home, client: subprocess.Popen[bytes], moment_s: float
+        self, home: Home, client: subprocess.Popen[bytes], kill_at: float
     ) -> float | None:
-        """Kill the victim; return when, None where the run was over before."""
+        """Kill what belongs to the run; return when, None where it was over before."""
         if self._victim == "worker":
-            return self._kill_worker(home, client, moment_s)
+            # As long after its claim as it would be after the client's start.
+            delay_s = max((kill_at - time.time()) * SLEEPS_S / LIFE_S, 0.0)
+            while not ((paths := _run(home)) and paths.holder.exists()):
+                if client.poll() is not None:
+                    return None
+                time.sleep(0.01)
+            kill_at = time.time() + delay_s
         with suppress(subprocess.TimeoutExpired):
-            client.wait(moment_s)
+            client.wait(max(kill_at - time.time(), 0.0))
             return None
         if self._victim == "client":
             client.kill()
-            return time.time()
-        with self._lock:
-            cluster = self._site.cluster
-            node = "" if self._victim == "slurmctld" else self._node(home)
-            killed_at = time.time()
+        elif paths := _run(home) if self._victim == "worker" else None:
+            holder = json.loads(paths.holder.read_bytes())
+            os.kill(holder["process"]["pid"], signal.SIGKILL)
+        return time.time()
+
+    def _kill_daemons(self, at: float) -> None:
+        cluster = self._site.cluster
+        nodes = cluster.nodes if self._victim == "slurmd" else ("",)
+        _sleep_until(at)
+        for node in nodes:
             cluster.kill(self._victim, node)
-            time.sleep(self._chance.uniform(*AWAY_S))
+        time.sleep(self._chance.uniform(*AWAY_S))
+        for node in nodes:
             cluster.start(self._victim, node)
-        return killed_at
 
-    def _kill_worker(
-        self, home: Home, client: subprocess.Popen[bytes], moment_s: float
-    ) -> float | None:
-        """Kill the worker, counted from its start."""
-        while client.poll() is None:
-            if (paths := _run(home)) and paths.holder.exists():
-                with suppress(subprocess.TimeoutExpired):
-                    client.wait(moment_s * SLEEPS_S / LIFE_S)
-                    return None
-                holder = json.loads(paths.holder.read_bytes())
-                os.kill(holder["process"]["pid"], signal.SIGKILL)
-                return time.time()
-            time.sleep(0.01)
-        return None
 
-    def _node(self, home: Home) -> str:
-        """Return the node that has the run, any where none has."""
-        nodes = self._site.cluster.nodes
-        with suppress(AssertionError, subprocess.TimeoutExpired):
-            if paths := _run(home):
-                asked = ("-h", "-o", "%B", f"--name=rai-{paths.id}")
-                node = self._site.cluster.ask("squeue", *asked).strip()
-                return node if node in nodes else self._chance.choice(nodes)
-        return self._chance.choice(nodes)
+def _sleep_until(at: float) -> None:
+    time.sleep(max(at - time.time(), 0.0))
 
 
 def _idle(cluster: Cluster) -> bool:
