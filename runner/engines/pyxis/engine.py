@@ -38,6 +38,10 @@ UNENFORCED = ("memory", "pids", "network", "shm", "system calls", "isolation")
 HELP_S = 10.0
 HELP_BYTES = 1 << 20
 SAID_BYTES = 1 << 16
+_TOO_MUCH: Mapping[Reason | None, str] = {
+    Reason.TIME_LIMIT: "it took too long",
+    Reason.OUTPUT_LIMIT: "it printed too much",
+}
 HINT = "use `--engine docker` or `--engine local`"
 
 
@@ -168,7 +172,7 @@ class PyxisEngine(Imageless):
             return None
         if ended.exit_code or ended.reason:
             remove(name, self._environ)
-            why = "it took too long" if ended.reason else last_lines(errors)
+            why = _TOO_MUCH.get(ended.reason) or last_lines(errors)
             raise ImageError(
                 Problem(
                     f"enroot could not import the image {image}: {why}",
