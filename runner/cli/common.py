@@ -120,7 +120,11 @@ def server(on: str | None) -> ProfileEntry:
     from runner.core import Problem
     from runner.core.errors import UsageError
     from runner.remote import profile
+    from runner.slurm import target
 
+    if on and target.parse(on):
+        hint = "`rai ps` lists your runs there, `squeue` all jobs"
+        raise UsageError(Problem("Slurm has a queue of its own", hint=hint))
     entry = profile.chosen(on, settings())
     if entry is None:
         text = "runs stay on this machine: no server is named"

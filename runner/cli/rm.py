@@ -32,6 +32,7 @@ def rm(
     that goes on is never removed; where its server or its machine cannot be seen from
     this one, --force says that it is gone for good.
     """
+    from runner import places
     from runner.core.errors import UsageError
     from runner.report import size
     from runner.store import prune, removal
@@ -41,6 +42,9 @@ def rm(
     problems += [p for paths in found if (p := _refusal(paths, force)) is not None]
     if problems:
         raise UsageError(*problems)
+    for paths in found:
+        if not paths.record.exists():
+            places.forget(paths)
     sizes = {paths.id: removal.size_bytes(paths.root) for paths in found}
     prune.remove(home, list(sizes))
     if as_json:

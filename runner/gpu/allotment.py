@@ -9,7 +9,8 @@ their UUIDs; SLURM_JOB_GPUS has numbers of Slurm's own for them.
 
 CUDA_VISIBLE_DEVICES is read as CUDA does: numbers, or UUIDs or their beginnings; the
 list ends at its first invalid entry (CUDA C++ Programming Guide, "CUDA Environment
-Variables").
+Variables"), and a device that is named twice leaves none, as tried on an H100. What
+CUDA reads as the number at the beginning of a word (0a, 0x0) is invalid here.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ GIVEN = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 
 UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f][0-9a-f/-]*", re.IGNORECASE)
 """A UUID or its beginning. Drivers before 470 name a slice MIG-GPU-<UUID>/<gi>/<ci>."""
+
+CLOSED = "Insufficient Permissions"
+"""NVML's words for a GPU that a process may not open, as in a job that has others."""
 
 _NUMBER = re.compile("[0-9]{1,9}")
 _MINOR = re.compile(r"/dev/nvidia([0-9]+)")
@@ -63,6 +67,7 @@ def narrowed(host: HostGpus, environ: Mapping[str, str]) -> HostGpus:
         gpus=given.gpus,
         allotted=given.by,
         withheld=withheld,
+        lost=_lost(host),
         problem=problem,
         hint=hint,
     )
@@ -102,13 +107,30 @@ def _of_job(
     mine, why = _given(words, visible, host)
     if visible is None or not mine:
         return GpuAllotment(mine, by, why)
-    seen = _visible(visible, host)
-    both = tuple(gpu for gpu in mine if gpu in seen)
+    seen = {gpu.uuid for gpu in _visible(visible, host)}
+    if mine == host.gpus:  # then either way of counting names the job's GPUs alone
+        counted = {gpu.uuid for gpu in _visible(visible, _counted(host))}
+        seen = max(seen, counted, key=len)
+    both = tuple(gpu for gpu in mine if gpu.uuid in seen)
     if not seen:
         why = _hidden(_set(visible))
     elif not both:
         why = f"{by} and {_set(visible)} have no GPU in common", f"unset {VISIBLE}"
     return GpuAllotment(both, f"{by} and {_set(visible)}", why)
+
+
+def _counted(host: HostGpus) -> HostGpus:
+    """Return the facts with the GPUs counted from 0, as CUDA does that opens no other.
+
+    The driver's numbers may count those that it may not open.
+    """
+    cards = list(dict.fromkeys(gpu.parent or gpu.uuid for gpu in host.gpus))
+    gpus = (replace(g, index=cards.index(g.parent or g.uuid)) for g in host.gpus)
+    return replace(host, gpus=tuple(gpus))
+
+
+def _lost(host: HostGpus) -> tuple[str, ...]:
+    return tuple(each for each in host.lost if CLOSED not in each)
 
 
 def _set(visible: str) -> str:
@@ -128,7 +150,7 @@ def _given(
         found = _visible(words, host)
         return found, ("", "") if found else _no_match(words)
     numbers = frozenset(int(word) for word in words.split(","))
-    if len(gpus) + len(host.lost) == len(numbers):
+    if len(gpus) + len(_lost(host)) == len(numbers):
         return gpus, ("", "")
     if any(gpu.parent for gpu in gpus):
         return _slices(numbers, visible, host)
@@ -185,7 +207,7 @@ def _numbered(number: int, gpus: Sequence[Gpu]) -> Gpu | None:
 
 def _named(word: str, host: HostGpus) -> Gpu | None:
     """Return the GPU, or the only slice of the GPU, whose UUID begins with a word."""
-    if not UUID.fullmatch(word):
+    if not UUID.fullmatch(word) or not word.startswith(("GPU-", "MIG-")):
         return None
     start, older = word.lower(), dict(host.older_names)
     exact = [g for g in host.gpus if start in _names(g, older)]
@@ -211,7 +233,9 @@ def _numbers(text: str) -> bool:
 
 
 def _entries(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",")]
+    words = [word.rstrip() for word in (text or "").split(",")]
+    # CUDA takes blanks before a number, but not before a UUID.
+    return [number if _NUMBER.fullmatch(number := w.lstrip()) else w for w in words]
 
 
 def _shown(gpus: Sequence[Gpu]) -> str:

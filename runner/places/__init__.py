@@ -76,19 +76,23 @@ def cancel(paths: RunPaths) -> None:
 
 
 def elsewhere(paths: RunPaths) -> str:
-    """Return the server or the machine that carries a run out, "" for this machine.
+    """Return what carries a run out: a server, a machine; "" for this machine.
 
-    Of a run that waits on Slurm it is where it was handed to.
+    Of a run on Slurm it is the node, or where it waits.
     """
     if paths.record.exists():
         return ""
-    found = standing(paths)
-    if found is Standing.WAITS and (handing := handed.read(paths)):
-        return handing.target
+    found, holder = standing(paths), claim.holder(paths)
+    if (handing := handed.read(paths)) and found is not Standing.GONE:
+        return holder.on if holder else handing.target
     if found is not Standing.ELSEWHERE:
         return ""
-    holder = claim.holder(paths)
     return (holder.on if holder else "") or "another machine"
+
+
+def forget(paths: RunPaths) -> None:
+    """Remove what is left of a run at its place, before its folder is removed."""
+    _place_of(paths).forget(paths)
 
 
 def unseen(paths: RunPaths) -> str:

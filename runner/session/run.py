@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,8 +21,8 @@ from runner.job.rounds import GoOn
 from runner.session.options import NONE_GIVEN, Options
 from runner.session.prepare import Prepared, in_ci, reopen
 from runner.session.project import folder_project
+from runner.store import handed, runs
 from runner.store import home as homes
-from runner.store import runs
 from runner.store.claim import Claim
 from runner.store.index import Index
 from runner.store.paths import Home, RunPaths
@@ -63,7 +63,10 @@ def ready(
     """
     settings, request = prepared.settings, prepared.request
     choice = choice or _engine(prepared)
-    home = places.open_home(settings.home)
+    # A node of a cluster leaves it to others to look for runs that were lost.
+    on_node = prepared.parcel is not None and handed.read(prepared.parcel)
+    opened = homes.make if on_node else places.open_home
+    home = opened(settings.home)
     after = tuple(homes.find(home, text).id for text in request.after)
     return choice, home, replace(request, after=after, why=choice.why)
 
@@ -197,17 +200,28 @@ class Run(StartedRun):
         self._request = replace(self._request, beside=beside)
         with (
             self._claim,
-            homes.open_index(self.home) as index,
+            self._index() as index,
             _cancelled_by(self.paths, cancel),
         ):
             try:
                 with closing(self._job(cancel)) as events:
                     for event in events:
-                        if isinstance(event, ev.Created):
+                        if index and isinstance(event, ev.Created):
                             index.put(self.record)
                         yield event
             finally:
-                self._update(index)
+                if index:
+                    self._update(index)
+
+    def _index(self) -> AbstractContextManager[Index | None]:
+        """Return the index; None on a node of a cluster.
+
+        SQLite is not for many machines at once; whoever shows runs brings it up to
+        date by the runs' folders.
+        """
+        if handed.read(self.paths):
+            return nullcontext()
+        return homes.open_index(self.home)
 
     def _job(self, cancel: Cancel) -> Generator[ev.Event, None, None]:
         settings = self._prepared.settings

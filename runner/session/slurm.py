@@ -76,7 +76,7 @@ def submit(
         raise
     if answer.reason is not None:
         _discard(home, made)
-        raise RaiError(*answer.problems, reason=answer.reason)
+        raise RaiError(*answer.problems, reason=answer.reason, advice="")
     with homes.open_index(home) as listed:
         listed.put(*(one for paths in made if (one := waiting(paths)) is not None))
     for paths in made:

@@ -69,8 +69,8 @@ class Claim:
 
     _file = -1
 
-    def __init__(self, paths: RunPaths) -> None:
-        """Claim a run's folder.
+    def __init__(self, paths: RunPaths, on: str = "") -> None:
+        """Claim a run's folder; ``on`` is this machine's name, if it has another here.
 
         Raises:
             ClaimedError: it was claimed before, by whomever.
@@ -79,9 +79,8 @@ class Claim:
         new = paths.root / f".{paths.holder.name}.{secrets.token_hex(4)}"
         self._file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:
-            holder = RunHolder(
-                paths.id, platform.node(), machine.this_process(), _lock(self._file)
-            )
+            here, process = on or platform.node(), machine.this_process()
+            holder = RunHolder(paths.id, here, process, _lock(self._file))
             os.write(self._file, json.encode(holder) + b"\n")
             if not files.name_once(new, paths.holder):
                 raise _claimed(paths.holder)

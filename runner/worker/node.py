@@ -21,14 +21,14 @@ from runner.core.order import MOST_BYTES, Order, from_line
 from runner.places.slurm import notice
 from runner.report import verdicts
 from runner.slurm.standing import SILENT_S
-from runner.store import home as homes
 from runner.store import sealed
 from runner.store.claim import Claim, ClaimedError
 from runner.store.handed import LifeSign, beat_age_s
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 from runner.worker import ordered
 
 LOOK_S = 1.0
+NODE = "SLURMD_NODENAME"
 
 
 def main() -> int:
@@ -46,7 +46,7 @@ def main() -> int:
 
     ordered.cancel_on_signals(cancel, told)
     try:
-        claim = Claim(paths)
+        claim = Claim(paths, os.environ.get(NODE, ""))
     except ClaimedError:
         print(f"run {paths.id} was claimed before; waiting for its end", flush=True)
         _wait_for_first(paths)
@@ -90,8 +90,6 @@ def _refuse(paths: RunPaths, error: RaiError) -> None:
         return
     ended = record.end(begun, State.DONE, time.time(), verdicts.from_error(error))
     files.write_once(paths.record, record.to_json(ended))
-    with homes.open_index(Home(paths.root.parent.parent)) as index:
-        index.put(ended)
 
 
 def _ask_why(cancel: Cancel) -> None:

@@ -289,6 +289,15 @@ def test_a_replay_pulls_a_named_image_that_is_gone_by_its_digest(used, pulled):
     assert (plan.action, plan.reference) == (ImageAction.PULL, pulled)
 
 
+def test_a_replay_of_a_run_whose_engine_knew_no_digest_pulls_the_name():
+    used = replace(USED, reference="gcc:12", digest="")
+    plan = images.same(named(), facts(), used)
+
+    assert (plan.action, plan.reference) == (ImageAction.PULL, "gcc:12")
+    assert used.shown == "gcc:12"
+    assert USED.shown.endswith("(sha256:old)")
+
+
 def test_a_replay_builds_an_image_again_that_is_gone_and_pushes_nothing():
     spec = built(push=Push("someone/project:1"))
     first = images.plan(spec, facts())

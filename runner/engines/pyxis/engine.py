@@ -38,6 +38,10 @@ UNENFORCED = ("memory", "pids", "network", "shm", "system calls", "isolation")
 HELP_S = 10.0
 HELP_BYTES = 1 << 20
 SAID_BYTES = 1 << 16
+_TOO_MUCH: Mapping[Reason | None, str] = {
+    Reason.TIME_LIMIT: "it took too long",
+    Reason.OUTPUT_LIMIT: "it printed too much",
+}
 HINT = "use `--engine docker` or `--engine local`"
 
 
@@ -55,7 +59,8 @@ class PyxisEngine(Imageless):
         """Return a problem outside Slurm's jobs, without pyxis, or without an image."""
         if not self._environ.get("SLURM_JOB_ID"):
             text = "this is not inside a Slurm job (SLURM_JOB_ID is not set)"
-            return [Problem(text, hint="start rai by sbatch or salloc, or " + HINT)]
+            hint = f"use `rai run --on slurm`, or {HINT}"
+            return [Problem(text, hint=hint)]
         try:
             lacking = [name for name in words.NEEDED if name not in self._has()]
         except EngineError as error:
@@ -167,7 +172,7 @@ class PyxisEngine(Imageless):
             return None
         if ended.exit_code or ended.reason:
             remove(name, self._environ)
-            why = "it took too long" if ended.reason else last_lines(errors)
+            why = _TOO_MUCH.get(ended.reason) or last_lines(errors)
             raise ImageError(
                 Problem(
                     f"enroot could not import the image {image}: {why}",

@@ -229,8 +229,9 @@ class SlurmWorker:
                     paths.order.unlink(missing_ok=True)
                 return Answer(error.problems, error.reason)
             raise error
-        for paths in runs:
-            handed.write(paths, replace(handing[paths], number=number))
+        for paths, one in handing.items():
+            task = "" if alone else f"_{one.task}"
+            handed.write(paths, replace(one, number=f"{number}{task}"))
         queue.forget(_home(first))
         return Answer()
 

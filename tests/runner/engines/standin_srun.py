@@ -5,6 +5,7 @@ goes on when srun is killed, what a step leaves behind is killed, and srun print
 about a task that failed. As pyxis does, it keeps containers by their names, and prints
 what it imports. An image is the machine's own /usr; one named "missing" is not there.
 STANDIN_FOLDER is where it keeps its state; STANDIN_WITHOUT are options that it lacks.
+STANDIN_SRUN is a real srun, which has the steps then, without the options of pyxis.
 """
 
 from __future__ import annotations
@@ -101,9 +102,17 @@ def main() -> int:
     if any(name.startswith(("PYXIS_", "SLURM_NTASKS")) for name in os.environ):
         sys.exit("srun: error: the environment has options")
     imported(given["--container-image"], given["--container-name"])
+    words = confined(given, command)
+    if real := os.environ.get("STANDIN_SRUN"):
+        own = [f"{name}={value}" if value else name for name, value in found]
+        own = [word for word in own if not word.startswith(("--container", "--no-"))]
+        # Slurm shows a step the machine's processes, as pyxis does.
+        words = ["/usr/bin/env", "-i", f"PATH={os.defpath}", *words]
+        os.execv(real, [real, *own, *words])
+    words[1:1] = ["--unshare-pid", "--die-with-parent"]
     # The step's own process has no mark, as slurmstepd has none.
     step = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", STEP, *confined(given, command)],
+        [sys.executable, "-I", "-S", "-c", STEP, *words],
         env={"PATH": os.defpath},
         start_new_session=True,
     )

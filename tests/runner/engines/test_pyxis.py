@@ -17,13 +17,16 @@ from runner.core import (
     DataMount,
     ImageAction,
     ImagePlan,
+    Place,
     Workspace,
 )
 from runner.core.cancel import Cancel
 from runner.core.errors import EngineError, ImageError
 from runner.core.events import ImageReady, PullStarted
+from runner.core.policy import AllowList, Policy
 from runner.engines.pyxis import PyxisEngine, words
 from runner.engines.pyxis.words import NodeMount, Reported
+from runner.session.rules import refused
 from tests.runner.engines.contract import *  # noqa: F403 - the tests are the contract's
 from tests.runner.engines.running import RUN_ID, Subject, long_sleep, run, shell
 
@@ -101,7 +104,7 @@ def test_outside_a_slurm_job_it_says_so_without_starting_anything(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     (problem,) = PyxisEngine(environ={}).check(SPEC)
     assert "not inside a Slurm job" in problem.message
-    assert "sbatch" in problem.hint
+    assert "--on slurm" in problem.hint
 
 
 def test_without_pyxis_it_names_the_option_that_srun_lacks(monkeypatch):
@@ -168,6 +171,15 @@ def test_it_says_that_it_enforces_neither_limits_nor_isolation():
     assert {"memory", "pids", "network", "isolation"} <= set(facts.unenforced)
 
 
+def test_the_images_that_a_site_allows_are_asked_of_it(tmp_path: Path):
+    spec = replace(SPEC, image="other:1")  # noqa: F405
+    listed = AllowList(("debian:*",), Place("policy.yml", 1, 1))
+    rules = Policy(images=(listed,))
+    for name in ("pyxis", "docker"):
+        assert refused(spec, Profile.STRICT, rules, name), name  # noqa: F405
+    assert not refused(SPEC, Profile.STRICT, rules, "pyxis")  # noqa: F405
+
+
 # Images and containers
 
 
@@ -190,6 +202,14 @@ def test_an_image_that_is_not_there_is_told_with_what_enroot_said(containers: Pa
         list(PyxisEngine().prepare(plan("missing:1"), None, Cancel()))
     assert raised.value.reason is Reason.IMAGE_NOT_FOUND  # noqa: F405 - the contract's
     assert "[ERROR] no missing:1" in str(raised.value)
+
+
+def test_an_image_that_prints_without_end_at_its_start_is_refused(tmp_path: Path):
+    srun = tmp_path / "programs" / "srun"
+    text = srun.read_text()
+    srun.write_text(f'#!/bin/sh\ncase "$*" in *command*) yes;; esac\n{text}')
+    with pytest.raises(ImageError, match="it printed too much"):
+        list(PyxisEngine().prepare(plan(IMAGE), None, Cancel()))
 
 
 def test_a_cancelled_import_is_no_failure():

@@ -56,7 +56,12 @@ def test_all_gpus_are_used_where_nothing_narrows_them():
         ("1,9,2", [1]),
         ("0,-1,1", [0]),
         ("GPU-2", [2]),
-        ("gpu-20000000-AAAA,GPU-3", [2, 3]),
+        ("GPU-20000000-AAAA,GPU-3", [2, 3]),
+        ("gpu-20000000-aaaa", []),
+        ("GPU-2 ", [2]),
+        (" GPU-2", []),
+        ("GPU-2,GPU-20000000-aaaa", []),
+        ("00", [0]),
         ("GPU-2,1", [2]),
         ("1,GPU-2", [1]),
         ("GPU-2,GPU-f", [2]),
@@ -114,6 +119,21 @@ def test_where_devices_are_constrained_all_that_are_listed_are_the_jobs():
     assert job(host, CUDA_VISIBLE_DEVICES="0,1", **words) == uuids(2, 3)
     assert job(host, **words) == uuids(2, 3)
     assert job(host, CUDA_VISIBLE_DEVICES="1", **words) == uuids(3)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "visible", "found"),
+    [([2], "0", [2]), ([2], "2", [2]), ([0, 2], "0,1", [0, 2]), ([1, 2], "1", [1])],
+)
+def test_gpus_that_a_job_may_not_open_do_not_count(numbers, visible, found):
+    gpus = tuple(FOUR[n] for n in numbers)
+    closed = tuple(
+        f"GPU {n}: Insufficient Permissions" for n in range(4) if n not in numbers
+    )
+    host = HostGpus("linux", gpus=gpus, lost=closed)
+    words = {"SLURM_JOB_GPUS": ",".join(map(str, numbers))}
+    assert job(host, CUDA_VISIBLE_DEVICES=visible, **words) == uuids(*found)
+    assert allotment.narrowed(host, {**ON_A_NODE, **words}).lost == ()
 
 
 def test_where_devices_are_not_constrained_the_jobs_numbers_are_the_nodes():

@@ -1,0 +1,106 @@
+"""Signs of life on a shared file system, and files that are written once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from runner import files
+from runner.store import handed
+from runner.store.handed import HandedRun, LifeSign
+from runner.store.paths import RunPaths
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    found = RunPaths(tmp_path / "0123456789")
+    found.root.mkdir()
+    return found
+
+
+def test_a_run_that_was_handed_over_says_where_to(paths: RunPaths):
+    there = HandedRun(paths.id, "slurm", "slurm:gpu", "rai-0123456789", "17")
+    handed.write(paths, there)
+    assert handed.read(paths) == there
+
+
+def test_a_copy_of_a_folder_was_not_handed_over(paths: RunPaths, tmp_path: Path):
+    handed.write(paths, HandedRun(paths.id, "slurm", "slurm", "rai-0123456789"))
+    copy = paths.root.rename(tmp_path / "copy")
+    assert handed.read(RunPaths(copy)) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"run": 1}', b"x" * 10_000])
+def test_a_damaged_file_is_as_none(paths: RunPaths, data: bytes):
+    paths.handed.write_bytes(data)
+    assert handed.read(paths) is None
+
+
+def test_who_lives_gives_a_sign_again_and_again(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(handed, "BEAT_S", 0.01)
+    with LifeSign(paths):
+        for _ in range(3):
+            os.utime(paths.beat, (0, 0))
+            while paths.beat.stat().st_mtime == 0:
+                pass
+        there = files.time_there(paths.root)
+        assert handed.beat_age_s(paths, there) < 60
+    assert threading.active_count() < 50
+
+
+def test_a_sign_of_life_survives_that_its_folder_is_away(
+    paths: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(handed, "BEAT_S", 0.01)
+    with LifeSign(paths):
+        away = paths.root.rename(tmp_path / "away")
+        paths.root.mkdir()
+        while not paths.beat.exists():
+            pass
+        assert (away / "beat").exists()
+
+
+def test_the_age_of_a_sign_is_that_of_the_file_systems_clock(paths: RunPaths):
+    files.stamp(paths.beat)
+    now = files.time_there(paths.root)
+    os.utime(paths.beat, (now - 100, now - 100))
+    assert 99 < handed.beat_age_s(paths, now) < 101
+    assert handed.beat_age_s(paths, now - 3600) == 0  # nobody is older than now
+    paths.beat.unlink()
+    assert handed.beat_age_s(paths, now) == float("inf")
+
+
+def test_a_file_is_written_once_whoever_writes_it(tmp_path: Path):
+    file = tmp_path / "record.json"
+    written = []
+
+    def write(data: bytes) -> None:
+        if files.write_once(file, data):
+            written.append(data)
+
+    threads = [threading.Thread(target=write, args=[b"%d" % n]) for n in range(16)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert written == [file.read_bytes()]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_is_written_once_where_there_are_no_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def link(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", link)
+    file = tmp_path / "record.json"
+    assert files.write_once(file, b"first")
+    assert not files.write_once(file, b"second")
+    assert file.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [file]

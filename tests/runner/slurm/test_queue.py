@@ -1,0 +1,162 @@
+"""The queue is asked once an interval, however many processes and runs want to know."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from runner.places.slurm import programs, queue, watch
+from runner.places.slurm.programs import NoAnswerError
+from runner.places.slurm.queue import QueueLook
+from runner.slurm import jobs
+from runner.slurm.jobs import SlurmJob
+from runner.store.handed import HandedRun
+from runner.store.paths import Home
+from runner.wire.remote_runs import QueueState
+
+WAITS = SlurmJob("7", "rai-0123456789", "PENDING", "Resources", partition="main")
+
+
+class FakeSlurm:
+    """Answers in place of squeue, and counts."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self.jobs: tuple[SlurmJob, ...] = (WAITS,)
+        self.away = False
+
+    def answer(self, argv: list[str]) -> bytes:
+        self.calls.append(tuple(argv))
+        if self.away:
+            raise NoAnswerError("Slurm does not answer: nobody there")
+        return b""
+
+    @property
+    def queries(self) -> int:
+        return sum("--states=PENDING" not in call for call in self.calls)
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurm]:
+    fake = FakeSlurm()
+    monkeypatch.setattr(programs, "answer", fake.answer)
+    monkeypatch.setattr(jobs, "parse", lambda _: fake.jobs)
+    yield fake
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_many_looks_within_an_interval_are_one_query(slurm: FakeSlurm, home: Home):
+    for _ in range(100):
+        assert queue.look(home).jobs == {WAITS.name: (WAITS,)}
+    assert slurm.queries == 1
+
+
+def test_another_process_reads_the_answer_of_the_first(
+    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    queue.look(home)
+    monkeypatch.setattr(queue, "_memory", {})
+    assert queue.look(home).jobs == {WAITS.name: (WAITS,)}
+    assert slurm.queries == 1
+
+
+def test_processes_that_look_at_once_ask_once(
+    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    class Forgetful(dict):  # type: ignore[type-arg]
+        def __setitem__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(queue, "_memory", Forgetful())
+    threads = [threading.Thread(target=queue.look, args=[home]) for _ in range(20)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert slurm.queries == 1
+
+
+def test_a_change_is_asked_for_at_once(slurm: FakeSlurm, home: Home):
+    queue.look(home)
+    slurm.jobs = ()
+    queue.forget(home)
+    assert queue.look(home).jobs == {}
+    assert slurm.queries == 2
+
+
+def test_a_controller_that_is_away_is_asked_seldom_and_its_last_answer_stands(
+    slurm: FakeSlurm, home: Home
+):
+    first = queue.look(home)
+    assert not first.fresh(first.at + 5)
+    slurm.away = True
+    home.slurm.touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue, "INTERVAL_S", 0.0)
+        patch.setattr(queue, "SHARE", 0)
+        patch.setattr(queue, "_memory", {})
+        found = queue.look(home)
+    assert found.trouble == "Slurm does not answer: nobody there"
+    assert found.jobs == first.jobs
+    assert found.fresh(found.at + 5)
+
+
+def test_an_answer_from_the_future_is_asked_for_again():
+    assert not QueueLook(at=1000.0).fresh(500.0)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"jobs": 3}', b"[]"])
+def test_a_damaged_file_is_asked_for_again(slurm: FakeSlurm, home: Home, data: bytes):
+    home.slurm.write_bytes(data)
+    assert queue.look(home).jobs == {WAITS.name: (WAITS,)}
+
+
+def test_the_jobs_before_one_are_those_of_its_partition_with_a_higher_priority(
+    slurm: FakeSlurm, home: Home
+):
+    others = [
+        replace(WAITS, number="8", name="x", priority=9),
+        replace(WAITS, number="9", name="y", priority=9, partition="other"),
+        replace(WAITS, number="10", name="z", priority=0),
+    ]
+    slurm.jobs = (replace(WAITS, priority=5), *others)
+    assert queue.look(home).ahead == {"7": 1}
+
+
+def standing(*some: SlurmJob, claimed: bool = False) -> tuple[QueueState, str]:
+    found = watch.standing("0123456789", some, {}, 1000.0, 1060.0, claimed=claimed)
+    return found.state, found.why
+
+
+def test_how_a_run_stands_follows_its_job():
+    state, why = standing(WAITS)
+    assert state is QueueState.WAITING
+    assert why and "Resources" not in why
+    going = replace(WAITS, state="RUNNING", node="n1")
+    assert standing(going) == (QueueState.STARTING, "Slurm has given it n1")
+    assert standing(going, claimed=True) == (QueueState.RUNNING, "")
+    assert standing()[0] is QueueState.STARTING
+
+
+def test_a_start_that_slurm_expects_is_told():
+    waits = replace(WAITS, start_at=1360.0)
+    found = watch.standing(
+        "0123456789", (waits,), {"7": 2}, 1000.0, 1060.0, claimed=False
+    )
+    assert (found.estimate_s, found.ahead) == (300.0, 2)
+
+
+def test_of_an_array_a_run_has_the_job_of_its_task():
+    one, two = replace(WAITS, number="7_1"), replace(WAITS, number="7_2")
+    listed = {WAITS.name: (one, two)}
+    first = HandedRun("a" * 10, "slurm", "slurm", WAITS.name, "7", task=1)
+    assert watch.jobs_of(listed, first) == (one,)
+    assert watch.jobs_of(listed, replace(first, task=None)) == (one, two)
