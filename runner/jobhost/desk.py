@@ -11,8 +11,8 @@ from msgspec import Struct
 from runner import archive, files
 from runner.core import Reason
 from runner.core.errors import UsageError
-from runner.jobhost.facts import Look, MachineFacts, surveyed
-from runner.jobhost.gpus_out import GpusOut
+from runner.jobhost.carrier import Carrier, ThisMachine
+from runner.jobhost.facts import Look, surveyed
 from runner.jobhost.looking import RunLooks
 from runner.jobhost.starting import RunStarts
 from runner.store import removal, runs, settings
@@ -57,13 +57,15 @@ def _with_broken_gpus(home: Home) -> list[str]:
 class JobDesk:
     """What a host does, by the requests of ``wire.host``."""
 
-    def __init__(self, home: Home, survey: Look = surveyed) -> None:
+    def __init__(
+        self, home: Home, survey: Look = surveyed, carrier: Carrier | None = None
+    ) -> None:
+        """Without a ``carrier`` runs go on here, where ``survey`` looks."""
         found, _ = settings.load(os.environ, settings.settings_files(), {})
         self._home = home
-        self._gpus = GpusOut(home.root)
-        self._facts = MachineFacts(home, self._gpus, survey)
-        self._starts = RunStarts(home, archive.most_bytes(found.project_caps))
-        self._looks = RunLooks(home, self._starts.has, self._ended)
+        self._carrier = at = carrier or ThisMachine(home, survey)
+        self._starts = RunStarts(home, archive.most_bytes(found.project_caps), at)
+        self._looks = RunLooks(home, self._starts.has, self._ended, at)
         self._looks.look(_with_broken_gpus(home))
 
     def reply(self, request: HostRequest, given: Sequence[int] = ()) -> Reply:
@@ -78,7 +80,7 @@ class JobDesk:
             case StartRun():
                 return Reply(self._start(request, given))
             case AskFacts():
-                return Reply(HostAnswer(facts=self._facts.now()))
+                return Reply(HostAnswer(facts=self._carrier.facts()))
             case LookAt(ids):
                 return Reply(HostAnswer(runs=self._looks.look(self._checked(ids))))
             case CancelRun(run_id):
@@ -86,20 +88,20 @@ class JobDesk:
             case RemoveRuns(ids):
                 self._remove(self._checked(ids))
             case ClearGpu(uuid):
-                self._gpus.clear(uuid)
+                self._carrier.clear(uuid)
         return Reply(HostAnswer())
 
     def _start(self, request: StartRun, given: Sequence[int]) -> HostAnswer:
         self._paths(request.id)
         # A run that ended since the last look may have broken its GPU.
         self._looks.look_at_active()
-        answer = self._starts.start(request, given, self._gpus.words())
+        answer = self._starts.start(request, given)
         self._looks.started(request.id)
         return answer
 
     def _ended(self, run: HostRun) -> None:
-        if run.reason is Reason.GPU_ERROR and run.ended_at is not None:
-            self._gpus.failed(run.gpus, run.id, run.ended_at)
+        if run.reason is Reason.GPU_ERROR:
+            self._carrier.failed(run)
 
     def _open(self, paths: RunPaths, name: str) -> Reply:
         if name not in READABLE:

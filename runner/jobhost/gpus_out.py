@@ -20,6 +20,7 @@ from runner import files
 LEAST_S = 60.0
 MOST_BYTES = 1 << 20
 FILE = "gpus.json"
+THIS = "this GPU"
 
 
 class GpuNote(Struct, frozen=True):
@@ -42,16 +43,18 @@ Notes = Mapping[str, GpuNote]
 NONE: Notes = MappingProxyType({})
 
 
-def failed(notes: Notes, uuids: Sequence[str], run_id: str, at: float) -> Notes:
+def failed(
+    notes: Notes, uuids: Sequence[str], run_id: str, at: float, whose: str = THIS
+) -> Notes:
     """Return the notes after a run that ended at a time with an error of its GPUs.
 
-    One that came back since stays.
+    One that came back since stays. ``whose`` error it is stands in the note.
     """
     changes = {}
     for uuid in uuids:
         note = notes.get(uuid, GpuNote())
         if at > max(note.back, note.since):
-            why = note.why or f"run {run_id} ended with an error of this GPU"
+            why = note.why or f"run {run_id} ended with an error of {whose}"
             changes[uuid] = replace(note, why=why, since=at)
     return {**notes, **changes} if changes else notes
 
@@ -76,10 +79,15 @@ def due(note: GpuNote, at: float) -> bool:
 
 
 class GpusOut:
-    """The notes of one home folder, which no other process writes."""
+    """The notes of one home folder, which no other process writes.
 
-    def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file, self._clock = home / FILE, clock
+    On a cluster they are of its nodes, by their names, and ``whose`` says so.
+    """
+
+    def __init__(
+        self, home: Path, clock: Callable[[], float] = time.time, whose: str = THIS
+    ) -> None:
+        self._file, self._clock, self._whose = home / FILE, clock, whose
         self._lock = threading.Lock()
         self._notes: Notes = NONE
         try:
@@ -90,7 +98,7 @@ class GpusOut:
 
     def failed(self, uuids: Sequence[str], run_id: str, at: float) -> None:
         """Put the GPUs out that a run held which ended with their error."""
-        self._change(lambda notes: failed(notes, uuids, run_id, at))
+        self._change(lambda notes: failed(notes, uuids, run_id, at, self._whose))
 
     def looked(self, problems: Mapping[str, str], at: float) -> None:
         """Let the GPUs back that are well."""

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from msgspec import Struct, ValidationError, json
+from msgspec.structs import replace
 
 from runner import files, places
 from runner.core import Reason, State, Verdict
 from runner.core import events as ev
+from runner.jobhost.carrier import Carrier
+from runner.jobhost.starting import never_handed
 from runner.places import Standing
 from runner.store import removal, runs
 from runner.store.paths import Home, RunPaths
@@ -46,7 +49,8 @@ class RunLooks:
     """What is known of the runs of a home folder.
 
     ``starting`` says whether a run is being started: it has no worker before that is
-    over. ``ended`` is called with each run that has ended, maybe repeatedly.
+    over. ``ended`` is called with each run that has ended, maybe repeatedly. The
+    ``carrier`` knows of those that wait at their place.
     """
 
     def __init__(
@@ -54,8 +58,10 @@ class RunLooks:
         home: Home,
         starting: Callable[[str], bool],
         ended: Callable[[HostRun], None],
+        carrier: Carrier,
     ) -> None:
         self._home, self._starting, self._told = home, starting, ended
+        self._carrier = carrier
         self._lock = threading.Lock()
         self._ended: dict[str, tuple[int, HostRun]] = {}
         self._active: dict[str, _Followed] = {}
@@ -87,16 +93,22 @@ class RunLooks:
             return HostRun(run_id, claimed=False, ended=False)
         if (ended := self._of_record(paths)) is not None:
             return ended
-        match places.standing(paths):
+        match standing := places.standing(paths):
             case Standing.NOT_CLAIMED if not paths.root.is_dir():
                 self._active.pop(run_id, None)
                 return None
             case Standing.NOT_CLAIMED:
                 return HostRun(run_id, claimed=False, ended=False)
+            case Standing.WAITS:
+                return self._carrier.waits(paths)
+            case Standing.GONE if never_handed(paths, standing):
+                return HostRun(run_id, claimed=False, ended=False)
             case Standing.GONE:
                 # It may have ended just now, after its record was looked for.
                 return self._of_record(paths) or _gone(run_id)
-        return self._active.setdefault(run_id, _Followed(paths)).read()
+        followed = self._active.setdefault(run_id, _Followed(paths))
+        followed.node = followed.node or self._carrier.node(paths)
+        return followed.read()
 
     def _lost(self, run_id: str) -> HostRun | None:
         """Return a run whose worker is gone, even where no record can be made."""
@@ -129,9 +141,10 @@ class RunLooks:
             seen = json.decode(data, type=_EndedRun)
         except (OSError, ValidationError, ValueError):
             return None
-        found = _host_run(paths, seen)
+        followed = self._active.pop(paths.id, None)
+        node = (followed.node if followed else "") or self._carrier.node(paths)
+        found = replace(_host_run(paths, seen), node=node)
         self._told(found)
-        self._active.pop(paths.id, None)
         if len(self._ended) >= MOST_KEPT:
             self._ended.pop(next(iter(self._ended)))
         self._ended[paths.id] = changed, found
@@ -162,6 +175,7 @@ class _Followed:
     """A run that goes on: its state, by the events that were read so far."""
 
     def __init__(self, paths: RunPaths) -> None:
+        self.node = ""
         self._paths, self._offset = paths, 0
         self._state: State | None = None
         self._started_at: float | None = None
@@ -185,6 +199,7 @@ class _Followed:
             state=self._state or State.NEW,
             started_at=self._started_at,
             gpus=self._gpus,
+            node=self.node,
         )
 
     def _take(self, line: bytes) -> None:

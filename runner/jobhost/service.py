@@ -15,9 +15,14 @@ from pathlib import Path
 
 from runner import places
 from runner.core import Problem, Reason
-from runner.core.errors import BusyError, ConfigError, RaiError
+from runner.core.errors import BusyError, ConfigError, EngineError, RaiError
 from runner.jobhost import channel
+from runner.jobhost.carrier import Carrier
 from runner.jobhost.desk import JobDesk, Reply
+from runner.places.slurm import SlurmPlace
+from runner.slurm.target import SlurmTarget
+from runner.store import settings
+from runner.store.paths import Home
 from runner.wire.host import MOST_LINE_BYTES, HostAnswer, request_from, to_line
 
 CONNECTIONS = 64
@@ -35,22 +40,37 @@ _LOG = logging.getLogger("rai.jobs")
 
 
 def serve_jobs(
-    socket: Path, home: Path, *, users: frozenset[int] | None = None
+    socket: Path,
+    home: Path,
+    *,
+    users: frozenset[int] | None = None,
+    target: SlurmTarget | None = None,
 ) -> None:
     """Serve at a socket until SIGTERM or SIGINT; runs go on without the host.
 
-    ``users`` are those who may ask, by their ids: without any this one and root.
+    ``users`` are those who may ask, by their ids: without any this one and root. With
+    a ``target`` runs are carried out by Slurm, which has to share the home folder.
 
     Raises:
         BusyError: another host serves this home folder, or listens at this socket.
         ConfigError: the home folder or the socket cannot be made.
+        EngineError: Slurm's programs are not on this machine.
     """
     allowed = users or frozenset({0, os.geteuid()})
     opened = places.open_home(home)
     with _alone(home), _stopped() as stopped:
-        desk = JobDesk(opened)
+        desk = JobDesk(opened, carrier=_cluster(opened, target) if target else None)
         with _listening(socket) as listener:
             _serve(listener, stopped, desk, allowed)
+
+
+def _cluster(home: Home, target: SlurmTarget) -> Carrier:
+    from runner.jobhost.cluster import SlurmCluster  # which others need not load
+
+    found, _ = settings.load(os.environ, settings.settings_files(), {})
+    if problems := SlurmPlace(target, found.slurm).check():
+        raise EngineError(*problems)
+    return SlurmCluster(home, target, found)
 
 
 def _serve(

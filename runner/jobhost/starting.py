@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from runner.core.errors import BusyError, NotAllowedError, RaiError, UsageError
 from runner.core.order import Order
 from runner.core.parcel import LONGEST_BYTES
 from runner.core.policy import RolePolicy
+from runner.jobhost.carrier import Carrier
 from runner.places import Standing
-from runner.store import removal, runs
+from runner.store import claim, handed, removal, runs
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import Home, RunPaths
 from runner.wire.host import HostAnswer, StartRun
@@ -43,9 +44,9 @@ THIS_SERVER = RolePolicy(source="this server")
 class RunStarts:
     """What starts runs in one home folder, for one process."""
 
-    def __init__(self, home: Home, most_bytes: int) -> None:
+    def __init__(self, home: Home, most_bytes: int, carrier: Carrier) -> None:
         """Remove what a host that was killed left; ``most_bytes`` bounds a project."""
-        self._home, self._most_bytes = home, most_bytes
+        self._home, self._most_bytes, self._carrier = home, most_bytes, carrier
         self._changed = threading.Condition()
         self._under_way: set[str] = set()
         self._cancelled: set[str] = set()
@@ -57,9 +58,7 @@ class RunStarts:
             _is_known(paths)
         removal.empty(home.runs)
 
-    def start(
-        self, request: StartRun, given: Sequence[int], gpus_out: Mapping[str, str]
-    ) -> HostAnswer:
+    def start(self, request: StartRun, given: Sequence[int]) -> HostAnswer:
         """Start a run with the open files ``given``: its parcel and its archive.
 
         Return once it has its engine and a plan for its image, or was refused.
@@ -67,7 +66,7 @@ class RunStarts:
         Raises:
             RaiError: the request is wrong, or no worker took the run.
         """
-        order = self._order(request, gpus_out)
+        order = self._order(request)
         paths = RunPaths(Path(order.folder))
         with self._alone(request.id):
             if _is_known(paths):
@@ -78,8 +77,8 @@ class RunStarts:
                 # Later there may be room again.
                 raise BusyError(files.problem(error)) from error
             if paths.id in self._cancelled:
-                places.cancel(paths)
-            return _carried_out(paths, order)
+                self._carrier.cancel(paths)
+            return self._carried_out(paths, order, request)
 
     def has(self, run_id: str) -> bool:
         """Whether a run is being started, so that it may yet be refused."""
@@ -92,12 +91,12 @@ class RunStarts:
             if starting:
                 self._cancelled.add(paths.id)
         try:
-            places.cancel(paths)
+            self._carrier.cancel(paths)
         except FileNotFoundError:
             if not starting:
                 raise UsageError(f"no run {paths.id}") from None
 
-    def _order(self, request: StartRun, gpus_out: Mapping[str, str]) -> Order:
+    def _order(self, request: StartRun) -> Order:
         if unknown := sorted(request.settings.keys() - set(SETTINGS)):
             raise UsageError(f"a run has no setting {', '.join(unknown)}")
         if (engine := request.settings.get(ENGINE, "auto")) not in ENGINES:
@@ -111,7 +110,6 @@ class RunStarts:
             request.secrets,
             sealed=True,
             allowed=request.allowed or THIS_SERVER,
-            gpus_out=dict(gpus_out),
         )
 
     @contextmanager
@@ -134,6 +132,23 @@ class RunStarts:
                 self._cancelled.discard(run_id)
                 self._changed.notify_all()
 
+    def _carried_out(
+        self, paths: RunPaths, order: Order, request: StartRun
+    ) -> HostAnswer:
+        """Start a worker, and return its answer."""
+        try:
+            answer = self._carrier.worker(order, request).carry_out()
+        except RaiError:
+            if _is_known(paths):
+                # It took the run, and then was ended, or takes very long.
+                return HostAnswer()
+            raise
+        if answer.reason is None:
+            return HostAnswer()
+        removal.discard(paths.root.parent, paths.id)
+        removal.empty(paths.root.parent)
+        return HostAnswer(answer.reason, answer.problems)
+
     def _lay_out(self, paths: RunPaths, given: Sequence[int]) -> None:
         """Make a run's folder, which has its name once it has its files."""
         if len(given) != 2:
@@ -152,8 +167,11 @@ class RunStarts:
 
 
 def _is_known(paths: RunPaths) -> bool:
-    """Whether a worker took a run, once; what nobody took is removed."""
-    if paths.record.exists() or places.standing(paths) is not Standing.NOT_CLAIMED:
+    """Whether a worker took a run, once, or will; what nobody took is removed."""
+    if paths.record.exists():
+        return True
+    standing = places.standing(paths)
+    if standing is not Standing.NOT_CLAIMED and not never_handed(paths, standing):
         return True
     try:
         Claim(paths).close()
@@ -165,20 +183,12 @@ def _is_known(paths: RunPaths) -> bool:
     return False
 
 
-def _carried_out(paths: RunPaths, order: Order) -> HostAnswer:
-    """Start a worker, and return its answer."""
-    try:
-        answer = places.place().start(order).carry_out()
-    except RaiError:
-        if _is_known(paths):
-            # It took the run, and then was ended, or takes very long.
-            return HostAnswer()
-        raise
-    if answer.reason is None:
-        return HostAnswer()
-    removal.discard(paths.root.parent, paths.id)
-    removal.empty(paths.root.parent)
-    return HostAnswer(answer.reason, answer.problems)
+def never_handed(paths: RunPaths, standing: Standing) -> bool:
+    """Whether a run was to be handed over, and its place has never had it."""
+    if standing is not Standing.GONE or claim.holder(paths) is not None:
+        return False
+    found = handed.read(paths)
+    return found is not None and not found.number
 
 
 def _copy(given: int, path: Path, most_bytes: int) -> None:

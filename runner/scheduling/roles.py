@@ -47,13 +47,16 @@ class ServerRules(Struct, frozen=True):
     """The settings of a server: server.yml in its folder.
 
     ``slots`` is how many runs without a GPU run at a time; None makes it half of the
-    machine's cores. Nothing new is taken while less than ``low_disk_bytes`` are free.
+    machine's cores. On a cluster, such as the ``place`` slurm:gpu, it is for each
+    node, and None leaves it to what Slurm has free. Nothing new is taken while less
+    than ``low_disk_bytes`` are free.
     """
 
     roles: Mapping[str, Role] = field(
         default_factory=lambda: {one.name: one for one in (STUDENT, STAFF)}
     )
     slots: int | None = None
+    place: str = ""
     low_disk_bytes: int = 5 * GIB
     code_valid_s: float = 14 * DAY_S
     token_valid_s: float | None = 200 * DAY_S

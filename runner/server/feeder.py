@@ -203,7 +203,10 @@ class Feeder:
     def _why(self, row: RunRow, seen: Mapping[str, HostRun]) -> str:
         """Return why a run waits, here or where it shall run; "" for nothing."""
         if row.state is QueueState.STARTING and row.id in seen:
-            return seen[row.id].waits[:MOST_WHY]
+            found = seen[row.id]
+            nodes = self.facts.nodes if self.facts and not found.node else ()
+            out = words.nodes_out(nodes) if found.waits else ""
+            return "; ".join(filter(None, (found.waits, out)))[:MOST_WHY]
         standing = self.decision.standings.get(row.id)
         if row.state is not QueueState.WAITING or standing is None:
             return ""

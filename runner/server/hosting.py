@@ -11,6 +11,8 @@ from runner.core import Problem, variables
 from runner.core.errors import EngineError
 from runner.process.detached import Detached, python
 from runner.server.listening import answers
+from runner.slurm import asking
+from runner.slurm.target import SlurmTarget
 from runner.store.settings import SETTINGS
 
 LOG = "host.log"
@@ -20,6 +22,7 @@ MOST_LOG_BYTES = 4096
 
 PASSED = frozenset(
     (
+        *asking.OF_SBATCH,
         *(*variables.PASSED, "TMPDIR", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"),
         *(setting.variable for setting in SETTINGS),
     )
@@ -32,11 +35,16 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name in PASSED}
 
 
-def start(socket: Path, home: Path, environ: Mapping[str, str]) -> bool:
+def start(
+    socket: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    place: SlurmTarget | None = None,
+) -> bool:
     """Start a job host at a socket, unless one answers there; return if it was started.
 
     It has a session of its own, so that no signal to the server or its terminal reaches
-    it, and goes on when the server ends.
+    it, and goes on when the server ends. With a ``place`` Slurm carries its runs out.
 
     Raises:
         EngineError: it does not answer; carries what it wrote.
@@ -47,6 +55,7 @@ def start(socket: Path, home: Path, environ: Mapping[str, str]) -> bool:
     log = home / LOG
     since = _size(log)
     command = [*python("runner.cli.main"), "server", "jobs"]
+    command += ["--place", str(place)] if place else []
     host = Detached(
         [*command, "--socket", socket, "--home", home, "--log", log],
         env=environment(environ),

@@ -13,11 +13,15 @@ from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, TIME, Kind, duration_text, size_text
 from runner.core.units import DAY_S
 from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
+from runner.slurm import target
 from runner.store import config_file
 from runner.store.policy_names import IMAGES, image_wrong
 from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind
 
-_TOP = ("slots", "low_disk", "code_valid", "login_valid", "upload_valid", "roles")
+_TOP = (
+    *("slots", "place", "low_disk", "code_valid", "login_valid", "upload_valid"),
+    "roles",
+)
 _ROLE = (
     *("priority", "at_once", "waiting", "a_day", "network", "images", "upload"),
     *("disk", "keep", "limits"),
@@ -26,6 +30,9 @@ _LIMITS = tuple(limit for limit in LIMITS if limit.key != "network")
 """Whether a role has the network is said by a key of its own."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_PLACE = Kind(
+    "slurm or slurm:PARTITION", lambda text: str(target.parse(text) or "") or None
+)
 _WORDS_OF_NONE = ("none", "off", "unlimited")
 
 
@@ -71,6 +78,7 @@ def _rules(fields: Fields) -> ServerRules:
     return ServerRules(
         roles={**usual.roles, **{role.name: role for role in _roles(fields)}},
         slots=fields.whole("slots", usual.slots),
+        place=fields.read("place", usual.place, _PLACE, "slurm:gpu"),
         low_disk_bytes=fields.read("low_disk", usual.low_disk_bytes, SIZE, "5GiB"),
         code_valid_s=fields.duration_s("code_valid", usual.code_valid_s, "14d"),
         token_valid_s=_bound(login),
@@ -154,6 +162,11 @@ def template() -> str:
 # How many runs without a GPU run at a time; if it is not said, half of the machine's
 # cores. Of those with GPUs as many run as there are GPUs.
 #slots: 4
+
+# Where the runs are carried out, if not on this machine: by Slurm, in its default
+# partition or in another, as by `slurm:gpu`. The server's folder has to be on the file
+# system that the nodes share; slots are then for each node.
+#place: slurm
 
 # While less than this is free on the disk, nothing starts and nothing is taken.
 low_disk: {size_text(usual.low_disk_bytes)}

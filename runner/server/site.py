@@ -34,6 +34,8 @@ from runner.server.feeder import Feeder
 from runner.server.listening import ListenAt
 from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
+from runner.slurm import target
+from runner.slurm.target import SlurmTarget
 from runner.wire import addresses
 
 SELF = "self"
@@ -45,7 +47,8 @@ SOCKET_MODE = 0o666
 class ServeOptions(Struct, frozen=True):
     """How a server is asked to serve; ``tls`` is "self" or "CERTIFICATE,KEY".
 
-    ``url`` is what people reach it by, where that is not what it listens at.
+    ``url`` is what people reach it by, where that is not what it listens at. With a
+    ``place`` Slurm carries the runs out; server.yml may name it too.
     """
 
     state: Path | None = None
@@ -55,6 +58,7 @@ class ServeOptions(Struct, frozen=True):
     tls: str = ""
     url: str = ""
     slots: int | None = None
+    place: SlurmTarget | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -86,7 +90,8 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         apart(lambda: open_store(database).close())
         store = open_store(database)
         opened.callback(store.close)
-        made = hosting.start(Path(at.jobs), folder.jobs, options.environ)
+        place = options.place or target.parse(known.place)
+        made = hosting.start(Path(at.jobs), folder.jobs, options.environ, place)
         host = SocketHost(Path(at.jobs))
         logs.to_stream()
         feeder = Feeder(store, host, known, folder.uploads, logs.step)

@@ -24,7 +24,7 @@ from runner.slurm.target import SlurmTarget
 LOG = "worker.log"
 """The file of a run's folder that has what its job printed."""
 
-_OF_SBATCH = frozenset(
+OF_SBATCH = frozenset(
     (
         *("SLURM_CONF", "SLURM_CONF_SERVER", "SBATCH_ACCOUNT", "SBATCH_CONSTRAINT"),
         *("SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"),
@@ -49,7 +49,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     ``NIL`` is a name to Slurm before 24.05; so sbatch itself is given no more than
     the job may have.
     """
-    known = PASSED | _OF_SBATCH
+    known = PASSED | OF_SBATCH
     return {name: value for name, value in environ.items() if name in known}
 
 

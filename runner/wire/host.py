@@ -56,7 +56,8 @@ class HostFacts(Struct, frozen=True):
 
     ``engines`` are the names of those that can serve, ``memory_bytes`` and
     ``disk_free`` the machine's. ``nodes`` are those of a cluster, as they were at
-    ``nodes_at`` in seconds since 1970; a single machine has none.
+    ``nodes_at`` in seconds since 1970, and ``home`` is the folder of the runs, which
+    they have to see; a single machine has neither.
     """
 
     version: str
@@ -68,6 +69,7 @@ class HostFacts(Struct, frozen=True):
     cores: int = 1
     nodes: tuple[HostNode, ...] = ()
     nodes_at: float = 0.0
+    home: str = ""
 
 
 class HostRun(Struct, frozen=True):

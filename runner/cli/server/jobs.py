@@ -30,16 +30,24 @@ def jobs(
             metavar="USER", help="A user who may ask, beside this one; repeatable."
         ),
     ] = None,
+    place: Annotated[
+        str,
+        typer.Option(
+            metavar="slurm[:PARTITION]",
+            help="Have Slurm carry the runs out, whose nodes share --home.",
+        ),
+    ] = "",
     log: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Append what it says to a file."),
     ] = None,
 ) -> None:
-    """Carry out the runs of a server on this machine.
+    """Carry out the runs of a server, on this machine or by Slurm.
 
     `rai server serve` starts one where none answers. It has no secret of the server.
     """
     from runner.cli import common
+    from runner.cli.server import opening
     from runner.jobhost.service import serve_jobs
     from runner.server import paths
 
@@ -48,7 +56,9 @@ def jobs(
     server = paths.socket(None, paths.state(None, os.environ), os.environ)
     at = paths.jobs_socket(socket, server)
     users = {0, os.geteuid(), *map(_uid, peer or ())}
-    serve_jobs(at, home or common.settings().home, users=frozenset(users))
+    folder = home or common.settings().home
+    target = opening.target(place)
+    serve_jobs(at, folder, users=frozenset(users), target=target)
 
 
 def _append(log: Path) -> None:

@@ -19,6 +19,7 @@ from runner.core.errors import UsageError
 if TYPE_CHECKING:
     from runner.database.base import Store
     from runner.server.paths import ServerFolder
+    from runner.slurm.target import SlurmTarget
 
 EXTRA = (
     *("alembic", "anyio", "cryptography", "prometheus_client", "sqlalchemy"),
@@ -57,6 +58,20 @@ def with_extra(command: Callable[..., None]) -> Callable[..., None]:
         command(*given, **options)
 
     return checked
+
+
+def target(place: str) -> SlurmTarget | None:
+    """Return the partition that ``--place`` names, None for this machine.
+
+    Raises:
+        UsageError: it names neither.
+    """
+    from runner.slurm import target as targets
+
+    if place and targets.parse(place) is None:
+        text = f"--place {place}: expected slurm or slurm:PARTITION"
+        raise UsageError(text)
+    return targets.parse(place)
 
 
 def folder(state: Path | None) -> ServerFolder:

@@ -49,6 +49,13 @@ def serve(
             help="What people reach it by, as behind a proxy.",
         ),
     ] = "",
+    place: Annotated[
+        str,
+        typer.Option(
+            metavar="slurm[:PARTITION]",
+            help="Have Slurm carry the runs out; its nodes share the server's folder.",
+        ),
+    ] = "",
     jobs: Annotated[
         Path | None,
         typer.Option(
@@ -73,6 +80,7 @@ def serve(
         tls=tls,
         url=url,
         slots=slots,
+        place=opening.target(place),
         environ=dict(os.environ),
     )
     if os.geteuid() == 0:

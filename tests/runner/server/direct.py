@@ -30,11 +30,15 @@ class SealedProject(Struct, frozen=True):
     source: Path
 
 
-def seal(folder: Path, commands: str) -> SealedProject:
-    """Write a project whose build has these commands (a list in YAML), and pack it."""
+def seal(folder: Path, commands: str, resources: str = "") -> SealedProject:
+    """Write a project whose build has these commands (a list in YAML), and pack it.
+
+    ``resources`` is a mapping in YAML.
+    """
     project = folder / "project"
     project.mkdir(parents=True)
     spec = f"rai:\n  version: 0.2\ncommands:\n  build: {commands}\n"
+    spec += f"resources: {resources}\n" if resources else ""
     (project / "rai_build.yml").write_text(spec)
     paths = RunPaths(folder / secrets.token_hex(5))
     paths.root.mkdir()

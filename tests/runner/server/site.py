@@ -181,13 +181,14 @@ class Site:
         os.kill(pid, number)
         until(lambda: not _alive(pid), "the job host does not end", ENDS_S)
 
-    def start_host(self) -> None:
+    def start_host(self, *options: str) -> None:
         """Start a job host, as `rai server jobs` does under systemd."""
         with (self.folder / "host.log").open("ab") as log:
             self._started_host = subprocess.Popen(
                 [
                     *(*RAI, "server", "jobs", "--socket", str(self.jobs_socket)),
                     *("--home", str(self.jobs_home)),
+                    *options,
                 ],
                 env=self.env,
                 stdin=subprocess.DEVNULL,

@@ -1,0 +1,169 @@
+"""A real server whose job host has a real Slurm carry its runs out."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.core import Reason, record
+from runner.remote.api import ServerClient
+from runner.store.paths import Home
+from runner.wire.remote_runs import QueueState, RemoteRun
+from tests.runner.server import direct
+from tests.runner.server.direct import SealedProject, ended, queue
+from tests.runner.server.site import Site
+from tests.runner.slurm.cluster import Cluster
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.programs, pytest.mark.local]
+
+SMALL = "{limits: {memory: 256MiB, time: 5m}}"
+LONG_S = 500.0
+
+
+@pytest.fixture
+def site(tmp_path: Path, slurm: Cluster) -> Iterator[Site]:
+    made = Site(tmp_path / "site", "--place", "slurm", listen="")
+    made.environ["SLURM_CONF"] = str(slurm.conf)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def seal(folder: Path, *commands: str, resources: str = SMALL) -> SealedProject:
+    return direct.seal(folder, json.dumps(commands), resources)
+
+
+def waits_in_slurm(client: ServerClient, run: str) -> RemoteRun:
+    """Return a run once it says that it waits in Slurm's queue."""
+
+    def found() -> RemoteRun | None:
+        seen = client.run(run)
+        return seen if seen.state is QueueState.STARTING and seen.why else None
+
+    return until(found)
+
+
+def goes_on(client: ServerClient, run: str) -> None:
+    until(lambda: client.run(run).state is QueueState.RUNNING)
+
+
+def jobs(slurm: Cluster) -> Counter[str]:
+    """Return how many jobs of each name there are that have not ended."""
+    return Counter(slurm.ask("squeue", "-h", "-o", "%j").split())
+
+
+def test_a_run_on_a_server_is_carried_out_by_slurm(site: Site, tmp_path: Path):
+    packed = seal(tmp_path / "p", "echo hi")
+    with site.person("red", "ann").client() as client:
+        run = queue(client, packed)
+        assert ended(client, run).reason is Reason.DONE
+    paths = Home(site.jobs_home).run(run)
+    assert paths.stdout.read_text() == "hi\n"
+    assert not paths.order.exists()
+
+
+def test_a_run_that_slurm_has_no_room_for_says_so_and_ends_when_it_is_cancelled(
+    site: Site, slurm: Cluster, tmp_path: Path
+):
+    others = [slurm.submit("sleep 300", "-n2", "-N1") for _ in slurm.nodes]
+    packed = seal(tmp_path / "p", "echo hi")
+    with site.person("red", "ann").client() as client:
+        first, second = (queue(client, packed) for _ in range(2))
+        assert waits_in_slurm(client, first).why.startswith("in Slurm's queue: ")
+        client.cancel(first)
+        assert ended(client, first).reason is Reason.CANCELLED
+        waits_in_slurm(client, second)
+        slurm.ask("scancel", *map(str, others))
+        assert ended(client, second).reason is Reason.DONE
+
+
+def test_a_job_host_that_is_killed_finds_the_runs_that_slurm_has(
+    site: Site, slurm: Cluster, tmp_path: Path
+):
+    others = [slurm.submit("sleep 300", "-n2", "-N1") for _ in slurm.nodes]
+    packed = seal(tmp_path / "p", "echo hi")
+    with site.person("red", "ann").client() as client:
+        run = queue(client, packed)
+        waits_in_slurm(client, run)
+        site.kill_host()
+        site.start_host("--place", "slurm")
+        waits_in_slurm(client, run)
+        assert jobs(slurm)[f"rai-{run}"] == 1
+        slurm.ask("scancel", *map(str, others))
+        assert ended(client, run).reason is Reason.DONE
+    found = record.from_json(Home(site.jobs_home).run(run).record.read_bytes())
+    assert found.verdict is not None
+
+
+def test_a_drained_node_is_named_and_takes_nothing(
+    site: Site, slurm: Cluster, tmp_path: Path
+):
+    slurm.drain("n1", "a fan is broken")
+    slurm.drain("n2", "the power is off")
+    packed = seal(tmp_path / "p", "echo hi")
+    words = "node n1 is drained: a fan is broken"
+    until(lambda: words in site.rai("gpu").stdout)
+    with site.person("red", "ann").client() as client:
+        run = queue(client, packed)
+        both = f"{words}; node n2 is drained: the power is off"
+        until(lambda: client.run(run).why == both)
+        assert not jobs(slurm)
+        slurm.resume("n1")
+        assert ended(client, run).reason is Reason.DONE
+
+
+def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
+    site: Site, slurm: Cluster, tmp_path: Path
+):
+    slow = seal(tmp_path / "slow", "sleep 15")
+    packed = seal(tmp_path / "p", "echo hi")
+    with site.person("red", "ann").client() as client:
+        first = queue(client, slow)
+        goes_on(client, first)
+        slurm.kill("slurmctld", with_=signal.SIGTERM)
+        until(lambda: "Slurm" in client.queue().note)
+        second = queue(client, packed)
+        until(lambda: "Slurm" in client.run(second).why)
+        slurm.start("slurmctld")
+        assert ended(client, first).reason is Reason.DONE
+        assert ended(client, second).reason is Reason.DONE
+
+
+@pytest.mark.slow
+def test_a_hundred_runs_of_ten_teams_all_end_in_fair_order(
+    site: Site, slurm: Cluster, tmp_path: Path
+):
+    """Each team sends all of its runs before the next team does."""
+    packed = seal(tmp_path / "p", "echo hi")
+    people = [site.person(f"team{number}", "ann") for number in range(10)]
+    assert site.rai("drain", "all are invited").returncode == 0
+    owner: dict[str, str] = {}
+    for who in people:
+        with who.client() as client:
+            for _ in range(10):
+                owner[queue(client, packed)] = who.team
+    assert site.rai("drain", "--off").returncode == 0
+    with people[0].client() as client:
+        until(
+            lambda: not client.queue().running and not client.queue().waiting,
+            "",
+            LONG_S,
+        )
+    home = Home(site.jobs_home)
+    found = {run: record.from_json(home.run(run).record.read_bytes()) for run in owner}
+    assert {one.verdict.reason for one in found.values() if one.verdict} == {
+        Reason.DONE
+    }
+    assert all(home.run(run).stdout.read_text() == "hi\n" for run in owner)
+    began = sorted(owner, key=lambda run: found[run].created_at or 0.0)
+    for first in range(0, 100, 10):
+        ten = Counter(owner[run] for run in began[max(0, first - 4) : first + 14])
+        assert len(ten) == 10, (first, ten)
