@@ -46,8 +46,10 @@ def of(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 @pytest.fixture
-def site(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    return of(slurm, tmp_path, monkeypatch)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A user of a cluster that no other test has: what is killed leaves its marks."""
+    with cluster() as made:
+        yield of(made, tmp_path, monkeypatch)
 
 
 def test_a_worker_that_is_killed_is_a_lost_run_that_says_so(site: Site):
@@ -91,6 +93,7 @@ def test_a_run_ends_while_its_slurmd_is_away(site: Site, tmp_path: Path):
     assert run.kept_its_word().state is State.DONE
 
 
+@pytest.mark.slow
 def test_a_run_outlives_its_controller(site: Site, tmp_path: Path):
     run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
     site.cluster.kill("slurmctld", with_=signal.SIGTERM)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import RAI, rai
-from tests.runner.slurm.cluster import Cluster
+from tests.runner.slurm.cluster import cluster
 from tests.runner.slurm.site import Site
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs, pytest.mark.slow]
@@ -27,9 +27,12 @@ SPAN_S = 3.0
 
 
 @pytest.fixture
-def site(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setenv("RAI_ENGINE", "bare")
-    return Site(slurm, tmp_path)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A user of a cluster that no other test has: what is killed leaves its marks."""
+    with cluster() as made:
+        monkeypatch.setenv("SLURM_CONF", str(made.conf))
+        monkeypatch.setenv("RAI_ENGINE", "bare")
+        yield Site(made, tmp_path)
 
 
 def moments() -> Iterator[float]:
