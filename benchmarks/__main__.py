@@ -21,6 +21,8 @@ NAMES = (
     "server",
     "server_job",
     "followed",
+    "slurm",
+    "slurm_kills",
     "local_engine",
     "docker_engine",
     "stream",
