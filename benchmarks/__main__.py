@@ -22,6 +22,8 @@ NAMES = (
     "server_job",
     "slurm_job",
     "followed",
+    "slurm",
+    "slurm_kills",
     "local_engine",
     "docker_engine",
     "stream",

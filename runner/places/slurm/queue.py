@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from runner import files
 from runner.places.slurm import programs
@@ -27,7 +28,9 @@ AWAY_S = 10.0
 """So long nobody asks again where the controller does not answer."""
 
 SHARE = 10
-"""A query that takes long is followed by a pause of so many times its length."""
+"""Queries that take long are followed by a pause of so many times their length."""
+
+MOST_PAUSE_S = 10.0
 
 PENDING_S = 30.0
 """So often the whole queue is asked for, to learn how many jobs come before."""
@@ -41,22 +44,25 @@ class QueueLook(Struct, frozen=True):
     """An answer of squeue: this user's jobs of runs, by their names.
 
     ``trouble`` says why there is none; the jobs are then those of the last answer.
-    ``took_s`` is how long it took. ``ahead`` is, by the number of a job that waits, how
-    many jobs of its partition come before it, as of ``ahead_at``. ``at`` is the file
-    system's time, before the query.
+    ``took_s`` is how long it took, ``before_s`` how long the one before. ``ahead`` is,
+    by the number of a job that waits, how many jobs of its partition come before it, as
+    of ``ahead_at``. ``at`` is the file system's time, before the query.
     """
 
     jobs: dict[str, tuple[SlurmJob, ...]] = {}
     trouble: str = ""
     took_s: float = 0.0
+    before_s: float = 0.0
     ahead: dict[str, int] = {}
     ahead_at: float = 0.0
     at: float = 0.0
 
     def fresh(self, now_s: float) -> bool:
         """Whether it need not be asked again; ``now_s`` is the file system's time."""
-        least = AWAY_S if self.trouble else max(INTERVAL_S, SHARE * self.took_s)
-        return 0 <= now_s - self.at < least
+        # A controller that starts anew makes one query wait.
+        usual_s = min(self.took_s, self.before_s)
+        pause_s = min(max(INTERVAL_S, SHARE * usual_s), MOST_PAUSE_S)
+        return 0 <= now_s - self.at < (AWAY_S if self.trouble else pause_s)
 
 
 class _Remembered(Struct, frozen=True):
@@ -133,9 +139,9 @@ def _asked(kept: QueueLook, now_s: float) -> QueueLook:
         ahead, at = _ahead(named, kept, now_s)
     except NoAnswerError as error:
         trouble, took_s = str(error), time.monotonic() - began
-        return QueueLook(kept.jobs, trouble, took_s, kept.ahead, kept.ahead_at, now_s)
+        return replace(kept, trouble=trouble, took_s=took_s, at=now_s)
     found = {name: tuple(some) for name, some in named.items()}
-    return QueueLook(found, "", took_s, ahead, at, now_s)
+    return QueueLook(found, "", took_s, kept.took_s, ahead, at, now_s)
 
 
 def _ahead(
