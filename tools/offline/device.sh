@@ -176,7 +176,7 @@ slurm() { # a Slurm that gives out the GPU: tests, then the default job by it an
   local lines status=0; lines=$(wc -l <benchmarks/results.jsonl)
   bash "$TOOLS/slurm.sh" "$HERE/debs/slurm" "$WORK/slurm" || return
   cp "$HERE"/wheels/*.whl "$WORK/wheels"
-  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q -e "$ROOT[$EXTRA,server]" hypothesis pytest pytest-xdist || return
+  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q hypothesis pytest pytest-xdist || return
   timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -v -rA --durations=0 -n 0 tests/runner/slurm/test_gpus.py \
     >"$OUT/slurm.log" 2>&1 || status=$?
   grep -E '^(PASSED|FAILED|ERROR|SKIPPED|[0-9]+ |=+ .* in )' "$OUT/slurm.log"
