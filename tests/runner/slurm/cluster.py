@@ -29,13 +29,13 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PORTS = range(20_000, 32_000)
 """Below those that Linux hands out by itself."""
 
-NODE = "SLURM_TEST_NODE"
-"""Names the node in the environment of its daemon."""
+CLUSTER, NODE = "SLURM_TEST_CLUSTER", "SLURM_TEST_NODE"
+"""Name the cluster and the node in the environment of a daemon."""
 
 AT_ONCE = {
     "SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,bf_interval=1",
     "SlurmdTimeout": "10",
-    "KillWait": "3",
+    "KillWait": "10",
 }
 """Start a job as soon as it is there, and miss a node and a program soon."""
 
@@ -151,7 +151,7 @@ class Cluster:
             self._running[daemon + node] = subprocess.Popen(
                 [program, *words[daemon]],
                 cwd="/",
-                env={**self.environment, NODE: node},
+                env={**self.environment, CLUSTER: self.name, NODE: node},
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -221,7 +221,7 @@ class Cluster:
         Slurm's own processes have the environment of the daemon that started them, and
         those of a job the job's.
         """
-        of_cluster = {f"SLURM_CONF={self.conf}", f"SLURM_CLUSTER_NAME={self.name}"}
+        of_cluster = {f"{CLUSTER}={self.name}", f"SLURM_CLUSTER_NAME={self.name}"}
         of_node = {f"{NODE}={node}", f"SLURMD_NODENAME={node}"}
         found = set()
         for entry in Path("/proc").glob("[0-9]*"):
