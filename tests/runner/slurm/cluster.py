@@ -35,7 +35,7 @@ CLUSTER, NODE = "SLURM_TEST_CLUSTER", "SLURM_TEST_NODE"
 AT_ONCE = {
     "SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,bf_interval=1",
     "SlurmdTimeout": "10",
-    "KillWait": "10",
+    "KillWait": "5",
 }
 """Start a job as soon as it is there, and miss a node and a program soon."""
 
