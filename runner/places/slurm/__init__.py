@@ -203,6 +203,7 @@ class SlurmWorker:
                 str(self._target),
                 f"{NAME}{first.id}",
                 task=None if alone else number,
+                again=self._orders[paths].allowed is not None,
             )
             for number, paths in enumerate(runs, 1)
         }
@@ -280,7 +281,11 @@ def _standing(paths: RunPaths) -> Standing:
         handed_s=asked.at - handed_at,
         withdrawn=bool(found.number) and handed_at < cancelled_at < asked.at,
     )
-    return STANDINGS[fate(signs, jobs)]
+    standing = STANDINGS[fate(signs, jobs)]
+    never_had = not jobs and not found.number and not signs.claimed
+    if standing is Standing.GONE and never_had and found.again:
+        return Standing.NOT_CLAIMED  # it can be handed over again
+    return standing
 
 
 def _never(jobs: Sequence[SlurmJob]) -> bool:
