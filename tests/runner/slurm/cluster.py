@@ -21,7 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
+PROGRAMS = (
+    *("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol"),
+    "setpriv",
+)
 SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 ANSWER_S = 30.0
 PATIENCE_S = 60.0
@@ -149,7 +152,8 @@ class Cluster:
         log = self.folder / "log" / f"{daemon}-{node}.out"
         with log.open("ab") as said:
             self._running[daemon + node] = subprocess.Popen(
-                [program, *words[daemon]],
+                # It ends with this process, even if that is killed.
+                ["setpriv", "--pdeathsig=KILL", program, *words[daemon]],
                 cwd="/",
                 env={**self.environment, CLUSTER: self.name, NODE: node},
                 start_new_session=True,
