@@ -23,6 +23,7 @@ NAMES = (
     "followed",
     "slurm",
     "slurm_kills",
+    "slurm_many",
     "local_engine",
     "docker_engine",
     "stream",
