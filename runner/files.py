@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -275,6 +276,14 @@ def name_once(new: Path, name: Path) -> bool:
         return False
     new.rename(name)
     return True
+
+
+def share(path: Path, name: Path) -> None:
+    """Give a file that nobody changes a second name, or copy it where that fails."""
+    try:
+        os.link(path, name)
+    except OSError:
+        shutil.copyfile(path, name)
 
 
 def aside(path: Path) -> Path:

@@ -63,12 +63,14 @@ def submission(
     worker: Sequence[str],
     nodes: str = "",
     without: Sequence[str] = (),
+    tasks: Sequence[str] = (),
 ) -> Submission:
     """Return how a run's worker is handed to Slurm; ``folder`` is the run's.
 
     ``worker`` is the command line of the worker, whose Python the options may replace.
     ``nodes`` are the only ones that may be chosen, as Slurm writes a list of them, and
-    those of ``without`` are not.
+    those of ``without`` are not. ``tasks`` are the folders of the runs of an array, one
+    job each and one at a time; the worker is then given the one of its task.
 
     Raises:
         NotAllowedError: the folder's name cannot be given to sbatch.
@@ -76,7 +78,9 @@ def submission(
     check_folder(folder)
     wanted = {
         "job-name": NAME + run_id,
-        "output": f"{_unexpanded(folder)}/{LOG}",
+        "array": f"1-{len(tasks)}%1" if tasks else "",
+        # Each task writes to its own folder: the first one's may be removed by then.
+        "output": "/dev/null" if tasks else f"{_unexpanded(folder)}/{LOG}",
         "chdir": "/",
         "open-mode": "append",
         "export": "ALL",
@@ -100,7 +104,8 @@ def submission(
     if left_out := [*without, *_excluded(options.extra)]:
         extra.append(_EXCLUDE + ",".join(left_out))
     argv = ("sbatch", "--parsable", "--no-requeue", *asked, *extra)
-    return Submission(argv, _script(run_id, (options.python or worker[0], *worker[1:])))
+    command = (options.python or worker[0], *worker[1:])
+    return Submission(argv, _script(run_id, command, tasks))
 
 
 def check_folder(folder: str) -> None:
@@ -122,10 +127,14 @@ def span(time_s: float) -> str:
     return f"{days}-{hours:02}:{minutes:02}:00"
 
 
-def _script(run_id: str, worker: Sequence[str]) -> bytes:
+def _script(run_id: str, worker: Sequence[str], tasks: Sequence[str]) -> bytes:
+    lines = ["#!/bin/sh", f"# Run {run_id} of rai."]
     # The worker takes the shell's place, so that signals to the job reach it.
-    lines = ("#!/bin/sh", f"# Run {run_id} of rai.", f"exec {shlex.join(worker)}", "")
-    return "\n".join(lines).encode()
+    command = f"exec {shlex.join(worker)}"
+    if tasks:
+        lines += [f"set -- {shlex.join(tasks)}", 'shift "$((SLURM_ARRAY_TASK_ID - 1))"']
+        command += f' "$1" >>"$1/{LOG}" 2>&1'
+    return "\n".join([*lines, command, ""]).encode()
 
 
 def _unexpanded(path: str) -> str:

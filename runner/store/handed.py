@@ -61,8 +61,8 @@ class LifeSign:
     Locks and numbers of processes tell nothing on another machine.
     """
 
-    def __init__(self, paths: RunPaths) -> None:
-        self._file, self._over = paths.beat, threading.Event()
+    def __init__(self, *runs: RunPaths) -> None:
+        self._files, self._over = [paths.beat for paths in runs], threading.Event()
         self._thread = threading.Thread(target=self._work, name="rai-beat", daemon=True)
 
     def __enter__(self) -> Self:
@@ -84,9 +84,10 @@ class LifeSign:
             self._touch()
 
     def _touch(self) -> None:
-        # The file system may be away for a while, or full.
-        with suppress(OSError):
-            files.stamp(self._file)
+        for file in self._files:
+            # The file system may be away for a while, or full.
+            with suppress(OSError):
+                files.stamp(file)
 
 
 def beat_age_s(paths: RunPaths, now_s: float) -> float:

@@ -22,7 +22,7 @@ from runner.places.slurm import programs, queue
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.watch import SlurmWatch, jobs_of
 from runner.process.detached import Detached, python
-from runner.slurm import asking, reasons, submitted, target
+from runner.slurm import asking, nodes, reasons, submitted, target
 from runner.slurm.jobs import NAME, JobStage, SlurmJob, stage
 from runner.slurm.options import SlurmOptions
 from runner.slurm.reasons import JobEnd
@@ -64,11 +64,17 @@ class SlurmPlace:
 
     def start(self, order: Order, loading: Detached | None = None) -> SlurmWorker:
         """Return what submits a job for an order once its project is sealed."""
-        if order.needs is None:
+        return self.array([order])
+
+    def array(self, orders: Sequence[Order]) -> SlurmWorker:
+        """Return what submits an array of jobs for orders that have the same needs.
+
+        They are carried out one after another, on one node.
+        """
+        needs = orders[0].needs
+        if needs is None:
             raise UsageError("a run on Slurm says what it needs of a node")
-        return SlurmWorker(
-            self._target, self._options, self._worker, order, order.needs
-        )
+        return SlurmWorker(self._target, self._options, self._worker, orders, needs)
 
     def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
         """Return of each run whether it goes on; Slurm is asked at most once."""
@@ -90,14 +96,13 @@ class SlurmPlace:
         asked = queue.look(_home(paths))
         if asked.trouble:
             raise NoAnswerError(f"{asked.trouble}; run {paths.id} ends when it begins")
-        named = _named(found)
         for job in jobs_of(asked.jobs, found):
             match stage(job.state):
                 case JobStage.WAITING:
-                    programs.call(["scancel", *named, job.number])
+                    _cancel(found, job)
                 case JobStage.GOING:
                     batch = [] if again else ["--signal=TERM", "--batch"]
-                    programs.call(["scancel", *named, *batch, job.number])
+                    _cancel(found, job, *batch)
         queue.forget(_home(paths))
 
     def follow(self, paths: RunPaths) -> SlurmWatch:
@@ -157,27 +162,29 @@ class SlurmPlace:
         paths.order.unlink(missing_ok=True)
         if (found := handed.read(paths)) is None:
             return
-        named = _named(found)
         with suppress(RaiError):
             for job in _jobs(paths, found) or ():
                 if stage(job.state) is not JobStage.OVER:
-                    programs.call(["scancel", *named, job.number])
+                    _cancel(found, job)
 
 
 class SlurmWorker:
-    """A worker to come: its order goes to the run's folder, its job to Slurm."""
+    """A worker to come: its order goes to the run's folder, its job to Slurm.
+
+    Of several orders each is a task of one array of jobs.
+    """
 
     def __init__(
         self,
         at: SlurmTarget,
         options: SlurmOptions,
         worker: Sequence[str],
-        order: Order,
+        orders: Sequence[Order],
         needs: JobNeeds,
     ) -> None:
         self._target, self._options, self._worker = at, options, worker
-        self._order, self._needs = order, needs
-        self._paths = RunPaths(Path(order.folder))
+        self._needs = needs
+        self._orders = {RunPaths(Path(order.folder)): order for order in orders}
 
     def carry_out(self) -> Answer:
         """Submit the job; return once Slurm has it, or has refused it.
@@ -185,21 +192,32 @@ class SlurmWorker:
         Raises:
             RaiError: Slurm does not answer; it may have the job all the same.
         """
-        paths = self._paths
-        handing = HandedRun(
-            paths.id, target.PLACE, str(self._target), f"{NAME}{paths.id}"
-        )
-        handed.write(paths, handing)
-        # A job that was asked for before it was sealed waits for nothing.
-        order = replace(self._order, sealed=True, needs=None)
-        files.write(paths.order, to_line(order), private=True)
+        first, *others = runs = list(self._orders)
+        alone = not others
+        handing = {
+            paths: HandedRun(
+                paths.id,
+                target.PLACE,
+                str(self._target),
+                f"{NAME}{first.id}",
+                task=None if alone else number,
+            )
+            for number, paths in enumerate(runs, 1)
+        }
+        for paths, order in self._orders.items():
+            handed.write(paths, handing[paths])
+            # A job that was asked for before it was sealed waits for nothing.
+            order = replace(order, sealed=True, needs=None)
+            files.write(paths.order, to_line(order), private=True)
         submission = asking.submission(
             self._fitting(),
             self._options,
             self._target,
-            run_id=paths.id,
-            folder=str(paths.root),
-            worker=(*self._worker, str(paths.root)),
+            run_id=first.id,
+            folder=str(first.root),
+            worker=(*self._worker, *([str(first.root)] if alone else [])),
+            nodes="" if alone else self._node(),
+            tasks=[] if alone else [str(paths.root) for paths in runs],
         )
         done = programs.call(submission.argv, input=submission.script)
         number = submitted.number(done.stdout.decode(errors="replace"))
@@ -207,11 +225,14 @@ class SlurmWorker:
             said = done.stderr.decode(errors="replace")
             error = submitted.failure(said, self._target, self._options)
             if not error.uncertain:
-                paths.order.unlink(missing_ok=True)
+                for paths in runs:
+                    paths.order.unlink(missing_ok=True)
                 return Answer(error.problems, error.reason)
             raise error
-        handed.write(paths, replace(handing, number=number))
-        queue.forget(_home(paths))
+        for paths, one in handing.items():
+            task = "" if alone else f"_{one.task}"
+            handed.write(paths, replace(one, number=f"{number}{task}"))
+        queue.forget(_home(first))
         return Answer()
 
     def dismiss(self) -> None:
@@ -225,6 +246,12 @@ class SlurmWorker:
         words = ["-p", self._target.partition] if self._target.partition else []
         kinds = programs.answer(["sinfo", "-h", "-o", "%G", *words])
         return needs if b"gpu" in kinds else replace(needs, gpus=0)
+
+    def _node(self) -> str:
+        """Return the node that all tasks of an array shall have, "" for any."""
+        partition = self._target.partition
+        listed = programs.answer(nodes.listing(partition)).decode(errors="replace")
+        return nodes.for_itself(nodes.nodes(listed, partition), self._fitting())
 
 
 def _standing(paths: RunPaths) -> Standing:
@@ -260,9 +287,13 @@ def _jobs(paths: RunPaths, found: HandedRun) -> tuple[SlurmJob, ...] | None:
     return None if asked.trouble else jobs_of(asked.jobs, found)
 
 
-def _named(found: HandedRun) -> list[str]:
-    """Return the words for scancel without which a number may name another's job."""
-    return [f"--name={found.name}", f"--user={os.geteuid()}"]
+def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:
+    """Cancel a job of a run, or send it the signal that ``how`` names."""
+    # Without these words a number that was given out twice may name another's job. With
+    # them scancel of Slurm 22.05 cancels all tasks of an array that wait, not the one.
+    waits = found.task is not None and stage(job.state) is JobStage.WAITING
+    named = [] if waits else [f"--name={found.name}", f"--user={os.geteuid()}"]
+    programs.call(["scancel", *named, *how, job.number])
 
 
 def _home(paths: RunPaths) -> Home:
