@@ -102,7 +102,7 @@ def _submit(env: Mapping[str, str], project: Path, number: int) -> list[str]:
             try:
                 next(steps)
             except StopIteration as end:
-                found.append(end.value.id)
+                found += [one.id for one in end.value]
                 break
     return found
 

@@ -48,7 +48,7 @@ HERE = Here()
 PLACES: tuple[RunPlace, ...] = (HERE, Server(), SlurmPlace())
 TABLE = {one.name: one for one in PLACES}
 POLL_S = 0.1
-LOOK_S = 0.02
+LOOK_S = 0.005
 REFRESHED_WITHIN_S = 5.0
 AT_ONCE = 16
 """How many copies are brought up to date at the same time."""
