@@ -20,6 +20,7 @@ NAMES = (
     "lasting",
     "server",
     "server_job",
+    "slurm_job",
     "followed",
     "slurm",
     "slurm_kills",

@@ -19,13 +19,16 @@ class QueueHistory:
     """
 
     def __init__(self) -> None:
-        self._started: dict[tuple[str, str], float] = {}
+        self._started: dict[tuple[str, str], tuple[float, int]] = {}
+        self._starts = 0
         self._took: dict[tuple[str, str], deque[float]] = {}
         self._medians: dict[tuple[str, str], float] = {}
 
     def note_start(self, team: str, lane: str, at: float) -> None:
-        """Note that a team had a run started."""
-        self._started[team, lane] = max(at, self.last_start(team, lane))
+        """Note that a team had a run started; of one moment the later call is later."""
+        self._starts += 1
+        start = at, self._starts
+        self._started[team, lane] = max(start, self.last_start(team, lane))
 
     def note_end(self, team: str, lane: str, took_s: float) -> None:
         """Note how long a run took."""
@@ -34,9 +37,12 @@ class QueueHistory:
             kept.append(max(took_s, 0.0))
             self._medians.pop((name, lane), None)
 
-    def last_start(self, team: str, lane: str) -> float:
-        """Return when a team last had a run started; minus infinity for never."""
-        return self._started.get((team, lane), -math.inf)
+    def last_start(self, team: str, lane: str) -> tuple[float, int]:
+        """Return when a team last had a run started; minus infinity for never.
+
+        The number tells the starts of one moment apart, as of one decision.
+        """
+        return self._started.get((team, lane), (-math.inf, 0))
 
     def usual_s(self, team: str, lane: str) -> float | None:
         """Return how long a run should take: the median of the team's, or of all."""

@@ -89,7 +89,7 @@ def by_age(waiting: Iterable[Queued]) -> list[Queued]:
 
 def in_turn(aged: Sequence[Queued], history: QueueHistory) -> list[Queued]:
     """Return runs, which are sorted by age, in the order of their starts."""
-    turns: dict[tuple[int, str, str], tuple[int, float]] = {}
+    turns: dict[tuple[int, str, str], tuple[int, tuple[float, int]]] = {}
     keyed = []
     for run in aged:
         own = lane(run)

@@ -85,6 +85,8 @@ def _on_cluster(
             return "; ".join(filter(None, (_on_no_node(run, facts), out)))
         case Hold.BEHIND:
             text = f"{_count(ahead)} before it"
+        case _ if before := room.before(run):
+            text = f"{_count(before)} before it in Slurm's queue"
         case Hold.ALONE:
             text = "it needs a node to itself, and none is idle"
         case _ if run.gpus:

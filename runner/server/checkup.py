@@ -23,7 +23,7 @@ from runner.jobhost.client import SocketHost
 from runner.remote.connection import ServerConnection
 from runner.report import size
 from runner.scheduling.roles import ServerRules
-from runner.server import certifying, paths, reached, rules
+from runner.server import certifying, cluster_checkup, paths, reached, rules
 from runner.server.paths import ServerFolder
 from runner.server.reached import ReachedAt
 from runner.wire.host import HostFacts
@@ -158,13 +158,14 @@ def _host(at: Path) -> tuple[HostFacts | None, list[Finding]]:
     found = []
     for problem in facts.problems:
         found.append(_bad("job host", problem.message, problem.hint))
-    if not facts.engines:
+    if not facts.engines and not facts.problems:
         advice = "as the job host's user: rai doctor"
         found.append(_bad("engines", "none of them serves", advice))
     if not found:
         text = f"rai {facts.version} at {at}: {', '.join(facts.engines)}"
         found.append(Finding("job host", Health.OK, text))
-    for gpu in facts.gpus:
+    found += cluster_checkup.examine(facts)
+    for gpu in () if facts.nodes else facts.gpus:
         name = f"{gpu.name} {gpu.uuid}"
         if gpu.out:
             advice = f"see to it, then: rai server gpu clear {gpu.uuid}"

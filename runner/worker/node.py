@@ -29,20 +29,54 @@ from runner.worker import ordered
 
 LOOK_S = 1.0
 NODE = "SLURMD_NODENAME"
+ANSWERS_WITHIN_S = 3.0
+"""Much less than Slurm waits between SIGTERM and SIGKILL: 30 s, unless a site says."""
+
+
+class NodeCancel(Cancel):
+    """A request to stop, of which Slurm knows the reason where the job was told to.
+
+    The commands are told to end at once, as Slurm's signal may reach them too. The
+    reason, which is asked for beside, is waited for where it is read.
+    """
+
+    def __init__(self) -> None:
+        self._asking: threading.Thread | None = None
+        super().__init__()
+
+    def told(self) -> None:
+        """Request it for what Slurm says; a second signal changes nothing."""
+        if self._asking is None:
+            self.request(notice.ENDED)
+            self._asking = threading.Thread(target=self._ask, daemon=True)
+            self._asking.start()
+
+    def _ask(self) -> None:
+        if why := notice.why_ends(os.environ):
+            self.request(why)
+
+    @property
+    def why(self) -> str:
+        """Why it was requested."""
+        if self._asking is not None:
+            self._asking.join(ANSWERS_WITHIN_S)
+        return self._why
+
+    @why.setter
+    def why(self, words: str) -> None:
+        self._why = words
 
 
 def main() -> int:
     """Carry out the run whose folder is named; return 0 however it ended."""
     paths = RunPaths(Path(sys.argv[1]))
-    cancel = Cancel()
+    cancel = NodeCancel()
 
     def told() -> None:
         if paths.cancel.exists():
             cancel.request()
-            return
-        cancel.request(notice.ENDED)
-        # What Slurm says takes a moment; the record is written later.
-        threading.Thread(target=_ask_why, args=[cancel], daemon=True).start()
+        else:
+            cancel.told()
 
     ordered.cancel_on_signals(cancel, told)
     try:
@@ -90,10 +124,6 @@ def _refuse(paths: RunPaths, error: RaiError) -> None:
         return
     ended = record.end(begun, State.DONE, time.time(), verdicts.from_error(error))
     files.write_once(paths.record, record.to_json(ended))
-
-
-def _ask_why(cancel: Cancel) -> None:
-    cancel.request(notice.why_ends(os.environ))
 
 
 def _wait_for_first(paths: RunPaths) -> None:

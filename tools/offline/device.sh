@@ -1,7 +1,7 @@
 #!/bin/bash
 # On the machine with a GPU, from the repository's root:
 #
-#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [tests] [server]     (default: the first four)
+#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [tests] [server] [slurm]     (default: the first four)
 #
 # README.md says what each does and what has to be carried. A step that fails is told at the
 # end, and the others go on. Variables: TIMES (of planted, 3), LIMIT (seconds, 560), WORK (/tmp/rai), OUT (build/out).
@@ -172,13 +172,26 @@ server() { # the default job by a server, beside the same job without one
   return $status
 }
 
+slurm() { # a Slurm that gives out the GPU: tests, then the default job by it and without it
+  local lines status=0; lines=$(wc -l <benchmarks/results.jsonl)
+  bash "$TOOLS/slurm.sh" "$HERE/debs/slurm" "$WORK/slurm" || return
+  cp "$HERE"/wheels/*.whl "$WORK/wheels"
+  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q hypothesis pytest pytest-xdist || return
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -v -rA --durations=0 -n 0 tests/runner/slurm/test_gpus.py \
+    >"$OUT/slurm.log" 2>&1 || status=$?
+  grep -E '^(PASSED|FAILED|ERROR|SKIPPED|[0-9]+ |=+ .* in )' "$OUT/slurm.log"
+  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m benchmarks slurm_job || status=$?
+  tail -n +$((lines + 1)) benchmarks/results.jsonl >"$OUT/slurm_rows.jsonl"
+  return $status
+}
+
 steps=("$@"); ((${#steps[@]})) || steps=(setup job workflow planted)
 for step in "${steps[@]}"; do
   case $step in
     setup) setup ;;
     # With a second GPU these two do not disturb each other.
     workflow) if ((${#GPUS[@]} > 1)); then workflow & WAITED=$!; else try workflow; fi ;;
-    job | planted | tests | server) try "$step" ;;
+    job | planted | tests | server | slurm) try "$step" ;;
     *) echo "no such step: $step"; exit 2 ;;
   esac
 done

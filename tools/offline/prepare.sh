@@ -23,6 +23,11 @@ get hypothesis pytest pytest-xdist # for the step `tests`
 compgen -G "sdists/pycuda-*.tar.gz" || compgen -G "wheels/pycuda-*.whl" || "$PYTHON" -m pip download -q --no-deps --no-build-isolation --no-binary :all: pycuda -d sdists
 [ $# -eq 0 ] || cp "$1"/t10k-*-ubyte.gz data/
 (cd debs && ls git_*.deb >/dev/null 2>&1 || apt-get download -q git libpcre2-8-0)
+# Debian's Slurm, and the libraries of Debian that another system may lack or have in another version.
+mkdir -p debs/slurm
+(cd debs/slurm && ls slurmctld_*.deb >/dev/null 2>&1 || apt-get download -q slurmctld slurmd slurm-client \
+  slurm-wlm-basic-plugins munge libmunge2 libhwloc15 libjson-c5 libnuma1 libdbus-1-3 libsystemd0 libpam0g libaudit1 \
+  libcap-ng0 libcap2 libreadline8 libtinfo6 liblz4-1 libgcrypt20 libgpg-error0 libudev1)
 # The machine has no .git: the newest commit and what it changed, from which the one before is made.
 mkdir -p git
 git ls-files -z --full-name ../.. >git/files

@@ -23,7 +23,8 @@ def gpu(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[clear UUID]", help="Give runs a GPU again that was taken out."
+            metavar="[clear UUID]",
+            help="Give runs a GPU again that was taken out; on a cluster its node.",
         ),
     ] = None,
     state: opening.State = None,
@@ -45,14 +46,17 @@ def gpu(
             raise UsageError(f"expected `rai server gpu`, or `{CLEAR}` and a UUID")
     with opening.opened(state) as (folder, store):
         host = SocketHost(socket(folder, jobs))
-        known = {one.uuid: one for one in host.facts().gpus}
+        facts = host.facts()
+        known = {one.uuid: one for one in facts.gpus}
+        nodes = {one.name for one in facts.nodes}
         if uuid:
-            if uuid not in known:
+            if uuid not in known and uuid not in nodes:
                 text = f"the job host has no GPU {uuid}"
                 raise UsageError(Problem(text, hint="`rai server gpu` lists them"))
             host.clear_gpu(uuid)
             opening.note(store, "gpu clear", uuid)
-            say(f"{uuid} ({known[uuid].name}) is given to runs again")
+            name = f" ({known[uuid].name})" if uuid in known else ""
+            say(f"{uuid}{name} is given to runs again")
             return
     if as_json:
         common.print_json(record.plain(tuple(known.values())))

@@ -267,10 +267,12 @@ def _standing(paths: RunPaths) -> Standing:
     jobs = None if asked.trouble else jobs_of(asked.jobs, found)
     if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
         return Standing.GONE
+    handed_at, cancelled_at = map(handed.changed_s, (paths.handed, paths.cancel))
     signs = RunSigns(
         claimed=here is not Standing.NOT_CLAIMED,
         silent_s=handed.beat_age_s(paths, queue.now_s(home)),
-        handed_s=asked.at - handed.changed_s(paths.handed),
+        handed_s=asked.at - handed_at,
+        withdrawn=bool(found.number) and handed_at < cancelled_at < asked.at,
     )
     return STANDINGS[fate(signs, jobs)]
 

@@ -37,6 +37,16 @@ def test_the_team_that_had_no_start_for_the_longest_is_next():
     assert teams(found.starts) == "c b a c b a"
 
 
+def test_teams_that_started_at_one_moment_go_on_in_the_order_of_their_starts():
+    queue = Played(machine(cores=12))
+    queue.add(*(row(team) for team in "aaabbbcccddd"))
+    queue.step()
+    for one in list(queue.active):
+        queue.end(one)
+    queue.step()
+    assert teams(queue.started) == "a b c d a b c d a b c d"
+
+
 def test_a_higher_priority_starts_first_and_a_team_s_runs_as_they_came():
     rows = [row("a"), row("a"), row("b", priority=1), row("c", at=0.5)]
     found = decided(rows, machine(cores=8))

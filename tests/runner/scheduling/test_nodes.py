@@ -67,7 +67,7 @@ def test_of_each_line_as_many_runs_wait_in_a_full_slurm_as_it_has_nodes():
     rows = [row("a", gpus=1) for _ in range(3)] + [row("b", gpus=1)]
     found = decided(rows, full)
     assert [one.team for one in found.starts] == ["a", "b"]
-    assert whys(found) == ["no GPU is free: 2 in use", "3 runs before it"]
+    assert whys(found) == ["2 runs before it in Slurm's queue", "3 runs before it"]
     assert [one.ahead for one in found.standings.values()] == [2, 3]
 
 
@@ -124,7 +124,7 @@ def test_a_run_that_is_alone_waits_for_an_idle_node():
     busy = cluster(node("n1", {"h100": 2}, cores_free=7))
     first, seen = pending(row(alone=True))
     found = decided([first, row(alone=True)], busy, seen)
-    assert whys(found) == ["it needs a node to itself, and none is idle"]
+    assert whys(found) == ["1 run before it in Slurm's queue"]
 
 
 def test_nothing_is_placed_on_a_node_that_a_run_has_to_itself():
@@ -144,7 +144,7 @@ def test_nodes_that_are_out_take_no_run_and_are_named():
     found = decided([held, row(gpus=1), row(gpus=2), row(gpus=8)], facts, seen)
     out = "node n2 is drained: a fan is broken"
     assert whys(found) == [
-        f"no GPU is free: 1 in use; {out}",
+        f"1 run before it in Slurm's queue; {out}",
         out,
         f"it needs 8 GPUs, and no node has more than 4; {out}",
     ]

@@ -90,7 +90,7 @@ def test_a_full_cluster_gets_as_many_runs_as_it_has_nodes(queue):
     for _ in range(5):
         queue.turn()
     assert queue.host.jobs == [A, B]
-    assert queue.row(C).why == "no slot is free: 4 in use"
+    assert queue.row(C).why == "2 runs before it in Slurm's queue"
 
 
 def test_a_drained_node_takes_nothing_and_is_named(queue):

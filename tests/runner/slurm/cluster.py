@@ -29,13 +29,13 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PORTS = range(20_000, 32_000)
 """Below those that Linux hands out by itself."""
 
-NODE = "SLURM_TEST_NODE"
-"""Names the node in the environment of its daemon."""
+CLUSTER, NODE = "SLURM_TEST_CLUSTER", "SLURM_TEST_NODE"
+"""Name the cluster and the node in the environment of a daemon."""
 
 AT_ONCE = {
     "SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,bf_interval=1",
     "SlurmdTimeout": "10",
-    "KillWait": "3",
+    "KillWait": "10",
 }
 """Start a job as soon as it is there, and miss a node and a program soon."""
 
@@ -151,7 +151,7 @@ class Cluster:
             self._running[daemon + node] = subprocess.Popen(
                 [program, *words[daemon]],
                 cwd="/",
-                env={**self.environment, NODE: node},
+                env={**self.environment, CLUSTER: self.name, NODE: node},
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -221,7 +221,7 @@ class Cluster:
         Slurm's own processes have the environment of the daemon that started them, and
         those of a job the job's.
         """
-        of_cluster = {f"SLURM_CONF={self.conf}", f"SLURM_CLUSTER_NAME={self.name}"}
+        of_cluster = {f"{CLUSTER}={self.name}", f"SLURM_CLUSTER_NAME={self.name}"}
         of_node = {f"{NODE}={node}", f"SLURMD_NODENAME={node}"}
         found = set()
         for entry in Path("/proc").glob("[0-9]*"):
@@ -240,11 +240,18 @@ def cluster(
     settings: Mapping[str, str] = AT_ONCE,
     partitions: Sequence[str] = ("PartitionName=main Nodes=ALL Default=YES",),
     gpus: int = 1,
+    devices: Mapping[str, Sequence[str]] | None = None,
+    size: tuple[int, int] = (2, 8000),
+    cgroup: str = "",
 ) -> Iterator[Cluster]:
-    """Start a Slurm whose nodes have two cores and pretended GPUs; stop it at the end.
+    """Start a Slurm whose nodes have pretended GPUs; stop it at the end.
 
     Without ``settings`` jobs start as late as Slurm's scheduler starts them by default.
+    ``devices`` are the device files of each node's GPUs, in place of pretended ones.
+    ``size`` is the number of cores and the memory of a node, in MiB; ``cgroup`` is the
+    text of cgroup.conf.
     """
+    of_gpus = dict(devices or dict.fromkeys(nodes, DEVICES[:gpus]))
     folder = Path(
         tempfile.mkdtemp(prefix="rai-slurm-", dir="/tmp")
     )  # short, for a socket
@@ -257,11 +264,12 @@ def cluster(
         (folder / "munge.key").chmod(0o600)
         gres = [
             f"NodeName={node} Name=gpu Type=h100 File={device}"
-            for node in nodes
-            for device in DEVICES[:gpus]
+            for node, files in of_gpus.items()
+            for device in files
         ]
         (folder / "gres.conf").write_text("\n".join(gres) + "\n")
-        _configure(made, settings, partitions, gpus)
+        (folder / "cgroup.conf").write_text(cgroup)
+        _configure(made, settings, partitions, of_gpus, size)
         for daemon, node in made._daemons():
             made.start(daemon, node)
         made.wait()
@@ -272,7 +280,11 @@ def cluster(
 
 
 def _configure(
-    made: Cluster, settings: Mapping[str, str], partitions: Sequence[str], gpus: int
+    made: Cluster,
+    settings: Mapping[str, str],
+    partitions: Sequence[str],
+    devices: Mapping[str, Sequence[str]],
+    size: tuple[int, int],
 ) -> None:
     folder, host = made.folder, socket.gethostname().partition(".")[0]
     controller, *ports = _free_ports(1 + len(made.nodes))
@@ -300,17 +312,22 @@ def _configure(
         "ReturnToService": "2",
         "MpiDefault": "none",
         "JobAcctGatherType": "jobacct_gather/none",
-        **({"GresTypes": "gpu"} if gpus else {}),
+        **({"GresTypes": "gpu"} if any(devices.values()) else {}),
         **settings,
     }
-    gres = f" Gres=gpu:h100:{gpus}" if gpus else ""
+    cores, memory_mib = size
     of_nodes = [
-        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
-        f" RealMemory=8000{gres} State=UNKNOWN"
+        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
+        f" CPUs={cores} RealMemory={memory_mib}{_gres(devices.get(node, ()))}"
+        " State=UNKNOWN"
         for node, port in zip(made.nodes, ports, strict=True)
     ]
     said = [f"{name}={value}" for name, value in lines.items()]
     made.conf.write_text("\n".join([*said, *of_nodes, *partitions]) + "\n")
+
+
+def _gres(files: Sequence[str]) -> str:
+    return f" Gres=gpu:h100:{len(files)}" if files else ""
 
 
 def _free_ports(count: int) -> list[int]:

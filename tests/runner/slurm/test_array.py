@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from runner.store import handed
 from runner.store.paths import Home
-from tests.program import rai
+from tests.program import RAI, rai
 from tests.runner.slurm.cluster import Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs]
@@ -96,6 +98,22 @@ def test_samples_that_are_left_are_looked_up_and_cancelled_each_by_itself(
     assert rai("rm", first).returncode == 0
     assert rai("wait", third).returncode == 0
     assert rai("wait", second).returncode == 130
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_signal_cancels_all_samples_that_have_not_ended(
+    home: Home, tmp_path: Path, slurm: Cluster
+):
+    folder = project(tmp_path, "sleep 300")
+    with subprocess.Popen(
+        [RAI, "run", "-p", folder, *THREE], stderr=subprocess.PIPE, text=True
+    ) as client:
+        slurm.until(lambda: any(home.runs.glob("*/stdout.log")), SOON_S)
+        client.send_signal(signal.SIGINT)
+        _, said = client.communicate(timeout=SOON_S)
+    assert client.returncode == 130
+    assert said.count("cancelled: stopped on request") == 3
+    assert slurm.ask("squeue", "-h", "-t", "PENDING,RUNNING") == ""
 
 
 def test_a_second_job_that_wants_the_node_waits_for_the_sample(

@@ -137,6 +137,13 @@ def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
         assert ended(client, second).reason is Reason.DONE
 
 
+def handed_over(site: Site) -> list[str]:
+    """Return the runs in the order in which the server handed them over."""
+    lines = [one for one in site.log.read_text().splitlines() if one.startswith("{")]
+    steps = [json.loads(one) for one in lines]
+    return [one["run"] for one in steps if one.get("step") == "run_start"]
+
+
 @pytest.mark.slow
 def test_a_hundred_runs_of_ten_teams_all_end_in_fair_order(
     site: Site, slurm: Cluster, tmp_path: Path
@@ -163,7 +170,9 @@ def test_a_hundred_runs_of_ten_teams_all_end_in_fair_order(
         Reason.DONE
     }
     assert all(home.run(run).stdout.read_text() == "hi\n" for run in owner)
-    began = sorted(owner, key=lambda run: found[run].created_at or 0.0)
+    order = handed_over(site)
     for first in range(0, 100, 10):
-        ten = Counter(owner[run] for run in began[max(0, first - 4) : first + 14])
-        assert len(ten) == 10, (first, ten)
+        assert len({owner[run] for run in order[first : first + 10]}) == 10
+    # Four go on at a time and two wait in Slurm; so far they may overtake each other.
+    began = sorted(owner, key=lambda run: found[run].created_at or 0.0)
+    assert all(abs(began.index(run) - order.index(run)) <= 6 for run in owner)

@@ -1,0 +1,138 @@
+"""A user of a cluster: projects, runs that are handed over, and what became of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runner import places
+from runner.core import RunRecord, record
+from runner.store.paths import Home, RunPaths
+from tests.program import rai
+from tests.runner.slurm.cluster import Cluster
+from tests.waiting import until
+
+SMALL = {"limits": {"memory": "512MiB", "time": "5m"}}
+PATIENCE_S = 60.0
+
+
+@dataclass
+class HandedOver:
+    """A run whose command writes a line into a file outside each time that it runs."""
+
+    site: Site
+    paths: RunPaths
+    trace: Path
+
+    @property
+    def job(self) -> int:
+        """The number of its job."""
+        return int(json.loads(self.paths.handed.read_bytes())["number"])
+
+    @property
+    def node(self) -> str:
+        """The node of its job."""
+        return self.site.cluster.ask("squeue", "-h", "-j", f"{self.job}", "-o", "%N")[
+            :-1
+        ]
+
+    @property
+    def times(self) -> int:
+        """How often its command has begun."""
+        return len(self.trace.read_text().splitlines()) if self.trace.exists() else 0
+
+    def begun(self) -> HandedOver:
+        """Wait until its command runs."""
+        until(lambda: self.times, f"it does not begin:{self.site.cluster.logs()}")
+        return self
+
+    def kill_worker(self) -> None:
+        """End its worker by SIGKILL."""
+        process = json.loads(self.paths.holder.read_bytes())["process"]
+        os.kill(process["pid"], signal.SIGKILL)
+
+    def ended(self, patience_s: float = PATIENCE_S) -> RunRecord:
+        """Return its record once it has ended, by whatever."""
+        assert places.wait(self.paths, patience_s), self.site.cluster.logs()
+        return record.from_json(self.paths.record.read_bytes())
+
+    def kept_its_word(self) -> RunRecord:
+        """Return its record; fail if it ran twice, or claims what did not happen."""
+        found = self.ended()
+        assert self.times <= 1, self.site.cluster.logs()
+        if found.verdict is not None and found.verdict.ran:
+            assert self.times == 1
+            assert [c.exit_code for c in found.commands] == [0]
+        return found
+
+
+@dataclass
+class Site:
+    """A cluster, and a folder for a user's projects and runs."""
+
+    cluster: Cluster
+    folder: Path
+    made: int = 0
+    traces: dict[str, Path] = field(default_factory=dict)
+    """What the command of each project writes, by the project's folder."""
+
+    @property
+    def home(self) -> Home:
+        """The home of the user's runs."""
+        return Home(Path(os.environ["RAI_HOME"]))
+
+    def project(self, commands: Sequence[str], **resources: Any) -> Path:
+        """Make a project."""
+        self.made += 1
+        folder = self.folder / f"project{self.made}"
+        folder.mkdir()
+        spec = {
+            "rai": {"image": "debian:bookworm-slim"},
+            "resources": {**SMALL, **resources},
+            "commands": {"build": list(commands)},
+        }
+        (folder / "rai_build.yml").write_text(json.dumps(spec))
+        return folder
+
+    def traced(self, script: str) -> tuple[Path, Path]:
+        """Make a project of one command; return it, and the file that tells of it."""
+        trace = self.folder / f"trace{self.made + 1}"
+        project = self.project([f"echo ran >> {trace}; {script}"])
+        self.traces[str(project)] = trace
+        return project, trace
+
+    def hand_over(self, script: str, *words: str) -> HandedOver:
+        """Hand a run of one command over, and leave it."""
+        project, trace = self.traced(script)
+        done = rai("run", "--on", "slurm", "--detach", "-p", project, *words)
+        assert done.returncode == 0, done.stderr
+        return HandedOver(self, self.home.run(done.stdout.strip()), trace)
+
+    def settled(self) -> Counter[str]:
+        """Wait for the end of all runs; return how many ended how.
+
+        Fails if one ran twice, or claims what did not happen.
+        """
+        ends: Counter[str] = Counter()
+        for folder in sorted(self.home.runs.glob(f"[{string.hexdigits}]*")):
+            paths = self.home.run(folder.name)
+            if places.wait(paths, PATIENCE_S) and not paths.root.exists():
+                continue  # its client was killed before there was anything to tell
+            assert paths.record.exists(), self.cluster.logs()
+            found = record.from_json(paths.record.read_bytes())
+            run = HandedOver(self, paths, self.traces[found.project])
+            run.kept_its_word()
+            ends[found.verdict.reason if found.verdict else ""] += 1
+        assert all(trace.read_text() == "ran\n" for trace in self.begun())
+        return ends
+
+    def begun(self) -> list[Path]:
+        """Return the traces of the commands that began."""
+        return [trace for trace in self.traces.values() if trace.exists()]

@@ -1,0 +1,233 @@
+"""Runs on Slurm while something fails: none runs twice, none is falsely done.
+
+Each command writes a line outside of its run when it begins.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.core import Reason, State
+from tests.program import rai
+from tests.runner.slurm.cluster import AT_ONCE, Cluster, cluster
+from tests.runner.slurm.site import Site
+
+pytestmark = [pytest.mark.slurm, pytest.mark.programs]
+
+TOLD_S = 15.0
+"""So soon after Slurm knows of a loss a run has its end."""
+
+SKEWED = """#!/bin/sh
+exec {python} -c '
+import runpy, sys, time
+now = time.time
+time.time = lambda: now() + {skew_s}
+sys.argv[:] = sys.argv[2:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+' "$@"
+"""
+"""A Python on whose machine another time of day is set."""
+
+
+def of(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Return a user of a cluster who runs things by the engine bare."""
+    monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    monkeypatch.setenv("RAI_ENGINE", "bare")
+    return Site(cluster, folder)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A user of a cluster that no other test has: what is killed leaves its marks."""
+    with cluster() as made:
+        yield of(made, tmp_path, monkeypatch)
+
+
+def test_a_worker_that_is_killed_is_a_lost_run_that_says_so(site: Site):
+    run = site.hand_over("sleep 60").begun()
+    run.kill_worker()
+    found = run.ended(TOLD_S)
+    assert found.state is State.LOST
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.RUNNER_LOST
+    assert f"Slurm's job {run.job} on n" in found.verdict.message
+    assert "RUNNING" not in found.verdict.message
+    assert run.times == 1
+
+
+def test_a_job_that_is_killed_before_its_worker_has_claimed_the_run_never_runs(
+    site: Site,
+):
+    site.cluster.drain("n1", "a broken fan")
+    site.cluster.drain("n2", "a broken fan")
+    run = site.hand_over("true")
+    site.cluster.ask("scancel", f"{run.job}")
+    found = run.ended(TOLD_S)
+    assert found.verdict is not None
+    assert found.verdict.reason is Reason.CANCELLED
+    assert run.times == 0
+
+
+def test_a_run_outlives_its_slurmd(site: Site, tmp_path: Path):
+    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+    node = run.node
+    site.cluster.kill("slurmd", node)
+    site.cluster.start("slurmd", node)
+    (tmp_path / "go").touch()
+    assert run.kept_its_word().state is State.DONE
+
+
+def test_a_run_ends_while_its_slurmd_is_away(site: Site, tmp_path: Path):
+    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+    site.cluster.kill("slurmd", run.node)
+    (tmp_path / "go").touch()
+    assert run.kept_its_word().state is State.DONE
+
+
+@pytest.mark.slow
+def test_a_run_outlives_its_controller(site: Site, tmp_path: Path):
+    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+    site.cluster.kill("slurmctld", with_=signal.SIGTERM)
+    (tmp_path / "go").touch()
+    assert run.kept_its_word().state is State.DONE
+    refused = rai("run", "--on", "slurm", "-p", site.project(["true"]))
+    assert refused.returncode == 8
+    assert "cannot be reached" in refused.stderr
+
+
+def test_a_node_without_power_is_a_lost_run_and_nothing_runs_when_it_is_back(
+    site: Site,
+):
+    run = site.hand_over("sleep 60").begun()
+    node = run.node
+    site.cluster.power_off(node)
+    site.cluster.down(node, "no power")
+    found = run.ended(TOLD_S)
+    assert found.state is State.LOST
+    assert found.verdict is not None
+    assert "the job's node failed" in found.verdict.message
+    site.cluster.start("slurmd", node)
+    site.cluster.wait(["idle"], [node])
+    assert site.hand_over("true").kept_its_word().state is State.DONE
+    assert run.times == 1
+
+
+def test_a_run_is_not_put_back_into_the_queue(site: Site, tmp_path: Path):
+    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+    with pytest.raises(AssertionError, match="disabled"):
+        site.cluster.ask("scontrol", "requeue", f"{run.job}")
+    (tmp_path / "go").touch()
+    assert run.kept_its_word().state is State.DONE
+
+
+def test_what_scancel_ends_says_so_and_keeps_what_it_wrote(site: Site):
+    run = site.hand_over("echo x > kept; sleep 60").begun()
+    site.cluster.ask("scancel", f"{run.job}")
+    found = run.ended(TOLD_S)
+    assert found.state is State.CANCELLED
+    assert found.verdict is not None
+    assert "cancelled in Slurm" in found.verdict.message
+    assert run.paths.build.exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_preempted_says_so_and_keeps_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings = {
+        **AT_ONCE,
+        "PreemptType": "preempt/partition_prio",
+        "PreemptMode": "CANCEL",
+    }
+    partitions = (
+        "PartitionName=main Nodes=ALL Default=YES PriorityTier=1 GraceTime=3",
+        "PartitionName=urgent Nodes=ALL PriorityTier=9",
+    )
+    with cluster(["n1"], settings, partitions) as made:
+        site = of(made, tmp_path, monkeypatch)
+        run = site.hand_over("echo x > kept; sleep 60").begun()
+        urgent = made.submit("true", "--partition=urgent", "--exclusive")
+        found = run.ended()
+        assert found.state is State.CANCELLED
+        assert found.verdict is not None
+        assert "higher priority" in found.verdict.message
+        assert run.paths.build.exists()
+        made.until(lambda: made.state(urgent) == "COMPLETED")
+        assert run.times == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.0, 2.0, 4.0])
+def test_a_controller_that_is_killed_starts_no_run_twice_and_loses_none_in_silence(
+    site: Site, seconds: float
+):
+    runs = [site.hand_over("sleep 6") for _ in range(4)]
+    time.sleep(seconds)
+    site.cluster.kill("slurmctld")
+    site.cluster.start("slurmctld")
+    for run in runs:
+        run.kept_its_word()
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system, which can be taken away and brought back."""
+    if os.geteuid():
+        pytest.skip("only root mounts")
+    (tmp_path / "server").mkdir()
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    mount(folder)
+    yield folder
+    for _ in range(2):
+        subprocess.run(["umount", "-l", folder], capture_output=True, check=False)
+
+
+def mount(folder: Path) -> None:
+    subprocess.run(["mount", "--bind", folder.parent / "server", folder], check=True)
+
+
+def unmount(folder: Path) -> None:
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_run_outlives_its_file_system(
+    site: Site, mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAI_HOME", str(mounted / "home"))
+    run = site.hand_over(
+        f"echo first; while ! test -e {tmp_path}/go; do sleep 0.1; done; echo then"
+    ).begun()
+    unmount(mounted)
+    (tmp_path / "go").touch()
+    time.sleep(3)  # at least one sign of life cannot be given
+    mount(mounted)
+    assert run.kept_its_word().state is State.DONE
+    assert run.paths.stdout.read_bytes() == b"first\nthen\n"
+
+
+@pytest.mark.parametrize("skew_s", [-3600, 3600])
+def test_a_node_whose_clock_is_off_carries_a_run_out(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skew_s: int
+):
+    python = tmp_path / "python"
+    python.write_text(SKEWED.format(python=sys.executable, skew_s=skew_s))
+    python.chmod(stat.S_IRWXU)
+    monkeypatch.setenv("RAI_SLURM_PYTHON", str(python))
+    run = site.hand_over("sleep 1").begun()
+    assert abs(run.paths.events.stat().st_mtime - time.time()) < 600
+    found = run.kept_its_word()
+    assert found.state is State.DONE
+    assert found.created_at - time.time() == pytest.approx(skew_s, abs=600)
+    lost = site.hand_over("sleep 60").begun()
+    lost.kill_worker()
+    assert lost.ended(TOLD_S).state is State.LOST
