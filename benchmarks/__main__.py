@@ -25,6 +25,7 @@ NAMES = (
     "slurm",
     "slurm_kills",
     "slurm_many",
+    "slurm_server",
     "local_engine",
     "docker_engine",
     "stream",

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from runner.core.needs import JobNeeds
 from runner.core.screen import printable
 from runner.core.units import MIB
 
@@ -89,32 +88,12 @@ class ClusterNode(Struct, frozen=True):
         """Whether no job has anything of it."""
         return not self.why and self.cores_free == self.cores
 
-    def has(self, needs: JobNeeds) -> bool:
-        """Whether it has what a run needs, when nothing else runs there."""
-        model = needs.gpu_model
-        gpus = self.gpus.get(model, 0) if model else sum(self.gpus.values())
-        enough = self.memory_bytes >= needs.memory_bytes and gpus >= needs.gpus
-        return enough and self.cores >= (needs.cores or 1)
-
 
 def listing(partition: str = "") -> list[str]:
     """Return the command that lists the nodes of a partition, or of all."""
     fields = ",".join(f"{name}:{width}" for name, width in _FIELDS.items())
     chosen = [f"--partition={partition}"] if partition else []
     return ["sinfo", "--noheader", "--Node", *chosen, f"--Format={fields}"]
-
-
-def for_itself(listed: Sequence[ClusterNode], needs: JobNeeds) -> str:
-    """Return the name of the node that a run may have for itself soonest.
-
-    It is "" where none has what the run needs.
-    """
-    fitting = [one for one in listed if not one.why and one.has(needs)]
-    return next((one.name for one in sorted(fitting, key=_taken)), "")
-
-
-def _taken(node: ClusterNode) -> float:
-    return 1 - node.cores_free / max(node.cores, 1)
 
 
 def nodes(text: str, partition: str = "") -> tuple[ClusterNode, ...]:

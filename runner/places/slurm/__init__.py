@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.watch import SlurmWatch, jobs_of
 from runner.process.detached import Detached, python
 from runner.slurm import asking, nodes, reasons, submitted, target
+from runner.slurm.asking import Submission
 from runner.slurm.jobs import NAME, JobStage, SlurmJob, stage
 from runner.slurm.options import SlurmOptions
 from runner.slurm.reasons import JobEnd
@@ -201,6 +203,7 @@ class SlurmWorker:
                 str(self._target),
                 f"{NAME}{first.id}",
                 task=None if alone else number,
+                again=self._orders[paths].allowed is not None,
             )
             for number, paths in enumerate(runs, 1)
         }
@@ -209,16 +212,18 @@ class SlurmWorker:
             # A job that was asked for before it was sealed waits for nothing.
             order = replace(order, sealed=True, needs=None)
             files.write(paths.order, to_line(order), private=True)
-        submission = asking.submission(
+        submitting = partial(
+            asking.submission,
             self._fitting(),
             self._options,
             self._target,
             run_id=first.id,
             folder=str(first.root),
             worker=(*self._worker, *([str(first.root)] if alone else [])),
-            nodes="" if alone else self._node(),
             tasks=[] if alone else [str(paths.root) for paths in runs],
         )
+        node = "" if alone else _first_node(submitting())
+        submission = submitting(nodes=node)
         done = programs.call(submission.argv, input=submission.script)
         number = submitted.number(done.stdout.decode(errors="replace"))
         if done.exit_code or number is None:
@@ -243,15 +248,17 @@ class SlurmWorker:
         needs = self._needs
         if not needs.gpu_optional or not needs.gpus:
             return needs
-        words = ["-p", self._target.partition] if self._target.partition else []
-        kinds = programs.answer(["sinfo", "-h", "-o", "%G", *words])
-        return needs if b"gpu" in kinds else replace(needs, gpus=0)
-
-    def _node(self) -> str:
-        """Return the node that all tasks of an array shall have, "" for any."""
         partition = self._target.partition
         listed = programs.answer(nodes.listing(partition)).decode(errors="replace")
-        return nodes.for_itself(nodes.nodes(listed, partition), self._fitting())
+        some = any(node.gpus for node in nodes.nodes(listed, partition))
+        return needs if some else replace(needs, gpus=0)
+
+
+def _first_node(submission: Submission) -> str:
+    """Return the node on which Slurm would start a job first, "" for any."""
+    program, *words = submission.argv
+    done = programs.call([program, "--test-only", *words], input=submission.script)
+    return submitted.node(done.stderr.decode(errors="replace"))
 
 
 def _standing(paths: RunPaths) -> Standing:
@@ -274,7 +281,11 @@ def _standing(paths: RunPaths) -> Standing:
         handed_s=asked.at - handed_at,
         withdrawn=bool(found.number) and handed_at < cancelled_at < asked.at,
     )
-    return STANDINGS[fate(signs, jobs)]
+    standing = STANDINGS[fate(signs, jobs)]
+    never_had = not jobs and not found.number and not signs.claimed
+    if standing is Standing.GONE and never_had and found.again:
+        return Standing.NOT_CLAIMED  # it can be handed over again
+    return standing
 
 
 def _never(jobs: Sequence[SlurmJob]) -> bool:

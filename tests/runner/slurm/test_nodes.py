@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
-from runner.core.needs import JobNeeds
 from runner.core.units import MIB
 from runner.slurm import nodes
-from runner.slurm.nodes import ClusterNode, for_itself, gpus, listing, why_not
+from runner.slurm.nodes import ClusterNode, gpus, listing, why_not
 
 WIDTHS = (100, 100, 12, 40, 50, 24, 24, 400, 400, 400)
 
@@ -131,18 +129,3 @@ def test_sinfo_is_asked_for_fields_of_the_widths_that_are_read():
     assert words == ["sinfo", "--noheader", "--Node", "--partition=gpu"]
     widths = [int(field.partition(":")[2]) for field in fields.split(",")]
     assert tuple(widths) == WIDTHS
-
-
-def test_the_node_for_a_run_alone_is_the_one_that_is_free_soonest():
-    room = {"memory_bytes": 8 << 30, "memory_free": 8 << 30}
-    busy = ClusterNode("n1", "mixed", 8, 2, **room, gpus={"h100": 2})
-    idle = ClusterNode("n2", "idle", 8, 8, **room, gpus={"a100": 1})
-    drained = ClusterNode("n3", "drained", 8, 0, **room, gpus={"h100": 4}, why="is out")
-    listed = (busy, idle, drained)
-    needs = JobNeeds(memory_bytes=4 << 30, time_s=60.0)
-    assert for_itself(listed, needs) == "n2"
-    assert for_itself(listed, replace(needs, gpus=2)) == "n1"
-    assert for_itself(listed, replace(needs, gpus=1, gpu_model="h100")) == "n1"
-    assert for_itself(listed, replace(needs, gpus=4)) == ""
-    assert for_itself(listed, replace(needs, cores=9)) == ""
-    assert for_itself(listed, replace(needs, memory_bytes=9 << 30)) == ""

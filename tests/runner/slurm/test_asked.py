@@ -1,0 +1,93 @@
+"""What a real Slurm is asked for, and what a job has of its client."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runner.store.paths import Home
+from tests.program import rai
+from tests.runner.slurm.cluster import Cluster, cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.programs]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm: Cluster) -> Home:
+    """A home of its own, for a client that finds the cluster, by the engine bare."""
+    monkeypatch.setenv("RAI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("RAI_ENGINE", "bare")
+    monkeypatch.delenv("CI", raising=False)
+    return Home(tmp_path / "home")
+
+
+def project(folder: Path, command: str, **resources: object) -> str:
+    made = folder / "project"
+    made.mkdir()
+    limits = {"memory": "512MiB", "time": "5m"}
+    spec = {
+        "rai": {"image": "debian:bookworm-slim"},
+        "resources": {"limits": limits, **resources},
+        "commands": {"build": [command]},
+    }
+    (made / "rai_build.yml").write_text(json.dumps(spec))
+    return str(made)
+
+
+def asked(folder: str, slurm: Cluster, *words: str) -> list[str]:
+    """Return what the job of a run asks for: GPUs, memory, time, cores, and whether
+    others may share its node.
+    """
+    for node in slurm.nodes:
+        slurm.drain(node, "a test")
+    run = rai("run", "-p", folder, "--on", "slurm", "--detach", *words)
+    assert run.returncode == 0, run.stderr
+    said = slurm.ask("squeue", "-h", "-o", "%b %m %l %C %h").split()
+    assert rai("cancel", run.stdout.strip()).returncode == 0
+    return said
+
+
+def test_a_run_asks_for_its_limits_and_what_rai_needs(
+    home: Home, tmp_path: Path, slurm: Cluster
+):
+    folder = project(tmp_path, "true", gpu={"count": 1}, cpu={"cores": 2})
+    assert asked(folder, slurm) == ["gres:gpu:1", "1G", "11:00", "2", "OK"]
+
+
+def test_a_run_that_is_repeated_asks_for_a_node_of_its_own(
+    home: Home, tmp_path: Path, slurm: Cluster
+):
+    folder = project(tmp_path, "true")
+    said = asked(folder, slurm, "--repeat", "3", "--budget", "5m")
+    assert said[:3] == ["N/A", "1G", "21:00"]
+    assert said[-1] == "NO"
+
+
+def test_optional_gpus_are_asked_for_only_where_the_partition_has_some(
+    home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    folder = project(tmp_path, "true", gpu={"count": 1, "optional": True})
+    assert asked(folder, slurm)[0] == "gres:gpu:1"
+    with cluster(("n1",), gpus=0) as without:
+        monkeypatch.setenv("SLURM_CONF", str(without.conf))
+        assert asked(folder, without)[0] == "N/A"
+
+
+def test_a_job_has_none_of_the_clients_secrets_and_starts_no_login_shell(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAI_TOKEN", "rai_secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    profile = tmp_path / ".bash_profile"
+    profile.write_text(f"touch {tmp_path}/login\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = rai(
+        "run", "--on", "slurm", "-p", project(tmp_path, "cat /proc/$PPID/environ")
+    )
+    assert done.returncode == 0, done.stderr
+    assert "SLURM_JOB_ID=" in done.stdout
+    assert "secret" not in done.stdout
+    assert not (tmp_path / "login").exists()
