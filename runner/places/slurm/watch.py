@@ -27,13 +27,19 @@ class SlurmWatch:
     def __init__(self, paths: RunPaths, home: Home) -> None:
         self.paths, self.trouble = paths, ""
         self._home = home
-        self._looked = threading.Event()
+        self._looked_s: float | None = None
         self._last: RemoteRun | None = None
 
     @property
     def settled(self) -> bool:
         """Whether the queue was looked at."""
-        return self._looked.is_set()
+        return self._looked_s is not None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        at_s = self._looked_s
+        return at_s is None or time.monotonic() - at_s >= LOOK_S
 
     @property
     def doubt(self) -> str:
@@ -58,7 +64,7 @@ class SlurmWatch:
                 self._write(self._standing())
         except (OSError, RaiError) as error:
             self.trouble = str(error)
-        self._looked.set()
+        self._looked_s = time.monotonic()
 
     def _write(self, found: RemoteRun) -> None:
         if found != self._last:
@@ -85,11 +91,13 @@ class _Watched:
         self._lock = threading.Lock()
         self._watches: set[SlurmWatch] = set()
         self._serving = False
+        self._added = threading.Event()
 
     def add(self, watch: SlurmWatch) -> None:
         with self._lock:
             self._watches.add(watch)
             begin, self._serving = not self._serving, True
+        self._added.set()
         if begin:
             threading.Thread(target=self._serve, name="rai-slurm", daemon=True).start()
 
@@ -104,9 +112,11 @@ class _Watched:
                 if not watches:
                     self._serving = False
                     return
+            self._added.clear()
             for watch in watches:
-                watch.look()
-            time.sleep(LOOK_S)
+                if watch.due:
+                    watch.look()
+            self._added.wait(LOOK_S)
 
 
 _WATCHED = _Watched()
