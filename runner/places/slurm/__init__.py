@@ -92,10 +92,11 @@ class SlurmPlace:
         """
         again = paths.cancel.exists()
         files.touch(paths.cancel)
-        if (found := handed.read(paths)) is None or not found.number:
+        if (found := handed.read(paths)) is None:
+            return
+        asked = queue.ask(_home(paths))
+        if asked.trouble and not found.number:
             return  # whoever hands it over looks for the request
-        queue.forget(_home(paths))
-        asked = queue.look(_home(paths))
         if asked.trouble:
             raise NoAnswerError(f"{asked.trouble}; run {paths.id} ends when it begins")
         for job in jobs_of(asked.jobs, found):
@@ -126,8 +127,8 @@ class SlurmPlace:
         jobs = _jobs(paths, found)
         if jobs and stage(jobs[-1].state) is not JobStage.OVER:
             # The worker's end is known before Slurm has told of the job's.
-            queue.forget(_home(paths))
-            jobs = _jobs(paths, found)
+            asked = queue.ask(_home(paths))
+            jobs = None if asked.trouble else jobs_of(asked.jobs, found)
         if waits := [j for j in jobs or () if reasons.never_starts(j.reason)]:
             why = reasons.why_waits(waits[0].reason)
             text = f"Slurm would never start it: {why}"

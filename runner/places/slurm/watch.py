@@ -82,31 +82,38 @@ class _Watched:
     """The watches of this process, which one thread serves as long as there are any."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._watches: set[SlurmWatch] = set()
         self._serving = False
 
     def add(self, watch: SlurmWatch) -> None:
-        with self._lock:
+        with self._changed:
             self._watches.add(watch)
+            self._changed.notify()
             begin, self._serving = not self._serving, True
         if begin:
             threading.Thread(target=self._serve, name="rai-slurm", daemon=True).start()
 
     def remove(self, watch: SlurmWatch) -> None:
-        with self._lock:
+        with self._changed:
             self._watches.discard(watch)
 
     def _serve(self) -> None:
-        while True:
-            with self._lock:
-                watches = tuple(self._watches)
-                if not watches:
-                    self._serving = False
-                    return
+        while watches := self._next():
             for watch in watches:
                 watch.look()
-            time.sleep(LOOK_S)
+
+    def _next(self) -> tuple[SlurmWatch, ...]:
+        """Return what to look at: at once what is new, all after a while."""
+        with self._changed:
+            if new := self._new():
+                return new
+            self._changed.wait_for(self._new, LOOK_S)
+            self._serving = bool(self._watches)
+            return self._new() or tuple(self._watches)
+
+    def _new(self) -> tuple[SlurmWatch, ...]:
+        return tuple(watch for watch in self._watches if not watch.settled)
 
 
 _WATCHED = _Watched()
