@@ -24,6 +24,8 @@ NAMES = (
     "followed",
     "slurm",
     "slurm_kills",
+    "slurm_many",
+    "slurm_server",
     "local_engine",
     "docker_engine",
     "stream",

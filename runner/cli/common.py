@@ -122,10 +122,11 @@ def server(on: str | None) -> ProfileEntry:
     from runner.remote import profile
     from runner.slurm import target
 
-    if on and target.parse(on):
+    found = settings()
+    if target.parse(on or found.server or ""):
         hint = "`rai ps` lists your runs there, `squeue` all jobs"
         raise UsageError(Problem("Slurm has a queue of its own", hint=hint))
-    entry = profile.chosen(on, settings())
+    entry = profile.chosen(on, found)
     if entry is None:
         text = "runs stay on this machine: no server is named"
         raise UsageError(Problem(text, hint="log in at one: rai login URL"))

@@ -55,7 +55,7 @@ def narrowed(host: HostGpus, environ: Mapping[str, str]) -> HostGpus:
 
     Without any, ``problem`` and ``hint`` say why.
     """
-    if not host.gpus:
+    if not host.gpus and not _shut_out(host, environ):
         return host
     given = allotment(host, environ)
     if not given.by:
@@ -71,6 +71,15 @@ def narrowed(host: HostGpus, environ: Mapping[str, str]) -> HostGpus:
         problem=problem,
         hint=hint,
     )
+
+
+def _shut_out(host: HostGpus, environ: Mapping[str, str]) -> bool:
+    """Whether it is a job without GPUs that leaves this process none of the node's.
+
+    Where Slurm constrains devices, such a job may open no GPU's device file.
+    """
+    given = any(environ.get(name) for name in GIVEN)
+    return bool(host.driver and environ.get(JOB) and not given)
 
 
 def allotment(host: HostGpus, environ: Mapping[str, str]) -> GpuAllotment:

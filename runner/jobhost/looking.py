@@ -14,7 +14,6 @@ from runner import files, places
 from runner.core import Reason, State, Verdict
 from runner.core import events as ev
 from runner.jobhost.carrier import Carrier
-from runner.jobhost.starting import never_handed
 from runner.places import Standing
 from runner.store import removal, runs
 from runner.store.paths import Home, RunPaths
@@ -93,7 +92,7 @@ class RunLooks:
             return HostRun(run_id, claimed=False, ended=False)
         if (ended := self._of_record(paths)) is not None:
             return ended
-        match standing := places.standing(paths):
+        match places.standing(paths):
             case Standing.NOT_CLAIMED if not paths.root.is_dir():
                 self._active.pop(run_id, None)
                 return None
@@ -101,8 +100,6 @@ class RunLooks:
                 return HostRun(run_id, claimed=False, ended=False)
             case Standing.WAITS:
                 return self._carrier.waits(paths)
-            case Standing.GONE if never_handed(paths, standing):
-                return HostRun(run_id, claimed=False, ended=False)
             case Standing.GONE:
                 # It may have ended just now, after its record was looked for.
                 return self._of_record(paths) or _gone(run_id)

@@ -23,7 +23,7 @@ from runner.core.parcel import LONGEST_BYTES
 from runner.core.policy import RolePolicy
 from runner.jobhost.carrier import Carrier
 from runner.places import Standing
-from runner.store import claim, handed, removal, runs
+from runner.store import removal, runs
 from runner.store.claim import Claim, ClaimedError
 from runner.store.paths import Home, RunPaths
 from runner.wire.host import HostAnswer, StartRun
@@ -170,8 +170,7 @@ def _is_known(paths: RunPaths) -> bool:
     """Whether a worker took a run, once, or will; what nobody took is removed."""
     if paths.record.exists():
         return True
-    standing = places.standing(paths)
-    if standing is not Standing.NOT_CLAIMED and not never_handed(paths, standing):
+    if places.standing(paths) is not Standing.NOT_CLAIMED:
         return True
     try:
         Claim(paths).close()
@@ -181,14 +180,6 @@ def _is_known(paths: RunPaths) -> bool:
         return False
     removal.discard(paths.root.parent, paths.id)
     return False
-
-
-def never_handed(paths: RunPaths, standing: Standing) -> bool:
-    """Whether a run was to be handed over, and its place has never had it."""
-    if standing is not Standing.GONE or claim.holder(paths) is not None:
-        return False
-    found = handed.read(paths)
-    return found is not None and not found.number
 
 
 def _copy(given: int, path: Path, most_bytes: int) -> None:

@@ -48,7 +48,11 @@ HERE = Here()
 PLACES: tuple[RunPlace, ...] = (HERE, Server(), SlurmPlace())
 TABLE = {one.name: one for one in PLACES}
 POLL_S = 0.1
-LOOK_S = 0.02
+SHARE = 4
+"""A look at many runs is followed by a pause of so many times its length."""
+
+MOST_PAUSE_S = 2.0
+LOOK_S = 0.005
 REFRESHED_WITHIN_S = 5.0
 AT_ONCE = 16
 """How many copies are brought up to date at the same time."""
@@ -205,7 +209,11 @@ def as_they_end(
     left, trouble = list(runs), ""
     with followed(runs) as followers:
         while True:
-            for paths in [one for one in left if not active(one)]:
+            began_s = time.monotonic()
+            over = [one for one in left if not active(one)]
+            took_s = time.monotonic() - began_s
+            pause_s = min(max(POLL_S, SHARE * took_s), MOST_PAUSE_S)
+            for paths in over:
                 left.remove(paths)
                 wait(paths)
                 yield paths
@@ -216,7 +224,7 @@ def as_they_end(
                 told(now)
             trouble = now
             _check(followers)
-            time.sleep(POLL_S)
+            time.sleep(pause_s)
 
 
 def after(names: Iterable[str], paths: RunPaths, cancel: Cancel) -> Iterator[ev.Event]:

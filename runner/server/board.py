@@ -64,7 +64,7 @@ class Board:
         return self._facts
 
     async def host_gpus(self) -> int | None:
-        """Return how many GPUs the host has, or had when it was seen last."""
+        """Return how many GPUs a run can have, or could when the host was last seen."""
         await self.facts()
         return self._host_gpus
 
@@ -77,6 +77,9 @@ class Board:
         active = [r for r in self.rows.values() if r.state is not QueueState.WAITING]
         taken = sum(row.gpus for row in active)
         free = max(len(gpus) - taken, 0)
+        if facts and facts.nodes:  # others' jobs have GPUs there too
+            well = [node for node in facts.nodes if not node.out]
+            free = sum(sum(node.gpus_free.values()) for node in well)
         self._metrics.queue(dict(states), len(gpus), free)
 
     async def watch_host(self) -> None:
@@ -84,7 +87,8 @@ class Board:
         while True:
             try:
                 self._facts = await self._threads.host(self._site.host.facts)
-                self._host_gpus = len(self._facts.gpus)
+                if (most := most_gpus(self._facts)) is not None:
+                    self._host_gpus = most
             except Exception as error:
                 if not isinstance(error, BusyError):
                     logs.fault("host_failed", error)
@@ -142,3 +146,13 @@ def shortened(queue: QueueView) -> QueueView:
     last = [run for run in queue.waiting[MOST_SHOWN:] if run.mine]
     kept = (*queue.waiting[:MOST_SHOWN], *last)
     return replace(queue, waiting=kept, left_out=len(queue.waiting) - len(kept))
+
+
+def most_gpus(facts: HostFacts) -> int | None:
+    """Return how many GPUs one run can have: those of the machine, or of a node.
+
+    It is not known of a cluster that has not told its nodes yet. Pure.
+    """
+    if facts.nodes:
+        return max(sum(node.gpus.values()) for node in facts.nodes)
+    return None if facts.home else len(facts.gpus)

@@ -28,7 +28,8 @@ class HandedRun(Struct, frozen=True):
 
     ``name`` is the name of its job, ``number`` the number, "" until the place has
     answered. ``task`` is which task it is of an array of jobs. ``run`` is the run's id:
-    a copy of the folder under another name was not handed over.
+    a copy of the folder under another name was not handed over. ``again`` is whether
+    who handed it over asks again if the place has never had it, as a server does.
     """
 
     run: str
@@ -38,6 +39,7 @@ class HandedRun(Struct, frozen=True):
     number: str = ""
     task: int | None = None
     at: Moment = 0.0
+    again: bool = False
 
 
 def write(paths: RunPaths, handed: HandedRun) -> None:

@@ -96,3 +96,11 @@ def test_one_value_is_printed_alone_and_an_unknown_key_is_refused():
     refused = rai("config", "engnie")
     assert refused.returncode == 2
     assert "there is no setting 'engnie'" in refused.stderr
+
+
+@pytest.mark.programs
+def test_a_command_for_servers_says_that_runs_go_to_slurm(monkeypatch):
+    monkeypatch.setenv("RAI_SERVER", "slurm:gpu")
+    refused = rai("queue")
+    assert refused.returncode == 2
+    assert "Slurm has a queue of its own" in refused.stderr

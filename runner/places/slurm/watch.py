@@ -27,13 +27,19 @@ class SlurmWatch:
     def __init__(self, paths: RunPaths, home: Home) -> None:
         self.paths, self.trouble = paths, ""
         self._home = home
-        self._looked = threading.Event()
+        self._looked_s: float | None = None
         self._last: RemoteRun | None = None
 
     @property
     def settled(self) -> bool:
         """Whether the queue was looked at."""
-        return self._looked.is_set()
+        return self._looked_s is not None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        at_s = self._looked_s
+        return at_s is None or time.monotonic() - at_s >= LOOK_S
 
     @property
     def doubt(self) -> str:
@@ -58,7 +64,7 @@ class SlurmWatch:
                 self._write(self._standing())
         except (OSError, RaiError) as error:
             self.trouble = str(error)
-        self._looked.set()
+        self._looked_s = time.monotonic()
 
     def _write(self, found: RemoteRun) -> None:
         if found != self._last:
@@ -82,38 +88,35 @@ class _Watched:
     """The watches of this process, which one thread serves as long as there are any."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._watches: set[SlurmWatch] = set()
         self._serving = False
+        self._added = threading.Event()
 
     def add(self, watch: SlurmWatch) -> None:
-        with self._changed:
+        with self._lock:
             self._watches.add(watch)
-            self._changed.notify()
             begin, self._serving = not self._serving, True
+        self._added.set()
         if begin:
             threading.Thread(target=self._serve, name="rai-slurm", daemon=True).start()
 
     def remove(self, watch: SlurmWatch) -> None:
-        with self._changed:
+        with self._lock:
             self._watches.discard(watch)
 
     def _serve(self) -> None:
-        while watches := self._next():
+        while True:
+            self._added.clear()  # before the look at what there is
+            with self._lock:
+                watches = tuple(self._watches)
+                if not watches:
+                    self._serving = False
+                    return
             for watch in watches:
-                watch.look()
-
-    def _next(self) -> tuple[SlurmWatch, ...]:
-        """Return what to look at: at once what is new, all after a while."""
-        with self._changed:
-            if new := self._new():
-                return new
-            self._changed.wait_for(self._new, LOOK_S)
-            self._serving = bool(self._watches)
-            return self._new() or tuple(self._watches)
-
-    def _new(self) -> tuple[SlurmWatch, ...]:
-        return tuple(watch for watch in self._watches if not watch.settled)
+                if watch.due:
+                    watch.look()
+            self._added.wait(LOOK_S)
 
 
 _WATCHED = _Watched()

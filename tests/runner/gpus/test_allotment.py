@@ -161,6 +161,16 @@ def test_a_job_without_gpus_gets_none_though_the_driver_lists_some():
         assert not access.local(found).any
 
 
+def test_a_job_without_gpus_that_may_open_none_is_told_to_ask_slurm():
+    shut = HostGpus("linux", "580.1", problem="ann may not open /dev/nvidia0", hint="?")
+    found = allotment.narrowed(shut, ON_A_NODE)
+    assert found.problem == "Slurm job 5 has no GPU"
+    assert "--gres=gpu:1" in found.hint
+    assert allotment.narrowed(shut, {**ON_A_NODE, "SLURM_JOB_GPUS": "0"}) is shut
+    bare = HostGpus("linux", problem="this machine has no NVIDIA GPU")
+    assert allotment.narrowed(bare, ON_A_NODE) is bare
+
+
 def test_the_shell_of_an_allocation_on_the_login_node_gets_no_gpu_there():
     found = allotment.narrowed(NODE, {"SLURM_JOB_ID": "5"})
     assert found.gpus == ()

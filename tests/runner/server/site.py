@@ -180,6 +180,8 @@ class Site:
         pid = self.host_pid()
         os.kill(pid, number)
         until(lambda: not _alive(pid), "the job host does not end", ENDS_S)
+        if self._started_host and self._started_host.pid == pid:
+            self._started_host.wait(ENDS_S)
 
     def start_host(self, *options: str) -> None:
         """Start a job host, as `rai server jobs` does under systemd."""

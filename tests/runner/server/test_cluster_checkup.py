@@ -6,6 +6,7 @@ import pytest
 
 from runner.doctor.finding import Health
 from runner.server import cluster_checkup
+from runner.server.board import most_gpus
 from runner.server.cluster_checkup import file_system
 from runner.wire.host import HostFacts, HostNode
 
@@ -82,3 +83,10 @@ def test_a_folder_that_only_this_machine_has_is_noted(kind, state, monkeypatch):
     facts = HostFacts("1", ("slurm",), nodes=(HostNode("n1", 1, 1),), home="/jobs")
     *_, last = cluster_checkup.examine(facts)
     assert (last.subject, last.state) == ("folder of runs", state)
+
+
+def test_a_run_can_have_as_many_gpus_as_one_node_has():
+    nodes = (HostNode("n1", 8, 8, {"h100": 4}), HostNode("n2", 8, 8, out="is down"))
+    assert most_gpus(HostFacts("1", ("slurm",), nodes=nodes, home="/jobs")) == 4
+    assert most_gpus(HostFacts("1", ("slurm",), home="/jobs")) is None
+    assert most_gpus(HostFacts("1", ("local",))) == 0

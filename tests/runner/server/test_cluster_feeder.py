@@ -68,6 +68,13 @@ def test_a_run_that_waits_in_slurm_and_is_cancelled_ends_at_once(queue):
     assert queue.host.cancels == [A]
 
 
+def test_a_measurement_is_handed_over_with_its_model_and_to_be_alone(queue):
+    queue.put(A, alone=True, gpu_model="h100")
+    queue.step()
+    (asked,) = queue.host.asked
+    assert (asked.alone, asked.gpu_model) == (True, "h100")
+
+
 def test_a_restarted_server_goes_on_with_runs_that_wait_in_slurm(queue):
     queue.host.busy = {"n1": 2, "n2": 2}
     queue.put(A)

@@ -125,3 +125,11 @@ def test_an_empty_file_says_nothing_and_an_odd_one_is_refused(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
         rules.read(tmp_path / "folder")
+
+
+def test_a_server_s_place_is_this_machine_or_slurm():
+    assert parse("slots: 2").place == ""
+    assert parse("place: slurm").place == "slurm"
+    assert parse("place: slurm:gpu").place == "slurm:gpu"
+    (problem,) = refused("place: 'slurm:--wrap=x'")
+    assert "slurm or slurm:PARTITION" in problem

@@ -21,7 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
+PROGRAMS = (
+    *("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol"),
+    "setpriv",
+)
 SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 ANSWER_S = 30.0
 PATIENCE_S = 60.0
@@ -35,7 +38,7 @@ CLUSTER, NODE = "SLURM_TEST_CLUSTER", "SLURM_TEST_NODE"
 AT_ONCE = {
     "SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,bf_interval=1",
     "SlurmdTimeout": "10",
-    "KillWait": "10",
+    "KillWait": "5",
 }
 """Start a job as soon as it is there, and miss a node and a program soon."""
 
@@ -149,7 +152,8 @@ class Cluster:
         log = self.folder / "log" / f"{daemon}-{node}.out"
         with log.open("ab") as said:
             self._running[daemon + node] = subprocess.Popen(
-                [program, *words[daemon]],
+                # It ends with this process, even if that is killed.
+                ["setpriv", "--pdeathsig=KILL", program, *words[daemon]],
                 cwd="/",
                 env={**self.environment, CLUSTER: self.name, NODE: node},
                 start_new_session=True,

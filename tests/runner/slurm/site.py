@@ -53,10 +53,15 @@ class HandedOver:
         until(lambda: self.times, f"it does not begin:{self.site.cluster.logs()}")
         return self
 
+    @property
+    def worker(self) -> int:
+        """The process that carries it out."""
+        pid: int = json.loads(self.paths.holder.read_bytes())["process"]["pid"]
+        return pid
+
     def kill_worker(self) -> None:
         """End its worker by SIGKILL."""
-        process = json.loads(self.paths.holder.read_bytes())["process"]
-        os.kill(process["pid"], signal.SIGKILL)
+        os.kill(self.worker, signal.SIGKILL)
 
     def ended(self, patience_s: float = PATIENCE_S) -> RunRecord:
         """Return its record once it has ended, by whatever."""

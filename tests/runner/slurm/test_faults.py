@@ -16,10 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from runner import places
 from runner.core import Reason, State
+from runner.slurm.standing import SILENT_S
 from tests.program import rai
 from tests.runner.slurm.cluster import AT_ONCE, Cluster, cluster
 from tests.runner.slurm.site import Site
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs]
 
@@ -213,6 +216,30 @@ def test_a_run_outlives_its_file_system(
     mount(mounted)
     assert run.kept_its_word().state is State.DONE
     assert run.paths.stdout.read_bytes() == b"first\nthen\n"
+
+
+def test_a_run_whose_file_system_is_away_at_its_end_has_an_end(
+    site: Site, mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAI_HOME", str(mounted / "home"))
+    run = site.hand_over(f"while ! test -e {tmp_path}/go; do sleep 0.1; done").begun()
+    worker = run.worker
+    unmount(mounted)
+    (tmp_path / "go").touch()
+    until(lambda: not Path(f"/proc/{worker}").exists())
+    mount(mounted)
+    assert run.kept_its_word().verdict is not None
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_not_given_up_while_its_job_runs(
+    site: Site, tmp_path: Path
+):
+    run = site.hand_over("true; sleep 3").begun()
+    os.kill(run.worker, signal.SIGSTOP)  # as where its file system does not answer
+    assert not places.wait(run.paths, SILENT_S + 3)
+    os.kill(run.worker, signal.SIGCONT)
+    assert run.kept_its_word().state is State.DONE
 
 
 @pytest.mark.parametrize("skew_s", [-3600, 3600])

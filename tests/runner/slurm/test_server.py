@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,6 +137,30 @@ def test_while_the_controller_is_away_nothing_starts_and_nothing_is_lost(
         slurm.start("slurmctld")
         assert ended(client, first).reason is Reason.DONE
         assert ended(client, second).reason is Reason.DONE
+
+
+@pytest.mark.slow
+def test_every_run_is_carried_out_once_whenever_the_job_host_is_killed(
+    site: Site, tmp_path: Path
+):
+    packed = seal(tmp_path / "p", "echo hi")
+    rng = random.Random(7)
+    with site.person("red", "ann", role="staff").client() as client:
+        runs = [queue(client, packed) for _ in range(40)]
+        kills = 0
+        while any(client.run(run).state is not QueueState.ENDED for run in runs):
+            time.sleep(rng.uniform(0.2, 2.0))
+            site.kill_host()
+            site.start_host("--place", "slurm")
+            kills += 1
+            assert kills < 100
+        assert {client.run(run).reason for run in runs} == {Reason.DONE}
+    assert kills >= 5
+    home = Home(site.jobs_home)
+    for run in runs:
+        paths = home.run(run)
+        assert paths.stdout.read_text() == "hi\n"
+        assert "claimed before" not in paths.worker_log.read_text()
 
 
 def handed_over(site: Site) -> list[str]:
