@@ -136,7 +136,7 @@ def test_many_runs_in_turn_are_looked_at_without_a_pause(
         one = watch.SlurmWatch(home.run(f"{number:010}"), home)
         monkeypatch.setattr(one, "_standing", lambda: None)
         one.start()
-        until(lambda: one.settled)
+        until(lambda one=one: one.settled)
         one.stop()
 
 
