@@ -23,8 +23,10 @@ def test_a_partition_is_named_after_a_colon(text: str, partition: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "Slurm", "slurm:", "slurm:-x", "slurm:a b", "slurm:a,b", "slurm:a\nb"]
-    + ["slurm:" + 101 * "a", "slurm://host", "https://slurm", "here", "slurmy"],
+    [
+        *("", "Slurm", "slurmy", "slurm:", "slurm:-x", "slurm:a b", "slurm:a,b"),
+        *("slurm:a\nb", "slurm:" + 101 * "a", "slurm://host", "https://slurm", "here"),
+    ],
 )
 def test_anything_else_is_no_place_of_slurm(text: str):
     assert parse(text) is None
