@@ -98,18 +98,23 @@ class ClusterRoom(Struct):
 
     def take(self, run: QueuedRun) -> None:
         """Count a run as handed over."""
+        self._hand(run, None if self.before(run) else self._node(run))
+
+    def hand_over(self, run: QueuedRun) -> None:
+        """Count a run that the cluster has in its queue already.
+
+        It closes its line to others only where no node has room for it: else it starts
+        at once, or waits for something else, such as memory, which others need not.
+        """
+        self._hand(run, self._node(run))
+
+    def _hand(self, run: QueuedRun, node: NodeRoom | None) -> None:
         self._count(run, 1)
-        node = None if self.before(run) else self._node(run)
         if node is not None:
             node.take(run)
             self.placed[run.id] = node.name
         else:
             self._wait(run)
-
-    def hand_over(self, run: QueuedRun) -> None:
-        """Count a run that the cluster has in its queue already."""
-        self._count(run, 1)
-        self._wait(run)
 
     def _wait(self, run: QueuedRun) -> None:
         """Count a run as one that waits in the cluster's queue."""

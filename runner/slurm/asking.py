@@ -32,6 +32,12 @@ OF_SBATCH = frozenset(
 )
 """How sbatch finds its cluster, and a user's defaults of what rai may leave open."""
 
+MOST_CORES = 1_000_000
+"""More would not fit into Slurm's numbers, and count as another one."""
+
+MOST_MINUTES = 100 * 365 * 24 * 60
+"""A longer time is asked for as this one, for the same reason."""
+
 _EXCLUDE = "--exclude="
 
 
@@ -73,9 +79,14 @@ def submission(
     job each and one at a time; the worker is then given the one of its task.
 
     Raises:
-        NotAllowedError: the folder's name cannot be given to sbatch.
+        NotAllowedError: the folder's name cannot be given to sbatch, or no node has so
+            many cores.
     """
     check_folder(folder)
+    if needs.cores and needs.cores > MOST_CORES:
+        text = f"the run asks for {needs.cores:,} cores, and no node has so many"
+        problem = Problem(text, hint="lower resources.cpu.cores")
+        raise NotAllowedError(problem, advice="")
     wanted = {
         "job-name": NAME + run_id,
         "array": f"1-{len(tasks)}%1" if tasks else "",
@@ -122,7 +133,8 @@ def check_folder(folder: str) -> None:
 
 def span(time_s: float) -> str:
     """Return a time as sbatch reads it, in whole minutes and at least one."""
-    hours, minutes = divmod(max(math.ceil(time_s / 60), 1), 60)
+    whole = min(max(math.ceil(time_s / 60), 1), MOST_MINUTES)
+    hours, minutes = divmod(whole, 60)
     days, hours = divmod(hours, 24)
     return f"{days}-{hours:02}:{minutes:02}:00"
 

@@ -112,6 +112,7 @@ _NEVER = frozenset(
         "BadConstraints",
         "DependencyNeverSatisfied",
         "MaxMemPerLimit",
+        "PartitionConfig",
         "PartitionTimeLimit",
         "QOSNotAllowed",
         "ReservationDeleted",

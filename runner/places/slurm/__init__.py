@@ -86,10 +86,11 @@ class SlurmPlace:
         """
         again = paths.cancel.exists()
         files.touch(paths.cancel)
-        if (found := handed.read(paths)) is None or not found.number:
+        if (found := handed.read(paths)) is None:
+            return
+        asked = queue.ask(_home(paths))
+        if asked.trouble and not found.number:
             return  # whoever hands it over looks for the request
-        queue.forget(_home(paths))
-        asked = queue.look(_home(paths))
         if asked.trouble:
             raise NoAnswerError(f"{asked.trouble}; run {paths.id} ends when it begins")
         for job in jobs_of(asked.jobs, found):
@@ -119,8 +120,8 @@ class SlurmPlace:
         jobs = _jobs(paths, found)
         if jobs and stage(jobs[-1].state) is not JobStage.OVER:
             # The worker's end is known before Slurm has told of the job's.
-            queue.forget(_home(paths))
-            jobs = _jobs(paths, found)
+            asked = queue.ask(_home(paths))
+            jobs = None if asked.trouble else jobs_of(asked.jobs, found)
         left = LeftRun(found.number, begun, str(paths.worker_log))
         return ending.verdict(left, jobs)
 

@@ -36,6 +36,7 @@ PENDING_S = 30.0
 """So often the whole queue is asked for, to learn how many jobs come before."""
 
 REMEMBERED_S = 0.3
+AWAITED_S = 0.05
 CLOCK_S = 30.0
 MOST_BYTES = 64 << 20
 
@@ -104,20 +105,36 @@ def now_s(home: Home) -> float:
 
 
 def _looked(home: Home) -> QueueLook:
-    kept = _read(home)
-    if kept.fresh(files.time_there(home.root)):
-        return kept
-    with _alone(home) as alone:
-        if not alone:
-            return kept
+    until = time.monotonic() + programs.ANSWERS_WITHIN_S
+    while True:
         kept = _read(home)
-        now_s = files.time_there(home.root)
-        if kept.fresh(now_s):
+        if kept.fresh(files.time_there(home.root)):
             return kept
-        found = _asked(kept, now_s)
-        with suppress(OSError):  # on a full disk each process asks by itself
-            files.write(home.slurm, json.encode(found), private=True)
-        return found
+        with _alone(home) as alone:
+            if alone:
+                kept = _read(home)
+                now_s = files.time_there(home.root)
+                return kept if kept.fresh(now_s) else _kept(home, _asked(kept, now_s))
+        # Another process asks. An empty answer would say that there are no jobs.
+        if kept.at:
+            return kept
+        if time.monotonic() > until:
+            return QueueLook(trouble="another process waits for Slurm's answer")
+        time.sleep(AWAITED_S)
+
+
+def ask(home: Home) -> QueueLook:
+    """Ask anew, and return an answer that knows all that was done before."""
+    found = _kept(home, _asked(_read(home), files.time_there(home.root)))
+    with _memory_lock:
+        _memory.pop(home, None)
+    return found
+
+
+def _kept(home: Home, found: QueueLook) -> QueueLook:
+    with suppress(OSError):  # on a full disk each process asks by itself
+        files.write(home.slurm, json.encode(found), private=True)
+    return found
 
 
 def forget(home: Home) -> None:
@@ -135,12 +152,12 @@ def _asked(kept: QueueLook, now_s: float) -> QueueLook:
         for job in mine:
             if job.name.startswith(jobs.NAME):
                 named.setdefault(job.name, []).append(job)
-        took_s = time.monotonic() - began
-        ahead, at = _ahead(named, kept, now_s)
     except NoAnswerError as error:
         trouble, took_s = str(error), time.monotonic() - began
         return replace(kept, trouble=trouble, took_s=took_s, at=now_s)
     found = {name: tuple(some) for name, some in named.items()}
+    took_s = time.monotonic() - began
+    ahead, at = _ahead(named, kept, now_s)
     return QueueLook(found, "", took_s, kept.took_s, ahead, at, now_s)
 
 
@@ -157,7 +174,11 @@ def _ahead(
     if not waiting or 0 <= now_s - kept.ahead_at < PENDING_S:
         return kept.ahead, kept.ahead_at
     partitions = ",".join(sorted({job.partition for job in waiting}))
-    every = _jobs("--states=PENDING", f"--partition={partitions}")
+    try:
+        every = _jobs("--states=PENDING", f"--partition={partitions}")
+    except NoAnswerError:
+        # Others may have more jobs there than are read: that is no one's run's fault.
+        return {}, now_s
     ranks: dict[str, list[int]] = {}
     for job in every:
         ranks.setdefault(job.partition, []).append(job.priority)

@@ -107,12 +107,12 @@ class _Watched:
 
     def _serve(self) -> None:
         while True:
+            self._added.clear()  # before the look at what there is
             with self._lock:
                 watches = tuple(self._watches)
                 if not watches:
                     self._serving = False
                     return
-            self._added.clear()
             for watch in watches:
                 if watch.due:
                     watch.look()

@@ -214,3 +214,15 @@ def test_a_team_s_bound_counts_the_runs_that_slurm_holds():
     found = decided([held, waits, row("b")], cluster(node(), node("n2")), seen, rules)
     assert [one.team for one in found.starts] == ["b"]
     assert found.standings[waits.id].why.startswith("your team has 1 run going")
+
+
+def test_runs_that_wait_in_slurm_for_what_no_node_lacks_here_keep_no_others_back():
+    """Such as for memory, of which the room knows nothing."""
+    first, seen = pending(row("a"))
+    second, more = pending(row("a"))
+    other = row("b")
+    free = cluster(node("n1"), node("n2"))
+    found = decided([first, second, other], free, {**seen, **more})
+    assert found.starts == (other,)
+    busy = cluster(node("n1", cores_free=0), node("n2", cores_free=0))
+    assert decided([first, second, other], busy, {**seen, **more}).starts == ()

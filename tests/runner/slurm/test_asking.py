@@ -171,3 +171,8 @@ def test_sbatch_and_the_job_have_no_secrets_of_the_client():
         name: given[name]
         for name in ("PATH", "HOME", "SLURM_CONF", "SBATCH_ACCOUNT", "PYTHONPATH")
     }
+
+
+@pytest.mark.parametrize("time_s", [2.0**31 * 60, 2.0**32 * 60 + 300, 1e30])
+def test_a_time_beyond_slurms_numbers_is_a_long_time(time_s: float):
+    assert span(time_s) == "36500-00:00:00"

@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from runner.core import RunRecord, record
+from runner.store import handed
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
 from tests.runner.slurm.cluster import Cluster
@@ -109,6 +111,32 @@ def test_a_job_that_waits_says_why_and_is_cancelled_at_once(
     assert done.returncode == 0, done.stderr
     assert ended(home.run(run)).state == "cancelled"
     assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
+
+
+def test_a_job_whose_client_was_killed_before_it_knew_the_number_is_cancelled(
+    home: Home, tmp_path: Path, slurm: Cluster
+):
+    slurm.drain("n1", "a broken fan")
+    slurm.drain("n2", "a broken fan")
+    run = left("-p", project(tmp_path, "echo never"))
+    paths = home.run(run)
+    there = handed.read(paths)
+    assert there is not None
+    handed.write(paths, replace(there, number=""))
+    done = rai("cancel", run)
+    assert done.returncode == 0, done.stderr
+    assert ended(paths).state == "cancelled"
+    assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
+
+
+def test_a_run_that_asks_for_more_cores_than_there_are_ends(home: Home, tmp_path: Path):
+    run = left("-p", project(tmp_path, "true", cpu={"cores": 65_537}))
+    assert rai("wait", run).returncode == 9
+    assert "never start" in rai("show", run).stdout
+    folder = project(tmp_path, "true", cpu={"cores": (1 << 32) + 1})
+    refused = rai("run", "--on", "slurm", "-p", folder)
+    assert refused.returncode == 9
+    assert "4,294,967,297 cores" in refused.stderr
 
 
 def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(

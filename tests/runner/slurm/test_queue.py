@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import json
 from msgspec.structs import replace
 
+from runner import files
 from runner.places.slurm import programs, queue, watch
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.queue import QueueLook
@@ -17,6 +20,7 @@ from runner.slurm.jobs import SlurmJob
 from runner.store.handed import HandedRun
 from runner.store.paths import Home
 from runner.wire.remote_runs import QueueState
+from tests.waiting import until
 
 WAITS = SlurmJob("7", "rai-0123456789", "PENDING", "Resources", partition="main")
 
@@ -82,6 +86,58 @@ def test_processes_that_look_at_once_ask_once(
     for one in threads:
         one.join()
     assert slurm.queries == 1
+
+
+def test_a_queue_that_another_process_asks_for_is_not_taken_for_empty(
+    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    found: list[QueueLook] = []
+    with queue._alone(home):
+        one = threading.Thread(target=lambda: found.append(queue.look(home)))
+        one.start()
+        until(lambda: home.slurm.with_name("slurm.json.lock").exists())
+        one.join(0.2)
+        assert not found
+        files.write(home.slurm, json.encode(queue._asked(QueueLook(), time.time())))
+    one.join()
+    assert [look.jobs for look in found] == [{WAITS.name: (WAITS,)}]
+    queue.forget(home)
+    monkeypatch.setattr(programs, "ANSWERS_WITHIN_S", 0)
+    with queue._alone(home):
+        assert queue.look(home).trouble
+
+
+def test_jobs_are_known_where_the_queue_of_all_cannot_be_read(
+    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    def answer(argv: list[str]) -> bytes:
+        if "--states=PENDING" in argv:
+            raise NoAnswerError("Slurm's answer cannot be read: more than 100000 jobs")
+        return slurm.answer(argv)
+
+    monkeypatch.setattr(programs, "answer", answer)
+    found = queue.look(home)
+    assert (found.jobs, found.trouble) == ({WAITS.name: (WAITS,)}, "")
+
+
+def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm: FakeSlurm, home: Home):
+    queue.look(home)
+    slurm.jobs = ()
+    with queue._alone(home):
+        assert queue.ask(home).jobs == {}
+    assert queue.look(home).jobs == {}
+
+
+def test_many_runs_in_turn_are_looked_at_without_a_pause(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(watch, "LOOK_S", 3600.0)
+    for number in range(20):
+        one = watch.SlurmWatch(home.run(f"{number:010}"), home)
+        monkeypatch.setattr(one, "_standing", lambda: None)
+        one.start()
+        until(lambda one=one: one.settled)
+        one.stop()
 
 
 def test_a_change_is_asked_for_at_once(slurm: FakeSlurm, home: Home):
