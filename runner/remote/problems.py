@@ -43,6 +43,13 @@ class RefusedError(RaiError):
         """Whether there is no such thing on the server, or none for this team."""
         return self.refusal.status == MISSING
 
+    @property
+    def id_taken(self) -> bool:
+        """Whether the server has another run under the id that a new one has."""
+        # A lack of GPUs has this status too.
+        same = self.refusal.status == CONFLICT
+        return same and self.refusal.reason is Reason.USAGE
+
 
 class LoginNeededError(NotAllowedError):
     """The server does not take the token, or there is none."""

@@ -151,7 +151,8 @@ def _gpus(spec: BuildSpec, host_gpus: int | None) -> int:
     if spec.gpu.optional:
         return min(spec.gpu.count, host_gpus or 0)
     if host_gpus is not None and spec.gpu.count > host_gpus:
-        text = f"the run needs {spec.gpu.count} GPUs, and this server has {host_gpus}"
+        wanted = f"{spec.gpu.count} GPUs" if spec.gpu.count > 1 else "a GPU"
+        text = f"the run needs {wanted}, and this server has {host_gpus or 'none'}"
         hint = "`--gpus 0` runs only the commands that need none"
         raise refuse(Reason.NO_GPU, Problem(text, hint=hint))
     return spec.gpu.count

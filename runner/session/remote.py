@@ -16,7 +16,7 @@ from runner.places import server
 from runner.remote import bounds
 from runner.remote.api import ServerClient
 from runner.remote.mirror import Mirror
-from runner.remote.problems import CONFLICT, RefusedError, UnreachableError
+from runner.remote.problems import RefusedError, UnreachableError
 from runner.remote.uploading import upload
 from runner.session.detached import discard, sealed
 from runner.session.prepare import Prepared
@@ -153,7 +153,7 @@ class _Queue:
         except UnreachableError:
             raise  # it may be queued, and a later command will know
         except RaiError as error:
-            if isinstance(error, RefusedError) and error.refusal.status == CONFLICT:
+            if isinstance(error, RefusedError) and error.id_taken:
                 return False
             discard(self._home, paths)
             raise

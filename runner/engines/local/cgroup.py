@@ -194,18 +194,26 @@ class Group:
 
     def _count(self, controller: str, file: str, key: str) -> int:
         try:
-            text = (self._folders[controller] / file).read_text()
+            return _count(self._folders[controller] / file, key)
         except OSError:
             return 0
-        rows: Mapping[str, str] = dict(
-            (line.split(" ", 1)) for line in text.splitlines() if " " in line
-        )
-        return int(rows.get(key, "0"))
+
+
+def _count(file: Path, key: str) -> int:
+    rows: Mapping[str, str] = dict(
+        line.split(" ", 1) for line in file.read_text().splitlines() if " " in line
+    )
+    return int(rows.get(key, "0"))
 
 
 def _parents_here(*, at_top: bool = False) -> dict[str, list[Parent]]:
+    return parents(*_texts(), at_top=at_top)
+
+
+def _texts() -> tuple[str, str]:
+    """Return the texts that name this process's groups, and where they are mounted."""
     mounts = Path("/proc/self/mountinfo").read_text()
-    return parents(mounts, Path("/proc/self/cgroup").read_text(), at_top=at_top)
+    return mounts, Path("/proc/self/cgroup").read_text()
 
 
 def _folder(parent: Parent, name: str) -> Path:
@@ -222,6 +230,27 @@ def _folder(parent: Parent, name: str) -> Path:
     folder = parent.folder / name
     folder.mkdir(exist_ok=True)
     return folder
+
+
+def job_counts(mounts: str, own: str) -> Counts:
+    """Return how often the group of a Slurm job killed a process for its memory.
+
+    A run without a group of its own is in the job's, which Slurm limits to what the
+    run and rai may take. The texts are as for ``parents``. Zero outside of a job.
+    """
+    paths = _paths(own)
+    if not slurmjob.group_of(paths.get("memory", paths.get("", "/"))):
+        return Counts()
+    for parent in parents(mounts, own)["memory"]:
+        name = {1: "memory.oom_control", 2: "memory.events"}[parent.version]
+        with contextlib.suppress(OSError):
+            return Counts(_count(parent.folder / name, "oom_kill"))
+    return Counts()
+
+
+def job_counts_here() -> Counts:
+    """Return the counts of the job that this process is in; zero in none."""
+    return job_counts(*_texts())
 
 
 def reap() -> None:

@@ -295,7 +295,7 @@ class _SandboxRun:
         return process.descendants(os.getpid())
 
     def _counts(self) -> cgroup.Counts:
-        return self._group.counts if self._group else cgroup.Counts()
+        return self._group.counts if self._group else cgroup.job_counts_here()
 
     def _names(self) -> dict[str, str]:
         python = host()

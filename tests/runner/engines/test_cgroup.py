@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.engines.local.cgroup import Parent, parents
+from runner.engines.local.cgroup import Counts, Parent, job_counts, parents
 
 FIRST = """\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -55,6 +55,25 @@ def test_of_the_first_version_only_the_hierarchies_of_slurm_hold_a_job():
     memory = Path("/sys/fs/cgroup/memory/slurm/uid_0/job_5")
     assert found["memory"] == [Parent(memory / "step_batch", 1), Parent(memory, 1)]
     assert found["pids"] == [Parent(Path("/sys/fs/cgroup/pids"), 1)]
+
+
+def test_what_slurm_killed_for_its_memory_is_counted_in_the_jobs_group_alone(tmp_path):
+    job = "/system.slice/slurmstepd.scope/job_5/step_batch"
+    (tmp_path / job[1:] / "user").mkdir(parents=True)
+    (tmp_path / "memory.events").write_text("oom 9\noom_kill 9\n")
+    mounts = f"31 23 0:28 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
+    own = f"0::{job}/user\n"
+    assert job_counts(mounts, own) == Counts()
+    (tmp_path / job[1:] / "memory.events").write_text("oom 2\noom_kill 1\n")
+    assert job_counts(mounts, own) == Counts(memory_kills=1)
+    assert job_counts(mounts, "0::/user.slice\n") == Counts()
+    first = f"35 31 0:32 / {tmp_path} rw - cgroup cgroup rw,memory\n"
+    (tmp_path / "memory.oom_control").write_text("under_oom 0\noom_kill 3\n")
+    assert job_counts(first, "5:devices:/slurm/uid_0/job_5\n4:memory:/\n") == Counts()
+    (tmp_path / "slurm/uid_0/job_5").mkdir(parents=True)
+    kept = tmp_path / "slurm/uid_0/job_5/memory.oom_control"
+    kept.write_text("under_oom 0\noom_kill 3\n")
+    assert job_counts(first, "4:memory:/slurm/uid_0/job_5\n") == Counts(3)
 
 
 def test_the_group_of_a_build_is_at_the_top():

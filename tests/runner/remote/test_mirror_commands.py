@@ -95,7 +95,7 @@ class PretendedClient:
             raise self.site.refusal
         if self.site.taken:
             self.site.taken -= 1
-            raise RefusedError(Refusal(409, "another run has this id"))
+            raise RefusedError(Refusal(409, "another run has this id", Reason.USAGE))
         self.site.requests[run] = request
         return remote(QueueState.WAITING, id=run, ahead=2, why="the GPU is in use")
 
@@ -247,6 +247,20 @@ def test_a_run_that_the_server_refuses_leaves_nothing(site, project, tmp_path, c
     assert _status(["run", "-p", project, "--on", URL]) == 2
 
     assert "commands.build is missing" in capfd.readouterr().err
+    assert runs.names(home(tmp_path)) == set()
+
+
+def test_a_server_without_the_gpus_of_a_run_is_not_taken_for_one_with_its_id(
+    site, project, tmp_path, capfd
+):
+    refusal = Refusal(409, "Conflict", Reason.NO_GPU)
+    site.refusal = RefusedError(refusal, Problem("this server has no GPU"))
+
+    assert _status(["run", "-p", project, "--on", URL]) == 11
+
+    told = capfd.readouterr().err
+    assert "this server has no GPU" in told
+    assert "bug" not in told
     assert runs.names(home(tmp_path)) == set()
 
 
