@@ -54,6 +54,7 @@ def submit(
         needs = replace(needs, alone=True)
     home = places.open_home(settings.home)
     made = [first := runs.create(home)]
+    worker = None
     try:
         with ExitStack() as living:
             living.enter_context(LifeSign(first))
@@ -70,8 +71,11 @@ def submit(
             for paths in made:
                 files.write(paths.spec, request.spec_text.encode())
             orders = [_order(prepared, paths, needs) for paths in made]
-            answer = place.array(orders).carry_out()
+            worker = place.array(orders)
+            answer = worker.carry_out()
     except BaseException:
+        if worker is not None:
+            worker.withdraw()
         _discard(home, made)
         raise
     if answer.reason is not None:

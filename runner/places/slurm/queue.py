@@ -89,19 +89,33 @@ def look(home: Home) -> QueueLook:
     with _memory_lock:
         known = _memory.get(home)
         if known is None or time.monotonic() - known.read_s > REMEMBERED_S:
-            known = _Remembered(_looked(home), time.monotonic())
+            known = _Remembered(_looked_at(home), time.monotonic())
             _memory[home] = known
     return known.look
 
 
 def now_s(home: Home) -> float:
-    """Return the file system's present time, as it was measured a short while ago."""
+    """Return the file system's present time, as it was measured a short while ago.
+
+    It is this machine's where nothing can be written there.
+    """
     with _memory_lock:
         clock = _clocks.get(home)
         if clock is None or time.monotonic() - clock.read_s > CLOCK_S:
-            clock = _Clock(files.time_there(home.root), time.monotonic())
+            try:
+                there_s = files.time_there(home.root)
+            except OSError:
+                there_s = time.time()
+            clock = _Clock(there_s, time.monotonic())
             _clocks[home] = clock
     return clock.there_s + time.monotonic() - clock.read_s
+
+
+def _looked_at(home: Home) -> QueueLook:
+    try:
+        return _looked(home)
+    except OSError as error:  # it is read-only, full, or away: no run is lost for that
+        return QueueLook(trouble=files.problem(error).message)
 
 
 def _looked(home: Home) -> QueueLook:
@@ -125,7 +139,7 @@ def _looked(home: Home) -> QueueLook:
 
 def ask(home: Home) -> QueueLook:
     """Ask anew, and return an answer that knows all that was done before."""
-    found = _kept(home, _asked(_read(home), files.time_there(home.root)))
+    found = _kept(home, _asked(_read(home), now_s(home)))
     with _memory_lock:
         _memory.pop(home, None)
     return found

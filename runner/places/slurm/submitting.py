@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from runner import files
+from runner.core import Reason
+from runner.core.errors import RaiError
 from runner.core.needs import JobNeeds
 from runner.core.order import Answer, Order, to_line
 from runner.places.slurm import programs, queue
@@ -84,6 +88,8 @@ class SlurmWorker:
             if not error.uncertain:
                 for paths in runs:
                     paths.order.unlink(missing_ok=True)
+                if error.reason is not Reason.BUSY:  # it answers: nobody waits for long
+                    self.withdraw()
                 return Answer(error.problems, error.reason)
             raise error
         for paths, one in handing.items():
@@ -91,6 +97,16 @@ class SlurmWorker:
             handed.write(paths, replace(one, number=f"{number}{task}"))
         queue.forget(Home(first.root.parent.parent))
         return Answer()
+
+    def withdraw(self) -> None:
+        """Remove a job that Slurm may have, although it was not known to take it.
+
+        A site's own sbatch may fail after it has submitted the job.
+        """
+        first = next(iter(self._orders))
+        of_run = (f"--name={NAME}{first.id}", f"--user={os.geteuid()}")
+        with suppress(RaiError):
+            programs.call(["scancel", "--quiet", *of_run])
 
     def dismiss(self) -> None:
         """Do nothing: there is no job yet."""

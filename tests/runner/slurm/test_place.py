@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -137,6 +138,37 @@ def test_a_run_that_asks_for_more_cores_than_there_are_ends(home: Home, tmp_path
     refused = rai("run", "--on", "slurm", "-p", folder)
     assert refused.returncode == 9
     assert "4,294,967,297 cores" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("after", "status"),
+    [
+        ("exit 1", 9),
+        ("echo thank you", 9),
+        ("echo sbatch: error: Socket timed out on send/recv >&2; exit 1", 8),
+    ],
+)
+def test_a_job_that_slurm_takes_without_saying_so_does_not_stay(
+    home: Home,
+    tmp_path: Path,
+    slurm: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    after: str,
+    status: int,
+):
+    slurm.drain("n1", "a broken fan")
+    slurm.drain("n2", "a broken fan")
+    (tmp_path / "bin").mkdir()
+    wrapper = tmp_path / "bin" / "sbatch"
+    real = shutil.which("sbatch")
+    wrapper.write_text(f'#!/bin/sh\n{real} "$@" > {tmp_path}/number\n{after}\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", str(wrapper.parent), prepend=os.pathsep)
+    done = rai("run", "--on", "slurm", "-p", project(tmp_path, "echo never"))
+    assert done.returncode == status
+    assert (tmp_path / "number").read_text().strip().isdecimal()
+    assert slurm.ask("squeue", "-h", "-t", "PENDING") == ""
+    assert list(home.runs.glob("[0-9a-f]*")) == []
 
 
 def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(

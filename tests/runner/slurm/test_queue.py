@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterator
@@ -118,6 +119,17 @@ def test_jobs_are_known_where_the_queue_of_all_cannot_be_read(
     monkeypatch.setattr(programs, "answer", answer)
     found = queue.look(home)
     assert (found.jobs, found.trouble) == ({WAITS.name: (WAITS,)}, "")
+
+
+def test_a_home_that_cannot_be_written_is_no_empty_queue(
+    slurm: FakeSlurm, home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(folder: Path) -> float:
+        raise OSError(errno.EROFS, "Read-only file system", f"{folder}/.time")
+
+    monkeypatch.setattr(files, "time_there", refuse)
+    assert "Read-only file system" in queue.look(home).trouble
+    assert abs(queue.now_s(home) - time.time()) < 60
 
 
 def test_an_answer_that_is_asked_for_is_not_one_of_before(slurm: FakeSlurm, home: Home):
