@@ -140,8 +140,8 @@ def goes_on(paths: RunPaths, console: Console, *, unasked: str = "d") -> None:
     console.close()
     answer = unasked
     if sys.stdin.isatty() and sys.stderr.isatty():
-        print(f"\n{QUESTION}", end="", file=sys.stderr, flush=True)
         try:
+            print(f"\n{QUESTION}", end="", file=sys.stderr, flush=True)
             answer = sys.stdin.readline().strip().lower() or "go on"
         except KeyboardInterrupt:
             print(file=sys.stderr)  # after the ^C of the terminal

@@ -128,14 +128,18 @@ def test_without_an_answer_the_job_may_be_there_after_all():
 
 
 def test_an_unknown_text_is_bounded_and_escaped():
-    text = str(failure("sbatch: error: \x1b[31m✱ " + "x" * 100_000, GPU, OPTIONS, NEEDS))
+    text = str(
+        failure("sbatch: error: \x1b[31m✱ " + "x" * 100_000, GPU, OPTIONS, NEEDS)
+    )
     assert len(text) < 3000
     assert "\x1b" not in text
     assert "✱" not in text
 
 
 def test_without_a_setting_the_default_is_named():
-    error = failure(f"{FAILED}Invalid qos specification", SlurmTarget(), SlurmOptions(), NEEDS)
+    error = failure(
+        f"{FAILED}Invalid qos specification", SlurmTarget(), SlurmOptions(), NEEDS
+    )
     assert "your default qos for the default partition" in str(error)
 
 
