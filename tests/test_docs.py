@@ -99,6 +99,18 @@ def test_every_engine_and_exit_status_is_documented():
         assert f"**{name}**" in page
 
 
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_line_of_prose_is_longer_than_120_columns(page: Path):
+    prose = re.sub(
+        r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    lines = (one for one in prose.splitlines() if not one.startswith(("|", "    ")))
+    assert [one for one in lines if len(one) > 120] == []
+
+
 def test_every_setting_is_documented():
     from runner.store.settings import SETTINGS, Settings
 

@@ -17,13 +17,13 @@ from runner.store.paths import Home, RunPaths
 from tests.program import rai
 from tests.runner.slurm import gpunode
 from tests.runner.slurm.cluster import Cluster
+from tests.waiting import until
 
 pytestmark = [
     *(pytest.mark.gpu, pytest.mark.slurm, pytest.mark.local, pytest.mark.programs),
     pytest.mark.lengthy,
 ]
 
-SOON_S = 60.0
 ONE = {"count": 1}
 MAYBE = {"count": 1, "optional": True}
 LIST = "nvidia-smi -L; echo visible $CUDA_VISIBLE_DEVICES; ls /dev/nvidia[0-9]*"
@@ -73,15 +73,8 @@ def left(*words: str) -> str:
     return done.stdout.strip()
 
 
-def until(path: Path) -> None:
-    end = time.monotonic() + SOON_S
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} does not come"
-        time.sleep(0.02)
-
-
 def kept(paths: RunPaths) -> RunRecord:
-    until(paths.record)
+    until(paths.record.exists)
     return record.from_json(paths.record.read_bytes())
 
 
@@ -130,7 +123,7 @@ def test_a_run_without_a_gpu_goes_beside_the_one_that_has_it(
     busy = left(
         *("--on", "slurm", "-p", project(tmp_path, "echo on; sleep 20", gpu=ONE))
     )
-    until(home.run(busy).stdout)
+    until(home.run(busy).stdout.exists)
     done = rai("run", "--on", "slurm:gpu", "-p", project(tmp_path, NONE))
     assert (done.returncode, done.stdout) == (0, "none\n")
     assert rai("cancel", busy).returncode == 0
@@ -168,9 +161,9 @@ def test_a_run_waits_in_slurm_for_the_gpu_of_another_and_then_gets_it(
     gpus = {"count": len(gpunode.uuids())}
     held = project(tmp_path, "echo on; sleep 300", gpu=gpus)
     first = left("--on", "slurm", "-p", held)
-    until(home.run(first).stdout)
+    until(home.run(first).stdout.exists)
     second = left("--on", "slurm", "-p", project(tmp_path, LIST, gpu=gpus))
-    until(home.run(second).handed)
+    until(home.run(second).handed.exists)
     time.sleep(2)  # in which Slurm considers it
     shown = rai("show", second).stdout
     print(rai("ps").stdout, shown)
@@ -189,7 +182,7 @@ def test_the_gpu_of_a_worker_that_was_killed_is_the_next_runs(
     gpus = {"count": len(gpunode.uuids())}
     folder = project(tmp_path, "echo on; sleep 300", gpu=gpus)
     run = left("--on", "slurm", "-p", folder)
-    until(home.run(run).stdout)
+    until(home.run(run).stdout.exists)
     holder = json.loads(home.run(run).holder.read_bytes())
     os.kill(holder["process"]["pid"], signal.SIGKILL)
     began = time.monotonic()

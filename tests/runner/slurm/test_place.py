@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ from runner.store import handed
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
 from tests.runner.slurm.cluster import Cluster
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.programs]
 
-SOON_S = 60.0
 SMALL = {"limits": {"memory": "512MiB", "time": "5m"}}
 
 
@@ -54,15 +53,8 @@ def left(*words: str) -> str:
     return done.stdout.strip()
 
 
-def until(path: Path) -> None:
-    end = time.monotonic() + SOON_S
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} does not come"
-        time.sleep(0.02)
-
-
 def ended(paths: RunPaths) -> RunRecord:
-    until(paths.record)
+    until(paths.record.exists)
     return record.from_json(paths.record.read_bytes())
 
 
@@ -175,7 +167,7 @@ def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(
     home: Home, tmp_path: Path
 ):
     run = left("-p", project(tmp_path, "echo begun; touch $RAI_BUILD_DIR/x; sleep 300"))
-    until(home.run(run).stdout)
+    until(home.run(run).stdout.exists)
     done = rai("cancel", run)
     assert done.returncode == 0, done.stderr
     found = ended(home.run(run))
@@ -186,7 +178,7 @@ def test_a_run_that_goes_on_is_cancelled_and_keeps_what_it_wrote(
 
 def test_a_worker_that_is_killed_leaves_a_lost_run(home: Home, tmp_path: Path):
     run = left("-p", project(tmp_path, "echo begun; sleep 300"))
-    until(home.run(run).stdout)
+    until(home.run(run).stdout.exists)
     holder = json.loads(home.run(run).holder.read_bytes())
     os.kill(holder["process"]["pid"], signal.SIGKILL)
     done = rai("wait", run)
@@ -217,7 +209,7 @@ def test_a_second_worker_of_a_run_does_nothing(
     home: Home, tmp_path: Path, slurm: Cluster
 ):
     run = left("-p", project(tmp_path, f"echo ran >> {tmp_path}/ran; sleep 2"))
-    until(tmp_path / "ran")
+    until((tmp_path / "ran").exists)
     again = slurm.submit(
         f"exec {sys.executable} -m runner.worker.node {home.run(run).root}"
     )
