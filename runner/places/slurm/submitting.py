@@ -84,7 +84,7 @@ class SlurmWorker:
         number = submitted.number(done.stdout.decode(errors="replace"))
         if done.exit_code or number is None:
             said = done.stderr.decode(errors="replace")
-            error = submitted.failure(said, self._target, self._options)
+            error = submitted.failure(said, self._target, self._options, self._needs)
             if not error.uncertain:
                 for paths in runs:
                     paths.order.unlink(missing_ok=True)
