@@ -162,7 +162,10 @@ class SlurmCluster:
 
 
 def _needs(order: Order, request: StartRun) -> JobNeeds:
-    """Return what a sealed run needs; raise RaiError if it may not run."""
+    """Return what a sealed run needs; raise RaiError if it may not run.
+
+    No role bounds cores, and the queue counts none: the site's settings say how many.
+    """
     options = session.Options(
         engine=order.settings.get(ENGINE),
         secrets=Secrets(order.secrets),
@@ -170,7 +173,12 @@ def _needs(order: Order, request: StartRun) -> JobNeeds:
     )
     paths = RunPaths(Path(order.folder))
     prepared = session.reopen(paths, options, text=order.spec_text)
-    return replace(needs_of(prepared), alone=request.alone, gpu_model=request.gpu_model)
+    return replace(
+        needs_of(prepared),
+        cores=None,
+        alone=request.alone,
+        gpu_model=request.gpu_model,
+    )
 
 
 def _host_node(node: ClusterNode, out: str) -> HostNode:

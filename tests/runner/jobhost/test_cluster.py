@@ -13,6 +13,7 @@ from runner.jobhost import gpus_out
 from runner.jobhost.cluster import SlurmCluster
 from runner.jobhost.desk import JobDesk
 from runner.slurm.nodes import listing
+from runner.slurm.options import SlurmOptions
 from runner.slurm.target import SlurmTarget
 from runner.store.home import make
 from runner.store.paths import Home
@@ -149,6 +150,15 @@ def test_a_run_is_submitted_with_what_its_file_and_its_row_ask_for(
     assert "--mem=1536M" in words
     (seen,) = desk.reply(LookAt((run_id,))).answer.runs
     assert not seen.claimed and seen.waits
+
+
+def test_a_build_file_takes_no_more_cores_than_the_site_gives_a_run(
+    slurm, home, tmp_path
+):
+    settings = Settings(home=home.root, slurm=SlurmOptions(cores=2))
+    desk = JobDesk(home, carrier=SlurmCluster(home, SlurmTarget("gpu"), settings))
+    start(desk, tmp_path, resources={"cpu": {"cores": 64}})
+    assert "--cpus-per-task=2" in slurm.asked.split()
 
 
 def test_a_run_is_not_alone_unless_its_row_says_so(desk, slurm, tmp_path):
