@@ -43,7 +43,7 @@ def doctor(
     if yes and not fix:
         raise UsageError("--yes answers the questions of --fix; add it")
     settings = common.settings()
-    found = findings.examine(settings.home, settings.data_dir, dict(os.environ))
+    found = findings.examine(settings.home, settings.data_dir)
     if as_json:
         common.print_json(record.plain(found))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from runner import engines, machine
@@ -22,9 +22,7 @@ __all__ = ["Finding", "Health", "can_run", "examine"]
 LOW_DISK_BYTES = 5 * GIB
 
 
-def examine(
-    home: Path, data_dir: Path | None, environ: Mapping[str, str]
-) -> list[Finding]:
+def examine(home: Path, data_dir: Path | None) -> list[Finding]:
     """Return the findings about everything that affects runs here."""
     every = [engines.make(name) for name in engines.listed()]
     found = [_engine(engine) for engine in every]

@@ -84,7 +84,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             known = replace(known, slots=options.slots)
         tls = _tls(options, folder)
         listeners = _listeners(options, socket, tls, opened)
-        at = _reached(options, folder, socket, listeners[-1])
+        at = _reached(options, socket, listeners[-1])
         database = reached.database_url(folder, options.environ)
         # What an empty store needs to be made is not kept in memory.
         apart(lambda: open_store(database).close())
@@ -212,9 +212,7 @@ def _certify(folder: ServerFolder, names: Sequence[str]) -> None:
     certifying.make(folder.certificate, folder.key, names)
 
 
-def _reached(
-    options: ServeOptions, folder: ServerFolder, socket: Path, last: serving.Listener
-) -> ReachedAt:
+def _reached(options: ServeOptions, socket: Path, last: serving.Listener) -> ReachedAt:
     """Return how the server is reached; ``last`` is what it listens at for others."""
     url = f"unix://{socket}"
     if at := options.listen:

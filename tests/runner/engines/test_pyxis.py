@@ -156,7 +156,7 @@ def test_auto_takes_it_after_docker_and_before_local(monkeypatch):
 
 def test_doctor_lists_it_where_slurm_is(tmp_path: Path, monkeypatch):
     def subjects() -> list[str]:
-        return [found.subject for found in doctor.examine(tmp_path, None, {})]
+        return [found.subject for found in doctor.examine(tmp_path, None)]
 
     monkeypatch.setattr(engines, "TABLE", {"pyxis": "PyxisEngine"})
     assert "engine pyxis" in subjects()
