@@ -140,14 +140,16 @@ def goes_on(paths: RunPaths, console: Console, *, unasked: str = "d") -> None:
     console.close()
     answer = unasked
     if sys.stdin.isatty() and sys.stderr.isatty():
-        print(f"\n{QUESTION}", end="", file=sys.stderr, flush=True)
         try:
+            print(f"\n{QUESTION}", end="", file=sys.stderr, flush=True)
             answer = sys.stdin.readline().strip().lower() or "go on"
         except KeyboardInterrupt:
+            print(file=sys.stderr)  # after the ^C of the terminal
             answer = "d"
-    if answer.startswith("c"):
+    # Another word, such as a command for the shell, is no answer.
+    if answer in ("c", "cancel"):
         cancel(paths, console)
-    if answer.startswith("d"):
+    if answer in ("d", "detach"):
         text = f"Run {paths.id} goes on. Watch it again: rai attach {paths.id}"
         console.line(text, "yellow")
         raise typer.Exit(130)

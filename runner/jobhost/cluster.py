@@ -23,14 +23,12 @@ from runner.core.order import Order
 from runner.core.variables import Secrets
 from runner.jobhost.gpus_out import GpusOut
 from runner.places import Worker
-from runner.places.slurm import SlurmPlace, programs, queue
-from runner.places.slurm.watch import jobs_of, standing
+from runner.places.slurm import SlurmPlace, listed
 from runner.session.needs import needs_of
-from runner.slurm import nodes as listed
 from runner.slurm.jobs import JobStage, stage
 from runner.slurm.nodes import ClusterNode
 from runner.slurm.target import SlurmTarget
-from runner.store import claim, handed
+from runner.store import claim
 from runner.store import settings as stored
 from runner.store.paths import Home, RunPaths
 from runner.store.settings import Settings
@@ -42,7 +40,6 @@ IN_TROUBLE_S = 5.0
 SHARE = 10
 """A look that takes long is followed by a pause of so many times its length."""
 
-MOST_BYTES = 32 << 20
 MOST_GPUS = 4096
 """How many GPUs of nodes are listed one by one."""
 
@@ -101,24 +98,20 @@ class SlurmCluster:
 
     def waits(self, paths: RunPaths) -> HostRun:
         """Return a run that Slurm has, with what it waits for in words."""
-        asked, handing = queue.look(self._home), handed.read(paths)
-        jobs = jobs_of(asked.jobs, handing) if handing else ()
-        at = handed.changed_s(paths.handed)
-        now = time.time()
-        found = standing(paths.id, jobs, asked.ahead, at, now, claimed=False)
-        why = asked.trouble or found.why or "Slurm has it"
-        if found.state is QueueState.WAITING and not asked.trouble:
+        found = listed.run_of(paths, self._home, claimed=False)
+        why = found.trouble or found.stands.why or "Slurm has it"
+        if found.stands.state is QueueState.WAITING and not found.trouble:
             why = f"in Slurm's queue: {why}"
-        node = jobs[-1].node if jobs and _has_node(jobs[-1].state) else ""
+        last = found.jobs[-1] if found.jobs else None
+        node = last.node if last and stage(last.state) is JobStage.GOING else ""
         return HostRun(paths.id, claimed=False, ended=False, waits=why, node=node)
 
     def node(self, paths: RunPaths) -> str:
         """Return the node of a run: its job's, or what its worker calls its machine."""
-        if handing := handed.read(paths):
-            jobs = jobs_of(queue.look(self._home).jobs, handing)
-            if jobs and jobs[-1].node:
-                return jobs[-1].node
         holder = claim.holder(paths)
+        found = listed.run_of(paths, self._home, claimed=holder is not None)
+        if found.jobs and found.jobs[-1].node:
+            return found.jobs[-1].node
         return holder.on if holder else ""
 
     def cancel(self, paths: RunPaths) -> None:
@@ -157,11 +150,10 @@ class SlurmCluster:
     def _asked(self) -> NodesSeen:
         at, partition = time.time(), self._target.partition
         try:
-            printed = programs.answer(listed.listing(partition))[:MOST_BYTES]
+            found = listed.nodes_of(partition)
         except RaiError as error:
             # What was known last is shown still, and nothing is started there.
             return replace(self._seen, problem=error.problems[0])
-        found = listed.nodes(printed.decode(errors="replace"), partition)
         if found:
             return NodesSeen(found, at)
         text = f"no partition {partition}" if partition else "no nodes"
@@ -187,10 +179,6 @@ def _needs(order: Order, request: StartRun) -> JobNeeds:
         alone=request.alone,
         gpu_model=request.gpu_model,
     )
-
-
-def _has_node(state: str) -> bool:
-    return stage(state) is JobStage.GOING
 
 
 def _host_node(node: ClusterNode, out: str) -> HostNode:

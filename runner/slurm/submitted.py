@@ -12,7 +12,10 @@ from msgspec import Struct
 
 from runner.core.ending import Reason
 from runner.core.errors import RaiError
+from runner.core.limits import Limits
+from runner.core.needs import JobNeeds
 from runner.core.problem import Problem
+from runner.core.quantities import size_text
 from runner.core.screen import printable
 from runner.slurm.options import SlurmOptions
 from runner.slurm.target import SlurmTarget
@@ -29,7 +32,8 @@ _PREFIX = re.compile(
     r"^sbatch: (?:error: )?(?:Batch job submission failed: )?", re.MULTILINE
 )
 
-LISTS = "`sinfo` lists partitions and what their nodes have"
+LISTS = "`sinfo -o '%P %N %c %m %G'` lists each node's cores, MiB and GPUs"
+DEFAULT_MEMORY = size_text(Limits().memory_bytes)
 TRY_LATER = "try again later"
 
 
@@ -91,7 +95,7 @@ _CASES = (
         r"invalid generic resource|invalid gres",
         Reason.NO_GPU,
         "Slurm does not know the GPUs that the run asks for",
-        "`sinfo -o '%P %N %G'` lists the GPUs",
+        "`sinfo -o '%P %N %G'` lists them; `--gpus 0` runs only what needs none",
     ),
     SubmitCase(
         r"requested reservation is invalid|access denied to requested reservation",
@@ -102,8 +106,8 @@ _CASES = (
     SubmitCase(
         r"memory specification can ?not be satisfied",
         Reason.NOT_ALLOWED,
-        "no node of {partition} has the memory that the run asks for",
-        f"lower resources.limits.memory; {LISTS}",
+        "no node of {partition} has the {memory} of memory that the run asks for",
+        f"lower resources.limits.memory, {DEFAULT_MEMORY} by default; {LISTS}",
     ),
     SubmitCase(
         r"more processors requested than permitted|cpu count per node can not",
@@ -216,7 +220,9 @@ def node(said: str) -> str:
     return found[1] if found else ""
 
 
-def failure(said: str, target: SlurmTarget, options: SlurmOptions) -> SubmitError:
+def failure(
+    said: str, target: SlurmTarget, options: SlurmOptions, needs: JobNeeds
+) -> SubmitError:
     """Return why sbatch took no job, from what it printed to stderr."""
     text = _own(said)
     for case in _CASES:
@@ -226,6 +232,7 @@ def failure(said: str, target: SlurmTarget, options: SlurmOptions) -> SubmitErro
                 account=_named("account", options.account),
                 qos=_named("qos", options.qos),
                 constraint=_named("features", options.constraint),
+                memory=size_text(needs.memory_bytes),
                 match=found[0],
                 text=text,
             )

@@ -106,11 +106,17 @@ class Recorder:
             latest.remove(self.paths)
             if self.record is not None and self.record.state.final:
                 # Another machine may have recorded the run as lost.
-                ended = record.to_json(self.record)
-                files.write_once(self.paths.record, ended, self._reserved)
+                self._end(record.to_json(self.record))
         self._release()
         for file in self._files.values():
             file.close()
+
+    def _end(self, data: bytes) -> None:
+        """Write the record, which another machine may have done for a lost run."""
+        if self.paths.handed.exists():
+            files.write_once(self.paths.record, data, self._reserved)
+        else:
+            files.write(self.paths.record, data)
 
     @property
     def _over(self) -> bool:

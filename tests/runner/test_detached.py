@@ -350,7 +350,14 @@ def test_ctrl_c_without_a_terminal_leaves_the_run(folder, gate):
 
 
 @pytest.mark.parametrize(
-    ("answer", "state"), [(b"c\n", "cancelled"), (b"d\n", "done"), (b"\n", "done")]
+    ("answer", "state"),
+    [
+        (b"c\n", "cancelled"),
+        (b"d\n", "done"),
+        (b"\n", "done"),
+        (b"clear\n", "done"),
+        (b"\x03", "done"),
+    ],
 )
 def test_ctrl_c_on_a_terminal_asks_what_to_do(folder, gate, answer, state):
     run = detached(project(folder, until(gate)))
@@ -360,7 +367,7 @@ def test_ctrl_c_on_a_terminal_asks_what_to_do(folder, gate, answer, state):
         terminal.type(b"\x03")
         terminal.until(b"watching? ")
         terminal.type(answer)
-        if answer == b"d\n":
+        if answer in (b"d\n", b"\x03"):
             terminal.until(b"goes on")
         if answer != b"c\n":
             gate.touch()

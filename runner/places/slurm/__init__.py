@@ -17,11 +17,11 @@ from runner.core.order import Order
 from runner.places.slurm import programs, queue
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.submitting import SlurmWorker
-from runner.places.slurm.watch import SlurmWatch, jobs_of
+from runner.places.slurm.watch import SlurmWatch
 from runner.process.detached import Detached, python
 from runner.slurm import ending, reasons, target
 from runner.slurm.ending import LeftRun
-from runner.slurm.jobs import JobStage, SlurmJob, stage
+from runner.slurm.jobs import JobStage, SlurmJob, of_run, stage
 from runner.slurm.options import SlurmOptions
 from runner.slurm.standing import RunFate, RunSigns, fate
 from runner.slurm.target import SlurmTarget
@@ -93,7 +93,7 @@ class SlurmPlace:
             return  # whoever hands it over looks for the request
         if asked.trouble:
             raise NoAnswerError(f"{asked.trouble}; run {paths.id} ends when it begins")
-        for job in jobs_of(asked.jobs, found):
+        for job in of_run(asked.jobs, found.name, found.task):
             match stage(job.state):
                 case JobStage.WAITING:
                     _cancel(found, job)
@@ -121,7 +121,7 @@ class SlurmPlace:
         if jobs and stage(jobs[-1].state) is not JobStage.OVER:
             # The worker's end is known before Slurm has told of the job's.
             asked = queue.ask(_home(paths))
-            jobs = None if asked.trouble else jobs_of(asked.jobs, found)
+            jobs = None if asked.trouble else of_run(asked.jobs, found.name, found.task)
         left = LeftRun(found.number, begun, str(paths.worker_log))
         return ending.verdict(left, jobs)
 
@@ -146,7 +146,7 @@ def _standing(paths: RunPaths) -> Standing:
         return here
     home = _home(paths)
     asked = queue.look(home)
-    jobs = None if asked.trouble else jobs_of(asked.jobs, found)
+    jobs = None if asked.trouble else of_run(asked.jobs, found.name, found.task)
     if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
         return Standing.GONE
     handed_at, cancelled_at = map(handed.changed_s, (paths.handed, paths.cancel))
@@ -172,7 +172,7 @@ def _never(jobs: Sequence[SlurmJob]) -> bool:
 
 def _jobs(paths: RunPaths, found: HandedRun) -> tuple[SlurmJob, ...] | None:
     asked = queue.look(_home(paths))
-    return None if asked.trouble else jobs_of(asked.jobs, found)
+    return None if asked.trouble else of_run(asked.jobs, found.name, found.task)
 
 
 def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:

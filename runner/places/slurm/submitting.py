@@ -15,8 +15,8 @@ from runner.core import Reason
 from runner.core.errors import RaiError
 from runner.core.needs import JobNeeds
 from runner.core.order import Answer, Order, to_line
-from runner.places.slurm import programs, queue
-from runner.slurm import asking, nodes, submitted, target
+from runner.places.slurm import listed, programs, queue
+from runner.slurm import asking, submitted, target
 from runner.slurm.asking import Submission
 from runner.slurm.jobs import NAME
 from runner.slurm.options import SlurmOptions
@@ -84,7 +84,7 @@ class SlurmWorker:
         number = submitted.number(done.stdout.decode(errors="replace"))
         if done.exit_code or number is None:
             said = done.stderr.decode(errors="replace")
-            error = submitted.failure(said, self._target, self._options)
+            error = submitted.failure(said, self._target, self._options, self._needs)
             if not error.uncertain:
                 for paths in runs:
                     paths.order.unlink(missing_ok=True)
@@ -116,9 +116,7 @@ class SlurmWorker:
         needs = self._needs
         if not needs.gpu_optional or not needs.gpus:
             return needs
-        partition = self._target.partition
-        listed = programs.answer(nodes.listing(partition)).decode(errors="replace")
-        some = any(node.gpus for node in nodes.nodes(listed, partition))
+        some = any(node.gpus for node in listed.nodes_of(self._target.partition))
         return needs if some else replace(needs, gpus=0)
 
 

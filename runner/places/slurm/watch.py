@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 
 from runner.core.errors import RaiError
-from runner.places.slurm import queue
-from runner.slurm import reasons
-from runner.slurm.jobs import JobStage, SlurmJob, stage
-from runner.store import claim, handed, seen
-from runner.store.handed import HandedRun
+from runner.places.slurm import listed
+from runner.store import claim, seen
 from runner.store.paths import Home, RunPaths
-from runner.wire.remote_runs import QueueState, RemoteRun
+from runner.wire.remote_runs import RemoteRun
 
 LOOK_S = 1.0
 
@@ -72,16 +68,10 @@ class SlurmWatch:
         self._last = found
 
     def _standing(self) -> RemoteRun:
-        asked, handing = queue.look(self._home), handed.read(self.paths)
-        self.trouble = asked.trouble
-        return standing(
-            self.paths.id,
-            jobs_of(asked.jobs, handing) if handing else (),
-            asked.ahead,
-            handed.changed_s(self.paths.handed),
-            time.time(),
-            claimed=claim.holder(self.paths) is not None,
-        )
+        claimed = claim.holder(self.paths) is not None
+        found = listed.run_of(self.paths, self._home, claimed=claimed)
+        self.trouble = found.trouble
+        return found.stands
 
 
 class _Watched:
@@ -120,54 +110,3 @@ class _Watched:
 
 
 _WATCHED = _Watched()
-
-
-def jobs_of(
-    listed: Mapping[str, tuple[SlurmJob, ...]], found: HandedRun
-) -> tuple[SlurmJob, ...]:
-    """Return the jobs of a run: those of its name, of an array its task's."""
-    named = listed.get(found.name, ())
-    if found.task is None:
-        return named
-    return tuple(j for j in named if j.number.rpartition("_")[2] == str(found.task))
-
-
-def standing(
-    run_id: str,
-    jobs: tuple[SlurmJob, ...],
-    ahead: dict[str, int],
-    queued_at: float,
-    now: float,
-    *,
-    claimed: bool,
-) -> RemoteRun:
-    """Return how a run stands, from its jobs. Pure."""
-    state, why = QueueState.STARTING, "Slurm has not listed it yet"
-    before: int | None = None
-    estimate_s: float | None = None
-    started_at: float | None = None
-    if jobs:
-        job = jobs[-1]
-        match stage(job.state):
-            case JobStage.WAITING:
-                state, why = QueueState.WAITING, reasons.why_waits(job.reason)
-                before = ahead.get(job.number)
-                if job.start_at is not None:
-                    estimate_s = max(0.0, round((job.start_at - now) / 10) * 10.0)
-            case JobStage.GOING:
-                why = f"Slurm has given it {job.node}" if job.node else ""
-                started_at = job.start_at
-            case JobStage.OVER:
-                why = "Slurm has ended its job"
-    if claimed:
-        state, why = QueueState.RUNNING, ""
-    return RemoteRun(
-        run_id,
-        state,
-        "",
-        queued_at,
-        started_at=started_at,
-        ahead=before,
-        estimate_s=estimate_s,
-        why=why,
-    )

@@ -112,7 +112,10 @@ def test_a_shell_completes_the_servers_that_one_is_logged_in_at(url):
 
     assert offered("logout", "") == [url]
     assert offered("login", "http:") == [url]
-    assert offered("queue", "--on", "") == ["here", url]
+    assert [one for one in offered("queue", "--on", "") if one != "slurm"] == [
+        "here",
+        url,
+    ]
     assert offered("whoami", "--o") == ["--on"]
     assert offered("logo") == ["logout"]
 

@@ -17,7 +17,8 @@ from runner.places.slurm import programs, queue, watch
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.queue import QueueLook
 from runner.slurm import jobs
-from runner.slurm.jobs import SlurmJob
+from runner.slurm.jobs import SlurmJob, of_run
+from runner.slurm.queued import queued_run
 from runner.store.handed import HandedRun
 from runner.store.paths import Home
 from runner.wire.remote_runs import QueueState
@@ -200,7 +201,7 @@ def test_the_jobs_before_one_are_those_of_its_partition_with_a_higher_priority(
 
 
 def standing(*some: SlurmJob, claimed: bool = False) -> tuple[QueueState, str]:
-    found = watch.standing("0123456789", some, {}, 1000.0, 1060.0, claimed=claimed)
+    found = queued_run("0123456789", some, {}, 1000.0, 1060.0, claimed=claimed)
     return found.state, found.why
 
 
@@ -216,9 +217,7 @@ def test_how_a_run_stands_follows_its_job():
 
 def test_a_start_that_slurm_expects_is_told():
     waits = replace(WAITS, start_at=1360.0)
-    found = watch.standing(
-        "0123456789", (waits,), {"7": 2}, 1000.0, 1060.0, claimed=False
-    )
+    found = queued_run("0123456789", (waits,), {"7": 2}, 1000.0, 1060.0, claimed=False)
     assert (found.estimate_s, found.ahead) == (300.0, 2)
 
 
@@ -226,5 +225,5 @@ def test_of_an_array_a_run_has_the_job_of_its_task():
     one, two = replace(WAITS, number="7_1"), replace(WAITS, number="7_2")
     listed = {WAITS.name: (one, two)}
     first = HandedRun("a" * 10, "slurm", "slurm", WAITS.name, "7", task=1)
-    assert watch.jobs_of(listed, first) == (one,)
-    assert watch.jobs_of(listed, replace(first, task=None)) == (one, two)
+    assert of_run(listed, first.name, first.task) == (one,)
+    assert of_run(listed, first.name, None) == (one, two)

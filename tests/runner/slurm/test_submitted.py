@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from runner.core import Reason
+from runner.core.needs import JobNeeds
 from runner.slurm.options import SlurmOptions
 from runner.slurm.submitted import failure, node, number
 from runner.slurm.target import SlurmTarget
 
 OPTIONS = SlurmOptions(account="course", qos="short", constraint="a100")
 GPU = SlurmTarget("gpu")
+NEEDS = JobNeeds(memory_bytes=8704 << 20, time_s=60.0)
 WHEN = "sbatch: Job 78 to start at 2026-11-23T13:54:12 using 2 processors on"
 FAILED = "sbatch: error: Batch job submission failed: "
 
@@ -51,7 +53,11 @@ def test_the_number_of_a_job_is_the_last_line(answer: str, found: str | None):
             Reason.NOT_ALLOWED,
             "no node of partition gpu has all",
         ),
-        ("Memory specification can not be satisfied", Reason.NOT_ALLOWED, "memory"),
+        (
+            "Memory specification can not be satisfied",
+            Reason.NOT_ALLOWED,
+            "no node of partition gpu has the 8704MiB of memory",
+        ),
         (
             "CPU count per node can not be satisfied",
             Reason.NOT_ALLOWED,
@@ -85,7 +91,7 @@ def test_the_number_of_a_job_is_the_last_line(answer: str, found: str | None):
     ],
 )
 def test_each_refusal_is_told_in_words(said: str, reason: Reason, words: str):
-    error = failure(f"{FAILED}{said}\n", GPU, OPTIONS)
+    error = failure(f"{FAILED}{said}\n", GPU, OPTIONS, NEEDS)
     assert error.reason is reason
     assert words in str(error)
     assert "sbatch:" not in str(error)
@@ -111,25 +117,29 @@ POLICY = (
 def test_a_limit_of_the_account_is_busy_only_if_it_is_one_of_jobs(
     name: str, reason: Reason
 ):
-    error = failure(f"sbatch: error: {name}\n{FAILED}{POLICY}\n", GPU, OPTIONS)
+    error = failure(f"sbatch: error: {name}\n{FAILED}{POLICY}\n", GPU, OPTIONS, NEEDS)
     assert error.reason is reason
     assert (name in str(error)) is (reason is Reason.NOT_ALLOWED)
 
 
 def test_without_an_answer_the_job_may_be_there_after_all():
     said = "Socket timed out on send/recv operation"
-    assert failure(FAILED + said, GPU, OPTIONS).uncertain
+    assert failure(FAILED + said, GPU, OPTIONS, NEEDS).uncertain
 
 
 def test_an_unknown_text_is_bounded_and_escaped():
-    text = str(failure("sbatch: error: \x1b[31m✱ " + "x" * 100_000, GPU, OPTIONS))
+    text = str(
+        failure("sbatch: error: \x1b[31m✱ " + "x" * 100_000, GPU, OPTIONS, NEEDS)
+    )
     assert len(text) < 3000
     assert "\x1b" not in text
     assert "✱" not in text
 
 
 def test_without_a_setting_the_default_is_named():
-    error = failure(f"{FAILED}Invalid qos specification", SlurmTarget(), SlurmOptions())
+    error = failure(
+        f"{FAILED}Invalid qos specification", SlurmTarget(), SlurmOptions(), NEEDS
+    )
     assert "your default qos for the default partition" in str(error)
 
 
