@@ -219,3 +219,26 @@ def test_a_hundred_runs_of_ten_teams_all_end_in_fair_order(
     # Four go on at a time and two wait in Slurm; so far they may overtake each other.
     began = sorted(owner, key=lambda run: found[run].created_at or 0.0)
     assert all(abs(began.index(run) - order.index(run)) <= 6 for run in owner)
+
+
+def test_a_run_that_slurm_would_never_start_ends_and_keeps_no_others_back(
+    site: Site, slurm: Cluster, tmp_path: Path
+):
+    packed = seal(tmp_path / "p", "echo hi")
+    long = "{limits: {memory: 256MiB, time: 3h}}"
+    never = seal(tmp_path / "q", "echo hi", resources=long)
+    slurm.ask("scontrol", "update", "PartitionName=main", "MaxTime=60")
+    try:
+        with (
+            site.person("red", "ann").client() as red,
+            site.person("blue", "bob").client() as blue,
+        ):
+            runs = [queue(red, never) for _ in range(4)]
+            other = queue(blue, packed)
+            assert ended(blue, other).reason is Reason.DONE
+            for run in runs:
+                found = ended(red, run)
+                assert found.reason is Reason.NOT_ALLOWED
+        assert not jobs(slurm)
+    finally:
+        slurm.ask("scontrol", "update", "PartitionName=main", "MaxTime=INFINITE")
