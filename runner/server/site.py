@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from runner import __version__, files
 from runner.core import Problem
-from runner.core.errors import UsageError
+from runner.core.errors import BusyError, UsageError
 from runner.database.opening import open_store
+from runner.jobhost.base import JobHost
 from runner.jobhost.client import SocketHost
 from runner.process.apart import apart
 from runner.server import (
@@ -93,6 +94,8 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         place = options.place or target.parse(known.place)
         made = hosting.start(Path(at.jobs), folder.jobs, options.environ, place)
         host = SocketHost(Path(at.jobs))
+        if place and not made:
+            _check_place(host, at.jobs, place)
         logs.to_stream()
         feeder = Feeder(store, host, known, folder.uploads, logs.step)
         app = make_app(
@@ -154,6 +157,15 @@ def _check(options: ServeOptions) -> None:
             addresses.normal(options.url)
         except ValueError as error:
             raise UsageError(f"--url {options.url}: {error}") from error
+
+
+def _check_place(host: JobHost, socket: str, place: SlurmTarget) -> None:
+    """Refuse a job host that was started before and carries runs out elsewhere."""
+    found = host.facts().engines
+    if str(place) not in found:
+        text = f"the job host at {socket} runs things by {' and '.join(found)}"
+        hint = f"end its process first, which ends no run: `fuser -k -TERM {socket}`"
+        raise BusyError(Problem(f"{text}, not by {place}", hint=hint), advice="")
 
 
 def _make(folder: ServerFolder) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -70,6 +71,22 @@ def test_a_run_on_a_server_is_carried_out_by_slurm(site: Site, tmp_path: Path):
     paths = Home(site.jobs_home).run(run)
     assert paths.stdout.read_text() == "hi\n"
     assert not paths.order.exists()
+
+
+def test_a_job_host_of_another_place_is_not_served_with(site: Site):
+    site.stop()
+    words = ["server", "serve", "--place", "slurm:other", "--state", str(site.state)]
+    sockets = ["--socket", str(site.socket), "--jobs", str(site.jobs_socket)]
+    done = subprocess.run(
+        [*site.program, *words, *sockets],
+        env=site.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 8
+    assert "runs things by slurm, not by slurm:other" in done.stderr
+    assert f"fuser -k -TERM {site.jobs_socket}" in done.stderr
 
 
 def test_a_run_that_slurm_has_no_room_for_says_so_and_ends_when_it_is_cancelled(
