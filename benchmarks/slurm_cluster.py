@@ -99,7 +99,7 @@ def site(engine: str = "bare") -> Iterator[SlurmSite]:
         folder = Path(name)
         wrapped = folder / "bin" / "squeue"
         wrapped.parent.mkdir()
-        program = cluster._program("squeue")
+        program = cluster.found("squeue")
         wrapped.write_text(COUNTED.format(log=folder / "queries", program=program))
         wrapped.chmod(0o755)
         env = {

@@ -65,7 +65,7 @@ def _done(paths: RunPaths) -> bool:
 
 
 def _waiting(site: SlurmSite) -> Iterator[dict[str, object]]:
-    """Have many runs wait for nodes, and many commands for the runs."""
+    """Measure commands that watch and list many runs, which wait for nodes."""
     for node in site.cluster.nodes:
         site.cluster.drain(node, "a benchmark")
     project = site.project("p", "echo done")

@@ -219,7 +219,7 @@ def touch(path: Path) -> None:
 
 
 def stamp(path: Path) -> None:
-    """Give a file the present time of its file system; make it if it is not there."""
+    """Set a file's time to the present one of its file system; make it if need be."""
     handle = os.open(
         path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
@@ -258,7 +258,7 @@ def write_once(path: Path, data: bytes, part: Path | None = None) -> bool:
 
 
 def name_once(new: Path, name: Path) -> bool:
-    """Give a file its name, unless another has it; return if it got it.
+    """Rename a file, unless another has the name; return if it was renamed.
 
     Of several processes that do so at once, on whatever machines, one succeeds.
     """
@@ -279,7 +279,7 @@ def name_once(new: Path, name: Path) -> bool:
 
 
 def share(path: Path, name: Path) -> None:
-    """Give a file that nobody changes a second name, or copy it where that fails."""
+    """Link a file that nobody changes to a second name, or copy it if that fails."""
     try:
         os.link(path, name)
     except OSError:

@@ -97,7 +97,7 @@ def run(
 def _watch(
     started: Sequence[StartedRun], console: Console, reported: CiSession
 ) -> None:
-    """Tell how each sample ends, in their order; Ctrl-C and SIGTERM cancel them all."""
+    """Show how each sample ends, in their order; Ctrl-C and SIGTERM cancel them all."""
     from runner.terminal.messages import told
 
     left, cancelled = [one.paths for one in started], False

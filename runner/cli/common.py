@@ -125,7 +125,7 @@ def server(on: str | None) -> ProfileEntry:
     found = settings()
     if target.parse(on or found.server or ""):
         hint = "`rai ps` lists your runs there, `squeue` all jobs"
-        raise UsageError(Problem("Slurm has a queue of its own", hint=hint))
+        raise UsageError(Problem("runs go to Slurm, not to a server", hint=hint))
     entry = profile.chosen(on, found)
     if entry is None:
         text = "runs stay on this machine: no server is named"

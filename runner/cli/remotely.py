@@ -37,12 +37,18 @@ def destination(on: str | None, options: session.Options) -> Destination | None:
     Raises:
         RaiError: nobody is logged in at the server, or it is no address.
     """
+    from runner.core import Problem
+    from runner.core.errors import UsageError
     from runner.session.prepare import settings
     from runner.slurm import target
 
     found = settings(options)[0]
-    if cluster := target.parse(on or found.server or ""):
+    named = on or found.server or ""
+    if cluster := target.parse(named):
         return cluster
+    if named.startswith(f"{target.PLACE}:"):
+        hint = "write slurm:PARTITION; `sinfo` lists the partitions"
+        raise UsageError(Problem(f"{named} names no partition of Slurm", hint=hint))
     from runner.remote import profile
 
     return profile.chosen(on, found)

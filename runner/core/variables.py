@@ -52,10 +52,6 @@ class Secrets(Struct, frozen=True):
         return f"Secrets({', '.join(self.names)})"
 
 
-NO_SECRETS = Secrets()
-"""No values: what a run has without ``-e``."""
-
-
 def wrong_name(name: str) -> str | None:
     """Return why users cannot set a variable of this name; None if they can."""
     if not _NAME.fullmatch(name):

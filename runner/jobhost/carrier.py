@@ -38,7 +38,7 @@ class Carrier(Protocol):
         """Ask for a run to end, maybe repeatedly; raise FileNotFoundError for none."""
 
     def failed(self, run: HostRun) -> None:
-        """Give no run the GPUs of one that ended with their error."""
+        """Withhold from runs the GPUs of one that ended with their error."""
 
     def clear(self, name: str) -> None:
         """Let runs have a GPU again that was out."""
@@ -72,7 +72,7 @@ class ThisMachine:
         places.cancel(paths)
 
     def failed(self, run: HostRun) -> None:
-        """Give no run the GPUs of one that ended with their error."""
+        """Withhold from runs the GPUs of one that ended with their error."""
         if run.ended_at is not None:
             self._gpus.failed(run.gpus, run.id, run.ended_at)
 

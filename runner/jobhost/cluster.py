@@ -120,7 +120,7 @@ class SlurmCluster:
             places.cancel(paths)
 
     def failed(self, run: HostRun) -> None:
-        """Give no run the node of one that ended with an error of its GPU."""
+        """Withhold from runs the node of one that ended with an error of its GPU."""
         if run.node and run.ended_at is not None:
             self._gpus.failed((run.node,), run.id, run.ended_at)
 

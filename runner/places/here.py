@@ -9,6 +9,7 @@ from runner import files
 from runner.core import Problem
 from runner.core.errors import RaiError
 from runner.core.order import MOST_BYTES, SEALED, Answer, Order, answer_from, to_line
+from runner.places.words import last_words
 from runner.process.detached import Detached, python
 from runner.store import claim
 from runner.store.claim import Standing
@@ -17,8 +18,6 @@ from runner.store.paths import RunPaths
 WORKER = python("runner.worker")
 ANSWERED_WITHIN_S = 600.0
 """More than an engine that does not answer takes to be given up."""
-
-SHOWN = 500
 
 
 class Here:
@@ -89,11 +88,6 @@ class LocalWorker:
 
     def _failed(self) -> RaiError:
         """Return an error with the last line of what the worker printed."""
-        try:
-            name = self._paths.worker_log.name
-            said = files.read_below(self._paths.root, name, MOST_BYTES)
-        except OSError:
-            said = b""
-        last = said.decode(errors="replace").strip().rpartition("\n")[2][:SHOWN]
+        last = last_words(self._paths)
         text = f"the worker of run {self._paths.id} did not start"
         return RaiError(Problem(f"{text}: {last}" if last else text))

@@ -19,12 +19,14 @@ CANCELLED = Verdict(
 class LeftRun(Struct, frozen=True):
     """A run that nobody carries out any more: its job's ``number``, "" if it had none.
 
-    ``begun`` is whether there is an event of it; ``log`` is what its worker printed to.
+    ``begun`` is whether there is an event of it; ``said`` is the last that its worker
+    printed, and ``log`` where.
     """
 
     number: str
     begun: bool
     log: str
+    said: str = ""
 
 
 def verdict(run: LeftRun, jobs: Sequence[SlurmJob] | None) -> Verdict:
@@ -50,7 +52,7 @@ def verdict(run: LeftRun, jobs: Sequence[SlurmJob] | None) -> Verdict:
     if reason is not Reason.RUNNER_LOST:
         return Verdict(True, False, None, reason, text)
     if not run.begun:
-        text += f"; no worker took the run: see {run.log}"
+        text += f"; no worker took the run: {run.said or 'see ' + run.log}"
     return _bad(reason, text)
 
 

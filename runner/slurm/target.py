@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 PLACE = "slurm"
-_TARGET = re.compile(r"slurm(?::(\w[\w.-]{0,99}))?", re.ASCII)
+_TARGET = re.compile(r"(?i:slurm)(?::(\w[\w.-]{0,99}))?", re.ASCII)
 
 
 class SlurmTarget(Struct, frozen=True):

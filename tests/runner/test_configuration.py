@@ -103,4 +103,12 @@ def test_a_command_for_servers_says_that_runs_go_to_slurm(monkeypatch):
     monkeypatch.setenv("RAI_SERVER", "slurm:gpu")
     refused = rai("queue")
     assert refused.returncode == 2
-    assert "Slurm has a queue of its own" in refused.stderr
+    assert "runs go to Slurm, not to a server" in refused.stderr
+
+
+@pytest.mark.programs
+def test_a_name_that_is_no_partition_is_not_taken_for_a_server(tmp_path):
+    assert rai("init", tmp_path).returncode == 0
+    refused = rai("run", tmp_path, "--on", "slurm:-x")
+    assert refused.returncode == 2
+    assert "slurm:-x names no partition of Slurm" in refused.stderr

@@ -18,6 +18,7 @@ from runner.places.slurm import programs, queue
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.submitting import SlurmWorker
 from runner.places.slurm.watch import SlurmWatch
+from runner.places.words import last_words
 from runner.process.detached import Detached, python
 from runner.slurm import ending, reasons, target
 from runner.slurm.ending import LeftRun
@@ -122,7 +123,7 @@ class SlurmPlace:
             # The worker's end is known before Slurm has told of the job's.
             asked = queue.ask(_home(paths))
             jobs = None if asked.trouble else of_run(asked.jobs, found.name, found.task)
-        left = LeftRun(found.number, begun, str(paths.worker_log))
+        left = LeftRun(found.number, begun, str(paths.worker_log), last_words(paths))
         return ending.verdict(left, jobs)
 
     def forget(self, paths: RunPaths) -> None:

@@ -152,7 +152,7 @@ def _kept(home: Home, found: QueueLook) -> QueueLook:
 
 
 def forget(home: Home) -> None:
-    """Have the next look ask again, as after a change."""
+    """Discard the last answer, as after a change: the next look asks again."""
     home.slurm.unlink(missing_ok=True)
     with _memory_lock:
         _memory.pop(home, None)

@@ -37,10 +37,11 @@ from runner.core.events import (
     Usage,
 )
 from runner.core.policy import PrivateTarget
-from runner.core.variables import NO_SECRETS, Secrets
+from runner.core.variables import Secrets
 from runner.engines.base import Engine
 
 SOURCE = {"hello.txt": b"hello\n", "sub/run.sh": b"#!/bin/sh\necho ran\n"}
+NO_SECRETS = Secrets()
 RUN_ID = f"contract{secrets.token_hex(4)}"
 LIMITS = Limits(time_s=60, stop_grace_s=2)
 

@@ -43,13 +43,13 @@ AT_ONCE = {
 """Start a job as soon as it is there, and miss a node and a program soon."""
 
 
-def _program(name: str) -> str | None:
+def found(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *SBIN]))
 
 
 def absent() -> str | None:
     """Return why no Slurm can be started here."""
-    missing = [name for name in PROGRAMS if _program(name) is None]
+    missing = [name for name in PROGRAMS if found(name) is None]
     if not missing:
         return None
     return (
@@ -147,7 +147,7 @@ class Cluster:
             "slurmctld": ["-D", "-f", str(self.conf)],
             "slurmd": ["-D", "-N", node, "-f", str(self.conf)],
         }
-        program = _program(daemon)
+        program = found(daemon)
         assert program is not None
         log = self.folder / "log" / f"{daemon}-{node}.out"
         with log.open("ab") as said:

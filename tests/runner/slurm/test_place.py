@@ -237,3 +237,13 @@ def test_a_second_worker_of_a_run_does_nothing(
     assert rai("wait", run).returncode == 0
     slurm.until(lambda: slurm.state(again) == "COMPLETED")
     assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_what_a_worker_that_cannot_start_printed_is_told(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAI_SLURM_PYTHON", "/nowhere/python")
+    run = left("-p", project(tmp_path, "true"))
+    done = rai("wait", run)
+    assert done.returncode == 10
+    assert "/nowhere/python" in done.stderr

@@ -12,6 +12,7 @@ from runner.slurm.target import SlurmTarget, parse
     [
         ("slurm", ""),
         (" slurm ", ""),
+        ("Slurm:gpu", "gpu"),
         ("slurm:gpu", "gpu"),
         ("slurm:a.b-c_2", "a.b-c_2"),
     ],
@@ -24,7 +25,7 @@ def test_a_partition_is_named_after_a_colon(text: str, partition: str):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "Slurm", "slurmy", "slurm:", "slurm:-x", "slurm:a b", "slurm:a,b"),
+        *("", "slurmy", "slurm:", "slurm:-x", "slurm:a b", "slurm:a,b"),
         *("slurm:a\nb", "slurm:" + 101 * "a", "slurm://host", "https://slurm", "here"),
     ],
 )
