@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from runner import places
 from runner.core import RunRecord, record
+from runner.places.slurm import SlurmPlace
 from runner.store import handed
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
@@ -193,6 +195,25 @@ def test_no_secret_stays_in_the_folder(home: Home, tmp_path: Path):
     assert rai("logs", run).stdout == "18\n"
     for file in home.run(run).root.iterdir():
         assert b"open-sesame" not in file.read_bytes(), file
+
+
+def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
+    home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    slurm.drain("n1", "a broken fan")
+    slurm.drain("n2", "a broken fan")
+    paths = home.run(left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame"))
+    assert b"open-sesame" in paths.order.read_bytes()
+    slurm.ask("scancel", f"--name=rai-{paths.id}")
+
+    def killed(place: SlurmPlace, of: RunPaths) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SlurmPlace, "forget", killed)
+    with pytest.raises(KeyboardInterrupt):
+        places.wait(paths, 60.0)
+    assert paths.record.exists()
+    assert not paths.order.exists()
 
 
 def test_a_run_that_its_node_refuses_ends_with_the_reason(
