@@ -247,14 +247,15 @@ class Run(StartedRun):
 @contextmanager
 def _cancelled_by(paths: RunPaths, cancel: Cancel) -> Iterator[None]:
     """Cancel the run once anybody asks for that in its folder."""
-    over = threading.Event()
+    over, on_node = threading.Event(), paths.handed.exists()
 
     def watch() -> None:
         while not over.wait(CANCEL_POLL_S):
             if paths.cancel.exists():
                 cancel.request()
                 return
-            if paths.record.exists():
+            # Only another machine can have done so: here the run has ended then.
+            if on_node and paths.record.exists():
                 cancel.request("another machine had recorded the run as lost")
                 return
 

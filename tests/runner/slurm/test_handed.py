@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner import files
+from runner.core.cancel import Cancel
+from runner.session import run
 from runner.store import handed
 from runner.store.handed import HandedRun, LifeSign
 from runner.store.paths import RunPaths
@@ -104,3 +106,26 @@ def test_a_file_is_written_once_where_there_are_no_hard_links(
     assert not files.write_once(file, b"second")
     assert file.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("handed_over", [True, False])
+def test_only_a_run_on_a_node_ends_because_of_a_record_that_is_there(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, *, handed_over: bool
+):
+    polls = []
+
+    class CountingPaths(RunPaths, frozen=True):
+        @property
+        def cancel(self) -> Path:
+            polls.append(1)
+            return super().cancel
+
+    monkeypatch.setattr(run, "CANCEL_POLL_S", 0.001)
+    if handed_over:
+        handed.write(paths, HandedRun(paths.id, "slurm", "slurm", "rai-0123456789"))
+    paths.record.write_bytes(b"{}")
+    cancel = Cancel()
+    with run._cancelled_by(CountingPaths(paths.root), cancel):
+        while len(polls) < 3 and not cancel.requested:
+            pass
+    assert cancel.requested is handed_over
