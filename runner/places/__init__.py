@@ -295,6 +295,8 @@ def _swept(opened: Home, paths: RunPaths) -> list[RunRecord]:
             trees.remove(left)
     for part in paths.root.glob(".*.part"):
         part.unlink(missing_ok=True)
+    # It may have secrets, and a run with a record is not looked at again.
+    paths.order.unlink(missing_ok=True)
     # Another process that sweeps may have renamed the file meanwhile.
     with contextlib.suppress(FileNotFoundError):
         if not files.write_once(paths.record, record.to_json(ended)):

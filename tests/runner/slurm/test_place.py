@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from runner import places
 from runner.core import RunRecord, record
+from runner.places.slurm import SlurmPlace
 from runner.store import handed
 from runner.store.paths import Home, RunPaths
 from tests.program import rai
@@ -208,6 +210,25 @@ def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
     assert stat.S_IMODE(paths.root.stat().st_mode) == 0o700
     assert rai("cancel", run).returncode == 0
     assert ended(paths).state == "cancelled"
+    assert not paths.order.exists()
+
+
+def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
+    home: Home, tmp_path: Path, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    slurm.drain("n1", "a broken fan")
+    slurm.drain("n2", "a broken fan")
+    paths = home.run(left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame"))
+    assert b"open-sesame" in paths.order.read_bytes()
+    slurm.ask("scancel", f"--name=rai-{paths.id}")
+
+    def killed(place: SlurmPlace, of: RunPaths) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SlurmPlace, "forget", killed)
+    with pytest.raises(KeyboardInterrupt):
+        places.wait(paths, 60.0)
+    assert paths.record.exists()
     assert not paths.order.exists()
 
 
