@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import sys
 from pathlib import Path
 
@@ -195,6 +196,21 @@ def test_no_secret_stays_in_the_folder(home: Home, tmp_path: Path):
     assert rai("logs", run).stdout == "18\n"
     for file in home.run(run).root.iterdir():
         assert b"open-sesame" not in file.read_bytes(), file
+
+
+def test_a_secret_that_waits_is_for_the_user_only_and_goes_with_the_run(
+    home: Home, tmp_path: Path, slurm: Cluster
+):
+    slurm.drain("n1", "a broken fan")
+    slurm.drain("n2", "a broken fan")
+    run = left("-p", project(tmp_path, "true"), "-e", "TOKEN=open-sesame-12345")
+    paths = home.run(run)
+    assert b"open-sesame" in paths.order.read_bytes()
+    assert stat.S_IMODE(paths.order.stat().st_mode) == 0o600
+    assert stat.S_IMODE(paths.root.stat().st_mode) == 0o700
+    assert rai("cancel", run).returncode == 0
+    assert ended(paths).state == "cancelled"
+    assert not paths.order.exists()
 
 
 def test_no_secret_stays_where_a_process_is_killed_as_it_records_a_lost_run(
