@@ -19,6 +19,7 @@ from benchmarks import rows, slurm_cluster
 from benchmarks.slurm_cluster import SlurmSite, ended, timed
 from runner.store.paths import RunPaths
 from runner.store.runs import stamped
+from tests.runner.slurm.cluster import AT_ONCE
 from tests.waiting import until
 
 PAIRS = int(os.environ.get("RAI_BENCH_RUNS", "15"))
@@ -40,7 +41,9 @@ def measure() -> Iterator[dict[str, object]]:
     with slurm_cluster.site() as site:
         yield _cancels(site, "a run that goes on")
         yield _cancels(site, "a run that waits", waits=True)
-        yield _lines(site)
+        yield _lines(site, "as by default")
+    with slurm_cluster.site(settings=AT_ONCE) as site:
+        yield _lines(site, "at once")
 
 
 def _overhead(site: SlurmSite, engine: str) -> dict[str, object]:
@@ -119,7 +122,7 @@ def _begun(paths: RunPaths) -> bool:
     return paths.stdout.exists() and paths.stdout.stat().st_size > 0
 
 
-def _lines(site: SlurmSite) -> dict[str, object]:
+def _lines(site: SlurmSite, jobs_start: str) -> dict[str, object]:
     """Print many lines here and on Slurm, in turns."""
     project = site.project("l", f"seq -f 'line %.0f {TEXT}' {LINES}")
     wanted = hashlib.sha256()
@@ -140,7 +143,7 @@ def _lines(site: SlurmSite) -> dict[str, object]:
     here, there = (statistics.median(taken[on]) for on in ways)
     wait_s = statistics.median(waits[1:])
     return rows.row(
-        f"{LINES:,} lines from a run on Slurm",
+        f"{LINES:,} lines from a run on Slurm whose jobs start {jobs_start}",
         f"the same SHA-256, at most {MOST_TIMES:g} times as long as here",
         all(same) and there <= MOST_TIMES * here,
         same=f"{sum(same)} of {len(same)}",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ from tests.runner.slurm.cluster import Cluster
 from tests.waiting import until
 
 PATIENCE_S = 120.0
+DEFAULT: Mapping[str, str] = MappingProxyType({})
 ANSWER_S = 120.0
 COUNTED = """\
 #!/bin/sh
@@ -91,11 +93,19 @@ class SlurmSite(Struct, frozen=True):
 
 
 @contextmanager
-def site(engine: str = "bare") -> Iterator[SlurmSite]:
-    """Start a cluster of two nodes, and count who calls squeue."""
+def site(
+    engine: str = "bare", settings: Mapping[str, str] = DEFAULT
+) -> Iterator[SlurmSite]:
+    """Start a cluster of two nodes, and count who calls squeue.
+
+    Without ``settings`` jobs start as late as by Slurm's own defaults.
+    """
     if why := cluster.absent():
         raise SystemExit(why)
-    with tempfile.TemporaryDirectory() as name, cluster.cluster(settings={}) as made:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        cluster.cluster(settings=settings) as made,
+    ):
         folder = Path(name)
         wrapped = folder / "bin" / "squeue"
         wrapped.parent.mkdir()
