@@ -135,13 +135,14 @@ class Killing:
     def some(self, moments: Sequence[float]) -> list[KilledRun]:
         """Return what becomes of runs that are so old when the victim is killed."""
         kill_at = time.time() + max(moments)
-        with ThreadPoolExecutor(len(moments) + 1) as pool:
+        with ThreadPoolExecutor(len(moments)) as pool:
             runs = [
                 pool.submit(self._one, next(self._count), kill_at - age, kill_at)
                 for age in moments
             ]
             if self._victim in DAEMONS:
-                pool.submit(self._kill_daemons, kill_at).result()
+                # A daemon ends with the thread that starts it.
+                self._kill_daemons(kill_at)
             return [run.result() for run in runs]
 
     def _one(self, number: int, start_at: float, kill_at: float) -> KilledRun:
