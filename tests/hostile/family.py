@@ -9,7 +9,10 @@ from pathlib import Path
 def children(pid: int) -> list[int]:
     """Return the ids of a process's children."""
     found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+    threads: list[Path] = []
+    with suppress(OSError):  # it may have ended
+        threads += Path(f"/proc/{pid}/task").glob("*/children")
+    for file in threads:
         with suppress(OSError):
             found += map(int, file.read_text().split())
     return found
