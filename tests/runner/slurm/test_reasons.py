@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from runner.core.ending import Reason
 from runner.slurm import reasons
+from tests.runner.slurm.test_jobs import OVER
 
 DATA = Path(__file__).parents[2] / "data" / "squeue"
 CODES = (DATA / "reasons.txt").read_text().split()
@@ -33,19 +34,6 @@ SENTENCES = (
     "RaisedSignal:9(Killed)",
 )
 """What Slurm writes in place of some codes."""
-
-ENDED = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "REVOKED",
-    "TIMEOUT",
-)
 
 
 @pytest.mark.parametrize("reason", [*CODES, *SENTENCES])
@@ -269,7 +257,7 @@ def test_an_end_without_a_record_has_a_reason_and_words(
     assert reasons.how_ended(state, reason) == reasons.JobEnd(ended, words)
 
 
-@pytest.mark.parametrize("state", ENDED)
+@pytest.mark.parametrize("state", OVER)
 @pytest.mark.parametrize("reason", ["", "None", "NonZeroExitCode", *NEVER])
 def test_no_end_without_a_record_is_a_success(state: str, reason: str) -> None:
     end = reasons.how_ended(state, reason)
