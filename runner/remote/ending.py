@@ -13,7 +13,7 @@ from runner.core import Reason, RunRecord, State, Verdict, record
 from runner.core.errors import RaiError
 from runner.remote.problems import shown
 from runner.store import home, latest, runs, sealed
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 from runner.wire.remote_runs import RemoteRun
 
 NOT_FETCHED = "the build folder was not fetched"
@@ -61,7 +61,7 @@ def record_end(
     latest.remove(paths)
     with files.naming(paths.record):
         files.write(paths.record, record.to_json(ended))
-    with home.open_index(Home(paths.root.parent.parent)) as listed:
+    with home.open_index(paths.home) as listed:
         listed.put(ended)
     return ended
 

@@ -20,6 +20,11 @@ class RunPaths(Struct, frozen=True):
         return self.root.name
 
     @property
+    def home(self) -> Home:
+        """The home folder that it is in."""
+        return Home(self.root.parent.parent)
+
+    @property
     def events(self) -> Path:
         """The events, one JSON line each, which all else is derived from."""
         return self.root / "events.jsonl"

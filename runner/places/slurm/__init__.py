@@ -29,7 +29,7 @@ from runner.slurm.target import SlurmTarget
 from runner.store import claim, handed
 from runner.store.claim import Standing
 from runner.store.handed import HandedRun
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 
 WORKER = python("runner.worker.node")
 DEFAULT, UNASKED = SlurmTarget(), SlurmOptions()
@@ -89,7 +89,7 @@ class SlurmPlace:
         files.touch(paths.cancel)
         if (found := handed.read(paths)) is None:
             return
-        asked = queue.ask(_home(paths))
+        asked = queue.ask(paths.home)
         if asked.trouble and not found.number:
             return  # whoever hands it over looks for the request
         if asked.trouble:
@@ -101,11 +101,11 @@ class SlurmPlace:
                 case JobStage.GOING:
                     batch = [] if again else ["--signal=TERM", "--batch"]
                     _cancel(found, job, *batch)
-        queue.forget(_home(paths))
+        queue.forget(paths.home)
 
     def follow(self, paths: RunPaths) -> SlurmWatch:
         """Return what keeps up to date why a run waits; its folder is its own."""
-        return SlurmWatch(paths, _home(paths))
+        return SlurmWatch(paths, paths.home)
 
     def fetch_build(self, paths: RunPaths) -> None:
         """Do nothing: what there is of it is here."""
@@ -121,7 +121,7 @@ class SlurmPlace:
         jobs = _jobs(paths, found)
         if jobs and stage(jobs[-1].state) is not JobStage.OVER:
             # The worker's end is known before Slurm has told of the job's.
-            asked = queue.ask(_home(paths))
+            asked = queue.ask(paths.home)
             jobs = None if asked.trouble else of_run(asked.jobs, found.name, found.task)
         left = LeftRun(found.number, begun, str(paths.worker_log), last_words(paths))
         return ending.verdict(left, jobs)
@@ -145,7 +145,7 @@ def _standing(paths: RunPaths) -> Standing:
     found = handed.read(paths)
     if found is None:
         return here
-    home = _home(paths)
+    home = paths.home
     asked = queue.look(home)
     jobs = None if asked.trouble else of_run(asked.jobs, found.name, found.task)
     if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
@@ -172,7 +172,7 @@ def _never(jobs: Sequence[SlurmJob]) -> bool:
 
 
 def _jobs(paths: RunPaths, found: HandedRun) -> tuple[SlurmJob, ...] | None:
-    asked = queue.look(_home(paths))
+    asked = queue.look(paths.home)
     return None if asked.trouble else of_run(asked.jobs, found.name, found.task)
 
 
@@ -183,7 +183,3 @@ def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:
     waits = found.task is not None and stage(job.state) is JobStage.WAITING
     named = [] if waits else [f"--name={found.name}", f"--user={os.geteuid()}"]
     programs.call(["scancel", *named, *how, job.number])
-
-
-def _home(paths: RunPaths) -> Home:
-    return Home(paths.root.parent.parent)

@@ -23,7 +23,7 @@ from runner.slurm.options import SlurmOptions
 from runner.slurm.target import SlurmTarget
 from runner.store import handed
 from runner.store.handed import HandedRun
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 
 
 class SlurmWorker:
@@ -95,7 +95,7 @@ class SlurmWorker:
         for paths, one in handing.items():
             task = "" if alone else f"_{one.task}"
             handed.write(paths, replace(one, number=f"{number}{task}"))
-        queue.forget(Home(first.root.parent.parent))
+        queue.forget(first.home)
         return Answer()
 
     def withdraw(self) -> None:
