@@ -9,6 +9,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from runner.core.cancel import Cancel
 from runner.places.base import Following, RunPlace, Worker, WorkerPlace
 from runner.places.here import Here
 from runner.places.server import Server
-from runner.places.slurm import SlurmPlace
+from runner.slurm import target
 from runner.store import claim, handed, home, removal, runs, sealed
 from runner.store.claim import Claim, ClaimedError, Standing
 from runner.store.paths import Home, RunPaths
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 HERE = Here()
-PLACES: tuple[RunPlace, ...] = (HERE, Server(), SlurmPlace())
+PLACES: tuple[RunPlace, ...] = (HERE, Server())
 TABLE = {one.name: one for one in PLACES}
 POLL_S = 0.1
 SHARE = 4
@@ -194,7 +195,7 @@ def wait(paths: RunPaths, timeout_s: float | None = None) -> bool:
             _check(followers)
             time.sleep(POLL_S)
     if not paths.record.exists():
-        open_home(paths.root.parent.parent)
+        open_home(paths.home.root)
     return True
 
 
@@ -367,11 +368,20 @@ def _signs(paths: RunPaths) -> Iterable[Path]:
 
 
 def _place_of(paths: RunPaths) -> RunPlace:
-    if (handing := handed.read(paths)) is not None:
-        return TABLE.get(handing.place, TABLE[claim.HERE])
+    handing = handed.read(paths)
+    if handing is not None and handing.place == target.PLACE:
+        return _slurm()
     holder = claim.holder(paths)
     name = holder.place if holder else claim.HERE
     return TABLE.get(name, TABLE[claim.HERE])
+
+
+@cache
+def _slurm() -> RunPlace:
+    """Return Slurm; it is loaded where there is a run of it."""
+    from runner.places.slurm import SlurmPlace
+
+    return SlurmPlace()
 
 
 def _following(runs: Iterable[RunPaths]) -> list[Following]:
