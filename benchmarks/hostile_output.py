@@ -94,7 +94,7 @@ def _print(engine: str, kind: str, folder: Path) -> tuple[float, int, int, int]:
         folder / name, SPEC.format(kind=kind), {"print.pl": PRINTER % (BYTES, table)}
     )
     words = [projects.RAI, "run", "-p", str(project), "--engine", engine]
-    child = subprocess.Popen([*words, "--progress", "quiet"], stdout=-1, stderr=-3)
+    child = subprocess.Popen([*words, "-q"], stdout=-1, stderr=-3)
     assert child.stdout is not None
     child.stdout.read1(1)
     began, peak = time.perf_counter(), 0

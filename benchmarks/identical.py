@@ -68,7 +68,7 @@ def _verdicts(project: Path, engine: str, environ: dict[str, str]) -> dict[str, 
     rai = Path(sys.executable).with_name("rai")
     words = ("bench", "HEAD", "HEAD", "--engine", engine, "--json")
     done = subprocess.run(
-        [rai, *words, "--progress", "quiet"],
+        [rai, *words, "-q"],
         cwd=project,
         env=environ,
         check=True,

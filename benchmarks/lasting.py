@@ -141,7 +141,7 @@ def _in_a_row(folder: Path) -> dict[str, object]:
 
 def _start(project: Path, engine: str) -> Path:
     words = ("run", "-p", str(project), "--engine", engine, "--detach")
-    run_id = _rai(*words, "--progress", "quiet").decode().strip()
+    run_id = _rai(*words, "-q").decode().strip()
     return Path(os.environ["RAI_HOME"], "runs", run_id)
 
 

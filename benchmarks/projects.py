@@ -48,5 +48,5 @@ def gpu_here() -> bool:
 
 def rai_run(project: Path, *words: str) -> None:
     """Run a project without its output; raise an error if it fails."""
-    command = [RAI, "run", "-p", str(project), "--progress", "quiet", *words]
+    command = [RAI, "run", "-p", str(project), "-q", *words]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -117,7 +117,6 @@ def site(
             "PATH": f"{wrapped.parent}:{os.environ['PATH']}",
             "RAI_HOME": f"{folder}/home",
             "RAI_ENGINE": engine,
-            "RAI_PROGRESS": "quiet",
         }
         env.pop("CI", None)
         yield SlurmSite(made, folder, env)

@@ -54,7 +54,7 @@ def measure() -> Iterator[dict[str, object]]:
         idle_s = time.perf_counter() - began
         command = [projects.RAI, "run", "-p", str(project), "--engine", "docker"]
         began = time.perf_counter()
-        child = subprocess.Popen([*command, "--progress", "quiet"], stdout=-1)
+        child = subprocess.Popen([*command, "-q"], stdout=-1)
         assert child.stdout is not None
         digest, got = hashlib.sha256(), 0
         while data := child.stdout.read1(1 << 20):

@@ -42,10 +42,11 @@ def _run(
     sides: dict[str, str], homes: dict[str, str], project: Path, engine: str
 ) -> dict[str, object]:
     def run(name: str) -> None:
-        words = ["run", "-p", str(project), "--progress", "quiet", "--engine", engine]
+        words = ["run", "-p", str(project), "--engine", engine]
         environ = {**os.environ, "RAI_HOME": homes[name]}
         out = subprocess.DEVNULL
-        subprocess.run([sides[name], *words], check=True, stdout=out, env=environ)
+        line = [sides[name], *words]
+        subprocess.run(line, check=True, stdout=out, stderr=out, env=environ)
 
     ways = {name: lambda name=name: run(name) for name in sides}
     taken = rows.alternated(ways, rounds=ROUNDS)

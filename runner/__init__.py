@@ -38,7 +38,6 @@ def run(
     env: Mapping[str, str] | None = None,
     only: Sequence[str] = (),
     image: str | None = None,
-    strict_limits: bool = False,
     repeat: int = 1,
     measured: Sequence[str] = (),
     budget: str | None = None,
@@ -53,7 +52,6 @@ def run(
     ``gpu_wait`` a time span such as "10m", ``image`` a name that is used in place of
     the build file's image. ``env`` are variables for the commands: in output and events
     their values are masked. ``only`` are names or numbers of the commands to run.
-    ``strict_limits`` refuses a run if the engine cannot enforce one of its limits here.
     ``repeat`` is how many rounds there are, ``measured`` names or numbers of the
     commands that those after the first have, ``budget`` the time span that these may
     take together, such as "10m". ``home`` is where the run is kept in place of
@@ -79,7 +77,6 @@ def run(
         secrets=Secrets(env or {}),
         only=tuple(only),
         image=image,
-        strict_limits=strict_limits,
         repeat=repeat,
         measured=tuple(measured),
         budget=budget,

@@ -80,7 +80,7 @@ def test_the_tour_is_short():
 @pytest.mark.programs
 def test_a_run_takes_the_steps_of_the_tour_in_their_order(tmp_path):
     (tmp_path / "rai_build.yml").write_text(SPEC)
-    words = ["run", "-p", str(tmp_path), "--engine", "bare", "--progress", "quiet"]
+    words = ["run", "-p", str(tmp_path), "--engine", "bare", "--quiet"]
 
     done = subprocess.run(
         [sys.executable, "-c", TRACED, str(ROOT), *words],

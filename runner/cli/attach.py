@@ -22,18 +22,18 @@ POLL_S = 0.05
 QUESTION = "[d]etach and let it run, [c]ancel it, or Enter to go on watching? "
 
 
-def attach(run: common.RunArgument, progress: common.Progress = None) -> None:
+def attach(run: common.RunArgument, quiet: common.Quiet = False) -> None:
     """Show a run from its first line to its end, and exit with its status.
 
     Ctrl-C asks whether to leave the run or to cancel it; without a terminal it leaves
     the run.
     """
     from runner.places import record_of
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Console
 
     paths = common.find_run(run, fresh=False)
     common.warn_elsewhere(paths)
-    console = Console(Mode(common.settings(progress=progress).progress))
+    console = Console(common.mode(quiet))
     with copies.KeptCopy(paths, console) as copy:
         shown = WatchedRun(paths, console, copy)
         while shown.follow():

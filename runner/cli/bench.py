@@ -86,12 +86,11 @@ def bench(
             help="A variable for the commands of both, as in `rai run`. Repeatable.",
         ),
     ] = None,
-    strict_limits: common.StrictLimits = False,
     seed: Annotated[
         int | None,
         typer.Option(metavar="N", help="Draw the order in each pair from this number."),
     ] = None,
-    progress: common.Progress = None,
+    quiet: common.Quiet = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the outcome on stdout; the rest on stderr."),
@@ -118,13 +117,11 @@ def bench(
     options = session.Options(
         engine,
         profile,
-        progress,
         gpus,
         wait,
         secrets=Secrets(variables.given(env or ())),
         only=tuple(only or ()),
         image=image,
-        strict_limits=strict_limits,
         measured=tuple(command or ()),
         budget=budget,
         stop_grace_s=ci.grace_s(in_ci),
@@ -139,6 +136,7 @@ def bench(
             (pairs, seed),
             (conditions, allow_single),
             reported,
+            quiet=quiet,
             as_json=as_json,
         )
         status = _ended(
@@ -167,6 +165,7 @@ def _carry_out(
     gate: tuple[tuple[Condition, ...], bool],
     reported: ci.CiSession,
     *,
+    quiet: bool,
     as_json: bool,
 ) -> tuple[BenchOutcome, Console]:
     """Carry both runs out and show them; signals end both cleanly.
@@ -190,7 +189,7 @@ def _carry_out(
         measuring.source(words[1], project),
     )
     cancel, (pairs, seed), (conditions, allow_single) = Cancel(), plan, gate
-    console = reported.console(Mode(found.progress), to_stderr=as_json)
+    console = reported.console(common.mode(quiet), to_stderr=as_json)
     with (
         interrupt.cancel_on_signals(cancel, console),
         scratch.folder(Home(found.home).benches) as area,

@@ -1,7 +1,7 @@
 """What a CI system gets of a command: `--ci`, `--junit`, annotations, a summary.
 
     with ci.session(given, junit) as reported:
-        console = reported.console(Mode(settings.progress))
+        console = reported.console(common.mode(quiet))
         ...
         reported.ended(run.paths, run.record, places)
 

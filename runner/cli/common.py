@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runner.remote.entries import ProfileEntry
     from runner.store.paths import Home, RunPaths
     from runner.store.settings import Settings
+    from runner.terminal.console import Mode
 
 
 def _option(key: str) -> Any:  # noqa: ANN401 - as typer types its options
@@ -31,7 +32,10 @@ def _option(key: str) -> Any:  # noqa: ANN401 - as typer types its options
 
 Engine = Annotated[str | None, _option("engine")]
 Profile = Annotated[str | None, _option("profile")]
-Progress = Annotated[str | None, _option("progress")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Show the program's output and failures only."),
+]
 Wait = Annotated[str | None, _option("gpu_wait")]
 Older = Annotated[str | None, _option("keep_for")]
 Size = Annotated[str | None, _option("keep_size")]
@@ -57,14 +61,6 @@ Directory = Annotated[
 ProjectPath = Annotated[
     Path | None,
     typer.Option("--path", "-p", metavar="DIR", help="The same, as an option."),
-]
-StrictLimits = Annotated[
-    bool,
-    typer.Option(
-        "--strict-limits",
-        help="Refuse the run if the engine cannot enforce one of its limits here."
-        " [env var: RAI_STRICT_LIMITS]",
-    ),
 ]
 On = Annotated[
     str | None,
@@ -99,6 +95,13 @@ def project(directory: Path | None, path: Path | None) -> Path:
         text = f"two projects are given: {directory} and -p {path}; leave one out"
         raise UsageError(text)
     return directory or path or Path()
+
+
+def mode(quiet: bool) -> Mode:
+    """Return how rai's own lines are shown."""
+    from runner.terminal.console import Mode
+
+    return Mode.QUIET if quiet else Mode.AUTO
 
 
 def settings(**options: str | None) -> Settings:

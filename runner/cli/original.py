@@ -13,7 +13,7 @@ from runner.core.errors import UsageError
 WITH_VALUE = {
     "-p": "--path",
     "-o": "--output",
-    "-q": "--queue",
+    "--queue": "--queue",
     "-s": "--secret",
     "--arch": "--arch",
     "--build": "--build",
@@ -23,7 +23,7 @@ WITH_VALUE = {
 
 RUNS_WITH_VALUE = frozenset(
     {
-        *("--engine", "--profile", "--progress", "--gpus", "--wait", "--wait-for"),
+        *("--engine", "--profile", "--gpus", "--wait", "--wait-for"),
         *("--only", "--image", "-e", "--fail-if", "--baseline"),
         *("--repeat", "--command", "--budget", "--junit", "--on"),
     }
@@ -177,8 +177,8 @@ def _option(word: str, queue: list[str]) -> tuple[str, str]:
         if not equals and queue and (name != "--submit" or queue[0][:1] != "-"):
             value = queue.pop(0)
         return name, value
-    if word[:2] in ("-q", "-s") and not word.startswith("--"):
-        return WITH_VALUE[word[:2]], word[2:]
+    if word[:2] == "-s" and not word.startswith("--"):
+        return "--secret", word[2:]
     name = FLAGS.get(spelling, spelling)
     if name == "--color" and not equals and queue and queue[0] in _OFF | _ON:
         value = queue.pop(0)

@@ -71,7 +71,6 @@ def refuse(to: Destination, given: Mapping[str, object]) -> None:
         why = {
             "--watch": "runs wait for their turn on a server",
             "--wait-for": "a server's queue has its own order",
-            "--strict-limits": "whoever runs the server decides what it must enforce",
         }
     problems = [
         Problem(f"{option} is not for runs on {name}: {reason}", hint=HERE)

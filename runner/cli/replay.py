@@ -21,12 +21,11 @@ def replay(
             " without =VALUE from the environment. Repeatable.",
         ),
     ] = None,
-    progress: common.Progress = None,
+    quiet: common.Quiet = False,
     output: running.Output = None,
     force: running.Force = False,
     as_json: running.JsonFlag = False,
     wait: common.Wait = None,
-    strict_limits: common.StrictLimits = False,
 ) -> None:
     """Run an earlier run again, and show what differed.
 
@@ -42,16 +41,14 @@ def replay(
     from runner.terminal.console import Console, Mode
     from runner.terminal.tables import blocks
 
-    options = session.Options(
-        engine=engine, progress=progress, gpu_wait=wait, strict_limits=strict_limits
-    )
+    options = session.Options(engine=engine, gpu_wait=wait)
     paths = common.find_run(run)
     before = record_of(paths)
     prepared = session.replay(paths, options, variables.given(values or ()))
     project = prepared.request.project
     running.refuse_output(output, prepared.settings, project, force=force)
     console = Console(
-        Mode(prepared.settings.progress),
+        common.mode(quiet),
         to_stderr=as_json,
         unpacks=output is not None,
     )

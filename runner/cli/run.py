@@ -25,7 +25,7 @@ def run(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Run the rest after a failure.")
     ] = False,
-    progress: common.Progress = None,
+    quiet: common.Quiet = False,
     output: running.Output = None,
     force: running.Force = False,
     dry_run: Annotated[
@@ -34,7 +34,6 @@ def run(
     as_json: running.JsonFlag = False,
     gpus: common.Gpus = None,
     wait: common.Wait = None,
-    strict_limits: common.StrictLimits = False,
     detach: Annotated[
         bool,
         typer.Option(
@@ -149,7 +148,6 @@ def run(
     options = session.Options(
         engine,
         profile,
-        progress,
         gpus,
         wait,
         keep_going,
@@ -157,7 +155,6 @@ def run(
         secrets=Secrets(variables.given(env or ())),
         only=tuple(only or ()),
         image=image,
-        strict_limits=strict_limits,
         repeat=repeat,
         measured=tuple(command or ()),
         budget=budget,
@@ -166,7 +163,7 @@ def run(
     to = remotely.destination(on, options)
     if to is not None:
         given = {"--watch": watch, "--wait-for": wait_for}
-        remotely.refuse(to, {**given, "--strict-limits": strict_limits})
+        remotely.refuse(to, given)
         options = replace(options, elsewhere=not isinstance(to, SlurmTarget))
     if array:
         from runner.cli import arraying
@@ -184,7 +181,7 @@ def run(
 
         one = "--detach" if detach else "--json" if as_json else ""
         one = one or ("--fail-if" if gate else "")
-        watching.watch(project, options, output, force=force, one_run=one)
+        watching.watch(project, options, output, force=force, quiet=quiet, one_run=one)
     with ci.session(in_ci, junit, answer=as_json or detach) as reported:
         prepared = session.prepare(project, options)
         rounds = prepared.request.repeat
@@ -198,7 +195,7 @@ def run(
             force=force,
             detach=detach,
         )
-        mode = Mode(prepared.settings.progress)
+        mode = common.mode(quiet)
         console = reported.console(mode, to_stderr=as_json, unpacks=output is not None)
         if mode is not Mode.QUIET:
             reported.warn(prepared.warnings)

@@ -59,8 +59,6 @@ def shell(
     image: common.Image = None,
     output: running.Output = None,
     force: running.Force = False,
-    progress: common.Progress = None,
-    strict_limits: common.StrictLimits = False,
 ) -> None:
     """Open a shell where a run's commands ran.
 
@@ -80,28 +78,25 @@ def shell(
     from runner.core import events as ev
     from runner.core.cancel import Cancel
     from runner.core.variables import Secrets
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Console
     from runner.terminal.own import OwnTerminal
 
     terminal = OwnTerminal()
     options = session.Options(
         engine,
         profile,
-        progress,
         gpus,
         wait,
         image=image,
         secrets=Secrets(variables.given(env or ())),
-        strict_limits=strict_limits,
     )
     prepared, command = _prepared(words or [], path, options)
     where, settings = prepared.request.project, prepared.settings
     running.refuse_output(output, settings, where, force=force)
     opened = session.Shell(prepared, command, output, force=force)
-    console = Console(Mode(prepared.settings.progress))
-    if console.mode is not Mode.QUIET:
-        file = prepared.request.spec.file  # its commands are not carried out here
-        common.warn(w for w in prepared.warnings if not w.place or w.place.file != file)
+    console = Console()
+    file = prepared.request.spec.file  # its commands are not run here
+    common.warn(w for w in prepared.warnings if not w.place or w.place.file != file)
     cancel = Cancel()
     with (
         interrupt.cancel_on_signals(cancel, console, lambda: terminal.in_use),

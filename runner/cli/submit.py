@@ -44,7 +44,7 @@ def submit(
         typer.Option(metavar="UUID", help="The GPU that it is measured on."),
     ] = None,
     wait: common.Wait = None,
-    progress: common.Progress = None,
+    quiet: common.Quiet = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -70,7 +70,7 @@ def submit(
     if milestone is None:
         known = ", ".join(milestones.names(common.settings().milestones))
         raise UsageError(Problem("name a milestone", hint=f"there are {known}"))
-    options = session.Options(engine, None, progress, gpus, wait)
+    options = session.Options(engine, None, gpus, wait)
     project = common.project(directory, path)
     not_yet = Problem(f"rai submit {milestone}: {NOT_YET}", hint=REHEARSE)
     with ci.session(in_ci, junit, answer=as_json) as reported:
@@ -85,7 +85,7 @@ def submit(
         if not rehearse:
             raise UsageError(not_yet)
         _ask(proposal, yes=yes)
-        ended = _carry_out(proposal, reported, as_json=as_json)
+        ended = _carry_out(proposal, reported, quiet=quiet, as_json=as_json)
         _show(ended, reported, as_json=as_json)
 
 
@@ -115,7 +115,7 @@ def _ask(proposal: Proposal, *, yes: bool) -> None:
 
 
 def _carry_out(
-    proposal: Proposal, reported: ci.CiSession, *, as_json: bool
+    proposal: Proposal, reported: ci.CiSession, *, quiet: bool, as_json: bool
 ) -> SubmissionOutcome:
     """Carry the submission out and show it; signals end it cleanly."""
     from contextlib import closing
@@ -124,11 +124,9 @@ def _carry_out(
     from runner.cli import interrupt
     from runner.core.cancel import Cancel
     from runner.core.events import Finished
-    from runner.terminal.console import Mode
 
     cancel = Cancel()
-    mode = Mode(proposal.settings.progress)
-    console = reported.console(mode, to_stderr=as_json)
+    console = reported.console(common.mode(quiet), to_stderr=as_json)
     going: Run | None = None
     with (
         interrupt.cancel_on_signals(cancel, console),

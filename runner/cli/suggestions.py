@@ -102,15 +102,13 @@ def _values(
     from runner.cli.choosing import FAILED, FORMATS
     from runner.core import Profile, Reason
     from runner.store.query import RunOrder
-    from runner.store.settings import ENGINES, PROGRESS, SETTINGS
+    from runner.store.settings import ENGINES, SETTINGS
 
     match parameter.name:
         case "engine":
             return _beginning(prefix, ENGINES)
         case "profile":
             return _beginning(prefix, list(Profile))
-        case "progress":
-            return _beginning(prefix, PROGRESS)
         case "key":
             return _beginning(prefix, [setting.key for setting in SETTINGS])
         case "shell":

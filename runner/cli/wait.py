@@ -32,7 +32,7 @@ def wait(
     from runner.core.errors import UsageError
     from runner.core.quantities import duration_s
     from runner.places import record_of
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Console
     from runner.terminal.messages import told
 
     most_s = None if timeout is None else duration_s(timeout)
@@ -40,7 +40,7 @@ def wait(
         raise UsageError(f'--timeout is "{timeout}"; expected a time such as 10m')
     found = common.find_runs(runs, fresh=False)
     common.warn_elsewhere(*found)
-    console = Console(Mode(common.settings().progress))
+    console = Console()
     ended: dict[RunPaths, RunRecord] = {}
     told_trouble = partial(copies.told, console)
     for paths in places.as_they_end(found, most_s, told_trouble):

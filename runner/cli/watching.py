@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from runner.cli import interrupt, running
+from runner.cli import common, interrupt, running
 from runner.core import Reason, RunRecord
 from runner.core.cancel import Cancel
 from runner.core.errors import RaiError, UsageError
@@ -31,6 +31,7 @@ def watch(
     output: Path | None,
     *,
     force: bool,
+    quiet: bool,
     one_run: str = "",
 ) -> NoReturn:
     """Run the project, and run it again after each save, until Ctrl-C.
@@ -45,7 +46,7 @@ def watch(
     """
     from runner import session
     from runner.session.prepare import settings
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Console
 
     if one_run:
         text = f"{one_run} is for one run, and --watch makes many; leave one out"
@@ -53,7 +54,7 @@ def watch(
     found, _ = settings(options)
     saves = session.watcher(path, found, output)
     running.refuse_output(output, found, saves.folder, force=force)
-    console = Console(Mode(found.progress), unpacks=output is not None)
+    console = Console(common.mode(quiet), unpacks=output is not None)
     for text in session.tidy(found):
         console.line(text, "yellow")
     stop = Cancel()
@@ -130,7 +131,6 @@ class _Loop:
             thread.join()
 
     def _start(self) -> session.Run:
-        from runner.cli import common
         from runner.terminal.console import Mode
 
         prepared = self._session.prepare(self._path, self._options)

@@ -29,7 +29,6 @@ class Options(Struct, frozen=True):
 
     engine: str | None = None
     profile: str | None = None
-    progress: str | None = None
     gpus: str | None = None
     gpu_wait: str | None = None
     keep_going: bool = False
@@ -38,7 +37,6 @@ class Options(Struct, frozen=True):
     image: str | None = None
     secrets: Secrets = Secrets()
     only: tuple[str, ...] = ()
-    strict_limits: bool = False
     repeat: int = 1
     measured: tuple[str, ...] = ()
     budget: str | None = None
@@ -53,10 +51,8 @@ class Options(Struct, frozen=True):
         return {
             "engine": self.engine,
             "profile": self.profile,
-            "progress": self.progress,
             "gpu_wait": self.gpu_wait,
             "home": str(self.home) if self.home else None,
-            "strict_limits": "true" if self.strict_limits else None,
         }
 
 

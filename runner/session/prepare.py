@@ -317,7 +317,7 @@ def _strict_limits(found: Settings, rules: Policy) -> str:
     """Return what asks that every limit is enforced; "" if nothing does."""
     if rules.strict_limits:
         return f"strict_limits in {rules.strict_limits}"
-    return "--strict-limits" if found.strict_limits else ""
+    return "the setting strict_limits" if found.strict_limits else ""
 
 
 def _wrong(secrets: Secrets) -> Iterator[Problem]:

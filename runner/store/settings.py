@@ -36,8 +36,6 @@ ENGINES = ("auto", "docker", "pyxis", "local", "bare")
 IMAGES = "images"
 """The setting that only a file has: which image is used in place of which."""
 
-PROGRESS = ("auto", "tty", "plain", "quiet")
-
 
 class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
@@ -51,7 +49,6 @@ class Settings(Struct, frozen=True):
     home: Path
     engine: str = "auto"
     profile: Profile | None = None
-    progress: str = "auto"
     data_dir: Path | None = None
     download: bool = True
     gpu_wait: float = 600.0
@@ -248,13 +245,11 @@ _NUMBER = Kind(
     "a whole number", lambda text: max(COUNT.parse(text) or 0, 0) or None, COUNT.write
 )
 _SERVER = Kind("an address such as https://host:8443, here, or slurm:PARTITION", _place)
-_PROGRESS = _one_of(PROGRESS)
 _PROFILE = _one_of(tuple(Profile))
 
 SETTINGS = (
     Setting("engine", "where commands run", _one_of(ENGINES), "docker", "--engine"),
     Setting("profile", "how commands are confined", _PROFILE, "strict", "--profile"),
-    Setting("progress", "how progress is shown", _PROGRESS, "plain", "--progress"),
     Setting("home", "where runs and downloaded data are kept", _FOLDER, "~/rai"),
     Setting("data_dir", "where data files are looked for first", _FOLDER, "~/data"),
     Setting("download", "whether data files may be downloaded", SWITCH, "false"),
@@ -273,7 +268,6 @@ SETTINGS = (
         "whether a run is refused if a limit cannot be enforced",
         SWITCH,
         "true",
-        "--strict-limits",
     ),
     Setting(
         "milestones", "where a site's own milestones are", _FOLDERS, "/srv/milestones"

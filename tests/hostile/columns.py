@@ -41,8 +41,7 @@ class Column(Struct, frozen=True):
     def options(self) -> list[str]:
         """The options of ``rai run``."""
         profile = self.how if self.engine == "docker" else "strict"
-        given = ["--engine", self.engine, "--profile", profile]
-        return [*given, "--progress", "plain"]
+        return ["--engine", self.engine, "--profile", profile]
 
     @property
     def ids(self) -> tuple[int, int]:

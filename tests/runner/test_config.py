@@ -26,7 +26,7 @@ def written(folder: Path, text: str, name: str = "config.yml") -> Path:
 
 def test_without_files_variables_and_flags_the_defaults_hold(tmp_path):
     found, warnings = settings.load({}, [tmp_path / "absent.yml"], {})
-    assert (found.engine, found.profile, found.progress) == ("auto", None, "auto")
+    assert (found.engine, found.profile) == ("auto", None)
     assert found.download and found.data_dir is None and found.home.is_absolute()
     assert warnings == []
 
@@ -34,17 +34,17 @@ def test_without_files_variables_and_flags_the_defaults_hold(tmp_path):
 def test_a_flag_goes_over_a_variable_over_the_users_file_over_the_machines(tmp_path):
     machine = written(
         tmp_path / "etc",
-        "engine: bare\nprogress: quiet\ndownload: no\nprofile: strict\n",
+        "engine: bare\ngpu_wait: 1m\ndownload: no\nprofile: strict\n",
     )
     user = written(
-        tmp_path / "user", "engine: local\nprogress: tty\nprofile: compatible\n"
+        tmp_path / "user", "engine: local\ngpu_wait: 2m\nprofile: compatible\n"
     )
     found, _ = settings.load(
-        {"RAI_ENGINE": "docker", "RAI_PROGRESS": "auto"},
+        {"RAI_ENGINE": "docker", "RAI_GPU_WAIT": "3m"},
         [machine, user],
-        {"progress": "plain", "engine": None},
+        {"gpu_wait": "4m", "engine": None},
     )
-    assert found.progress == "plain"
+    assert found.gpu_wait == 240
     assert found.engine == "docker"
     assert found.profile is Profile.COMPATIBLE
     assert not found.download
@@ -55,7 +55,6 @@ def test_every_variable_is_read(tmp_path):
         {
             "RAI_ENGINE": "local",
             "RAI_PROFILE": "strict",
-            "RAI_PROGRESS": "quiet",
             "RAI_HOME": str(tmp_path),
             "RAI_DATA_DIR": str(tmp_path / "data"),
             "RAI_DOWNLOAD": "no",
@@ -67,7 +66,6 @@ def test_every_variable_is_read(tmp_path):
         home=tmp_path,
         engine="local",
         profile=Profile.STRICT,
-        progress="quiet",
         data_dir=tmp_path / "data",
         download=False,
     )
@@ -94,13 +92,13 @@ def test_paths_are_relative_to_the_file_that_says_them_else_to_the_folder(
 def test_all_problems_come_at_once_each_with_its_place_or_variable(tmp_path):
     file = written(tmp_path, "engine: podman\nprofile: much\ndownload: perhaps\n")
     with pytest.raises(ConfigError) as caught:
-        settings.load({"RAI_PROGRESS": "loud"}, [file], {"profile": "lax"})
+        settings.load({"RAI_GPU_WAIT": "long"}, [file], {"profile": "lax"})
     shown = str(caught.value)
     for part in (
         f"{file}:1:9: engine is ",
         f"{file}:2:10: profile is ",
         f"{file}:3:11: download is ",
-        'RAI_PROGRESS is "loud"; expected auto, tty, plain or quiet',
+        'RAI_GPU_WAIT is "long"; expected a time such as 10m',
         '--profile is "lax"; expected strict or compatible',
     ):
         assert part in shown

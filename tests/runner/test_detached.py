@@ -488,7 +488,7 @@ def test_twenty_at_once_all_end_and_keep_their_own_output(folder):
 def test_a_million_lines_are_shown_byte_for_byte(folder):
     run = detached(project(folder, "seq 1000000"))
 
-    done = rai("attach", run.id, "--progress", "quiet")
+    done = rai("attach", run.id, "--quiet")
 
     assert done.returncode == 0
     assert done.stdout == "".join(f"{n}\n" for n in range(1, 1_000_001))

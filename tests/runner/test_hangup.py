@@ -121,14 +121,12 @@ def is_cancelled_and_kept(record: dict[str, object], home: Path) -> bool:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("progress", ["tty", "plain"])
-def test_a_run_whose_terminal_is_closed_is_cancelled(
-    words, opened, home, engine, progress
-):
-    terminal = Terminal(*words, "--engine", engine, "--progress", progress)
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_run_whose_terminal_is_closed_is_cancelled(words, opened, home, engine, term):
+    terminal = Terminal("env", f"TERM={term}", *words, "--engine", engine)
     opened.append(terminal)
     terminal.until(b"started\r\n")
-    if progress == "tty":
+    if term == "xterm":
         terminal.until(" s · CPU ".encode())  # the live line
 
     terminal.close()
@@ -154,7 +152,7 @@ def test_a_run_under_nohup_outlives_its_terminal(words, opened, tmp_path):
     spec = {"commands": {"build": ["sh -c 'echo started; sleep 2; echo end'"]}}
     (tmp_path / "rai_build.yml").write_text(json.dumps(spec))
     line = " ".join(words)
-    shell = f"trap '' HUP; exec {line} --engine bare --progress tty"
+    shell = f"trap '' HUP; exec {line} --engine bare"
     terminal = Terminal("sh", "-c", shell)
     opened.append(terminal)
     terminal.until(b"started\r\n")

@@ -34,6 +34,7 @@ def read(text: str) -> original.CommandLine:
         (".", "run ."),
         ("../lab --keep-going", "run ../lab --keep-going"),
         ("run -p . -d", "run -p . -d"),
+        ("-p . -q", "run -p . -q"),
         ("logs -n 3", "logs -n 3"),
         ("show -v", "show -v"),
         ("parse -- -q", "parse -- -q"),
@@ -51,7 +52,7 @@ def test_a_command_line_of_the_original_means_one_of_ours(typed, meant):
     [
         ("-p . --queue rai_amd64", "ignoring --queue rai_amd64: a server has one"),
         ("-p . --queue=rai_amd64", "ignoring --queue rai_amd64: a server has one"),
-        ("run -qrai_amd64", "ignoring --queue rai_amd64: a server has one"),
+        ("run --queue rai_amd64", "ignoring --queue rai_amd64: a server has one"),
         ("-p . -v", "ignoring --verbose: every line is shown anyway"),
         ("run --verbose", "ignoring --verbose: every line is shown anyway"),
         ("-p . --ratelimit=false", "ignoring --ratelimit false: there is no rate limi"),

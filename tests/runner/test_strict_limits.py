@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import runner
 from runner import session
 from runner.core import EngineFacts, Reason
 from runner.core import events as ev
@@ -18,6 +17,7 @@ from runner.engines import strict
 from runner.session import Options
 from tests.runner import policies
 
+SETTING = "the setting strict_limits"
 BUILD_FILE = "rai: {version: 0.2}\ncommands: {build: ['echo done']}\n"
 
 
@@ -39,11 +39,9 @@ def end(events: list[ev.Event]) -> ev.Finished:
     return last
 
 
-@pytest.mark.parametrize("by", ["option", "variable"])
-def test_a_run_is_refused_before_it_is_packed(project, monkeypatch, by):
-    if by == "variable":
-        monkeypatch.setenv("RAI_STRICT_LIMITS", "true")
-    events = run(project, Options(engine="bare", strict_limits=by == "option"))
+def test_a_run_is_refused_before_it_is_packed(project, monkeypatch):
+    monkeypatch.setenv("RAI_STRICT_LIMITS", "true")
+    events = run(project, Options(engine="bare"))
 
     verdict = end(events).verdict
     assert verdict.reason is Reason.NOT_ALLOWED
@@ -60,11 +58,11 @@ def test_without_strict_limits_the_same_run_is_carried_out(project):
 def test_each_limit_is_named_with_what_to_do_about_it():
     facts = EngineFacts("local", unenforced=("memory", "system calls", "pids"))
     with pytest.raises(NotAllowedError) as caught:
-        strict.check(facts, "--strict-limits")
+        strict.check(facts, SETTING)
     groups, calls = caught.value.problems
     assert groups.message == (
-        "the local engine cannot enforce memory, pids here, which --strict-limits"
-        " asks for"
+        "the local engine cannot enforce memory, pids here, which the setting"
+        " strict_limits asks for"
     )
     assert "Delegate=yes" in groups.hint
     assert "system calls" in calls.message and calls.hint
@@ -72,26 +70,21 @@ def test_each_limit_is_named_with_what_to_do_about_it():
 
 def test_a_build_is_refused_for_what_its_builder_ignores():
     with pytest.raises(NotAllowedError, match="cannot enforce pids here in image bui"):
-        strict.check_build("docker", ("pids",), "--strict-limits")
-    strict.check_build("docker", (), "--strict-limits")
+        strict.check_build("docker", ("pids",), SETTING)
+    strict.check_build("docker", (), SETTING)
     strict.check_build("docker", ("pids",), "")
-
-
-def test_python_can_ask_for_strict_limits(project):
-    events = list(runner.run(project, engine="bare", strict_limits=True))
-    assert end(events).verdict.reason is Reason.NOT_ALLOWED
 
 
 def test_roots_builds_are_told_what_else_the_engine_must_be_like():
     with pytest.raises(NotAllowedError) as caught:
-        strict.check_build("docker", ("pids", "private addresses"), "--strict-limits")
+        strict.check_build("docker", ("pids", "private addresses"), SETTING)
     processes, addresses = caught.value.problems
     assert "native.cgroupdriver=cgroupfs" in processes.hint
     assert "nf_tables" in addresses.hint and "without buildx" in addresses.hint
 
 
 def test_an_engine_that_enforces_all_is_not_refused():
-    strict.check(EngineFacts("docker"), "--strict-limits")
+    strict.check(EngineFacts("docker"), SETTING)
     strict.check(EngineFacts("bare", unenforced=("memory",)), "")
 
 

@@ -42,7 +42,6 @@ def build(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Build without Docker's cache.")
     ] = False,
-    strict_limits: common.StrictLimits = False,
 ) -> None:
     """Build or pull the image without running.
 
@@ -57,13 +56,12 @@ def build(
     from runner.engines.imagestore import KEEPING
     from runner.report import size
     from runner.session.project import folder_project
-    from runner.terminal.console import Console, Mode
+    from runner.terminal.console import Console
 
-    prepared = session.prepare(path, session.Options(strict_limits=strict_limits))
+    prepared = session.prepare(path, session.Options())
     request, settings = prepared.request, prepared.settings
-    console = Console(Mode(settings.progress), to_stderr=True)
-    if console.mode is not Mode.QUIET:
-        common.warn(prepared.warnings)
+    console = Console(to_stderr=True)
+    common.warn(prepared.warnings)
     store = imagestore.store(settings.engine, request.spec)
     spec = _wanted(request.spec, store, target, gpu, no_cache)
     project = folder_project(request.project, settings)

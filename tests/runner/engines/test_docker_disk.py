@@ -165,7 +165,7 @@ def test_a_measure_that_fails_is_told_and_ends_a_run_under_strict_limits(
         run(
             Subject(DockerEngine(), IMAGE),
             [direct("sleep", "30")],
-            strict_limits="--strict-limits",
+            strict_limits="the setting strict_limits",
         )
 
 

@@ -231,7 +231,7 @@ def rai(*words: str, folder: Path) -> str:
 
 
 def test_a_kernel_without_rules_leaves_private_addresses_open_and_says_so(
-    engine: DockerEngine, tmp_path: Path
+    engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rai_build.yml").write_text(
         f"rai: {{version: 0.2, image: {IMAGE}}}\nresources: {{network: true}}\n"
@@ -241,7 +241,8 @@ def test_a_kernel_without_rules_leaves_private_addresses_open_and_says_so(
     said = rai(*words, folder=tmp_path)
     assert said.startswith("0 ")
     assert "Not enforced here: private addresses" in said
-    refused = rai(*words, "--strict-limits", folder=tmp_path)
+    monkeypatch.setenv("RAI_STRICT_LIMITS", "true")
+    refused = rai(*words, folder=tmp_path)
     assert "cannot enforce private addresses here" in refused
     assert "nf_tables" in refused
     assert "Running" not in refused

@@ -273,9 +273,7 @@ def test_a_server_that_is_away_before_a_run_begins_is_said_at_once(
     assert runs.names(home(tmp_path)) == set()
 
 
-@pytest.mark.parametrize(
-    "words", [["--watch"], ["--wait-for", "x"], ["--strict-limits"]]
-)
+@pytest.mark.parametrize("words", [["--watch"], ["--wait-for", "x"]])
 def test_what_has_no_meaning_on_a_server_is_refused(site, project, words, capfd):
     assert _status(["run", "-p", project, "--on", URL, *words]) == 2
     assert f"{words[0]} is not for runs on {URL}" in capfd.readouterr().err
