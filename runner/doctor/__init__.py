@@ -24,7 +24,7 @@ LOW_DISK_BYTES = 5 * GIB
 
 def examine(home: Path, data_dir: Path | None) -> list[Finding]:
     """Return the findings about everything that affects runs here."""
-    every = [engines.make(name) for name in engines.listed()]
+    every = [engines.make(name) for name in engines.TABLE]
     found = [_engine(engine) for engine in every]
     serving = [e for e, f in zip(every, found, strict=True) if _serves(f)]
     found += _network(serving)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -16,25 +14,13 @@ from runner.engines.base import Engine
 
 TABLE = {
     "docker": "DockerEngine",
-    "pyxis": "PyxisEngine",
     "local": "LocalEngine",
     "bare": "BareEngine",
 }
 """Each engine's module in this package, and its class there."""
 
-IN_SLURM = "pyxis"
-"""The engine that serves inside a Slurm job alone."""
-
-LAST = "bare"
-"""The engine that serves everywhere."""
-
-UNCONFINED = (IN_SLURM, LAST)
-"""The engines without isolation."""
-
-
-def listed() -> list[str]:
-    """Return the engines to speak of on this machine: pyxis only where srun is."""
-    return [name for name in TABLE if name != IN_SLURM or shutil.which("srun")]
+UNCONFINED = "bare"
+"""The engine without isolation, which serves everywhere."""
 
 
 def make(name: str) -> Engine:
@@ -68,17 +54,16 @@ def chosen(found: Mapping[str, str], why: str) -> Choice:
 def choose(wanted: str, spec: BuildSpec, *, ci: bool) -> Choice:
     """Return the engine that is wanted, or with "auto" the first that works here.
 
-    "auto" tries pyxis inside a Slurm job. It falls back to the bare engine. Neither
-    confines, so it takes none of them in CI or for others' projects (``ci``), nor bare
-    where a sandbox works and only its network does not: it has this machine's.
+    "auto" falls back to the bare engine, which confines nothing: not in CI or for
+    others' projects (``ci``), nor where a sandbox works and only its network does not,
+    as bare has this machine's.
 
     Raises:
         EngineError: none works (no_engine), or the one that is wanted refuses commands
             of the build file (bad_spec); the problems say why for each.
     """
-    in_job = [] if ci or not os.environ.get("SLURM_JOB_ID") else [IN_SLURM]
-    last = [] if ci or _confines(spec) else [LAST]
-    names = ["docker", *in_job, "local", *last]
+    last = [] if ci or _confines(spec) else [UNCONFINED]
+    names = ["docker", "local", *last]
     refused: list[Problem] = []
     for name in names if wanted == "auto" else [wanted]:
         engine = make(name)

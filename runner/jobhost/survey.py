@@ -38,7 +38,7 @@ def survey() -> MachineSurvey:
     problems: list[Problem] = []
     situations: list[GpuSituation] = []
     for name in engines.TABLE:
-        if name in engines.UNCONFINED:
+        if name == engines.UNCONFINED:
             continue
         engine = engines.make(name)
         try:

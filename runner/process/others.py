@@ -21,11 +21,11 @@ def marked(name: str, value: str) -> list[int]:
     return found
 
 
-def kill_marked(name: str, value: str, number: int = signal.SIGKILL) -> None:
-    """Send a signal, by default SIGKILL, to every process that is so ``marked``."""
+def kill_marked(name: str, value: str) -> None:
+    """Kill every process that is so ``marked``."""
     for pid in marked(name, value):
         with contextlib.suppress(OSError):
-            os.kill(pid, number)
+            os.kill(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:

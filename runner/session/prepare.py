@@ -203,7 +203,7 @@ def replay(
     if options.engine is None and earlier.engine is not None:
         name = earlier.engine.name
         # What the record says of the engine decides nothing.
-        if name in engines.UNCONFINED and settings(options)[0].engine != name:
+        if name == engines.UNCONFINED and settings(options)[0].engine != name:
             text = f"run {folder.id} ran without isolation"
             hint = f"--engine {name} runs it so again, --engine auto in a sandbox"
             raise UsageError(Problem(text, hint=hint))

@@ -11,7 +11,7 @@ from runner.engines.imagestore import KEEPING
 from runner.images import allowed
 from runner.session.project import MOST_BYTES
 
-WITHOUT_IMAGES = engines.TABLE.keys() - {KEEPING, engines.IN_SLURM}
+WITHOUT_IMAGES = engines.TABLE.keys() - {KEEPING}
 """The engines that use this machine's programs, whatever image is named."""
 
 

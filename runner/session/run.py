@@ -116,7 +116,7 @@ def resume(
 
 def _engine(prepared: Prepared) -> Choice:
     request, wanted = prepared.request, prepared.settings.engine
-    if prepared.sent and wanted in engines.UNCONFINED:
+    if prepared.sent and wanted == engines.UNCONFINED:
         text = f"a project that somebody sent is not run with the {wanted} engine"
         raise NotAllowedError(Problem(text, hint="docker and local confine it"))
     try:

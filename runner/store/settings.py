@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MACHINE_FILE = Path("/etc/rai/config.yml")
 
 
-ENGINES = ("auto", "docker", "pyxis", "local", "bare")
+ENGINES = ("auto", "docker", "local", "bare")
 IMAGES = "images"
 """The setting that only a file has: which image is used in place of which."""
 

@@ -61,7 +61,7 @@ def offered(line: str) -> list[str]:
         ("rm aaa1 b", ["bbb3"]),
         ("cancel ", ["aaa2"]),
         ("run --wait-for l", ["latest"]),
-        ("run --engine ", ["auto", "docker", "pyxis", "local", "bare"]),
+        ("run --engine ", ["auto", "docker", "local", "bare"]),
         ("run --engine=l", ["--engine=local"]),
         ("-p . --prof", ["--profile"]),
         ("run --profile s", ["strict"]),

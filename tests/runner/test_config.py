@@ -170,8 +170,8 @@ def test_a_wrong_variable_is_reported_as_the_variable_beside_its_option():
     with pytest.raises(ConfigError) as caught:
         settings.load(environ, [], {"engine": "lxc"})
     assert [str(problem) for problem in caught.value.problems] == [
-        'RAI_ENGINE is "podman"; expected auto, docker, pyxis, local or bare',
-        '--engine is "lxc"; expected auto, docker, pyxis, local or bare',
+        'RAI_ENGINE is "podman"; expected auto, docker, local or bare',
+        '--engine is "lxc"; expected auto, docker, local or bare',
         'RAI_GPU_WAIT is "soon"; expected a time such as 10m',
     ]
 
