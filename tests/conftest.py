@@ -213,12 +213,17 @@ def client() -> Iterator[docker.APIClient]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def builds(pytestconfig: pytest.Config) -> Iterator[Path]:
+def builds(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
     """Keep what fixtures of many tests compile from one session to the next.
 
     Each file is named by all that it is made from. The user's own folder is let alone.
     """
-    folder = pytestconfig.cache.mkdir("builds")
+    if pytestconfig.pluginmanager.hasplugin("cacheprovider"):
+        folder = pytestconfig.cache.mkdir("builds")
+    else:
+        folder = tmp_path_factory.mktemp("builds")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
