@@ -131,9 +131,8 @@ class ImagePlan(Struct, frozen=True):
 
     ``parts``, ``bases`` (their names) and ``origin`` describe the build; they are
     absent if the engine was not asked. ``asked`` is the image that the build file
-    names; ``named_by`` says what names another, "" if nothing does. ``private`` are the
-    addresses that a build may reach although they are not public. ``limits`` are those
-    of the run.
+    names; ``named_by`` says what names another, "" if nothing does. ``limits`` are
+    those of the run.
     """
 
     action: ImageAction
@@ -147,7 +146,6 @@ class ImagePlan(Struct, frozen=True):
     origin: Origin | None = None
     asked: str = ""
     named_by: str = ""
-    private: tuple[PrivateTarget, ...] = ()
     limits: Limits = Limits()
 
 

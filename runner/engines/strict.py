@@ -15,10 +15,6 @@ _GROUPED = (
     "run rai as root on the engine's machine, and have the engine manage control groups"
     " itself, not by systemd: `native.cgroupdriver=cgroupfs` in its `exec-opts`"
 )
-_CLOSED = (
-    "run rai as root on the engine's machine, whose kernel must have nf_tables, and use"
-    " a Docker Engine"
-)
 _CONFINED = "use `--engine docker` or `--engine local`"
 _REMEDIES = {
     ("local", "memory"): _GROUPS,
@@ -26,12 +22,13 @@ _REMEDIES = {
     ("local", "system calls"): "run rai on x86-64 or arm64",
     ("docker", "swap"): "have its kernel started with `swapaccount=1`",
     ("docker", "system calls"): "have its Docker Engine configured with seccomp",
-    ("docker", "private addresses"): f"{_CLOSED}, not Podman",
+    ("docker", "private addresses"): (
+        "run rai as root on the engine's machine, whose kernel must have nf_tables"
+    ),
 }
 _REMEDIES_OF_BUILDS = {
     ("docker", "pids"): _GROUPED,
     ("docker", "memory"): _GROUPED,
-    ("docker", "private addresses"): f"{_CLOSED} without buildx, not Podman",
 }
 
 

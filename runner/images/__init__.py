@@ -51,19 +51,19 @@ def plan(
     if facts is not None and facts.dockerfile is not None:
         fetches.check_variables(facts.dockerfile, spec.build_image or BuildImage())
     _check(spec, facts, policy)
-    return replace(_plan(spec, facts, policy), limits=spec.limits)
+    return replace(_plan(spec, facts), limits=spec.limits)
 
 
-def _plan(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> ImagePlan:
+def _plan(spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     if spec.build_image is not None:
-        return _built(spec.build_image, spec, facts, policy)
+        return _built(spec.build_image, spec, facts)
     if spec.image is not None:
         found = _named(spec.image, facts)
         if instead := spec.substitute:
             return replace(found, asked=instead.asked, named_by=instead.by)
         return replace(found, asked=spec.image)
     if facts is None or facts.dockerfile is not None:
-        return _built(BuildImage(), spec, facts, policy)
+        return _built(BuildImage(), spec, facts)
     raise without_dockerfile(spec)
 
 
@@ -186,8 +186,8 @@ def problems(spec: BuildSpec) -> list[Problem]:
 
 def _check(spec: BuildSpec, facts: ImageFacts | None, policy: Policy) -> None:
     """Raise NotAllowedError for images that the policy does not allow."""
-    text, platform = (facts.dockerfile, facts.platform) if facts else (None, "")
-    if refused := allowed.problems(spec, policy, text, platform):
+    there = facts is None or facts.dockerfile is not None
+    if refused := allowed.problems(spec, policy, builds=there):
         raise NotAllowedError(*refused)
 
 
@@ -204,9 +204,7 @@ def _named(image: str, facts: ImageFacts | None) -> ImagePlan:
     return ImagePlan(ImageAction.PULL, reference, "the engine does not have it")
 
 
-def _built(
-    build: BuildImage, spec: BuildSpec, facts: ImageFacts | None, policy: Policy
-) -> ImagePlan:
+def _built(build: BuildImage, spec: BuildSpec, facts: ImageFacts | None) -> ImagePlan:
     tags = (normalise(build.image_name),) if build.image_name else ()
     if facts is None:
         why = f"from {build.dockerfile}, unless nothing that goes into it has changed"
@@ -236,7 +234,6 @@ def _built(
         inputs,
         bases,
         facts.origin,
-        private=policy.private,
     )
 
 

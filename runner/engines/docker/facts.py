@@ -10,7 +10,6 @@ from runner.engines import private
 from runner.engines.docker.client import Client, failing
 from runner.engines.docker.container.disk import measured_by_root
 from runner.engines.docker.endpoint import Endpoint
-from runner.engines.docker.images.holder import can_hold
 from runner.images import architecture
 
 Info = dict[str, Any]
@@ -58,20 +57,11 @@ def can_group_builds(info: Info, endpoint: Endpoint) -> bool:
     return measured_by_root() and is_here(info, endpoint) and driver == "cgroupfs"
 
 
-def closes_builds(info: Info, endpoint: Endpoint) -> bool:
-    """Whether this user can close private addresses to the engine's own builder."""
-    return can_close(info, endpoint) and can_hold()
-
-
 def unenforced_in_builds(info: Info, endpoint: Endpoint) -> tuple[str, ...]:
     """Return the limits that the engine's own builder does not enforce here."""
     missing = [name for key, name in _LIMITS.items() if not info.get(key)]
     if not can_group_builds(info, endpoint) and "pids" not in missing:
         missing.append("pids")
-    if not (measured_by_root() and is_here(info, endpoint)):
-        missing.append(UNSEEN)
-    if not closes_builds(info, endpoint):
-        missing.append(PRIVATE)
     return tuple(missing)
 
 

@@ -127,15 +127,6 @@ class Group:
         return _processes(self._folders["pids"])
 
     @property
-    def processes_within(self) -> list[int]:
-        """The numbers of the processes in the groups that others made in it."""
-        return [
-            number
-            for group in _subgroups(self._folders["pids"])
-            for number in _processes(group)
-        ]
-
-    @property
     def was_full(self) -> bool:
         """Whether it refused a process, or had as many as it may have."""
         folder = self._folders["pids"]

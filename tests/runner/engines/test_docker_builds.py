@@ -109,11 +109,6 @@ def builds(tmp_path: Path, client: docker.APIClient) -> Iterator[Builds]:
             "wrote more than 50MiB, in Step 3/3",
         ),
         ("RUN head -c 90m /dev/zero >/x", Reason.DISK_LIMIT, "wrote more than 50MiB"),
-        (
-            "VOLUME /v\nRUN head -c 90m /dev/zero >/v/x; sleep 100",
-            Reason.DISK_LIMIT,
-            "wrote more than 50MiB",
-        ),
     ],
 )
 def test_a_build_ends_at_its_limit_and_leaves_nothing(builds, line, reason, text):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -17,18 +16,12 @@ from pathlib import Path
 import docker
 import pytest
 from msgspec import to_builtins
-from msgspec.structs import replace
 
-from runner import images
-from runner.archive import FolderProject
-from runner.core import BuildImage, BuildSpec, Place, Profile
-from runner.core.cancel import Cancel
-from runner.core.events import BuildOutput
+from runner.core import Place, Profile
 from runner.core.policy import PrivateTarget
 from runner.engines import netfilter, private
 from runner.engines.docker import DockerEngine
 from runner.engines.docker.facts import PRIVATE
-from runner.engines.docker.images import holder
 from tests.runner.engines.ordinary import needs_root
 from tests.runner.engines.running import RUN_ID, Subject, run
 
@@ -162,60 +155,6 @@ def test_the_rules_cannot_be_changed_in_a_run(engine: DockerEngine) -> None:
         assert b"not permitted" in done.stdout
 
 
-@pytest.fixture
-def image_name(client: docker.APIClient) -> Iterator[str]:
-    name = f"rai-test-{secrets.token_hex(4)}"
-    yield name
-    for found in client.images(filters={"label": name}, all=True):
-        for each in (*(found["RepoTags"] or ()), found["Id"]):
-            with suppress(docker.errors.APIError):
-                client.remove_image(each)
-
-
-def built(
-    engine: DockerEngine, name: str, folder: Path, line: str, *targets: PrivateTarget
-) -> str:
-    """Build an image with a step; return what the builder printed."""
-    (folder / "Dockerfile").write_text(f"FROM {IMAGE}\nLABEL {name}=1\nRUN {line}\n")
-    wanted = BuildSpec("rai_build.yml", build_image=BuildImage(name, no_cache=True))
-    project = FolderProject(folder)
-    plan = images.plan(wanted, engine.image_facts(project, wanted))
-    plan = replace(plan, private=targets)
-    events = [*engine.prepare(plan, project, Cancel())]
-    return "".join(e.text for e in events if isinstance(e, BuildOutput))
-
-
-def test_the_steps_of_a_build_reach_no_private_address_but_what_a_policy_opens(
-    engine: DockerEngine,
-    image_name: str,
-    tmp_path: Path,
-    port: int,
-    gateway: str,
-    client: docker.APIClient,
-) -> None:
-    if PRIVATE in engine.facts().unenforced_in_builds:
-        pytest.skip("no closed network for builds here")
-    own = [str(a) for a in private.own_addresses() if a.version == 4]
-    tries = "; ".join(
-        f"timeout 20 bash -c 'echo >/dev/tcp/{a}/{port}' 2>&- && echo reached={a}"
-        for a in own
-    )
-    closed = built(engine, image_name, tmp_path, f"{tries}; true")
-    assert "\nreached=" not in closed
-    target = opened(f"{gateway}/32")
-    some = built(engine, image_name, tmp_path, f"{tries}; true", target)
-    assert [line for line in some.splitlines() if line.startswith("reached")] == [
-        f"reached={gateway}"
-    ]
-
-
-def test_the_program_that_holds_a_builds_network_is_there_for_two_processors() -> None:
-    for machine, number in (("x86_64", 62), ("aarch64", 183)):
-        content = holder.program(machine)
-        assert content[:4] == b"\x7fELF"
-        assert int.from_bytes(content[18:20], "little") == number
-
-
 def rai(*words: str, folder: Path) -> str:
     """Run the command line as on a kernel without nf_tables; return what it prints."""
     done = subprocess.run(
@@ -247,33 +186,6 @@ def test_a_kernel_without_rules_leaves_private_addresses_open_and_says_so(
     assert "nf_tables" in refused
     assert "Running" not in refused
     assert "private addresses" in rai("doctor", folder=tmp_path)
-
-
-def test_a_build_whose_network_cannot_be_made_begins_with_the_usual_one(
-    engine: DockerEngine, client: docker.APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(holder._MACHINES, os.uname().machine, (0, ""))  # no program
-    with holder.closed_network(client, (), 10.0) as network:
-        assert network.name is None
-        assert "ended as soon as it was started" in network.failure
-
-
-def test_a_builds_network_is_held_by_no_image_of_a_projects_own(
-    engine: DockerEngine, client: docker.APIClient
-) -> None:
-    name = f"{holder.NAME}:{holder.TAG}"
-    client.tag(IMAGE, holder.NAME, holder.TAG)
-    try:
-        with holder.closed_network(client, (), 10.0) as network:
-            assert network.failure == ""
-            assert network.name is not None
-            found = client.inspect_container(network.name.partition(":")[2])
-            assert found["Image"] != client.inspect_image(IMAGE)["Id"]
-        assert client.inspect_image(IMAGE)
-    finally:
-        # Another test's build may use the image under this name just now.
-        with suppress(docker.errors.ImageNotFound):
-            client.remove_image(name, force=True)
 
 
 @pytest.mark.parametrize("number", [0, 60, 500])

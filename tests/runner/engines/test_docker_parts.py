@@ -37,7 +37,7 @@ from runner.engines.docker.container import confinement, tarstreams
 from runner.engines.docker.container.meter import parse
 from runner.engines.docker.endpoint import Endpoint, EngineProbe, find, probe
 from runner.engines.docker.exec.frames import Demultiplexer
-from runner.engines.docker.images import context, failure
+from runner.engines.docker.images import context
 from runner.engines.docker.images.buildlog import BuildxLog, ClassicLog
 from runner.engines.docker.images.messages import ErrorDetail, Message
 from runner.engines.docker.images.transfer import pull, split
@@ -663,17 +663,3 @@ def test_a_base_that_buildkit_cannot_have_is_told_apart():
     log.add("#2 ERROR: pull access denied, repository does not exist\n")
     assert log.base_missing
     assert "nobody/nothing" in log.failure
-
-
-@pytest.mark.parametrize(
-    ("line", "closed", "told"),
-    [
-        ("curl: (7) Failed to connect to 10.0.0.5 port 80: No route to host", True, 1),
-        ("curl: (7) Failed to connect to 10.0.0.5 port 80: No route to host", False, 0),
-        ("E: Unable to locate package nosuch", True, 0),
-    ],
-)
-def test_a_step_that_reaches_no_mirror_is_told_what_opens_one(line, closed, told):
-    log = ClassicLog()
-    log.add(f"Step 2/2 : RUN fetch\n{line}\n")
-    assert str(failure.failed(log, closed=closed)).count("`private`") == told

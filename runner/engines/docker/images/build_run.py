@@ -24,3 +24,8 @@ class BuildRun(Struct, frozen=True):
     until: float
     group: Group | None
     cancel: Cancel
+
+    @property
+    def group_path(self) -> str:
+        """The group of the steps' containers as the engine takes it; "" without one."""
+        return f"/{self.group.name}" if self.group else ""

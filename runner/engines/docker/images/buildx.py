@@ -17,11 +17,9 @@ from runner.core import Reason
 from runner.core.errors import EngineError
 from runner.core.events import BuildOutput, Event, Output
 from runner.engines.docker.endpoint import Endpoint
-from runner.engines.docker.facts import PRIVATE
 from runner.engines.docker.images import context, failure
 from runner.engines.docker.images.build_run import BuildRun
 from runner.engines.docker.images.buildlog import BuildxLog
-from runner.engines.docker.images.group import parent
 from runner.engines.docker.images.options import buildx_command
 
 PROBE_TIME_S = 10.0
@@ -45,7 +43,7 @@ def found(endpoint: Endpoint, *, grouped: bool) -> Builder | None:
     version = _said(endpoint, "version").split()
     if len(version) < 2:
         return None
-    missing = ["disk", PRIVATE]  # it takes no container as network
+    missing = ["disk"]
     inside = re.search(r"^Driver:\s+docker$", _said(endpoint, "inspect"), re.MULTILINE)
     if not (grouped and inside):
         missing = ["memory", "pids", *missing]
@@ -62,7 +60,7 @@ def build(run: BuildRun, project: Project) -> Iterator[Event]:
     names = context.names(project, dockerfile)
     with context.archive(project.folder, names, dockerfile, run.dockerfile) as packed:
         running = process.stream(
-            buildx_command(plan, run.asked, parent(run.group)),
+            buildx_command(plan, run.asked, run.group_path),
             timeout_s=max(run.until - time.monotonic(), 0.0),
             cancel=run.cancel,
             room=process.room(limits.output_bytes),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from runner.core import Limits, Problem, Reason, quantities
 from runner.core.errors import ImageError
 from runner.engines.docker.images.buildlog import BuildLog
@@ -11,31 +9,17 @@ from runner.engines.docker.images.transfer import BASE_HINT
 from runner.engines.local.cgroup import Group
 
 KILLED = 137
-CLOSED = (
-    "A build reaches public addresses only; a site opens a private mirror by `private`"
-    " in /etc/rai/policy.yml."
-)
 NEARLY = 0.95
 """The kernel charges memory in batches, so a group ends a little below its limit."""
 
-_NOT_REACHED = re.compile(
-    r"unreachable|no route to host|connection refused|timed out|(?:not|to) connect"
-    r"|establish a new connection",
-    re.IGNORECASE,
-)
 
-
-def failed(log: BuildLog, *, closed: bool = False) -> ImageError:
-    """Return the error for a step that failed.
-
-    ``closed`` says that the steps could reach no private address.
-    """
+def failed(log: BuildLog) -> ImageError:
+    """Return the error for a step that failed."""
     if log.base_missing:
         text = f"the base image of the build cannot be pulled: {log.failure}"
         return ImageError(Problem(text, hint=BASE_HINT), reason=Reason.IMAGE_NOT_FOUND)
     tail = "".join(f"\n  {line}" for line in log.tail)
-    why = f"\n  {CLOSED}" if closed and _NOT_REACHED.search(tail) else ""
-    return ImageError(f"the image build failed: {log.failure}{tail}{why}")
+    return ImageError(f"the image build failed: {log.failure}{tail}")
 
 
 def over(reason: Reason, limits: Limits, log: BuildLog) -> ImageError:

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from runner.engines.disk import DiskMeter, pause_s
 from runner.engines.docker.client import FAILURES, Client, image
 from runner.images.names import normalise
 
-EVERY_S = 1.0
 MOST_NAMES = 10_000
-LAST_LOOK_S = 5.0
 LAST = 50
 """How many of the containers are asked for by name."""
 
@@ -99,6 +94,20 @@ class BuildParts:
             and (each["Id"][:12] in named or each["ImageID"] in self._own)
         ]
 
+    def written_bytes(self) -> int:
+        """Return what the build has written, as far as the engine counts it.
+
+        That is its layers and the changes of the steps that run now; neither volumes
+        nor removed files.
+        """
+        total = self.layers_bytes()
+        with contextlib.suppress(KeyError, *FAILURES):
+            if running := self.running():
+                filters = {"id": running}
+                sizes = self._client.containers(all=True, size=True, filters=filters)
+                total += sum(int(each.get("SizeRw", 0)) for each in sizes)
+        return total
+
     def remove(self, reference: str, labels: Mapping[str, str]) -> None:
         """Remove what the build left: containers, and images but those with a name.
 
@@ -153,78 +162,6 @@ class BuildParts:
         for each in self._client.images(filters={"label": ours, "dangling": True}):
             if not each["ParentId"] and each["Created"] >= int(self._started):
                 self._own.setdefault(each["Id"], 0)
-
-
-class BuildDiskWatch:
-    """A thread that measures what a build has written, every second or so.
-
-    ``full`` tells that it is over the limit. Where this user cannot look into the
-    engine's folders (``here``), the engine measures.
-    """
-
-    def __init__(
-        self,
-        parts: BuildParts,
-        client: Client,
-        most_bytes: int,
-        processes: Callable[[], Iterable[int]],
-        *,
-        here: bool,
-    ) -> None:
-        self._parts, self._client, self._most = parts, client, most_bytes
-        self._processes, self._here = processes, here
-        self._full, self._ended = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    @property
-    def full(self) -> bool:
-        """Whether the limit was exceeded."""
-        return self._full.is_set()
-
-    def __enter__(self) -> BuildDiskWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(LAST_LOOK_S)
-
-    def look(self) -> None:
-        """Measure now."""
-        with contextlib.suppress(OSError, KeyError, *FAILURES):
-            total = self._parts.layers_bytes()
-            if total <= self._most:
-                total += sum(self._sizes())
-            if total > self._most:
-                self._full.set()
-
-    def _watch(self) -> None:
-        pause = EVERY_S
-        while not (self.full or self._ended.wait(pause)):
-            began = time.monotonic()
-            self.look()
-            pause = pause_s(EVERY_S, time.monotonic() - began)
-
-    def _sizes(self) -> Iterator[int]:
-        running = self._parts.running()
-        if running and not self._here:
-            found = self._client.containers(
-                all=True, size=True, filters={"id": running}
-            )
-            yield from (int(each.get("SizeRw", 0)) for each in found)
-            return
-        for each in running:
-            found = self._client.inspect_container(each)
-            if folders := _folders(found):
-                yield DiskMeter(folders, self._most, self._processes).taken()
-
-
-def _folders(found: dict[str, Any]) -> list[Path]:
-    """Return the folders of this machine that a step's container writes to."""
-    layer = (found.get("GraphDriver") or {}).get("Data") or {}
-    volumes = [each.get("Source") for each in found.get("Mounts") or ()]
-    places = [layer.get("UpperDir"), *volumes]
-    return [Path(place) for place in places if place and Path(place).is_dir()]
 
 
 def _time(text: str) -> float:
