@@ -23,6 +23,10 @@ Source = Place | str
 """What sets a rule: a line of the site's policy, or a server's role in words."""
 
 
+BUILD = "build"
+"""The word in a list of images that allows to build a Dockerfile."""
+
+
 class Ceiling(Struct, frozen=True):
     """The most that is allowed of one thing, and what says so."""
 
@@ -58,11 +62,11 @@ class Policy(Struct, frozen=True):
 
     ``ceilings`` are by the name of the field of Limits. ``strict`` is what allows no
     other profile, ``strict_limits`` the line that allows no run some limit of which
-    cannot be enforced. An image has to be on each list of ``images``. ``data_hosts``
-    are the only hosts that data files come from, None allows all. ``private`` are the
-    addresses that
-    runs, image builds and downloads may reach although they are not public. ``file``
-    is the file that says all this, "" if there is none.
+    cannot be enforced. An image has to be on each list of ``images``; one is built only
+    where each has the word BUILD. ``data_hosts`` are the only hosts that data files
+    come from, None allows all. ``private`` are the addresses that runs and downloads
+    may reach although they are not public. ``file`` is the file that says all this, ""
+    if there is none.
     """
 
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)

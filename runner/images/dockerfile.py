@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -23,7 +23,6 @@ class Stage(Struct, frozen=True):
 
     image: str
     name: str
-    line: int = 0
 
 
 class Instruction(Struct, frozen=True):
@@ -38,22 +37,16 @@ def stages(
     text: str, args: Mapping[str, str] | None = None, platform: str = ""
 ) -> tuple[Stage, ...]:
     """Parse the FROM lines, with the arguments declared before the first of them."""
-    found = instructions(text, escape(text))
-    return stages_of(found, args or {}, of_platform(platform))
-
-
-def stages_of(
-    found: Iterable[Instruction], args: Mapping[str, str], values: Mapping[str, str]
-) -> tuple[Stage, ...]:
-    """Return the stages; ``values`` are those of the arguments that nobody declares."""
-    values = {name: args.get(name, value) for name, value in values.items()}
+    args = args or {}
+    undeclared = _of_platform(platform)
+    values = {name: args.get(name, value) for name, value in undeclared.items()}
     stages: list[Stage] = []
-    for one in found:
+    for one in instructions(text):
         if one.word == "ARG" and not stages:
             values |= _declared(one.rest, args, values)
         elif one.word == "FROM" and (match := _FROM.fullmatch(one.rest)):
             image = _expand(match["image"], values)
-            stages.append(Stage(image, (match["name"] or "").lower(), one.line))
+            stages.append(Stage(image, (match["name"] or "").lower()))
     return tuple(stages)
 
 
@@ -68,23 +61,20 @@ def bases(found: tuple[Stage, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def instructions(
-    text: str, escape: str, *, here_documents: bool = True
-) -> Iterator[Instruction]:
+def instructions(text: str) -> Iterator[Instruction]:
     """Yield each instruction, its continued lines joined as they are, within words too.
 
-    ``escape`` continues a line; "" joins none. Without ``here_documents`` the lines of
-    these are instructions, as they are for builders that do not know them.
+    The lines of here-documents are none.
     """
     lines = iter(enumerate(text_lines(text), 1))
-    sign = re.escape(escape)
-    continued = re.compile(rf"(?:^|[^{sign}]){sign}[ \t]*$") if sign else None
+    sign = re.escape(_escape(text))
+    continued = re.compile(rf"(?:^|[^{sign}]){sign}[ \t]*$")
     joined, first = "", 0
     for number, line in lines:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         first = first or number
-        if continued and continued.search(line):
+        if continued.search(line):
             joined += line.rstrip()[:-1]
             continue
         found = _instruction(joined + line, first)
@@ -92,7 +82,7 @@ def instructions(
         if found is None:
             continue
         yield found
-        if here_documents and found.word in ("RUN", "COPY", "ADD"):
+        if found.word in ("RUN", "COPY", "ADD"):
             for dash, _, end in _HERE.findall(found.rest):
                 _skip_past(lines, end, tabs=bool(dash))
     if found := _instruction(joined, first):  # the last line is continued by nothing
@@ -109,7 +99,7 @@ def text_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
-def escape(text: str) -> str:
+def _escape(text: str) -> str:
     """Return the character that continues a line; a directive may set it."""
     for line in text_lines(text):
         found = _DIRECTIVE.fullmatch(line.strip())
@@ -152,13 +142,8 @@ def _expand(text: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text.strip("\"'"))
 
 
-def variables(text: str) -> set[str]:
-    """Return the names of the variables in a text."""
-    return {found["braced"] or found["bare"] for found in _VARIABLE.finditer(text)}
-
-
-def of_platform(platform: str) -> dict[str, str]:
-    """Return the arguments that a builder sets by itself."""
+def _of_platform(platform: str) -> dict[str, str]:
+    # the arguments that a builder sets by itself
     system, _, rest = platform.partition("/")
     architecture, _, variant = rest.partition("/")
     parts = {"PLATFORM": platform, "OS": system, "ARCH": architecture}

@@ -7,16 +7,13 @@ after the build was stopped. Of other front ends than Docker's BuildKit does as 
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
-from itertools import chain
 
 from runner.core import BuildImage, Place, Problem, Reason
 from runner.core.errors import ImageError
-from runner.images.dockerfile import escape, instructions
-from runner.images.pulls import readings
+from runner.images.dockerfile import instructions
 
 MOST_EXPANDED = 1 << 16
 """The most characters of a variable's value: one may be twice another, and so on."""
@@ -24,10 +21,12 @@ MOST_EXPANDED = 1 << 16
 MOST_TOLD = 10
 """How many problems are told at once."""
 
-_HINT = (
-    "fetch it in a RUN step, e.g. by curl, or put it into the project; begin a path"
-    " that has a variable with `./`"
-)
+_HINT = "use COPY for a file of the project; fetch an address in a RUN step, by curl"
+_ADD = re.compile(r"\s*(?:ONBUILD\s+)*ADD\s+(.*)", re.IGNORECASE | re.DOTALL)
+_PLAIN = re.compile(r"(?:--[a-z]+(?:=[\w.:-]+)?\s+)*[^:$\\`]*", re.DOTALL)
+"""The arguments of an ADD in which there can be neither an address nor a variable."""
+
+_ENDS = re.compile(r"[\\`][ \t\r]*$", re.MULTILINE)
 _USED = re.compile(r"\$\{?(\w+)")
 _DOCKERS = re.compile(r"(docker\.io/)?docker/dockerfile(-upstream)?([:@].*)?")
 _SYNTAX = re.compile(r"\s*(?:#|//)\s*syntax\s*=\s*(\S+)", re.IGNORECASE)
@@ -38,8 +37,10 @@ _HEAD = 50
 def check(text: str, asked: BuildImage, *, buildkit: bool) -> None:
     """Raise ImageError if the build may not be started."""
     problems = _front_end(text, asked) if buildkit else []
-    for line, source in sorted(set(_remote(text)))[:MOST_TOLD]:
-        what = f"`ADD {source[:200]}` has the engine itself fetch it, past the limits"
+    for line, said in sorted(set(_unclear_adds(text)))[:MOST_TOLD]:
+        what = (
+            f"`ADD {said[:200]}` may have the engine itself fetch it, past the limits"
+        )
         problems.append(Problem(what, Place(asked.dockerfile, line, 1), _HINT))
     if problems:
         raise ImageError(*problems, reason=Reason.NOT_ALLOWED)
@@ -50,7 +51,7 @@ def check_variables(text: str, asked: BuildImage) -> None:
     """Raise ImageError if a variable becomes too long, e.g. by doubling itself."""
     given = dict(asked.args)
     lengths: dict[str, int] = {}
-    for each in instructions(text, escape(text)):
+    for each in instructions(text):
         if each.word not in ("ARG", "ENV"):
             continue
         name, equals, _ = each.rest.partition("=")
@@ -71,11 +72,27 @@ def check_variables(text: str, asked: BuildImage) -> None:
                 raise ImageError(Problem(f"{text} characters", place))
 
 
-def _remote(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what an ADD may fetch, with its line, however a builder reads the text."""
-    for one in chain.from_iterable(readings(text)):
-        if one.word == "ADD":
-            yield from ((one.line, s) for s in _sources(one.rest) if _may_be_remote(s))
+def _unclear_adds(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the arguments of each ADD that may fetch something.
+
+    Builders differ in which lines they join, so the lines count as they stand and as
+    either character that escapes joins them.
+    """
+    plain = text.removeprefix("\ufeff")
+    for joined in (plain, *(_join(plain, sign) for sign in "\\`")):
+        number = 1
+        for line in _ENDS.sub("", joined).split("\n"):
+            found = _ADD.fullmatch(line.replace("\0", ""))
+            if found and not _PLAIN.fullmatch(found[1]):
+                yield number, found[1].strip()
+            number += 1 + line.count("\0")
+
+
+def _join(text: str, sign: str) -> str:
+    """Join continued lines, comments between them left out; a NUL stands for each."""
+    escape = re.escape(sign)
+    continued = rf"(?<!{escape}){escape}[ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*"
+    return re.sub(continued, lambda found: "\0" * found[0].count("\n"), text)
 
 
 def _words(rest: str) -> list[str]:
@@ -83,26 +100,6 @@ def _words(rest: str) -> list[str]:
         return shlex.split(rest)
     except ValueError:
         return rest.split()
-
-
-def _sources(rest: str) -> list[str]:
-    """Return the sources of an ADD, without quotes; flags do not count."""
-    plain = re.sub(r"^\s*(--\S+\s+)*", "", rest)
-    try:
-        listed = json.loads(plain)
-    except (ValueError, RecursionError):
-        listed = re.split(r"\s+", re.sub(r"[\"'\\`]", "", plain).strip())
-    if not isinstance(listed, list) or not all(isinstance(w, str) for w in listed):
-        return []
-    return listed[:-1]
-
-
-def _may_be_remote(source: str) -> bool:
-    """Whether it is an address, or variables may make it one."""
-    plain, variable, _ = source.partition("$")
-    if "://" in source or re.match(r"[\w.-]+@[\w.-]+:", source):
-        return True
-    return bool(variable) and ("/" not in plain or ":" in plain)
 
 
 def _front_end(text: str, asked: BuildImage) -> list[Problem]:

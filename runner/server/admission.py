@@ -141,7 +141,7 @@ def _refused(spec: BuildSpec, request: RunRequest, role: Role) -> list[Problem]:
     except ValueError:
         raise refuse(Reason.USAGE, "there is no such profile") from None
     found += policy.over(policy.fit(spec.limits, rules), profile, rules)
-    return found + allowed.problems(spec, rules)
+    return found + allowed.problems(spec, rules, builds=False)
 
 
 def _gpus(spec: BuildSpec, host_gpus: int | None) -> int:

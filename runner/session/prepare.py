@@ -172,7 +172,7 @@ def reopen(
             gpu_wait=parcel.gpu_wait_s if options.gpu_wait is None else found.gpu_wait,
         )
     project = Path(parcel.project)
-    request, more = _request(project, spec, text, found, given, sealed=True)
+    request, more = _request(project, spec, text, found, given)
     request = replace(request, title=parcel.title)
     warnings = [*warnings, *problems, *more]
     return Prepared(request, found, tuple(warnings), folder, sent=sent)
@@ -254,13 +254,8 @@ def _request(
     text: str,
     found: Settings,
     options: Options,
-    *,
-    sealed: bool = False,
 ) -> tuple[JobRequest, Sequence[Problem]]:
-    """Apply the options and the site's policy to a spec; return its warnings too.
-
-    The files of a ``sealed`` project are not in its folder.
-    """
+    """Apply the options and the site's policy to a spec; return its warnings too."""
     if wrong := list(_wrong(options.secrets)):
         raise UsageError(*wrong)
     left_out = selection.left_out(spec.commands, options.only)
@@ -275,9 +270,7 @@ def _request(
     spec = replace(spec, limits=limits)
     if options.gpus is not None:
         spec = replace(spec, gpu=_gpus(options.gpus, spec))
-    if refused := refusals(
-        spec, profile, rules, found.engine, None if sealed else project
-    ):
+    if refused := refusals(spec, profile, rules, found.engine):
         raise NotAllowedError(*refused)
     asked = repeating.read(spec, left_out, options, rules)
     request = JobRequest(

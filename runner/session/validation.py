@@ -61,7 +61,6 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
         UsageError: there is no build file, or the image's name is not valid.
         ConfigError: the settings or the site's policy are wrong.
     """
-    folder = path.parent if path.is_file() else path
     try:
         spec, problems, _ = read_spec(path)
         found, _ = settings(options)
@@ -71,7 +70,7 @@ def validate(path: Path, options: Options = NONE_GIVEN) -> Validation:
         rules = policies.read()
         profile = found.profile or spec.profile
         spec = replace(spec, limits=policy.fit(spec.limits, rules))
-        if refused := refusals(spec, profile, rules, found.engine, folder):
+        if refused := refusals(spec, profile, rules, found.engine):
             raise NotAllowedError(*problems, *refused)
         imageless = found.engine if found.engine in WITHOUT_IMAGES else ""
         if imageless:

@@ -43,7 +43,7 @@ def test_an_add_that_may_fetch_is_refused(line):
     "line",
     [
         "ADD a.tar.gz /x",
-        "ADD sub/$VERSION.tar ./$X /y",
+        "ADD --chown=1:2 sub/*.tar \\\n # two\n b /y",
         'ADD ["a b", "/x"]',
         "COPY http://is/a/folder /x",
         "# ADD http://10.0.0.1/x /x",
