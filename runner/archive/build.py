@@ -56,7 +56,7 @@ class BuildWriter:
         except OverCapsError as error:
             hint = (
                 "write less to /build, remove what you do not need back, or raise"
-                " resources.limits.disk (bytes) or the setting build_files (entries)"
+                " resources.limits.disk"
             )
             problem = Problem(f"the build folder {error}", hint=hint)
             raise RaiError(problem, reason=Reason.DISK_LIMIT) from error

@@ -36,12 +36,7 @@ def _exceeded(survey: Survey, caps: Caps) -> Iterator[Problem]:
         have = f"{'more than ' if survey.cut else ''}{len(members):,}"
         text = f"the project has {have} files and folders; at most {caps.members:,}"
         found = heaviest(members, lambda member: 1)
-        yield _problem(
-            f"{text} can be sent",
-            found,
-            lambda count: f"{count:,}",
-            f"RAI_PROJECT_FILES={_doubled(len(members))}",
-        )
+        yield _problem(f"{text} can be sent", found, lambda count: f"{count:,}")
     large = [m for m in members if m.size_bytes > caps.file_bytes]
     if large:
         files = "1 file is" if len(large) == 1 else f"{len(large):,} files are"
@@ -55,11 +50,12 @@ def _problem(
     text: str,
     found: list[tuple[str, int]],
     written: Callable[[int], str],
-    setting: str,
+    setting: str = "",
 ) -> Problem:
     rows = ", ".join(f"{name!r} {written(weight)}" for name, weight in found)
     rule = pattern(found[0][0])
-    hint = f"a line `{rule}` in .raiignore leaves the first out; or set {setting}"
+    hint = f"a line `{rule}` in .raiignore leaves the first out"
+    hint += f"; or set {setting}" if setting else ""
     return Problem(f"{text}: {rows}", hint=hint)
 
 

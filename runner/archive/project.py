@@ -249,7 +249,7 @@ def _checksum(archive: Path, caps: Caps) -> tuple[str, int]:
             digest.update(chunk)
             size += len(chunk)
             if size > most:
-                hint = "the settings project_size and project_files say how much"
+                hint = "the setting project_size says how much"
                 text = f"{archive} holds more than a project may"
                 raise UsageError(Problem(text, hint=hint))
     return digest.hexdigest(), size

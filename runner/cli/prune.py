@@ -49,7 +49,7 @@ def prune(
 
     With --older, runs that ended longer ago are removed; with --size, the oldest until
     the rest takes no more. Without either the settings decide. Tagged runs stay.
-    By age, and by the setting data_size, downloaded data files that no run used are
+    By age, and by size, downloaded data files that no run used are
     removed too, and on the Docker Engine rai's volumes of data files that no run uses;
     by age its builds of images that later ones replaced, of the projects that have runs
     here.
@@ -62,7 +62,7 @@ def prune(
     keep = Retention(
         settings.keep_for if older or both else math.inf,
         settings.keep_size if size or both else math.inf,
-        settings.data_size if both else math.inf,
+        settings.keep_size if both else math.inf,
     )
     now, home = time.time(), common.home()
     what = store.plan(home, keep, now)

@@ -28,7 +28,7 @@ def pull(
     from runner.store import outputs
     from runner.store.home import find, record_of
 
-    home, settings = common.opened()
+    home = common.home()
     paths = find(home, run)
     copies.refresh([paths])
     found = record_of(paths)
@@ -37,7 +37,7 @@ def pull(
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(found))
     into = outputs.place(output or Path(f"build-{paths.id}"))
-    caps = archive.build_caps(found.limits or Limits(), settings.build_files)
+    caps = archive.build_caps(found.limits or Limits())
     project = Path(found.project)
     done = outputs.bring_back(paths.build, into, caps, home, project, force=force)
     if as_json:

@@ -186,8 +186,7 @@ def _evidence(
 ) -> FoundEvidence:
     from runner import evidence, places
 
-    away, most = places.unseen(paths), settings.build_files
-    return evidence.read(paths, record, away, most, timelines=timelines)
+    return evidence.read(paths, record, places.unseen(paths), timelines=timelines)
 
 
 def _comparison(

@@ -65,8 +65,8 @@ def timeline(
 
     if output is not None:
         common.check_output(output, "-o")
-    home, settings = common.opened()
-    with _chosen(home, run, file, settings.build_files) as (path, title):
+    home = common.home()
+    with _chosen(home, run, file) as (path, title):
         page = pages.timeline_page(title, traces.timeline(path, MOST))
     if output is not None:
         files.write(output, page.encode())
@@ -80,9 +80,7 @@ def timeline(
 
 
 @contextmanager
-def _chosen(
-    home: Home, run: str, file: str | None, most_files: int
-) -> Iterator[tuple[Path, str]]:
+def _chosen(home: Home, run: str, file: str | None) -> Iterator[tuple[Path, str]]:
     """Yield the profiler's file that is meant, and a title for it."""
     if file is None and Path(run).is_file() and not _names_run(home, run):
         yield Path(run).absolute(), Path(run).name
@@ -100,7 +98,7 @@ def _chosen(
     record = places.record_of(paths)
     if not paths.build.exists():
         raise UsageError(common.no_build_folder(record))
-    caps = archive.build_caps(record.limits or Limits(), most_files)
+    caps = archive.build_caps(record.limits or Limits())
     name = _name(paths, record, file, list(archive.files(paths.build, caps, "build")))
     with TemporaryDirectory(prefix="rai-timeline-") as folder:
         into = Path(folder)

@@ -17,22 +17,22 @@ class Caps(Struct, frozen=True):
 
 
 UPLOAD = Caps(total_bytes=500 * MIB, members=20_000, file_bytes=100 * MIB)
-"""What a project may send, unless the settings say otherwise."""
+"""What a project may send; settings change the bytes."""
 
 BUILD_FILES = 100_000
-"""How many files and folders a build folder may have, unless the settings do."""
+"""How many files and folders a build folder may have."""
 
 SPARE_BYTES = GIB
 """What data files leave free on a disk."""
 
 
-def build_caps(limits: Limits, members: int = BUILD_FILES) -> Caps:
+def build_caps(limits: Limits) -> Caps:
     """Return the ceilings of a build folder.
 
     The disk limit is checked at intervals, so a small excess is accepted.
     """
     most = limits.disk_bytes + limits.disk_bytes // 4
-    return Caps(total_bytes=most, members=members, file_bytes=most)
+    return Caps(total_bytes=most, members=BUILD_FILES, file_bytes=most)
 
 
 BUILD = build_caps(Limits())

@@ -107,7 +107,7 @@ class BuildFiles:
 
 
 def unpack(
-    paths: RunPaths, record: RunRecord, into: Path, most_files: int
+    paths: RunPaths, record: RunRecord, into: Path
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Unpack the files into an empty folder; return their names, and what went wrong.
 
@@ -117,7 +117,7 @@ def unpack(
         why = f"the run has no build folder, so no profile's file and no {FILE}"
         return (), (why,) if record.state.final else ()
     wanted = BuildFiles(record)
-    caps = archive.build_caps(record.limits or Limits(), most_files)
+    caps = archive.build_caps(record.limits or Limits())
     failed: tuple[str, ...] = ()
     try:
         archive.pick(paths.build, into, wanted.take, caps, _ROOT)

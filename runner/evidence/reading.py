@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from runner.core import RunRecord
-from runner.core.caps import BUILD_FILES
 from runner.core.evidence import RunEvidence
 from runner.core.kernel_shapes import FILE
 from runner.core.trace import Timeline
@@ -29,19 +28,18 @@ def read(
     paths: RunPaths,
     record: RunRecord,
     away: str = "",
-    most_files: int = BUILD_FILES,
     *,
     timelines: bool = False,
 ) -> FoundEvidence:
     """Return what a run left behind.
 
-    What cannot be read is among the problems, and the rest stands. ``most_files`` is
-    how many a build folder may have. Timelines are read only if wanted.
+    What cannot be read is among the problems, and the rest stands. Timelines are read
+    only if wanted.
     """
     printed, problems = outputs.outputs(paths, [c.index for c in record.first_round])
     with TemporaryDirectory(prefix="rai-report-") as folder:
         into = Path(folder)
-        names, unread = build.unpack(paths, record, into, most_files)
+        names, unread = build.unpack(paths, record, into)
         found, wrong = shapes.read(into) if FILE in names else (None, ())
         files = [name for name in names if name != FILE]
         traces, drawn, unreadable = profiles.read(into, files, timelines=timelines)

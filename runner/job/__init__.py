@@ -24,7 +24,6 @@ from runner.core import (
 )
 from runner.core import events as ev
 from runner.core.cancel import Cancel
-from runner.core.caps import BUILD_FILES
 from runner.core.errors import EngineError, RaiError
 from runner.core.expectations import Check
 from runner.core.figures import MOST_BYTES, size_bytes
@@ -51,7 +50,6 @@ def run(
     *,
     download: bool = True,
     data_size: float = math.inf,
-    build_files: int = BUILD_FILES,
     go_on: GoOn | None = None,
 ) -> Generator[ev.Event, None, None]:
     """Run the job on the first engine; record every event, then yield it.
@@ -76,7 +74,7 @@ def run(
             download=download,
             data_size=data_size,
         )
-        job = _Job(preparation, build_files, go_on)
+        job = _Job(preparation, go_on)
 
         def keep(event: ev.Event) -> ev.Event:
             return recorder.keep(job.mask.event(event))
@@ -107,15 +105,13 @@ def run(
 class _Job:
     """The steps of one run, and the results so far."""
 
-    def __init__(
-        self, preparation: Preparation, build_files: int, go_on: GoOn | None
-    ) -> None:
+    def __init__(self, preparation: Preparation, go_on: GoOn | None) -> None:
         self.request = preparation.request
         self.paths = preparation.paths
         self.cancel = preparation.cancel
         self.mask = Mask(self.request.secrets.values.values())
         self.preparation = preparation
-        self.caps = archive.build_caps(self.request.spec.limits, build_files)
+        self.caps = archive.build_caps(self.request.spec.limits)
         self.rounds = Rounds(self.request, go_on)
         self.steps: dict[int, Step] = {}
         self.ended: list[ev.CommandFinished] = []

@@ -79,7 +79,7 @@ def _bounds(paths: RunPaths) -> MirrorBounds:
     from runner.remote import bounds
     from runner.store import sealed
 
-    return bounds.of_parcel(sealed.parcel_of(paths), _settings().build_files)
+    return bounds.of_parcel(sealed.parcel_of(paths))
 
 
 def _settings() -> Settings:

@@ -38,18 +38,18 @@ class MirrorBounds(Struct, frozen=True):
         return min(EVENTS_BYTES + EVENT_BYTES * log_bytes, MOST_EVENTS_BYTES)
 
 
-def of_limits(limits: Limits, build_files: int) -> MirrorBounds:
-    """Return the bounds of a run with these limits, and so many files to bring back."""
+def of_limits(limits: Limits) -> MirrorBounds:
+    """Return the bounds of a run with these limits."""
     log_bytes = limits.output_bytes + limits.output_bytes // 4 + MIB
-    caps = build_caps(limits, build_files)
+    caps = build_caps(limits)
     build_bytes = caps.total_bytes + caps.members * MEMBER_BYTES + MIB
     return MirrorBounds(log_bytes, build_bytes)
 
 
-def of_parcel(parcel: Parcel | None, build_files: int) -> MirrorBounds:
+def of_parcel(parcel: Parcel | None) -> MirrorBounds:
     """Return the bounds of a sealed run, as its build file says."""
     limits = Limits()
     if parcel is not None:
         with suppress(SpecError):  # a masked value may be wrong as it stands
             limits = buildfile.parse(parcel.spec_text, parcel.spec_file)[0].limits
-    return of_limits(limits, build_files)
+    return of_limits(limits)

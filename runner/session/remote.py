@@ -117,8 +117,7 @@ class _Queue:
         self, prepared: Prepared, client: ServerClient, team: str, home: Home
     ) -> None:
         self._client, self._team, self._home = client, team, home
-        limits, most = prepared.request.spec.limits, prepared.settings.build_files
-        self._bounds = bounds.of_limits(limits, most)
+        self._bounds = bounds.of_limits(prepared.request.spec.limits)
 
     def put(
         self, asked: RunRequest, paths: RunPaths, cancel: Cancel

@@ -154,8 +154,7 @@ class StartedRun:
     @property
     def build_caps(self) -> Caps:
         """The ceilings of the run's build folder."""
-        most = self._prepared.settings.build_files
-        return archive.build_caps(self._request.spec.limits, most)
+        return archive.build_caps(self._request.spec.limits)
 
     @property
     def record(self) -> RunRecord:
@@ -234,8 +233,7 @@ class Run(StartedRun):
             data,
             cancel,
             download=settings.download,
-            data_size=settings.data_size,
-            build_files=settings.build_files,
+            data_size=settings.keep_size,
             go_on=self._go_on,
         )
 

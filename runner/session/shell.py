@@ -70,7 +70,7 @@ class Shell:
         spec = replace(request.spec, limits=limits, commands=(command_of_all,))
         self._request = replace(request, spec=spec, only=(), left_out=frozenset())
         self.limits = limits
-        self._caps = archive.build_caps(limits, prepared.settings.build_files)
+        self._caps = archive.build_caps(limits)
         self.has_build = False
         if self._earlier is not None and self._earlier.build.is_file():
             archive.files(self._earlier.build, self._caps, root="build")
@@ -105,7 +105,7 @@ class Shell:
                 data,
                 cancel,
                 download=given.settings.download,
-                data_size=given.settings.data_size,
+                data_size=given.settings.keep_size,
             )
             prepared = yield from preparation.events(stack)
             if prepared is None:

@@ -15,5 +15,5 @@ def tidy(settings: Settings, spare: str = "") -> list[str]:
     Raises:
         ConfigError: the home folder cannot be made, or its disk is full.
     """
-    keep = Retention(settings.keep_for, settings.keep_size, settings.data_size)
+    keep = Retention(settings.keep_for, settings.keep_size, settings.keep_size)
     return prune.by_policy(settings.home, keep, spare=spare)

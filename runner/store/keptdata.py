@@ -54,7 +54,7 @@ def make_room(folder: Path, most_bytes: float, wanted: int) -> None:
     if left > most_bytes:
         text = (
             f"the data files that active runs use would take more than"
-            f" {size_text(most_bytes)}, the setting data_size"
+            f" {size_text(most_bytes)}, the setting keep_size"
         )
         raise ConfigError(Problem(text, hint="raise it, or wait for the other runs"))
 

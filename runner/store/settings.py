@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from runner import files
 from runner.core import GIB, Place, Problem, Profile, Severity, quantities
-from runner.core.caps import BUILD_FILES, UPLOAD, Caps
+from runner.core.caps import UPLOAD, Caps
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, SWITCH, Kind
 from runner.core.units import DAY_S
@@ -40,10 +40,9 @@ IMAGES = "images"
 class Settings(Struct, frozen=True):
     """Every setting; paths are absolute, times in seconds, sizes in bytes.
 
-    ``keep_for``, ``keep_size`` and ``data_size`` are infinite where they are turned
-    off. ``images`` are the rules of all files, the strongest first. ``server`` is the
-    address of one, "here" for none, or a place of Slurm's; where it is None the profile
-    decides.
+    ``keep_for`` and ``keep_size`` are infinite where they are turned off. ``images``
+    are the rules of all files, the strongest first. ``server`` is the address of one,
+    "here" for none, or a place of Slurm's; where it is None the profile decides.
     """
 
     home: Path
@@ -54,11 +53,8 @@ class Settings(Struct, frozen=True):
     gpu_wait: float = 600.0
     keep_for: float = 30 * DAY_S
     keep_size: float = 20 * GIB
-    data_size: float = 20 * GIB
     project_size: int = UPLOAD.total_bytes
     project_file_size: int = UPLOAD.file_bytes
-    project_files: int = UPLOAD.members
-    build_files: int = BUILD_FILES
     strict_limits: bool = False
     milestones: tuple[Path, ...] = ()
     server: str | None = None
@@ -68,7 +64,7 @@ class Settings(Struct, frozen=True):
     @property
     def project_caps(self) -> Caps:
         """The ceilings of what a project sends."""
-        return Caps(self.project_size, self.project_files, self.project_file_size)
+        return Caps(self.project_size, UPLOAD.members, self.project_file_size)
 
 
 def settings_files() -> tuple[Path, ...]:
@@ -255,14 +251,15 @@ SETTINGS = (
     Setting("download", "whether data files may be downloaded", SWITCH, "false"),
     Setting("gpu_wait", "how long to wait for GPUs in use", _WAIT, "10m", "--wait"),
     Setting("keep_for", "how long ended runs are kept", _AGE, "30d", "--older"),
-    Setting("keep_size", "how much ended runs may take", _SPACE, "20GiB", "--size"),
-    Setting("data_size", "how much data files may take", _SPACE, "20GiB"),
+    Setting(
+        "keep_size",
+        "how much ended runs, and data files, may take",
+        _SPACE,
+        "20GiB",
+        "--size",
+    ),
     Setting("project_size", "how much a project may send", _BYTES, "1GiB"),
     Setting("project_file_size", "how large each of its files may be", _BYTES, "1GiB"),
-    Setting(
-        "project_files", "how many files and folders it may send", _NUMBER, "50000"
-    ),
-    Setting("build_files", "how many a build folder may bring back", _NUMBER, "200000"),
     Setting(
         "strict_limits",
         "whether a run is refused if a limit cannot be enforced",

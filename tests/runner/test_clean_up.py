@@ -398,7 +398,7 @@ def test_data_files_that_a_run_uses_stay_and_make_no_room(home):
     with kept.using(used):
         keptdata.make_room(home.data, 2 << 20, 1000)
         assert used.exists() and not free.exists()
-        with pytest.raises(ConfigError, match=r"more than 2MiB, the setting data_size"):
+        with pytest.raises(ConfigError, match=r"more than 2MiB, the setting keep_size"):
             keptdata.make_room(home.data, 2 << 20, 2 << 20)
     keptdata.make_room(home.data, 2 << 20, 2 << 20)
     assert not used.exists()

@@ -60,10 +60,9 @@ CASES = (
     ),
     _back(
         "many files back",
-        "Leaves 6,000 files where 5,000 may come back.",
-        "perl -e 'for (1..6000) { open F, \">\", $_; close F }'",
+        "Leaves 101,000 files where 100,000 may come back.",
+        "perl -e 'for (1..101000) { open F, \">\", $_; close F }'",
         limits={"time": 30},
-        environment={"RAI_BUILD_FILES": "5000"},
         ends=Reason.DISK_LIMIT,
         check=None,
     ),

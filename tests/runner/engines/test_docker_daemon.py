@@ -135,7 +135,7 @@ def test_a_run_whose_daemon_is_killed_ends_and_the_next_one_removes_what_it_left
 def test_volumes_of_data_files_are_kept_up_to_the_size_of_the_settings(
     own: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("RAI_DATA_SIZE", "3MiB")
+    monkeypatch.setenv("RAI_KEEP_SIZE", "3MiB")
     kept = []
     client = own.client()
     for number in range(4):

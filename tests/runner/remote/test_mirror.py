@@ -321,7 +321,7 @@ def test_a_full_disk_is_named_and_the_copy_goes_on_later(served, copy):
 
 
 def test_the_bounds_follow_from_the_limits_of_the_build_file():
-    small = bounds.of_parcel(None, 1)
+    small = bounds.of_parcel(None)
     assert small.log_bytes >= 256 * MIB
     assert small.of_events(0) == bounds.EVENTS_BYTES
     assert small.of_events(1 << 60) == bounds.MOST_EVENTS_BYTES
