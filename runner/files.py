@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -276,14 +275,6 @@ def name_once(new: Path, name: Path) -> bool:
         return False
     new.rename(name)
     return True
-
-
-def share(path: Path, name: Path) -> None:
-    """Link a file that nobody changes to a second name, or copy it if that fails."""
-    try:
-        os.link(path, name)
-    except OSError:
-        shutil.copyfile(path, name)
 
 
 def aside(path: Path) -> Path:

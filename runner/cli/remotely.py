@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import sys
-from typing import TYPE_CHECKING, TypeVar, Union
+from typing import TYPE_CHECKING, Union
 
 from runner.cli import attach, copies, running
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 HERE = "`--on here` runs it on this machine"
 
 
-Started = TypeVar("Started")
 Destination = Union["ProfileEntry", "SlurmTarget"]
 """A server, with the user's login there, or a partition of Slurm's."""
 
@@ -104,10 +103,6 @@ class ClusterRun:
         Raises:
             RaiError: Slurm refuses it, or it was cancelled before.
         """
-        return self.start_array(1, warnings=warnings)[0]
-
-    def start_array(self, count: int, *, warnings: bool) -> tuple[StartedRun, ...]:
-        """Submit runs as an array of jobs, as ``session.slurm.submit`` does."""
         from runner.cli import interrupt
         from runner.core.cancel import Cancel
         from runner.session import slurm
@@ -117,7 +112,7 @@ class ClusterRun:
         where = f"partition {to}" if to else "the default partition"
         self._console.line(f"Running on Slurm, in {where}.", "cyan")
         with interrupt.cancel_on_signals(cancel, self._console):
-            steps = slurm.submit(self._prepared, self._to, cancel, count)
+            steps = slurm.submit(self._prepared, self._to, cancel)
             return _shown(steps, self._console, warnings=warnings)
 
 
@@ -179,12 +174,12 @@ class ServerRun:
 
 
 def _shown(
-    steps: Generator[Event, None, Started],
+    steps: Generator[Event, None, StartedRun],
     console: Console,
     *,
     warnings: bool,
     between: Callable[[], None] = lambda: None,
-) -> Started:
+) -> StartedRun:
     """Show events until a run is handed over; call ``between`` after each."""
     from runner.core.events import Warned
 
@@ -193,7 +188,7 @@ def _shown(
             event = next(steps)
         except StopIteration as end:
             console.close()
-            started: Started = end.value
+            started: StartedRun = end.value
             return started
         if warnings or not isinstance(event, Warned):
             console.show(event)

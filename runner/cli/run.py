@@ -86,14 +86,6 @@ def run(
             " run's time limit unless given.",
         ),
     ] = None,
-    array: Annotated[
-        bool,
-        typer.Option(
-            "--array",
-            help="On Slurm: --repeat N as N runs, each in a fresh container, one after"
-            " another on one node without other jobs.",
-        ),
-    ] = False,
     fail_if: gating.FailIf = None,
     allow_single: gating.AllowSingle = False,
     baseline: gating.Baseline = None,
@@ -165,13 +157,6 @@ def run(
         given = {"--watch": watch, "--wait-for": wait_for}
         remotely.refuse(to, given)
         options = replace(options, elsewhere=not isinstance(to, SlurmTarget))
-    if array:
-        from runner.cli import arraying
-
-        unfit: dict[str, object] = {"--command": command, "--budget": budget}
-        unfit |= {"--output": output, "--fail-if": gate, "--watch": watch}
-        arraying.refuse(repeat, to, unfit)
-        options = replace(options, repeat=1)
     from runner.process.detached import Detached, python
 
     # It loads its modules while this process loads the same and packs the project.
@@ -201,11 +186,6 @@ def run(
             reported.warn(prepared.warnings)
         for text in session.tidy(prepared.settings):
             console.line(text, "yellow")
-        if array and isinstance(to, SlurmTarget):
-            status = arraying.run(
-                prepared, to, repeat, console, reported, detach=detach, as_json=as_json
-            )
-            raise typer.Exit(status)
         if to is not None:
             wish = "" if engine in (None, "auto") else str(engine)
             sending = remotely.sending(to, prepared, console, wish)

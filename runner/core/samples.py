@@ -54,19 +54,6 @@ def samples(run: RunRecord) -> tuple[CommandSamples, ...]:
     )
 
 
-def across(runs: Sequence[RunRecord]) -> tuple[CommandSamples, ...]:
-    """Return the samples of each command of runs of one project, one of each run.
-
-    Commands that did not end well are no samples.
-    """
-    found: dict[int, list[CommandRecord]] = {}
-    for run in runs:
-        for one in run.first_round:
-            if one.outcome is Outcome.OK:
-                found.setdefault(one.index, []).append(one)
-    return tuple(_sampled(found[at][0], found[at]) for at in sorted(found))
-
-
 def spread(values: Sequence[float]) -> Spread | None:
     """Return how values spread; None if there are none."""
     if not values:

@@ -17,7 +17,7 @@ from runner.report.names import fitted, shortened
 from runner.report.plan import plan
 from runner.report.profiles import profile
 from runner.report.run import Listed, history, of, op_time_s, result, table
-from runner.report.samples import sample_tables, sampled
+from runner.report.samples import sampled
 from runner.report.summary import figures as figures_in_words
 from runner.report.summary import listed, summary
 from runner.report.versus import Series, versus
@@ -74,7 +74,6 @@ __all__ = [
     "processes",
     "profile",
     "result",
-    "sample_tables",
     "sampled",
     "seconds",
     "shortened",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from runner.core import RunRecord
 from runner.core.samples import CommandSamples, Spread, samples
 from runner.report.blocks import Table
@@ -12,17 +10,12 @@ from runner.report.words import main_part, seconds, titled
 
 def sampled(record: RunRecord) -> list[Table]:
     """Return a table of the commands that were repeated; none if there are none."""
-    return sample_tables(samples(record), "rounds")
-
-
-def sample_tables(found: Sequence[CommandSamples], of: str) -> list[Table]:
-    """Return a table of samples, which are ``of`` rounds, or of runs."""
     rows = tuple(
         (str(one.number), titled(one.name, one.text), figure, *cells)
-        for one in found
+        for one in samples(record)
         for figure, cells in _rows(one)
     )
-    heads = ("#", "command", "figure", of, "median", "smallest", "largest")
+    heads = ("#", "command", "figure", "rounds", "median", "smallest", "largest")
     numbers = frozenset({0, 3, 4, 5, 6})
     return [Table("Samples", heads, rows, numbers)] if rows else []
 

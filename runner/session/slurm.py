@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from contextlib import ExitStack, suppress
-
-from msgspec.structs import replace
+from collections.abc import Generator
+from contextlib import suppress
 
 from runner import files, places
 from runner.core import Reason
@@ -25,19 +23,16 @@ from runner.store import handed, runs
 from runner.store import home as homes
 from runner.store import settings as stored
 from runner.store.handed import HandedRun, LifeSign
-from runner.store.paths import Home, RunPaths
+from runner.store.paths import RunPaths
 from runner.store.sealed import waiting
 
 CI = "CI"
 
 
 def submit(
-    prepared: Prepared, target: SlurmTarget, cancel: Cancel, count: int = 1
-) -> Generator[ev.Event, None, tuple[StartedRun, ...]]:
+    prepared: Prepared, target: SlurmTarget, cancel: Cancel
+) -> Generator[ev.Event, None, StartedRun]:
     """Seal the project and submit the run's job; yield what packing tells.
-
-    Several runs, by their ``count``, are an array of jobs: they run one after another,
-    each in a container of its own, on one node that no other job shares meanwhile.
 
     Until Slurm has the job a cancel leaves nothing; from then on the run's folder tells
     where the run is, whatever becomes of this process.
@@ -50,44 +45,34 @@ def submit(
     if problems := place.check():
         raise EngineError(*problems)
     needs = needs_of(prepared)
-    if count > 1:
-        needs = replace(needs, alone=True)
     home = places.open_home(settings.home)
-    made = [first := runs.create(home)]
+    paths = runs.create(home)
     worker = None
     try:
-        with ExitStack() as living:
-            living.enter_context(LifeSign(first))
-            handing = HandedRun(first.id, PLACE, str(target), f"{NAME}{first.id}")
-            handed.write(first, handing)
-            for event in sealed(request, first, settings):
+        with LifeSign(paths):
+            handing = HandedRun(paths.id, PLACE, str(target), f"{NAME}{paths.id}")
+            handed.write(paths, handing)
+            for event in sealed(request, paths, settings):
                 yield event
-                _go_on(first, cancel)
-            for _ in range(1, count):
-                made.append(runs.create(home))
-                files.share(first.source, made[-1].source)
-                files.share(first.parcel, made[-1].parcel)
-            living.enter_context(LifeSign(*made[1:]))
-            for paths in made:
-                files.write(paths.spec, request.spec_text.encode())
-            orders = [_order(prepared, paths, needs) for paths in made]
-            worker = place.array(orders)
+                _go_on(paths, cancel)
+            files.write(paths.spec, request.spec_text.encode())
+            worker = place.start(_order(prepared, paths, needs))
             answer = worker.carry_out()
     except BaseException:
         if worker is not None:
             worker.withdraw()
-        _discard(home, made)
+        discard(home, paths)
         raise
     if answer.reason is not None:
-        _discard(home, made)
+        discard(home, paths)
         raise RaiError(*answer.problems, reason=answer.reason, advice="")
-    with homes.open_index(home) as listed:
-        listed.put(*(one for paths in made if (one := waiting(paths)) is not None))
-    for paths in made:
-        if cancel.requested or paths.cancel.exists():
-            with suppress(RaiError):  # its worker looks for the request
-                places.cancel(paths)
-    return tuple(StartedRun(prepared, home, paths) for paths in made)
+    if listed := waiting(paths):
+        with homes.open_index(home) as index:
+            index.put(listed)
+    if cancel.requested or paths.cancel.exists():
+        with suppress(RaiError):  # its worker looks for the request
+            places.cancel(paths)
+    return StartedRun(prepared, home, paths)
 
 
 def _order(prepared: Prepared, paths: RunPaths, needs: JobNeeds) -> Order:
@@ -100,11 +85,6 @@ def _order(prepared: Prepared, paths: RunPaths, needs: JobNeeds) -> Order:
         sealed=True,
         needs=needs,
     )
-
-
-def _discard(home: Home, made: Iterable[RunPaths]) -> None:
-    for paths in made:
-        discard(home, paths)
 
 
 def _go_on(paths: RunPaths, cancel: Cancel) -> None:

@@ -67,16 +67,10 @@ def submission(
     run_id: str,
     folder: str,
     worker: Sequence[str],
-    nodes: str = "",
-    without: Sequence[str] = (),
-    tasks: Sequence[str] = (),
 ) -> Submission:
     """Return how a run's worker is handed to Slurm; ``folder`` is the run's.
 
     ``worker`` is the command line of the worker, whose Python the options may replace.
-    ``nodes`` are the only ones that may be chosen, as Slurm writes a list of them, and
-    those of ``without`` are not. ``tasks`` are the folders of the runs of an array, one
-    job each and one at a time; the worker is then given the one of its task.
 
     Raises:
         NotAllowedError: the folder's name cannot be given to sbatch, or no node has so
@@ -89,9 +83,7 @@ def submission(
         raise NotAllowedError(problem, advice="")
     wanted = {
         "job-name": NAME + run_id,
-        "array": f"1-{len(tasks)}%1" if tasks else "",
-        # Each task writes to its own folder: the first one's may be removed by then.
-        "output": "/dev/null" if tasks else f"{_unexpanded(folder)}/{LOG}",
+        "output": f"{_unexpanded(folder)}/{LOG}",
         "chdir": "/",
         "open-mode": "append",
         "export": "ALL",
@@ -105,18 +97,17 @@ def submission(
         "account": options.account,
         "qos": options.qos,
         "constraint": options.constraint,
-        "nodelist": nodes,
     }
     asked = [f"--{name}={value}" for name, value in wanted.items() if value]
     if needs.alone:
         asked.append("--exclusive")
     extra = [word for word in options.extra if not word.startswith(_EXCLUDE)]
     # Of an option that is given twice sbatch heeds the second.
-    if left_out := [*without, *_excluded(options.extra)]:
+    if left_out := _excluded(options.extra):
         extra.append(_EXCLUDE + ",".join(left_out))
     argv = ("sbatch", "--parsable", "--no-requeue", *asked, *extra)
     command = (options.python or worker[0], *worker[1:])
-    return Submission(argv, _script(run_id, command, tasks))
+    return Submission(argv, _script(run_id, command))
 
 
 def check_folder(folder: str) -> None:
@@ -139,14 +130,10 @@ def span(time_s: float) -> str:
     return f"{days}-{hours:02}:{minutes:02}:00"
 
 
-def _script(run_id: str, worker: Sequence[str], tasks: Sequence[str]) -> bytes:
-    lines = ["#!/bin/sh", f"# Run {run_id} of rai."]
+def _script(run_id: str, worker: Sequence[str]) -> bytes:
     # The worker takes the shell's place, so that signals to the job reach it.
     command = f"exec {shlex.join(worker)}"
-    if tasks:
-        lines += [f"set -- {shlex.join(tasks)}", 'shift "$((SLURM_ARRAY_TASK_ID - 1))"']
-        command += f' "$1" >>"$1/{LOG}" 2>&1'
-    return "\n".join([*lines, command, ""]).encode()
+    return f"#!/bin/sh\n# Run {run_id} of rai.\n{command}\n".encode()
 
 
 def _unexpanded(path: str) -> str:

@@ -150,16 +150,6 @@ def parse(output: bytes) -> tuple[SlurmJob, ...]:
     )
 
 
-def of_run(
-    listed: Mapping[str, tuple[SlurmJob, ...]], name: str, task: int | None
-) -> tuple[SlurmJob, ...]:
-    """Return a run's jobs, of all by their names: those of its task in an array."""
-    named = listed.get(name, ())
-    if task is None:
-        return named
-    return tuple(j for j in named if j.number.rpartition("_")[2] == str(task))
-
-
 def _job(line: bytes) -> SlurmJob:
     field = dict(zip(_FIELDS, _cut(line), strict=True))
     if not (_NUMBER.fullmatch(field["number"]) and _STATE.fullmatch(field["state"])):

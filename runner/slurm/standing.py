@@ -43,13 +43,11 @@ class RunSigns(Struct, frozen=True):
 
     ``silent_s`` is how long ago its worker, or the client that hands it over, gave a
     sign of life; ``handed_s`` how long before Slurm was asked it was handed over.
-    ``withdrawn`` is whether its user had asked for its end before that, too.
     """
 
     claimed: bool
     silent_s: float
     handed_s: float
-    withdrawn: bool = False
 
 
 def fate(signs: RunSigns, jobs: Sequence[SlurmJob] | None) -> RunFate:
@@ -75,8 +73,6 @@ def _not_claimed(signs: RunSigns, stages: set[JobStage]) -> RunFate:
     if JobStage.WAITING in stages:
         return RunFate.WAITS
     if stages:
-        return RunFate.GONE
-    if signs.withdrawn:  # Slurm forgets a task of an array that it never started
         return RunFate.GONE
     # The client may be packing, and Slurm's answer older than the job.
     young = signs.handed_s < FORGOTTEN_S or signs.silent_s < SILENT_S

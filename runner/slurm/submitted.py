@@ -24,10 +24,6 @@ MOST_TEXT = 2000
 """The most characters of what sbatch printed that are read, and shown."""
 
 _NUMBER = re.compile(r"([0-9]{1,12})(?:;[\w.-]{1,100})?", re.ASCII)
-_NODE = re.compile(
-    r"to start at .* on (?:nodes )?([\w.-]{1,100})(?: in partition|$)",
-    re.ASCII | re.MULTILINE,
-)
 _PREFIX = re.compile(
     r"^sbatch: (?:error: )?(?:Batch job submission failed: )?", re.MULTILINE
 )
@@ -209,15 +205,6 @@ def number(answer: str) -> str | None:
     lines = [line.strip() for line in answer[-MOST_TEXT:].splitlines()]
     found = _NUMBER.fullmatch(next((line for line in reversed(lines) if line), ""))
     return found[1] if found else None
-
-
-def node(said: str) -> str:
-    """Return the node that Slurm would choose, from what ``--test-only`` printed.
-
-    It is "" where none is up that has what is asked for.
-    """
-    found = _NODE.search(said[:MOST_TEXT])
-    return found[1] if found else ""
 
 
 def failure(

@@ -27,8 +27,8 @@ class HandedRun(Struct, frozen=True):
     """A run that was handed to a ``place``, and ``target`` there, such as slurm:gpu.
 
     ``name`` is the name of its job, ``number`` the number, "" until the place has
-    answered. ``task`` is which task it is of an array of jobs. ``run`` is the run's id:
-    a copy of the folder under another name was not handed over. ``again`` is whether
+    answered. ``run`` is the run's id: a copy of the folder under another name was not
+    handed over. ``again`` is whether
     who handed it over asks again if the place has never had it, as a server does.
     """
 
@@ -37,7 +37,6 @@ class HandedRun(Struct, frozen=True):
     target: str
     name: str
     number: str = ""
-    task: int | None = None
     at: Moment = 0.0
     again: bool = False
 

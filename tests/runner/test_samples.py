@@ -17,7 +17,7 @@ from runner.core import (
 )
 from runner.core.ending import Reason
 from runner.core.expectations import Check
-from runner.core.samples import Spread, across, samples, spread
+from runner.core.samples import Spread, samples, spread
 
 
 def timed(*op_times_s: float) -> Findings:
@@ -63,21 +63,6 @@ def test_a_commands_samples_are_its_first_time_and_its_repeats():
     assert (found.number, found.name) == (2, "final")
     assert found.op_time_s == Spread(3, 0.5, 0.25, 0.75)
     assert found.wall_s == Spread(3, 0.4, 0.3, 0.5)
-
-
-def test_samples_across_runs_are_those_of_commands_that_ended_well():
-    failed = command(1, 9.0, 9.0, outcome=Outcome.FAILED)
-    runs = [
-        measured(FIRST, command(1, 0.5, 0.25)),
-        measured(FIRST, command(1, 0.25, 0.125)),
-        measured(FIRST, failed),
-    ]
-    make, final = across(runs)
-    assert (make.number, make.wall_s.n, make.op_time_s) == (1, 3, None)
-    assert final.op_time_s == Spread(2, 0.1875, 0.125, 0.25)
-    (table,) = report.sample_tables(across(runs), "samples")
-    assert table.heads[3] == "samples"
-    assert [row[3] for row in table.rows] == ["3", "2", "2"]
 
 
 def test_rounds_that_went_wrong_are_no_samples():

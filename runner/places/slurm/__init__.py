@@ -22,7 +22,7 @@ from runner.places.words import last_words
 from runner.process.detached import Detached, python
 from runner.slurm import ending, reasons, target
 from runner.slurm.ending import LeftRun
-from runner.slurm.jobs import JobStage, SlurmJob, of_run, stage
+from runner.slurm.jobs import JobStage, SlurmJob, stage
 from runner.slurm.options import SlurmOptions
 from runner.slurm.standing import RunFate, RunSigns, fate
 from runner.slurm.target import SlurmTarget
@@ -61,17 +61,11 @@ class SlurmPlace:
 
     def start(self, order: Order, loading: Detached | None = None) -> SlurmWorker:
         """Return what submits a job for an order once its project is sealed."""
-        return self.array([order])
-
-    def array(self, orders: Sequence[Order]) -> SlurmWorker:
-        """Return what submits an array of jobs for orders that have the same needs.
-
-        They are carried out one after another, on one node.
-        """
-        needs = orders[0].needs
-        if needs is None:
+        if order.needs is None:
             raise UsageError("a run on Slurm says what it needs of a node")
-        return SlurmWorker(self._target, self._options, self._worker, orders, needs)
+        return SlurmWorker(
+            self._target, self._options, self._worker, order, order.needs
+        )
 
     def look(self, runs: Iterable[RunPaths]) -> dict[str, Standing]:
         """Return of each run whether it goes on; Slurm is asked at most once."""
@@ -94,7 +88,7 @@ class SlurmPlace:
             return  # whoever hands it over looks for the request
         if asked.trouble:
             raise NoAnswerError(f"{asked.trouble}; run {paths.id} ends when it begins")
-        for job in of_run(asked.jobs, found.name, found.task):
+        for job in asked.jobs.get(found.name, ()):
             match stage(job.state):
                 case JobStage.WAITING:
                     _cancel(found, job)
@@ -122,7 +116,7 @@ class SlurmPlace:
         if jobs and stage(jobs[-1].state) is not JobStage.OVER:
             # The worker's end is known before Slurm has told of the job's.
             asked = queue.ask(paths.home)
-            jobs = None if asked.trouble else of_run(asked.jobs, found.name, found.task)
+            jobs = None if asked.trouble else asked.jobs.get(found.name, ())
         left = LeftRun(found.number, begun, str(paths.worker_log), last_words(paths))
         return ending.verdict(left, jobs)
 
@@ -147,15 +141,13 @@ def _standing(paths: RunPaths) -> Standing:
         return here
     home = paths.home
     asked = queue.look(home)
-    jobs = None if asked.trouble else of_run(asked.jobs, found.name, found.task)
+    jobs = None if asked.trouble else asked.jobs.get(found.name, ())
     if jobs and _never(jobs) and here is Standing.NOT_CLAIMED:
         return Standing.GONE
-    handed_at, cancelled_at = map(handed.changed_s, (paths.handed, paths.cancel))
     signs = RunSigns(
         claimed=here is not Standing.NOT_CLAIMED,
         silent_s=handed.beat_age_s(paths, queue.now_s(home)),
-        handed_s=asked.at - handed_at,
-        withdrawn=bool(found.number) and handed_at < cancelled_at < asked.at,
+        handed_s=asked.at - handed.changed_s(paths.handed),
     )
     standing = STANDINGS[fate(signs, jobs)]
     never_had = not jobs and not found.number and not signs.claimed
@@ -173,13 +165,11 @@ def _never(jobs: Sequence[SlurmJob]) -> bool:
 
 def _jobs(paths: RunPaths, found: HandedRun) -> tuple[SlurmJob, ...] | None:
     asked = queue.look(paths.home)
-    return None if asked.trouble else of_run(asked.jobs, found.name, found.task)
+    return None if asked.trouble else asked.jobs.get(found.name, ())
 
 
 def _cancel(found: HandedRun, job: SlurmJob, *how: str) -> None:
     """Cancel a job of a run, or send it the signal that ``how`` names."""
-    # Without these words a number that was given out twice may name another's job. With
-    # them scancel of Slurm 22.05 cancels all tasks of an array that wait, not the one.
-    waits = found.task is not None and stage(job.state) is JobStage.WAITING
-    named = [] if waits else [f"--name={found.name}", f"--user={os.geteuid()}"]
+    # Without its name a number that was given out twice may name another's job.
+    named = (f"--name={found.name}", f"--user={os.geteuid()}")
     programs.call(["scancel", *named, *how, job.number])

@@ -7,7 +7,7 @@ import time
 from msgspec import Struct
 
 from runner.places.slurm import programs, queue
-from runner.slurm import jobs, nodes
+from runner.slurm import nodes
 from runner.slurm.jobs import SlurmJob
 from runner.slurm.nodes import ClusterNode
 from runner.slurm.queued import queued_run
@@ -33,7 +33,7 @@ class ListedRun(Struct, frozen=True):
 def run_of(paths: RunPaths, home: Home, *, claimed: bool) -> ListedRun:
     """Return what Slurm lists of a run; ``claimed`` is whether a worker has it."""
     asked, handing = queue.look(home), handed.read(paths)
-    found = jobs.of_run(asked.jobs, handing.name, handing.task) if handing else ()
+    found = asked.jobs.get(handing.name, ()) if handing else ()
     at, now = handed.changed_s(paths.handed), time.time()
     stands = queued_run(paths.id, found, asked.ahead, at, now, claimed=claimed)
     return ListedRun(found, stands, asked.trouble)

@@ -21,9 +21,6 @@ def why_ends(environ: Mapping[str, str]) -> str:
     )
     if not number:
         return ""
-    # The last task of an array has the number of the whole.
-    if array := environ.get("SLURM_ARRAY_JOB_ID"):
-        number = f"{array}_{environ.get('SLURM_ARRAY_TASK_ID', '')}"
     try:
         printed = programs.answer(["squeue", *told.ARGUMENTS, f"--jobs={number}"])
     except RaiError:

@@ -105,10 +105,9 @@ def test_a_time_is_whole_minutes_rounded_up(time_s: float, text: str):
 
 
 def test_nodes_left_out_here_and_by_the_user_are_left_out_together():
-    options = SlurmOptions(extra=("--exclude=n3", "--nice=1"))
-    words = asked(options=options, without=("n1", "n2"), nodes="n[4-5]").argv
-    assert [w for w in words if w.startswith("--exclude=")] == ["--exclude=n1,n2,n3"]
-    assert "--nodelist=n[4-5]" in words
+    options = SlurmOptions(extra=("--exclude=n3", "--exclude=n1,n2", "--nice=1"))
+    words = asked(options=options).argv
+    assert [w for w in words if w.startswith("--exclude=")] == ["--exclude=n3,n1,n2"]
 
 
 def test_a_percent_sign_is_not_expanded_by_sbatch():
@@ -135,23 +134,6 @@ def test_the_script_is_started_by_the_python_of_this_rai_unless_another_is_named
     words = shlex.split(asked().script.decode().splitlines()[-1])
     assert words[:3] == ["exec", "/opt/rai/bin/python", "-m"]
     assert sys.executable not in words
-
-
-def test_each_task_of_an_array_carries_out_the_run_of_its_folder(tmp_path: Path):
-    folders = [tmp_path / "it's one", tmp_path / "two $HOME"]
-    for folder in folders:
-        folder.mkdir()
-    made = asked(
-        options=SlurmOptions(python="/bin/echo"),
-        worker=("python", "-m", "worker"),
-        tasks=list(map(str, folders)),
-    )
-    assert "--array=1-2%1" in made.argv
-    assert "--output=/dev/null" in made.argv
-    for number, folder in enumerate(folders, 1):
-        env = {"SLURM_ARRAY_TASK_ID": str(number)}
-        subprocess.run(["/bin/sh"], input=made.script, env=env, check=True)
-        assert (folder / "worker.log").read_text() == f"-m worker {folder}\n"
 
 
 def test_sbatch_and_the_job_have_no_secrets_of_the_client():

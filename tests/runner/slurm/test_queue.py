@@ -17,9 +17,8 @@ from runner.places.slurm import programs, queue, watch
 from runner.places.slurm.programs import NoAnswerError
 from runner.places.slurm.queue import QueueLook
 from runner.slurm import jobs
-from runner.slurm.jobs import SlurmJob, of_run
+from runner.slurm.jobs import SlurmJob
 from runner.slurm.queued import queued_run
-from runner.store.handed import HandedRun
 from runner.store.paths import Home
 from runner.wire.remote_runs import QueueState
 from tests.waiting import until
@@ -219,11 +218,3 @@ def test_a_start_that_slurm_expects_is_told():
     waits = replace(WAITS, start_at=1360.0)
     found = queued_run("0123456789", (waits,), {"7": 2}, 1000.0, 1060.0, claimed=False)
     assert (found.estimate_s, found.ahead) == (300.0, 2)
-
-
-def test_of_an_array_a_run_has_the_job_of_its_task():
-    one, two = replace(WAITS, number="7_1"), replace(WAITS, number="7_2")
-    listed = {WAITS.name: (one, two)}
-    first = HandedRun("a" * 10, "slurm", "slurm", WAITS.name, "7", task=1)
-    assert of_run(listed, first.name, first.task) == (one,)
-    assert of_run(listed, first.name, None) == (one, two)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from runner.slurm.jobs import SlurmJob
 from runner.slurm.standing import RunFate, RunSigns, fate
@@ -43,13 +42,6 @@ def test_a_run_is_never_lost_while_slurm_does_not_answer(signs: RunSigns):
 )
 def test_without_a_job_the_signs_of_life_decide(signs: RunSigns, fit: RunFate):
     assert fate(signs, []) is fit
-
-
-def test_a_run_whose_user_ended_it_is_gone_once_slurm_lists_no_job_of_it():
-    withdrawn = replace(NEW, withdrawn=True)
-    assert fate(withdrawn, []) is RunFate.GONE
-    assert fate(withdrawn, jobs("PENDING")) is RunFate.WAITS
-    assert fate(withdrawn, None) is RunFate.WAITS
 
 
 @pytest.mark.parametrize("signs", [NEW, FORGOTTEN])

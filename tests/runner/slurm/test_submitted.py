@@ -7,13 +7,12 @@ import pytest
 from runner.core import Reason
 from runner.core.needs import JobNeeds
 from runner.slurm.options import SlurmOptions
-from runner.slurm.submitted import failure, node, number
+from runner.slurm.submitted import failure, number
 from runner.slurm.target import SlurmTarget
 
 OPTIONS = SlurmOptions(account="course", qos="short", constraint="a100")
 GPU = SlurmTarget("gpu")
 NEEDS = JobNeeds(memory_bytes=8704 << 20, time_s=60.0)
-WHEN = "sbatch: Job 78 to start at 2026-11-23T13:54:12 using 2 processors on"
 FAILED = "sbatch: error: Batch job submission failed: "
 
 
@@ -141,17 +140,3 @@ def test_without_a_setting_the_default_is_named():
         f"{FAILED}Invalid qos specification", SlurmTarget(), SlurmOptions(), NEEDS
     )
     assert "your default qos for the default partition" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("said", "found"),
-    [
-        (f"{WHEN} nodes n2 in partition main\n", "n2"),
-        (f"a site's word\n{WHEN} gpu-7.lab\n", "gpu-7.lab"),
-        (f"{WHEN} nodes n[1-2] in partition main\n", ""),
-        ("allocation failure: Requested node configuration is not available\n", ""),
-        ("", ""),
-    ],
-)
-def test_the_node_that_slurm_would_choose_is_one(said: str, found: str):
-    assert node(said) == found
