@@ -26,6 +26,7 @@ _ADD = re.compile(r"\s*(?:ONBUILD\s+)*ADD\s+(.*)", re.IGNORECASE | re.DOTALL)
 _PLAIN = re.compile(r"(?:--[a-z]+(?:=[\w.:-]+)?\s+)*[^:$\\`]*", re.DOTALL)
 """The arguments of an ADD in which there can be neither an address nor a variable."""
 
+_COMMENT = re.compile(r"^[^\S\n]*#[^\n]*", re.MULTILINE)
 _ENDS = re.compile(r"[\\`][ \t\r]*$", re.MULTILINE)
 _USED = re.compile(r"\$\{?(\w+)")
 _DOCKERS = re.compile(r"(docker\.io/)?docker/dockerfile(-upstream)?([:@].*)?")
@@ -78,7 +79,7 @@ def _unclear_adds(text: str) -> Iterator[tuple[int, str]]:
     Builders differ in which lines they join, so the lines count as they stand and as
     either character that escapes joins them.
     """
-    plain = text.removeprefix("\ufeff")
+    plain = _COMMENT.sub("", text.removeprefix("\ufeff"))
     for joined in (plain, *(_join(plain, sign) for sign in "\\`")):
         number = 1
         for line in _ENDS.sub("", joined).split("\n"):
@@ -89,9 +90,9 @@ def _unclear_adds(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _join(text: str, sign: str) -> str:
-    """Join continued lines, comments between them left out; a NUL stands for each."""
+    """Join continued lines, past empty ones; a NUL stands for each."""
     escape = re.escape(sign)
-    continued = rf"(?<!{escape}){escape}[ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*"
+    continued = rf"(?<!{escape}){escape}[ \t]*\r?\n(?:[ \t]*\r?\n)*"
     return re.sub(continued, lambda found: "\0" * found[0].count("\n"), text)
 
 

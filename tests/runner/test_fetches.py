@@ -25,6 +25,8 @@ ASKED = BuildImage()
         "ADD \\\\\nhttp://10.0.0.1/x /x",
         "A\\\nDD ht\\\n# a comment\ntp://10.0.0.1/x /x",
         "ADD http://10.0.0.1/x \\\n/x\\\n",
+        "# a comment \\\nAD\\\nD http://10.0.0.1/x /x",
+        "RUN x `\nAD\\\nD http://10.0.0.1/x /x",
         "# escape=`\nADD `\n http://10.0.0.1/x /x",
         "RUN cat <<EOF\nADD http://10.0.0.1/x /x\nEOF",
         "ENV A=http\nADD $A://10.0.0.1/x /x",

@@ -77,10 +77,8 @@ def test_a_build_is_refused_for_what_its_builder_ignores():
 
 def test_roots_builds_are_told_what_else_the_engine_must_be_like():
     with pytest.raises(NotAllowedError) as caught:
-        strict.check_build("docker", ("pids", "private addresses"), SETTING)
-    processes, addresses = caught.value.problems
-    assert "native.cgroupdriver=cgroupfs" in processes.hint
-    assert "nf_tables" in addresses.hint and "without buildx" in addresses.hint
+        strict.check_build("docker", ("pids",), SETTING)
+    assert "native.cgroupdriver=cgroupfs" in caught.value.problems[0].hint
 
 
 def test_an_engine_that_enforces_all_is_not_refused():
