@@ -85,14 +85,13 @@ class RolePolicy(Struct, frozen=True):
     """What a server allows the runs of one role, within the site's own policy.
 
     ``ceilings`` are by the name of the field of Limits, in its unit; a name that is
-    absent has none. ``images`` are patterns of the only images, None allows all;
-    ``network`` is whether a run may reach the network. ``source`` names where it is
-    said, for messages, such as "the role `student` of this server".
+    absent has none. ``images`` are patterns of the only images, None allows all.
+    ``source`` names where it is said, for messages, such as "the role `student` of this
+    server".
     """
 
     ceilings: Mapping[str, float] = field(default_factory=dict)
     images: tuple[str, ...] | None = None
-    network: bool = True
     source: str = ""
 
 
@@ -109,8 +108,7 @@ def within(policy: Policy, role: RolePolicy) -> Policy:
     if unknown := sorted(role.ceilings.keys() - {limit.field for limit in LIMITS}):
         raise ValueError(f"{source}: no limits are {', '.join(unknown)}")
     ceilings = dict(policy.ceilings)
-    most_of = {**role.ceilings, **({} if role.network else {"network": False})}
-    for name, most in most_of.items():
+    for name, most in role.ceilings.items():
         if name not in ceilings or most < ceilings[name].most:
             ceilings[name] = Ceiling(most, source)
     images = policy.images

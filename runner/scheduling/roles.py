@@ -24,7 +24,6 @@ class Role(Struct, frozen=True):
     priority: int = 0
     ceilings: Mapping[str, float] = field(default_factory=dict)
     images: tuple[str, ...] | None = None
-    network: bool = True
     at_once: int | None = None
     waiting: int = 100
     a_day: int | None = None
@@ -36,10 +35,10 @@ class Role(Struct, frozen=True):
     def policy(self) -> RolePolicy:
         """What a job host allows a run of this role."""
         source = f"the role `{self.name}` of this server"
-        return RolePolicy(self.ceilings, self.images, self.network, source)
+        return RolePolicy(self.ceilings, self.images, source)
 
 
-STUDENT = Role("student", network=False, at_once=2, a_day=200)
+STUDENT = Role("student", ceilings={"network": 0.0}, at_once=2, a_day=200)
 STAFF = Role("staff", priority=10, waiting=1000)
 
 

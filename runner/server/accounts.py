@@ -129,7 +129,7 @@ class AccountRoutes:
             upload_bytes=role.upload_bytes,
             disk_bytes=role.disk_bytes,
             disk_used=use.bytes,
-            network=role.network,
+            network=bool(role.ceilings.get("network", True)),
             own_images=role.images is None,
         )
         return Me(

@@ -8,27 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runner import files
-from runner.core import LIMITS, Problem
+from runner.core import Problem
 from runner.core.errors import ConfigError
 from runner.core.quantities import COUNT, SIZE, TIME, Kind, duration_text, size_text
 from runner.core.units import DAY_S
 from runner.scheduling.roles import STAFF, STUDENT, Role, ServerRules
 from runner.slurm import target
-from runner.store import config_file
-from runner.store.policy_names import IMAGES, image_wrong
-from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind
+from runner.store import config_file, policy
+from runner.yamlfile import Fields, Mapping, Problems, compose, decode
 
 _TOP = (
     *("slots", "place", "low_disk", "code_valid", "login_valid", "upload_valid"),
     "roles",
 )
 _ROLE = (
-    *("priority", "at_once", "waiting", "a_day", "network", "images", "upload"),
-    *("disk", "keep", "limits"),
+    *("priority", "at_once", "waiting", "a_day", "images", "upload", "disk", "keep"),
+    "limits",
 )
-_LIMITS = tuple(limit for limit in LIMITS if limit.key != "network")
-"""Whether a role has the network is said by a key of its own."""
-
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PLACE = Kind(
     "slurm or slurm:PARTITION", lambda text: str(target.parse(text) or "") or None
@@ -62,7 +58,7 @@ def parse(raw: bytes, file: str) -> ServerRules:
     grammar = {"": _TOP, "roles": tuple(roles)}
     for name in filter(_NAME.fullmatch, roles):
         grammar[f"roles.{name}"] = _ROLE
-        grammar[f"roles.{name}.limits"] = tuple(limit.key for limit in _LIMITS)
+        grammar[f"roles.{name}.limits"] = policy.LIMIT_KEYS
     fields = Fields.of(node, grammar, problems)
     rules = _rules(fields) if fields else ServerRules()
     if problems.found:
@@ -99,19 +95,14 @@ def _roles(fields: Fields) -> Iterator[Role]:
 
 def _role(name: str, fields: Fields) -> Role:
     usual = STAFF if name == STAFF.name else STUDENT
-    limits = fields.section("limits")
-    ceilings = {
-        limit.field: float(most)
-        for limit in _LIMITS
-        if (most := limits.limit(limit, None)) is not None
-    }
+    read = {name: float(each.most) for name, each in policy.ceilings(fields).items()}
+    images = policy.images(fields)
     count = _or_none(COUNT.at_least(1))
     return Role(
         name,
         priority=fields.read("priority", usual.priority, COUNT, "10"),
-        ceilings=ceilings,
-        images=_images(fields),
-        network=fields.boolean("network", usual.network),
+        ceilings={**usual.ceilings, **read},
+        images=images.patterns if images else None,
         at_once=_whole(fields.read("at_once", usual.at_once, count, "2")),
         waiting=fields.whole("waiting", usual.waiting, "100"),
         a_day=_whole(fields.read("a_day", usual.a_day, count, "200")),
@@ -119,20 +110,6 @@ def _role(name: str, fields: Fields) -> Role:
         disk_bytes=fields.read("disk", usual.disk_bytes, SIZE, "20GiB"),
         keep_s=fields.duration_s("keep", usual.keep_s, "30d"),
     )
-
-
-def _images(fields: Fields) -> tuple[str, ...] | None:
-    if not fields.has("images"):
-        return None
-    names = []
-    for path, node in fields.items("images", IMAGES):
-        name = node.text.strip() if isinstance(node, Scalar) else ""
-        if why := image_wrong(name) if name else "is no name":
-            hint = f"expected e.g. `images: {IMAGES}`"
-            text = f"{path} is {kind(node)}, which {why}"
-            fields.problems.error(text, node.place, hint)
-        names.append(name)
-    return tuple(names)
 
 
 def _or_none(wanted: Kind[float] | Kind[int]) -> Kind[float]:
@@ -182,25 +159,25 @@ upload_valid: {_days(usual.upload_valid_s)}
 #   at_once    so many runs of a team go at a time (or `none`)
 #   waiting    so many more may wait
 #   a_day      so many may be queued in any 24 hours (or `none`)
-#   network    whether runs may reach the network
-#   images     the only images, such as {IMAGES}
+#   images     the only images, such as {policy.IMAGES};
+#              none is built, unless `build` is among them
 #   upload     how much a packed project may have
 #   disk       how much a team's uploads and runs may take; then its oldest runs go
 #   keep       how long a run is kept after its end
 #   limits     the most that a build file may ask for: {_limit_keys()}
 roles:
 {_written(STUDENT)}
-    #limits:
-    #  time: 10m
-    #  memory: 8GiB
+    limits:
+      network: false
+      #time: 10m
+      #memory: 8GiB
 {_written(STAFF)}
 """
 
 
 def _limit_keys() -> str:
-    first, last = _LIMITS[:6], _LIMITS[6:]
-    lines = (", ".join(limit.key for limit in part) for part in (first, last))
-    return ",\n#              ".join(lines)
+    first, last = policy.LIMIT_KEYS[:6], policy.LIMIT_KEYS[6:]
+    return ",\n#              ".join(map(", ".join, (first, last)))
 
 
 def _written(role: Role) -> str:
@@ -213,7 +190,6 @@ def _written(role: Role) -> str:
     at_once: {at_once}
     waiting: {role.waiting}
     a_day: {a_day}
-    network: {str(role.network).lower()}
     upload: {size_text(role.upload_bytes)}
     disk: {size_text(role.disk_bytes)}
     keep: {_days(role.keep_s)}"""

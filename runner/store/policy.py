@@ -1,9 +1,13 @@
-"""Read a site's policy. What of it is wrong stops a run: it never counts as absent."""
+"""Read a site's policy, whose ceilings and images a server's roles have too.
+
+What of it is wrong stops a run: it never counts as absent.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +24,11 @@ from runner.core.policy import (
     PrivateTarget,
 )
 from runner.core.quantities import SWITCH, Kind
-from runner.store import config_file, policy_names
+from runner.store import config_file
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
+
     from runner.yamlfile import Fields
 
 FILE = Path("/etc/rai/policy.yml")
@@ -30,10 +36,19 @@ FILE = Path("/etc/rai/policy.yml")
 
 ROOT = 0
 
+LIMIT_KEYS = tuple(limit.key for limit in LIMITS)
+
 _KEYS = {
     "": ("profile", "limits", "strict_limits", "images", "data", "private"),
-    "limits": tuple(limit.key for limit in LIMITS),
+    "limits": LIMIT_KEYS,
 }
+IMAGES = '["debian:*", "registry.example.org/course/*"]'
+HOSTS = '["*.example.org", "files.lab"]'
+PRIVATE = '["10.1.0.0/16", "files.lab"]'
+
+_IMAGE = re.compile(r"[\w.:/@*?\[\]!-]+", re.ASCII)
+_HOST = re.compile(r"[\w.*?-]+", re.ASCII)
+_NAME = re.compile(r"[\w.-]*[A-Za-z_][\w.-]*", re.ASCII)
 _PROFILE = Kind(" or ".join(Profile), {str(word): word for word in Profile}.get)
 
 
@@ -102,28 +117,34 @@ def _check(facts: os.stat_result, what: str, owner: int) -> None:
         raise OSError(errno.EPERM, f"{what} may be written by {others}")
 
 
-def _policy(fields: Fields, file: str) -> Policy:
+def ceilings(fields: Fields) -> dict[str, Ceiling]:
+    """Read the ceilings under ``limits``, by the name of the field of Limits."""
     limits = fields.section("limits")
-    ceilings = {
+    return {
         limit.field: Ceiling(most, limits.place(limit.key))
         for limit in LIMITS
         if (most := limits.limit(limit, None)) is not None
     }
+
+
+def images(fields: Fields) -> AllowList | None:
+    """Read ``images``, the patterns of the only ones; None where that is absent."""
+    return _allowed(fields, "images", IMAGES, _image_wrong)
+
+
+def _policy(fields: Fields, file: str) -> Policy:
     profile = fields.read("profile", None, _PROFILE, "strict")
     enforced = fields.read("strict_limits", None, SWITCH, "true")
-    images = _allowed(fields, "images", policy_names.IMAGES, policy_names.image_wrong)
-    private = _list(fields, "private", policy_names.PRIVATE, policy_names.private_wrong)
+    listed = images(fields)
+    private = _list(fields, "private", PRIVATE, _private_wrong)
     return Policy(
-        ceilings=ceilings,
+        ceilings=ceilings(fields),
         strict=fields.place("profile") if profile is Profile.STRICT else None,
         strict_limits=fields.place("strict_limits") if enforced else None,
-        images=(images,) if images else (),
-        data_hosts=_allowed(
-            fields, "data", policy_names.HOSTS, policy_names.host_wrong
-        ),
+        images=(listed,) if listed else (),
+        data_hosts=_allowed(fields, "data", HOSTS, _host_wrong),
         private=tuple(
-            PrivateTarget(name, place, policy_names.network(name))
-            for name, place in private or ()
+            PrivateTarget(name, place, _network(name)) for name, place in private or ()
         ),
         file=file,
     )
@@ -158,3 +179,53 @@ def _list(
         else:
             names.append((name, node.place))
     return names
+
+
+def _image_wrong(pattern: str) -> str:
+    """Return why a pattern fits no image; "" if it may."""
+    if "://" in pattern:
+        return "is an address: names of images have no `https://`"
+    return "" if _IMAGE.fullmatch(pattern) else "fits no name of an image"
+
+
+def _host_wrong(pattern: str) -> str:
+    """Return why a pattern fits no host of data files; "" if it may."""
+    return "" if _HOST.fullmatch(pattern) or _network(pattern) else _no_host(pattern)
+
+
+def _private_wrong(name: str) -> str:
+    """Return why a name is neither a host's nor a network; "" if it is."""
+    if _network(name) or ("/" not in name and _NAME.fullmatch(name)):
+        return ""
+    if "*" in name:
+        return "has a pattern: only whole names of hosts can be looked up"
+    return why if (why := _no_network(name)) else _no_host(name)
+
+
+def _network(name: str) -> IPv4Network | IPv6Network | None:
+    """Read an address or a network such as 10.1.0.0/16; None if it is neither."""
+    from ipaddress import ip_network  # slow to import, and few policies need it
+
+    try:
+        return ip_network(name.strip("[]"))
+    except ValueError:
+        return None
+
+
+def _no_host(name: str) -> str:
+    if "/" in name:
+        return "is more than a host: write its name alone"
+    return "is no name of a host"
+
+
+def _no_network(name: str) -> str:
+    """Return what of a network's address is wrong; "" if it is none at all."""
+    from ipaddress import ip_network
+
+    address, slash, _ = name.partition("/")
+    if not _network(address):
+        return ""
+    try:
+        return f"is no network: did you mean {ip_network(name, strict=False)}?"
+    except ValueError:
+        return "is no network: its part after the slash is wrong" if slash else ""

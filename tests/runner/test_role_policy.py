@@ -64,7 +64,8 @@ def test_a_role_without_the_network_refuses_it():
     asked = Limits(network=True)
 
     assert refused(asked, within(NO_POLICY, role())) == []
-    assert refused(asked, within(NO_POLICY, role(network=False))) == [
+    offline = RolePolicy({"network": 0.0}, source=ROLE)
+    assert refused(asked, within(NO_POLICY, offline)) == [
         f"resources.limits.network is on, which is not allowed by {ROLE}"
     ]
 

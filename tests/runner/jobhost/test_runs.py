@@ -106,7 +106,7 @@ def test_runs_are_started_beside_each_other(host, tmp_path):
 
 def test_a_role_without_the_network_has_its_runs_refused_that_want_it(host, tmp_path):
     project = sealed(tmp_path, "true", network=True)
-    role = RolePolicy(network=False, source="the role `student`")
+    role = RolePolicy({"network": 0.0}, source="the role `student`")
 
     refused = host.start(new_id(), project, allowed=role)
 

@@ -23,7 +23,8 @@ from tests.runner.server.fake_host import FakeHost
 
 NOW = 1_800_000_000.0
 SHA256 = "5" * 64
-RULES = ServerRules(roles={"student": Role("student", network=False)}, slots=2)
+OFFLINE = Role("student", ceilings={"network": 0.0})
+RULES = ServerRules(roles={"student": OFFLINE}, slots=2)
 
 
 @cache

@@ -108,10 +108,10 @@ def test_a_build_file_is_refused_with_all_its_problems(web):
 
 
 def test_a_role_refuses_all_that_is_too_much_at_once(tmp_path):
-    role = {"ceilings": {"memory_bytes": 1000 * MIB, "time_s": 60.0}}
+    most = {"memory_bytes": 1000 * MIB, "time_s": 60.0, "network": 0.0}
     limits = "  limits:\n    memory: 2g\n    time: 2m\n"
     spec = SPEC.replace("commands:", f"resources:\n  network: true\n{limits}commands:")
-    with serving(tmp_path, rules(images=("debian",), network=False, **role)) as web:
+    with serving(tmp_path, rules(images=("debian",), ceilings=most)) as web:
         found = put(web, web.token("blue"), spec=spec, profile="compatible")
         assert (found.status, found.json["reason"]) == (403, "not_allowed")
         for word in ("memory", "time", "network", "gcc:12", "compatible"):
