@@ -72,7 +72,6 @@ def bench(
         ),
     ] = None,
     fail_if: gating.FailIf = None,
-    allow_single: gating.AllowSingle = False,
     engine: common.Engine = None,
     profile: common.Profile = None,
     gpus: common.Gpus = None,
@@ -85,10 +84,6 @@ def bench(
             metavar="NAME[=VALUE]",
             help="A variable for the commands of both, as in `rai run`. Repeatable.",
         ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Draw the order in each pair from this number."),
     ] = None,
     quiet: common.Quiet = False,
     as_json: Annotated[
@@ -113,7 +108,7 @@ def bench(
     from runner import session
     from runner.core.variables import Secrets
 
-    conditions = gating.conditions(fail_if, allow_single=allow_single)
+    conditions = gating.conditions(fail_if)
     options = session.Options(
         engine,
         profile,
@@ -126,22 +121,19 @@ def bench(
         budget=budget,
         stop_grace_s=ci.grace_s(in_ci),
     )
-    if not allow_single:
-        _refuse_too_few(conditions, pairs)
+    _refuse_too_few(conditions, pairs)
     with ci.session(in_ci, junit, answer=as_json) as reported:
         outcome, console = _carry_out(
             (before, after),
             path or Path(),
             options,
-            (pairs, seed),
-            (conditions, allow_single),
+            pairs,
+            conditions,
             reported,
             quiet=quiet,
             as_json=as_json,
         )
-        status = _ended(
-            outcome, conditions, console, reported, allow_single, as_json=as_json
-        )
+        status = _ended(outcome, conditions, console, reported, as_json=as_json)
     raise typer.Exit(status)
 
 
@@ -154,15 +146,15 @@ def _refuse_too_few(conditions: tuple[Condition, ...], pairs: int) -> None:
     relative = [one.text for one in conditions if one.relative]
     if relative and pairs < LEAST:
         text = f'"{relative[0]}" needs {LEAST} pairs at least, and --pairs is {pairs}'
-        raise UsageError(Problem(text, hint="allow more pairs, or add --allow-single"))
+        raise UsageError(Problem(text, hint="allow more pairs"))
 
 
 def _carry_out(
     words: tuple[str, str | None],
     project: Path,
     options: Options,
-    plan: tuple[int, int | None],
-    gate: tuple[tuple[Condition, ...], bool],
+    pairs: int,
+    conditions: tuple[Condition, ...],
     reported: ci.CiSession,
     *,
     quiet: bool,
@@ -188,7 +180,7 @@ def _carry_out(
         measuring.source(words[0], project),
         measuring.source(words[1], project),
     )
-    cancel, (pairs, seed), (conditions, allow_single) = Cancel(), plan, gate
+    cancel = Cancel()
     console = reported.console(common.mode(quiet), to_stderr=as_json)
     with (
         interrupt.cancel_on_signals(cancel, console),
@@ -200,7 +192,7 @@ def _carry_out(
         for text in session.tidy(found):
             console.line(text, "yellow")
         named = gating.named(conditions)
-        asked = measuring.BenchPlan(pairs, sides.budget_s, named, seed)
+        asked = measuring.BenchPlan(pairs, sides.budget_s, named)
         shown = benching.BenchShown(console, sides, asked)
         try:
             with closing(measuring.carry_out(sides, asked, cancel)) as events:
@@ -209,7 +201,7 @@ def _carry_out(
                         return event.outcome, console
                     shown.show(event)
                     if isinstance(event, measuring.PairEnded) and event.number == 1:
-                        _refuse_impossible(conditions, event, console, allow_single)
+                        _refuse_impossible(conditions, event, console)
         except KeyboardInterrupt:
             shown.interrupted()
             raise
@@ -220,14 +212,11 @@ def _refuse_impossible(
     conditions: tuple[Condition, ...],
     pair: PairEnded,
     console: Console,
-    allow_single: bool,
 ) -> None:
     """Refuse a gate that more pairs cannot decide; both runs end by that."""
     from runner.core.errors import UsageError
 
-    problems = gating.impossible(
-        conditions, pair.before, pair.after, allow_single=allow_single
-    )
+    problems = gating.impossible(conditions, pair.before, pair.after)
     if problems:
         console.line("Ending both runs: the gate cannot be judged.", "red")
         raise UsageError(*problems)
@@ -238,7 +227,6 @@ def _ended(
     conditions: tuple[Condition, ...],
     console: Console,
     reported: ci.CiSession,
-    allow_single: bool,
     *,
     as_json: bool,
 ) -> int:
@@ -256,7 +244,6 @@ def _ended(
             found,
             outcome.comparison,
             outcome.after,
-            allow_single=allow_single,
         )
     benching.report_to(reported, outcome, found, gate)
     if as_json:

@@ -36,7 +36,6 @@ def diff(
         typer.Option("--all", help="Show what is equal too, and all rows of tables."),
     ] = False,
     fail_if: gating.FailIf = None,
-    allow_single: gating.AllowSingle = False,
     as_json: common.JsonFlag = False,
     in_ci: ci.Ci = None,
 ) -> None:
@@ -53,7 +52,7 @@ def diff(
     from runner.store import sides
     from runner.terminal.tables import blocks
 
-    gate = gating.conditions(fail_if, allow_single=allow_single)
+    gate = gating.conditions(fail_if)
     with ci.session(in_ci, answer=as_json) as reported:
         earlier, later = _named(run, other, baseline)
         old, new = places.record_of(earlier), places.record_of(later)
@@ -63,9 +62,7 @@ def diff(
         judged = None
         if gate:
             _judgeable(new)
-            judged = gating.of_diff(
-                gate, found, compared, new, allow_single=allow_single
-            )
+            judged = gating.of_diff(gate, found, compared, new)
             reported.failed("rai: gate", judged.failed)
         if as_json:
             facts = {"gate": record.plain(judged)} if judged else {}

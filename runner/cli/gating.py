@@ -24,14 +24,6 @@ FailIf = Annotated[
         ' "correctness<0.85", "peak_memory>10%", "command[NAME].wall>5%". Repeatable.',
     ),
 ]
-AllowSingle = Annotated[
-    bool,
-    typer.Option(
-        "--allow-single",
-        help="Let --fail-if judge a change by fewer than ten samples a side; noise may"
-        " fail it then.",
-    ),
-]
 Baseline = Annotated[
     str | None,
     typer.Option(
@@ -42,20 +34,14 @@ Line = Callable[[str, str], None]
 """What prints a line of rai's own, in a colour."""
 
 
-def conditions(
-    fail_if: Sequence[str] | None, *, allow_single: bool = False
-) -> tuple[Condition, ...]:
+def conditions(fail_if: Sequence[str] | None) -> tuple[Condition, ...]:
     """Return the conditions of --fail-if; call it before anything runs.
 
     Raises:
-        UsageError: some are wrong; carries every problem. Or --allow-single is given
-            without them.
+        UsageError: some are wrong; carries every problem.
     """
-    from runner.comparison.gate import SINGLE, parse
-    from runner.core.errors import UsageError
+    from runner.comparison.gate import parse
 
-    if allow_single and not fail_if:
-        raise UsageError(f"{SINGLE} is for the conditions of --fail-if; give these too")
     return parse(fail_if or ())
 
 
@@ -68,8 +54,6 @@ def judged(
     given: Sequence[Condition],
     comparison: Comparison | None,
     values: Samples,
-    *,
-    allow_single: bool = False,
 ) -> GateOutcome:
     """Return what the conditions come to; ``values`` are those of the newer run.
 
@@ -81,7 +65,6 @@ def judged(
         given,
         comparison.metrics if comparison else None,
         values,
-        allow_single=allow_single,
         paired=comparison is not None and comparison.paired,
     )
 
@@ -110,7 +93,7 @@ def told(outcome: GateOutcome, line: Line | None = None) -> int:
 
 
 def baseline(
-    given: Sequence[Condition], run: str | None, *, allow_single: bool, rounds: int
+    given: Sequence[Condition], run: str | None, *, rounds: int
 ) -> RunRecord | None:
     """Return the record of --baseline, for a run of so many rounds that begins.
 
@@ -131,7 +114,7 @@ def baseline(
     record = None if run is None else record_of(common.find_run(run))
     # Compared with itself it has the samples that the new run can be compared with.
     metrics = None if record is None else compare_runs(record, record).metrics
-    problems = refusals(relative, metrics, allow_single=allow_single, rounds=rounds)
+    problems = refusals(relative, metrics, rounds=rounds)
     if problems:
         raise UsageError(*problems)
     return record
@@ -141,18 +124,16 @@ def of_run(
     given: Sequence[Condition],
     before: RunRecord | None,
     run: RunRecord,
-    *,
-    allow_single: bool,
 ) -> GateOutcome:
     """Return what the conditions come to for a run that ended, beside its baseline."""
     from runner.comparison import samples
     from runner.report import diff
 
     if before is None:
-        return judged(given, None, samples(run), allow_single=allow_single)
+        return judged(given, None, samples(run))
     compared = diff.compared(before, run, named=named(given))
     found = diff.between(diff.DiffSide(before), diff.DiffSide(run), compared)
-    return of_diff(given, found, compared, run, allow_single=allow_single)
+    return of_diff(given, found, compared, run)
 
 
 def of_diff(
@@ -160,8 +141,6 @@ def of_diff(
     found: RunDiff,
     comparison: Comparison,
     after: RunRecord,
-    *,
-    allow_single: bool,
 ) -> GateOutcome:
     """Return what the conditions come to for two runs, ``after`` being the newer one.
 
@@ -173,7 +152,7 @@ def of_diff(
 
     refused = {one: why for one in given if (why := _incomparable(one, found))}
     rest = [one for one in given if one not in refused]
-    outcome = judged(rest, comparison, samples(after), allow_single=allow_single)
+    outcome = judged(rest, comparison, samples(after))
     return replace(outcome, refused=(*refused.values(), *outcome.refused))
 
 
@@ -181,8 +160,6 @@ def impossible(
     given: Sequence[Condition],
     before: RunRecord,
     after: RunRecord,
-    *,
-    allow_single: bool,
 ) -> tuple[Problem, ...]:
     """Return why conditions cannot be judged, however many pairs a bench goes on for.
 
@@ -191,7 +168,7 @@ def impossible(
     from runner.comparison import compare_runs, gate, samples
 
     compared = compare_runs(before, after).metrics
-    return gate.impossible(given, compared, samples(after), allow_single=allow_single)
+    return gate.impossible(given, compared, samples(after))
 
 
 def _incomparable(condition: Condition, found: RunDiff) -> Problem | None:

@@ -87,7 +87,6 @@ def run(
         ),
     ] = None,
     fail_if: gating.FailIf = None,
-    allow_single: gating.AllowSingle = False,
     baseline: gating.Baseline = None,
     watch: Annotated[
         bool,
@@ -117,7 +116,7 @@ def run(
 
         show(project, as_json=as_json)
         return
-    gate = gating.conditions(fail_if, allow_single=allow_single)
+    gate = gating.conditions(fail_if)
     if gate and detach:
         raise UsageError(
             "--fail-if needs the run's end, and --detach does not wait for it; leave"
@@ -170,9 +169,7 @@ def run(
     with ci.session(in_ci, junit, answer=as_json or detach) as reported:
         prepared = session.prepare(project, options)
         rounds = prepared.request.repeat
-        before = gating.baseline(
-            gate, baseline, allow_single=allow_single, rounds=rounds
-        )
+        before = gating.baseline(gate, baseline, rounds=rounds)
         running.refuse_output(
             output,
             prepared.settings,
@@ -204,7 +201,7 @@ def run(
         status = done.verdict.reason.exit_code if done.verdict else 10
         judged = None
         if gate and status == 0:
-            judged = gating.of_run(gate, before, done, allow_single=allow_single)
+            judged = gating.of_run(gate, before, done)
             reported.failed("rai: gate", judged.failed)
         if as_json:
             found = {"gate": record.plain(judged)} if gate else {}

@@ -17,9 +17,6 @@ __all__ = ["Condition", "GateOutcome", "impossible", "judge", "parse", "refusals
 MOST_NAMED = 10
 """The most metrics that a message lists."""
 
-SINGLE = "--allow-single"
-"""The option with which single samples are judged."""
-
 
 class GateOutcome(Struct, frozen=True):
     """What a gate says, in sentences.
@@ -39,7 +36,6 @@ def judge(
     compared: Sequence[ComparedMetric] | None,
     values: Samples,
     *,
-    allow_single: bool = False,
     paired: bool = False,
 ) -> GateOutcome:
     """Return what each condition comes to.
@@ -47,8 +43,8 @@ def judge(
     A relative condition fails where the ratio is beyond its limit and the verdict says
     that it changed that way. Those verdicts share one risk, so that however many
     conditions there are, identical code fails in 1 of 200 comparisons at most. Under
-    LEAST samples a side there is no verdict: ``allow_single`` takes the ratio for one.
-    An absolute condition fails where any sample of ``values`` is beyond it.
+    LEAST samples a side there is no verdict, and it is refused. An absolute condition
+    fails where any sample of ``values`` is beyond it.
     ``compared`` is None where there is nothing to compare with.
     """
     failed, passed, unsure = list[str](), list[str](), list[str]()
@@ -58,13 +54,13 @@ def judge(
             problem = _absolute(one, values, failed, passed)
         else:
             covered = _covered(one, compared or ())
-            problem = _refusal(one, covered, compared, allow_single=allow_single)
+            problem = _refusal(one, covered, compared)
             enough = [c for c in covered if c.interval is not None]
-            for each in () if problem else enough or covered:
+            for each in () if problem else enough:
                 said = f'"{one.text}": {sentence(each, paired=paired)}'
                 if not _beyond(one, each):
                     passed.append(said)
-                elif each.interval is None or _confirmed(one, each):
+                elif _confirmed(one, each):
                     failed.append(said)
                 else:
                     unsure.append(said)
@@ -76,7 +72,6 @@ def refusals(
     conditions: Iterable[Condition],
     before: Sequence[ComparedMetric] | None,
     *,
-    allow_single: bool,
     rounds: int,
 ) -> tuple[Problem, ...]:
     """Return why relative conditions cannot be judged, before the run that is judged.
@@ -85,8 +80,7 @@ def refusals(
     those that it will have.
     """
     found = [
-        _refusal(one, _covered(one, before or ()), before, allow_single=allow_single)
-        or _too_few(one, rounds, allow_single=allow_single)
+        _refusal(one, _covered(one, before or ()), before) or _too_few(one, rounds)
         for one in conditions
     ]
     return tuple(problem for problem in found if problem)
@@ -96,8 +90,6 @@ def impossible(
     conditions: Iterable[Condition],
     compared: Sequence[ComparedMetric],
     values: Samples,
-    *,
-    allow_single: bool,
 ) -> tuple[Problem, ...]:
     """Return what more samples do not help: figures that are not there, or come once.
 
@@ -110,11 +102,9 @@ def impossible(
         there = [c.metric for c in compared] if one.relative else list(values)
         covered = [metric for metric in there if name.covers(parsed(metric))]
         again = [metric for metric in covered if metric != PEAK_MEMORY]
-        if again or (
-            name == parsed(PEAK_MEMORY) and (allow_single or not one.relative)
-        ):
-            continue
         whole = name == parsed(PEAK_MEMORY)
+        if again or (whole and not one.relative):
+            continue
         found.append(_once(one) if whole else _absent(one, there))
     return tuple(found)
 
@@ -123,8 +113,6 @@ def _refusal(
     condition: Condition,
     covered: Sequence[ComparedMetric],
     compared: Sequence[ComparedMetric] | None,
-    *,
-    allow_single: bool,
 ) -> Problem | None:
     """Return why a relative condition cannot be judged on these metrics, or None."""
     if compared is None:
@@ -133,7 +121,7 @@ def _refusal(
         return Problem(text, hint=hint)
     if not covered:
         return _absent(condition, [one.metric for one in compared])
-    if allow_single or any(one.interval is not None for one in covered):
+    if any(one.interval is not None for one in covered):
         return None
     most = max(min(one.n_before, one.n_after) for one in covered)
     if all(one.metric == PEAK_MEMORY for one in covered):
@@ -149,17 +137,12 @@ def _absent(condition: Condition, there: Sequence[str]) -> Problem:
 
 def _once(condition: Condition) -> Problem:
     text = f'"{condition.text}" cannot be judged: a run has one value of it'
-    hint = (
-        f"add {SINGLE}, or put /usr/bin/time -v before the command, which gives"
-        " each round one"
-    )
+    hint = "put /usr/bin/time -v before the command, which gives each round one"
     return Problem(text, hint=hint)
 
 
-def _too_few(
-    condition: Condition, rounds: int, *, allow_single: bool
-) -> Problem | None:
-    if allow_single or rounds >= LEAST:
+def _too_few(condition: Condition, rounds: int) -> Problem | None:
+    if rounds >= LEAST:
         return None
     return _few(condition, f"this run will have {rounds}")
 
@@ -169,7 +152,7 @@ def _few(condition: Condition, what: str) -> Problem:
         f'"{condition.text}" cannot be judged: a verdict needs {LEAST} samples a side,'
         f" and {what}"
     )
-    hint = f"measure more rounds (rai bench, or --repeat {LEAST}), or add {SINGLE}"
+    hint = f"measure more rounds: rai bench, or --repeat {LEAST}"
     return Problem(text, hint=hint)
 
 

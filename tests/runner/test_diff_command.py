@@ -193,12 +193,11 @@ def test_a_gate_ends_with_seven_if_a_condition_holds(factor, status, runs):
     assert json.loads(rai("diff", *GATE, "--json").stdout)["gate"]["refused"] == []
 
 
-def test_single_samples_are_judged_only_where_that_is_asked_for(runs):
+def test_single_samples_are_not_judged(runs):
     timed(runs, IDS[2], [1.0])
     timed(runs, IDS[3], [2.0])
 
     assert rai("diff", *GATE).returncode == 2
-    assert rai("diff", *GATE, "--allow-single").returncode == 7
 
 
 def test_a_percentage_of_what_is_not_comparable_is_refused_and_a_value_is_judged(runs):

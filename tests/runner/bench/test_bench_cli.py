@@ -182,7 +182,6 @@ def test_in_ci_there_are_groups_an_annotation_a_summary_and_junit(
     [
         (["nothing"], "neither a folder nor a commit"),
         (["HEAD", "--fail-if", "op_time>3%", "--pairs", "9"], "needs 10 pairs"),
-        (["HEAD", "--allow-single"], "--fail-if"),
         (["HEAD", "--budget", "long"], "is not a time span"),
         (["HEAD", "--command", "none"], "--command none"),
         (["HEAD", "--pairs", "0"], "--pairs"),

@@ -31,11 +31,8 @@ def gate(
     found: tuple[ComparedMetric, ...] | None = None,
     *,
     values: Samples | None = None,
-    allow_single: bool = False,
 ) -> GateOutcome:
-    return judge(
-        parse([text]), found, values or {}, allow_single=allow_single, paired=True
-    )
+    return judge(parse([text]), found, values or {}, paired=True)
 
 
 def test_a_slower_time_fails_with_the_sentence_why():
@@ -71,12 +68,6 @@ def test_a_single_sample_is_refused_with_what_to_do():
         " op_time[final] has 1"
     )
     assert "--repeat 10" in problem.hint
-    assert "--allow-single" in problem.hint
-
-
-def test_a_single_sample_is_judged_where_that_is_allowed():
-    assert gate("op_time>3%", compared(1.5, n=1), allow_single=True).failed
-    assert gate("op_time>3%", compared(1.01, n=1), allow_single=True).passed
 
 
 def test_of_several_commands_those_with_samples_are_judged():
@@ -90,7 +81,6 @@ def test_the_peak_memory_of_a_run_is_one_value_which_the_refusal_says():
     found = compared(1.5, n=1, metric="peak_memory")
     (problem,) = gate("peak_memory>10%", found).refused
     assert "a run has one value of it" in problem.message
-    assert gate("peak_memory>10%", found, allow_single=True).failed
 
 
 def test_a_figure_that_a_run_lacks_cannot_be_judged_and_those_there_are_named():
