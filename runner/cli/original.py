@@ -25,7 +25,7 @@ RUNS_WITH_VALUE = frozenset(
     {
         *("--engine", "--profile", "--gpus", "--wait", "--wait-for"),
         *("--only", "--image", "-e", "--fail-if", "--baseline"),
-        *("--repeat", "--command", "--budget", "--junit", "--on"),
+        *("--repeat", "--command", "--junit", "--on"),
     }
 )
 """The options of `rai run` that take a value and that the original does not have."""

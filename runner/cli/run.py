@@ -78,14 +78,6 @@ def run(
             metavar="NAME|N", help="What --repeat repeats, as for --only. Repeatable."
         ),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="For how long --repeat may repeat, e.g. 90s or 10m; as long as the"
-            " run's time limit unless given.",
-        ),
-    ] = None,
     fail_if: gating.FailIf = None,
     baseline: gating.Baseline = None,
     watch: Annotated[
@@ -122,9 +114,8 @@ def run(
             "--fail-if needs the run's end, and --detach does not wait for it; leave"
             " one out, and judge it later: rai diff BASELINE RUN --fail-if CONDITION"
         )
-    if repeat == 1 and (command or budget is not None):
-        one = "--command" if command else "--budget"
-        raise UsageError(f"{one} is for the repeats of --repeat N; give that too")
+    if repeat == 1 and command:
+        raise UsageError("--command is for the repeats of --repeat N; give that too")
     if junit and (detach or watch):
         other = "--detach" if detach else "--watch"
         raise UsageError(f"--junit is written at the run's end; leave {other} out")
@@ -148,7 +139,6 @@ def run(
         image=image,
         repeat=repeat,
         measured=tuple(command or ()),
-        budget=budget,
         stop_grace_s=ci.grace_s(in_ci),
     )
     to = remotely.destination(on, options)

@@ -88,7 +88,7 @@ class Rounds:
         rounds = "round" if self._count == 1 and not of else "rounds"
         return (
             f"measured in {self._count}{of} {rounds}: one more may not end within the"
-            f" {budget} that repeats have (--budget)"
+            f" {budget} that repeats have"
         )
 
 

@@ -226,7 +226,6 @@ def test_repeats_end_with_their_budget_and_the_run_says_so(project: Path):
     assert found.verdict is not None
     assert found.verdict.reason is Reason.DONE
     assert "measured in 2 of 9 rounds" in found.warnings[-1]
-    assert "--budget" in found.warnings[-1]
 
 
 def test_the_record_names_the_run_that_was_measured_beside_it(project: Path):

@@ -60,7 +60,7 @@ def test_a_run_that_is_repeated_asks_for_a_node_of_its_own(
     home: Home, tmp_path: Path, slurm: Cluster
 ):
     folder = project(tmp_path, "true")
-    said = asked(folder, slurm, "--repeat", "3", "--budget", "5m")
+    said = asked(folder, slurm, "--repeat", "3")
     assert said[:3] == ["N/A", "1G", "21:00"]
     assert said[-1] == "NO"
 
