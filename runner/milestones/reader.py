@@ -8,31 +8,48 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from runner.core import Problem
+from runner.core import LIMITS, Problem
 from runner.core.errors import ConfigError
 from runner.core.milestone import (
     EntryCount,
     HeldKind,
     Milestone,
     Reference,
+    ReportedKind,
+    ReportItem,
     RequiredFile,
     TeamParts,
     Trust,
 )
-from runner.core.quantities import SIZE, Kind
+from runner.core.quantities import COUNT, SIZE, Kind
 from runner.core.shapes import LayerShape, Shape
 from runner.judge.figures import Rules
-from runner.milestones import deadline, reported, runs
-from runner.milestones.keys import KEYS
-from runner.yamlfile import Fields, Mapping, Problems, Scalar, compose, decode, kind
+from runner.milestones import runs
+from runner.yamlfile import (
+    Fields,
+    Grammar,
+    Mapping,
+    Problems,
+    Scalar,
+    compose,
+    decode,
+    kind,
+)
 
 CLASSES = ("fp32", "tf32", "half")
 """The accuracy classes of entries."""
 
 MOST_ENTRIES = 16
 _SIZES = ("M", "C", "H", "W", "K")
+
+DEADLINE = "2026-12-11 23:59 America/Chicago"
+
+_FORM = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?:\s*([A-Za-z+-][A-Za-z0-9_+/-]*))?"
+)
 
 _DECIMAL = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?")
 _TRUST = Kind(" or ".join(Trust), {str(word): word for word in Trust}.get)
@@ -54,6 +71,56 @@ _SHARE = Kind(
     "a share such as 5%",
     lambda text: share if (share := decimal(text)) and share < 1 else None,
 )
+IMAGES = "{images}"
+"""Stands in a command for each number of images."""
+
+_REPORT = "[{script: m3.1.py, shows: [op times], command: python m3.1.py}]"
+_SHOWS = Kind(
+    f"one of {', '.join(ReportedKind)}", {str(one): one for one in ReportedKind}.get
+)
+_IMAGE_COUNT = Kind("a whole number above 0", COUNT.at_least(1).parse)
+
+KEYS: Grammar = {
+    "": (
+        "title",
+        "edition",
+        "trust",
+        "class",
+        "deadline",
+        "attempts",
+        "required",
+        "team",
+        "entries",
+        "images",
+        "layers",
+        "runs",
+        "rules",
+        "references",
+        "report",
+    ),
+    "required[]": ("path", "type", "size"),
+    "team": ("below", "files", "most_files", "size"),
+    "entries": ("least", "most"),
+    "layers[]": ("name", "M", "C", "H", "W", "K"),
+    "runs[]": (
+        "name",
+        "image",
+        "target",
+        "gpu",
+        "holds",
+        "limits",
+        "dataresources",
+        "env",
+        "commands",
+    ),
+    "runs[].holds[]": ("golden", "build", "files", "into", "size"),
+    "runs[].limits": tuple(limit.key for limit in LIMITS),
+    "runs[].dataresources[]": ("mount", "source"),
+    "runs[].dataresources[].source": ("url", "md5"),
+    "references[]": ("gpu", "ms", "band"),
+    "report[]": ("script", "shows", "images", "variants", "command"),
+}
+"""The keys of each mapping, by its dotted path; ``[]`` are the items of a list."""
 
 
 def parse(raw: bytes, file: str, name: str) -> Milestone:
@@ -90,7 +157,7 @@ def _milestone(fields: Fields, file: str, name: str, raw: bytes) -> Milestone | 
         attempts=fields.whole("attempts", None, "10"),
         rules=_rules(fields),
         references=tuple(_references(fields)),
-        report=reported.read(fields),
+        report=_report(fields),
         file=file,
         sha256=hashlib.sha256(raw).hexdigest(),
     )
@@ -191,15 +258,51 @@ def _layers(fields: Fields) -> Iterator[LayerShape]:
 
 
 def _deadline(fields: Fields) -> datetime | None:
-    text = fields.text("deadline", None, deadline.EXAMPLE)
+    text = fields.text("deadline", None, DEADLINE)
     if text is None:
         return None
     try:
-        return deadline.parse(text)
+        return deadline(text)
     except ValueError as error:
         place = fields.place("deadline")
         fields.problems.error(f'deadline is "{text:.60}": {error}', place)
         return None
+
+
+def deadline(text: str) -> datetime:
+    """Return the moment, in its zone.
+
+    Raises:
+        ValueError: with what is wrong, and what to write.
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"expected a date, a time and a zone, e.g. `{DEADLINE}`")
+    day, clock, zone = match.groups()
+    if zone is None:
+        raise ValueError(f"it has no zone; add one, e.g. `{DEADLINE}`")
+    try:
+        bare = datetime.fromisoformat(f"{day}T{clock}")
+    except ValueError:
+        raise ValueError(f"there is no {day} {clock}; correct it") from None
+    return _in_zone(bare, zone)
+
+
+def _in_zone(bare: datetime, zone: str) -> datetime:
+    try:
+        info = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        hint = "use one of the IANA names, e.g. `America/Chicago` or `UTC`"
+        raise ValueError(f"there is no time zone {zone}; {hint}") from None
+    first, second = (bare.replace(tzinfo=info, fold=fold) for fold in (0, 1))
+    if first.utcoffset() == second.utcoffset():
+        return first
+    back = first.astimezone(UTC).astimezone(info).replace(tzinfo=None)
+    if back != bare:
+        text = f"{bare:%H:%M} does not exist that day in {zone}"
+    else:
+        text = f"{bare:%H:%M} occurs twice that day in {zone}"
+    raise ValueError(f"{text}, since the clocks change; choose another time")
 
 
 def _rules(fields: Fields) -> dict[str, float]:
@@ -234,6 +337,34 @@ def _references(fields: Fields) -> Iterator[Reference]:
         if gpu is not None and ms is not None:
             seen.add(gpu)
             yield Reference(gpu, ms, band)
+
+
+def _report(fields: Fields) -> tuple[ReportItem, ...]:
+    """Parse the list; an item that shows several things is one item for each."""
+    found: list[ReportItem] = []
+    for path, node in fields.items("report", _REPORT):
+        if item := fields.item(node, path):
+            found += _report_items(item)
+    return tuple(found)
+
+
+def _report_items(item: Fields) -> Iterator[ReportItem]:
+    script = runs.needed(item, "script", runs.PATH, "m3.1.py")
+    command = runs.needed(item, "command", runs.LINE, "python m3.1.py")
+    shows = runs.listed(item, "shows", "[output, run time]", _SHOWS)
+    images = runs.listed(item, "images", "[100, 1000]", _IMAGE_COUNT)
+    variants = item.whole("variants", 1, "3")
+    if not shows:
+        hint = "add `shows:` with a list"
+        item.problems.error(f"{item.path} shows nothing", item.place(), hint)
+    if images and command and IMAGES not in command:
+        hint = f"put `{IMAGES}` where the number belongs"
+        text = f"{item.name('command')} says nothing of the number of images"
+        item.problems.error(text, item.place("command"), hint)
+    for size in images or (None,):
+        for one in shows:
+            line = (command or "").replace(IMAGES, str(size))
+            yield ReportItem(one, script or "", line, size, variants)
 
 
 def _items(fields: Fields, key: str, example: str) -> Iterator[Fields]:

@@ -1,4 +1,7 @@
-"""Write the folder of each run of a submission: generated, private, removed after.
+"""The folder of each run of a submission: generated, private, removed after.
+
+The judge's files are as they were released (`runner/judge/SHA256SUMS`, which
+`python tools/golden.py` writes), and what an earlier run built is taken for hostile.
 
 with staging.area(settings.home) as area:
     folder = area.stage(milestone.run("compile"), parts)  # for `session.prepare`
@@ -10,22 +13,22 @@ with staging.area(settings.home) as area:
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
-from runner import trees, yamlfile
-from runner.core import LIMITS, globs, judge_job
-from runner.core.errors import EngineError
+from runner import archive, files, trees, yamlfile
+from runner.core import LIMITS, MIB, Problem, digests, globs, judge_job
+from runner.core.caps import Caps
+from runner.core.errors import EngineError, NotAllowedError
 from runner.core.judge_job import JudgeJob
-from runner.core.milestone import HeldKind, MilestoneRun
+from runner.core.milestone import Held, HeldKind, MilestoneRun
 from runner.store import scratch
 from runner.store.paths import Home
-from runner.submission import builds as earlier
 from runner.submission.files import SubmittedFile
-from runner.submission.golden import GoldenFiles
 
 BUILD_FILE = "rai_build.yml"
 BUILD_FILES = (BUILD_FILE, "rai-build.yml")
@@ -41,6 +44,34 @@ _EVERYTHING = "!**\n"
 
 _PINS_ONLY = f"*\n!{REQUIREMENTS}\n"
 """What the image is made of, so that no other submission builds it again."""
+
+GOLDEN = Path(__file__).parents[1] / "judge"
+SUMS = "SHA256SUMS"
+MOST_GOLDEN_BYTES = 16 * MIB
+MOST_GOLDEN_FILES = 500
+
+_REINSTALL = "install rai again; after a change of these files run tools/golden.py"
+
+_ROOT = "build"
+MOST_TAKEN = 1000
+
+_CUBIN = re.compile(r"(?:0|[1-9][0-9]{0,3})\.cubin")
+_ELF = b"\x7fELF"
+
+
+class GoldenFiles(Struct, frozen=True):
+    """The judge's files by name, relative to its folder, and a digest of them all."""
+
+    files: Mapping[str, bytes]
+    digest: str
+
+    def matching(self, patterns: tuple[str, ...]) -> dict[str, bytes]:
+        """Return the files whose names match a pattern."""
+        return {
+            name: content
+            for name, content in self.files.items()
+            if any(globs.matches(pattern, name) for pattern in patterns)
+        }
 
 
 class StagedParts(Struct, frozen=True):
@@ -85,7 +116,7 @@ class StagingArea:
         for held in run.held(HeldKind.BUILD):
             if held.of not in builds:
                 raise EngineError(f"the run {held.of} left no build folder")
-            found = earlier.take(held, builds[held.of], folder / held.into, units)
+            found = take(held, builds[held.of], folder / held.into, units)
             if any(globs.matches(pattern, "0.cubin") for pattern in held.patterns):
                 _check(held.of, found, units)
         return folder
@@ -143,6 +174,92 @@ def area(home: Path) -> Iterator[StagingArea]:
     """
     with scratch.folder(Home(home).submissions) as folder:
         yield StagingArea(folder)
+
+
+def judge_files(folder: Path = GOLDEN) -> GoldenFiles:
+    """Read and verify the judge's files.
+
+    Raises:
+        EngineError: a file differs from its digest, is absent, or is not listed;
+            carries every problem.
+    """
+    problems: list[Problem] = []
+    listed = _sums(folder)
+    found: dict[str, bytes] = {}
+    for name, sha256 in listed.items():
+        try:
+            content = files.read_below(folder, name, MOST_GOLDEN_BYTES)
+        except OSError as error:
+            text = f"{folder / name} cannot be read: {error.strerror}"
+            problems.append(Problem(text, hint=_REINSTALL))
+            continue
+        if digests.of_bytes(content) != sha256:
+            text = f"{folder / name} is not as it was released"
+            problems.append(Problem(text, hint=_REINSTALL))
+        found[name] = content
+    for name in _names(folder):
+        if name not in listed:
+            text = f"{folder / name} is not in {SUMS}"
+            problems.append(Problem(text, hint=_REINSTALL))
+    if problems:
+        raise EngineError(*problems)
+    return GoldenFiles(found, digests.of_set(listed))
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    try:
+        text = files.read_below(folder, SUMS, 1 << 20).decode()
+        pairs = [line.split("  ", 1) for line in text.splitlines()]
+        return {name: sha256 for sha256, name in pairs}
+    except (OSError, ValueError) as error:
+        text = f"{folder / SUMS} cannot be read: {error}"
+        raise EngineError(Problem(text, hint=_REINSTALL)) from error
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names of the files in the folder, but what Python keeps there."""
+    names = []
+    for entry in trees.entries(folder, most=MOST_GOLDEN_FILES):
+        name = "/".join((*entry.above, entry.name))
+        if not entry.within and "__pycache__" not in entry.above and name != SUMS:
+            names.append(name)
+    return names
+
+
+def take(held: Held, source: Path, into: Path, units: int = 0) -> dict[str, int]:
+    """Unpack the files of a build archive that a run holds; return their sizes.
+
+    Machine code (`*.cubin`) is in ELF and named `0.cubin` to one less than ``units``.
+
+    Raises:
+        NotAllowedError: the archive is hostile, or has other files than it should.
+        RaiError: it is damaged.
+    """
+    into.mkdir(parents=True, mode=0o700)
+    caps = Caps(held.most_bytes + (1 << 20), MOST_TAKEN, held.most_bytes)
+
+    def wanted(name: str, _: int) -> bool:
+        return any(globs.matches(pattern, name) for pattern in held.patterns)
+
+    found = archive.pick(source, into, wanted, caps, _ROOT)
+    problems = [
+        Problem(f"{held.of}: {name} {why}", hint="the run did not make what it should")
+        for name in found
+        if (why := _wrong(into / name, name, units))
+    ]
+    if problems:
+        raise NotAllowedError(*problems)
+    return found
+
+
+def _wrong(path: Path, name: str, units: int) -> str:
+    """Return what is wrong with a file, "" if nothing."""
+    if not name.endswith(".cubin"):
+        return ""
+    if not _CUBIN.fullmatch(name) or int(name.split(".")[0]) >= units:
+        return "is not the machine code of a unit"
+    with path.open("rb") as file:
+        return "" if file.read(len(_ELF)) == _ELF else "is not machine code"
 
 
 def _write(

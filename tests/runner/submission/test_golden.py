@@ -9,7 +9,7 @@ import pytest
 
 from runner.core import digests
 from runner.core.errors import EngineError
-from runner.submission import golden
+from runner.submission import staging
 
 
 def release(folder: Path, **contents: str) -> Path:
@@ -19,7 +19,7 @@ def release(folder: Path, **contents: str) -> Path:
     for name, text in {"deep/er.py": "", **contents}.items():
         (folder / name).write_text(text)
         lines.append(f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n")
-    (folder / golden.SUMS).write_text("".join(lines))
+    (folder / staging.SUMS).write_text("".join(lines))
     return folder
 
 
@@ -34,7 +34,7 @@ def judge(tmp_path: Path) -> Path:
 
 
 def test_the_files_are_read_with_one_digest_of_them_all(judge):
-    found = golden.read(judge)
+    found = staging.judge_files(judge)
     assert found.files["measuring.py"] == b"# golden\n"
     sums = {name: digests.of_bytes(content) for name, content in found.files.items()}
     assert found.digest == digests.of_set(sums)
@@ -43,10 +43,10 @@ def test_the_files_are_read_with_one_digest_of_them_all(judge):
 
 
 def test_what_python_keeps_beside_them_does_not_count(judge):
-    before = golden.read(judge).digest
+    before = staging.judge_files(judge).digest
     (judge / "__pycache__").mkdir()
     (judge / "__pycache__/measuring.pyc").touch()
-    assert golden.read(judge).digest == before
+    assert staging.judge_files(judge).digest == before
 
 
 def test_every_file_that_is_not_as_released_is_named(judge):
@@ -54,7 +54,7 @@ def test_every_file_that_is_not_as_released_is_named(judge):
     (judge / "kernels.ptx").unlink()
     (judge / "more.py").touch()
     with pytest.raises(EngineError) as error:
-        golden.read(judge)
+        staging.judge_files(judge)
     text = str(error.value)
     assert len(error.value.problems) == 3
     assert "measuring.py is not as it was released" in text
@@ -66,19 +66,19 @@ def test_a_link_in_place_of_a_file_leads_nowhere_else(judge):
     (judge / "measuring.py").unlink()
     (judge / "measuring.py").symlink_to("/etc/passwd")
     with pytest.raises(EngineError, match=r"measuring\.py cannot be read"):
-        golden.read(judge)
+        staging.judge_files(judge)
 
 
 @pytest.mark.parametrize("text", [None, "", "nonsense\n"])
 def test_without_digests_nothing_is_golden(judge, text):
-    (judge / golden.SUMS).unlink()
+    (judge / staging.SUMS).unlink()
     if text is not None:
-        (judge / golden.SUMS).write_text(text)
+        (judge / staging.SUMS).write_text(text)
     with pytest.raises(EngineError):
-        golden.read(judge)
+        staging.judge_files(judge)
 
 
 def test_the_shipped_files_are_as_released():
-    if not (golden.FOLDER / golden.SUMS).exists():
+    if not (staging.GOLDEN / staging.SUMS).exists():
         pytest.skip("SHA256SUMS is written at a release: python tools/golden.py")
-    assert golden.read().matching(("Dockerfile",))
+    assert staging.judge_files().matching(("Dockerfile",))

@@ -10,7 +10,7 @@ import pytest
 from runner import buildfile, milestones
 from runner.core.errors import ConfigError, UsageError
 from runner.core.milestone import HeldKind, Trust
-from runner.milestones import deadline
+from runner.milestones import reader
 from runner.store import settings
 from runner.submission import staging
 
@@ -152,11 +152,11 @@ def test_the_example_of_the_documents_can_be_read(tmp_path):
 )
 def test_a_deadline_that_is_no_moment_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
-        deadline.parse(text)
+        reader.deadline(text)
 
 
 def test_a_deadline_counts_in_its_zone():
-    found = deadline.parse("2026-07-01 12:00:30 Europe/Paris")
+    found = reader.deadline("2026-07-01 12:00:30 Europe/Paris")
     assert found.astimezone(UTC) == datetime(2026, 7, 1, 10, 0, 30, tzinfo=UTC)
 
 

@@ -15,7 +15,7 @@ from runner.archive import survey
 from runner.core import digests
 from runner.core.errors import NotAllowedError, RaiError
 from runner.core.milestone import Held, HeldKind, Milestone
-from runner.submission import builds, files, golden, planning, staging
+from runner.submission import files, planning, staging
 from runner.submission.staging import StagedParts, StagingArea
 from tests.runner.submission import sample
 from tests.runner.submission.test_golden import release
@@ -24,7 +24,7 @@ CUBIN = b"\x7fELF machine code"
 
 
 @pytest.fixture
-def judge(tmp_path: Path) -> golden.GoldenFiles:
+def judge(tmp_path: Path) -> staging.GoldenFiles:
     names = ("__init__", "bounded", "compiling", "measuring")
     modules = {f"{name}.py": f"# golden {name}\n" for name in names}
     others = {
@@ -32,7 +32,7 @@ def judge(tmp_path: Path) -> golden.GoldenFiles:
         "Dockerfile": "FROM x\n",
         "requirements.txt": "#\n",
     }
-    return golden.read(release(tmp_path / "judge", **modules, **others))
+    return staging.judge_files(release(tmp_path / "judge", **modules, **others))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def final() -> Milestone:
 
 
 def parts(
-    project: Path, milestone: Milestone, judge: golden.GoldenFiles
+    project: Path, milestone: Milestone, judge: staging.GoldenFiles
 ) -> StagedParts:
     found = files.look(project, milestone)
     job, problems = planning.job(milestone, "sm_90", "", found.plan, found.digests)
@@ -193,10 +193,10 @@ def test_a_build_folder_over_its_bounds_is_refused(tmp_path):
     held = Held(HeldKind.BUILD, "compile", ("*.cubin",), most_bytes=1000)
     large = archive(tmp_path / "large", **{"0_cubin": CUBIN + bytes(1000)})
     with pytest.raises(NotAllowedError, match="too large a file"):
-        builds.take(held, large, tmp_path / "a", units=1)
-    many = {f"{n}_txt": b"" for n in range(builds.MOST_FILES + 1)}
+        staging.take(held, large, tmp_path / "a", units=1)
+    many = {f"{n}_txt": b"" for n in range(staging.MOST_TAKEN + 1)}
     with pytest.raises(NotAllowedError, match="members"):
-        builds.take(held, archive(tmp_path / "many", **many), tmp_path / "b", units=1)
+        staging.take(held, archive(tmp_path / "many", **many), tmp_path / "b", units=1)
 
 
 def test_two_archived_files_of_one_name_are_refused(tmp_path, project, final, judge):
