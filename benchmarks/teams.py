@@ -66,7 +66,7 @@ def rehearse(
     command = [projects.RAI, "submit", one.milestone, "-p", str(project), "--rehearse"]
     began = time.perf_counter()
     done = subprocess.run(
-        [*command, "-y", "--json", *options],
+        [*command, "--json", *options],
         capture_output=True,
         timeout=LONGEST_S,
         check=False,

@@ -1,22 +1,18 @@
-"""`rai submit MILESTONE --rehearse`."""
+"""`rai submit MILESTONE`."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from runner.cli import ci, common
-from runner.terminal.streams import say
 
 if TYPE_CHECKING:
     from runner.session import Run
     from runner.submission.outcome import SubmissionOutcome
     from runner.submission.proposal import Proposal
-
-NOT_YET = "nothing is wrong with the files, but no server takes submissions yet"
-REHEARSE = "--rehearse does all of it on this machine"
+    from runner.terminal.console import Console
 
 
 def submit(
@@ -28,15 +24,9 @@ def submit(
     ] = None,
     directory: common.Directory = None,
     path: common.ProjectPath = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
-    ] = False,
     rehearse: Annotated[
         bool,
-        typer.Option(
-            "--rehearse",
-            help="Carry it out on this machine, for yourself; it does not count.",
-        ),
+        typer.Option("--rehearse", help="Judge it, and do not count the result."),
     ] = False,
     engine: common.Engine = None,
     gpus: Annotated[
@@ -54,70 +44,45 @@ def submit(
     in_ci: ci.Ci = None,
     junit: ci.Junit = None,
 ) -> None:
-    """Check what a milestone asks of a project, run it, and judge it.
+    """Judge a project as a milestone asks: compile it, check it, measure it.
 
-    It says every problem of the project's files first, then shows what is sent and run,
-    and asks once. Without --rehearse it only checks.
+    All problems of its files come first. An accepted result counts: `rai ranking` lists
+    it. Nothing is sent from this machine, and nothing is asked.
 
     \b
-    rai submit final --rehearse       measure the project of this folder
-    rai submit m2 -p DIR --rehearse   check the results of another
+    rai submit final                  measure the project of this folder
+    rai submit m2 -p DIR --rehearse   try it without counting
     """
+    from datetime import UTC, datetime
+
     from runner import milestones, session, submission
-    from runner.core import Problem, Reason
-    from runner.core.errors import RaiError, UsageError
+    from runner.core import Problem
+    from runner.core.errors import UsageError
 
     if milestone is None:
         known = ", ".join(milestones.names(common.settings().milestones))
         raise UsageError(Problem("name a milestone", hint=f"there are {known}"))
     options = session.Options(engine, None, gpus, wait)
     project = common.project(directory, path)
-    not_yet = Problem(f"rai submit {milestone}: {NOT_YET}", hint=REHEARSE)
     with ci.session(in_ci, junit, answer=as_json) as reported:
-        try:
-            proposal = submission.propose(milestone, project, options)
-        except RaiError as error:
-            if rehearse or error.reason not in {Reason.NO_GPU, Reason.NO_ENGINE}:
-                raise
-            # The files are right, and that is all that was asked for.
-            raise UsageError(not_yet, *error.problems) from error
+        proposal = submission.propose(milestone, project, options, rehearse=rehearse)
         reported.warn(proposal.warnings)
-        if not rehearse:
-            raise UsageError(not_yet)
-        _ask(proposal, yes=yes)
-        ended = _carry_out(proposal, reported, quiet=quiet, as_json=as_json)
+        console = reported.console(common.mode(quiet), to_stderr=as_json)
+        server = proposal.settings.server
+        if server and not rehearse:
+            text = f"{server} takes no submissions yet; this machine judges."
+            console.line(text, "yellow")
+        console.line(submission.described(proposal, datetime.now(UTC)), "cyan")
+        for name in proposal.left_out:
+            console.line(f"Skipping {name}: it needs a GPU", "yellow")
+        ended = _judge(proposal, reported, console)
         _show(ended, reported, as_json=as_json)
 
 
-def _ask(proposal: Proposal, *, yes: bool) -> None:
-    """Show what is sent and run, and ask once.
-
-    Raises:
-        UsageError: there is nobody to ask.
-        typer.Exit: the answer is no.
-    """
-    from datetime import UTC, datetime
-
-    from runner.core import Problem, Reason
-    from runner.core.errors import UsageError
-    from runner.submission import shown
-    from runner.terminal.tables import blocks
-
-    blocks(shown.proposed(proposal, datetime.now(UTC)), to_stderr=True)
-    if yes:
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        text = "there is no terminal to ask for confirmation in"
-        raise UsageError(Problem(text, hint="-y goes on without asking"))
-    say(to_stderr=True, now=True)
-    if not typer.confirm("Rehearse this submission?", err=True):
-        raise typer.Exit(Reason.CANCELLED.exit_code)
-
-
-def _carry_out(
-    proposal: Proposal, reported: ci.CiSession, *, quiet: bool, as_json: bool
+def _judge(
+    proposal: Proposal, reported: ci.CiSession, console: Console
 ) -> SubmissionOutcome:
-    """Carry the submission out and show it; signals end it cleanly."""
+    """Judge the submission and show it; signals end it cleanly."""
     from contextlib import closing
 
     from runner import submission
@@ -126,11 +91,10 @@ def _carry_out(
     from runner.core.events import Finished
 
     cancel = Cancel()
-    console = reported.console(common.mode(quiet), to_stderr=as_json)
     going: Run | None = None
     with (
         interrupt.cancel_on_signals(cancel, console),
-        closing(submission.rehearse(proposal, cancel)) as events,
+        closing(submission.judge(proposal, cancel)) as events,
     ):
         for event in events:
             match event:
@@ -148,7 +112,7 @@ def _carry_out(
                     pass  # the outcome says more
                 case _:
                     console.show(event)
-    raise AssertionError("a rehearsal ends with its outcome")
+    raise AssertionError("a submission ends with its outcome")
 
 
 def _show(

@@ -41,7 +41,8 @@ class Created(_Tagged, frozen=True):
     ``replays`` is the id of the earlier run that this one repeats, if any.
     ``env_given`` are the names of the variables given by ``-e``, ``only`` the words of
     ``--only``. ``commands`` is how many commands the run has, 0 if that is not known.
-    ``title`` says what it is of a submission. ``beside`` is the id of the run that is
+    ``title`` says what it is of a submission or a bench, ``inner`` that it only
+    prepares a later run of the same submission. ``beside`` is the id of the run that is
     measured beside this one, ``repeat`` how many rounds ``--repeat`` asks for.
     """
 
@@ -55,6 +56,7 @@ class Created(_Tagged, frozen=True):
     only: tuple[str, ...] = ()
     commands: int = 0
     title: str = ""
+    inner: bool = False
     beside: str = ""
     repeat: int = 1
 

@@ -194,6 +194,12 @@ class Measurement(Struct, frozen=True, rename={"accuracy": "class"}):
         """Whether there are entries, and every one is accepted."""
         return bool(self.entries) and all(entry.accepted for entry in self.entries)
 
+    @property
+    def counts(self) -> bool:
+        """Whether it is accepted, and nothing that rai knows speaks against it."""
+        host = self.host
+        return self.accepted and host is not None and not host.why_not_ranked
+
 
 class MeasurementError(RaiError):
     """A file that is no measurement."""

@@ -66,6 +66,7 @@ def begin(at: float, event: ev.Event) -> RunRecord | None:
         env_given=event.env_given,
         only=event.only,
         title=event.title,
+        inner=event.inner,
         beside=event.beside,
         repeat=event.repeat,
     )

@@ -115,7 +115,8 @@ class RunRecord(Struct, frozen=True):
     ``replays`` is the id of the earlier run that this one repeats. ``data_md5`` has the
     checksum of each data file, by its name in ``data``. ``env_given`` are the names of
     the variables given by ``-e``, whose values are not kept; ``only`` the commands that
-    ``--only`` named. ``title`` says what it is of a submission, e.g. "final: measure".
+    ``--only`` named. ``title`` says what it is of a submission or a bench, e.g. "final:
+    measure"; ``inner`` that it only prepares a later run of the same submission.
     ``beside`` is the id of the run that was measured beside this one, round by round.
     ``repeat`` is how many rounds ``--repeat`` asked for.
     """
@@ -149,8 +150,15 @@ class RunRecord(Struct, frozen=True):
     env_given: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     title: str = ""
+    inner: bool = False
     beside: str = ""
     repeat: int = 1
+
+    @property
+    def hidden(self) -> bool:
+        """Whether lists leave it out, as the run that it prepared tells more."""
+        done = self.verdict is not None and self.verdict.reason is Reason.DONE
+        return self.inner and done
 
     @property
     def first_round(self) -> tuple[CommandRecord, ...]:
@@ -203,13 +211,14 @@ class JobRequest(Struct, frozen=True):
     variables of the command line. ``only`` are the words of ``--only``, ``left_out``
     the commands that these leave out. ``policy`` is the site's as it is now, however
     old the request is. ``strict_limits`` says what refuses a run if one of its limits
-    cannot be enforced, "" if nothing does. ``title`` is what the run is of a
-    submission. ``repeat`` is how many rounds the measured commands have, the first one
-    included; ``measured`` are the words of ``--command``, and ``repeated`` the commands
-    that these name. ``budget`` is the option of the command line, and ``budget_s`` what
-    all rounds after the first may take together. ``beside`` is the id of the run that
-    is measured beside this one, ``idle_s`` how long this one may wait for it in all.
-    ``gpus_out`` are the GPUs that it does not get, by their UUIDs, and why.
+    cannot be enforced, "" if nothing does. ``title`` is what the run is of a submission
+    or a bench, ``inner`` whether a later run of the submission needs it. ``repeat`` is
+    how many rounds the measured commands have, the first one included; ``measured`` are
+    the words of ``--command``, and ``repeated`` the commands that these name.
+    ``budget`` is the option of the command line, and ``budget_s`` what all rounds after
+    the first may take together. ``beside`` is the id of the run that is measured beside
+    this one, ``idle_s`` how long this one may wait for it in all. ``gpus_out`` are the
+    GPUs that it does not get, by their UUIDs, and why.
     """
 
     project: Path
@@ -229,6 +238,7 @@ class JobRequest(Struct, frozen=True):
     policy: Policy = NO_POLICY
     strict_limits: str = ""
     title: str = ""
+    inner: bool = False
     repeat: int = 1
     measured: tuple[str, ...] = ()
     repeated: frozenset[int] = frozenset()

@@ -119,6 +119,7 @@ class Preparation:
             only,
             commands=len(self.steps),
             title=request.title,
+            inner=request.inner,
             beside=request.beside,
             repeat=request.repeat,
         )

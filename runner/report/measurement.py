@@ -40,7 +40,7 @@ def measured(found: Measurement) -> list[Block]:
         rows = tuple(_clocks(*pair) for pair in pairs)
         title = "SM clocks during the samples and the references, in MHz"
         blocks.append(Table(title, _CLOCKS, rows, frozenset(range(2, 8))))
-    if refused := [*_refused(found), *_unranked(found.host)]:
+    if refused := [*_refused(found), *_uncounted(found.host)]:
         blocks.append(Pairs(tuple(refused)))
     return blocks
 
@@ -141,11 +141,11 @@ def _refused(found: Measurement) -> Iterator[tuple[str, str]]:
         yield "not accepted", "nothing was measured"
 
 
-def _unranked(host: MeasurementHost | None) -> Iterator[tuple[str, str]]:
-    if host is None or host.ranked:
+def _uncounted(host: MeasurementHost | None) -> Iterator[tuple[str, str]]:
+    if host is None:
         return
     for reason in host.why_not_ranked:
-        yield "never ranked", reason
+        yield "not counted", reason
 
 
 def _ms(value: float | None) -> str:

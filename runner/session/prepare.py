@@ -97,18 +97,26 @@ def prepare(path: Path, options: Options = NONE_GIVEN) -> Prepared:
 
 
 def staged(
-    folder: Path, project: Path, title: str, options: Options = NONE_GIVEN
+    folder: Path,
+    project: Path,
+    title: str,
+    options: Options = NONE_GIVEN,
+    *,
+    inner: bool = False,
 ) -> Prepared:
     """Prepare to run a folder that was made of a project, as part of a submission.
 
     ``folder`` has a build file of its own; its run is recorded as one of the
-    ``project`` with this ``title``. Raise errors as ``prepare`` does.
+    ``project`` with this ``title``; ``inner`` where a later one needs it. Raise errors
+    as ``prepare`` does.
     """
     prepared = prepare(folder, options)
     request = prepared.request
     # The folder is gone when somebody reads the record.
     spec = replace(request.spec, file=Path(request.spec.file).name)
-    request = replace(request, project=project.resolve(), spec=spec, title=title)
+    request = replace(
+        request, project=project.resolve(), spec=spec, title=title, inner=inner
+    )
     return replace(prepared, request=request, staged=folder)
 
 

@@ -1,23 +1,23 @@
 """Submissions: from a milestone and a project to runs and an outcome.
 
     proposal = submission.propose("final", Path("project"), Options())
-    for event in submission.rehearse(proposal, Cancel()):
+    for event in submission.judge(proposal, Cancel()):
         ...                            # the last is SubmissionEnded, with the outcome
 
 ``files`` looks at the project, ``host`` at this machine, ``planning`` makes the judge's
-job of plan.json, ``golden`` has the judge's own files, ``staging`` writes the folder of
-each run, ``outcome`` says what came of it. Nothing here prints.
+job of plan.json, ``staging`` writes the folder of each run, ``outcome`` says what came
+of it, ``standings`` lists those that count. Nothing here prints.
 """
 
-from runner.submission.outcome import SubmissionOutcome
-from runner.submission.proposal import Proposal, propose
-from runner.submission.rehearse import (
+from runner.submission.judging import (
     StageEnded,
     StageStarted,
     SubmissionEnded,
     SubmissionEvent,
-    rehearse,
+    judge,
 )
+from runner.submission.outcome import SubmissionOutcome
+from runner.submission.proposal import Proposal, described, propose
 
 __all__ = [
     "Proposal",
@@ -26,6 +26,7 @@ __all__ = [
     "SubmissionEnded",
     "SubmissionEvent",
     "SubmissionOutcome",
+    "described",
+    "judge",
     "propose",
-    "rehearse",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +41,10 @@ _SOURCE_BYTES = 16 * MIB
 """The most bytes of a file whose digest alone is taken."""
 
 _PDF, _PDF_END, _PDF_TAIL = b"%PDF-", b"%%EOF", 2048
-_REPORT = "export the report as PDF to {}"
+_REPORT = "print the page of `rai report latest --open` to it as PDF"
+
+_OWN = re.compile(r"\$RAI_SOURCE_DIR/(\S+)")
+"""A file of the project that a command names."""
 
 _Named = tuple[str, str]
 """A name, and what is wrong with it, "" if nothing; without a name, with all."""
@@ -73,21 +77,20 @@ class Submitted(Struct, frozen=True):
     """
 
     project: Path
-    required: tuple[SubmittedFile, ...]
-    team: tuple[SubmittedFile, ...]
-    plan: SubmissionPlan | None
-    plan_file: SubmittedFile | None
-    digests: dict[str, str]
-    problems: tuple[Problem, ...]
+    required: tuple[SubmittedFile, ...] = ()
+    team: tuple[SubmittedFile, ...] = ()
+    plan: SubmissionPlan | None = None
+    digests: dict[str, str] = {}
+    problems: tuple[Problem, ...] = ()
 
 
 def look(
-    project: Path, milestone: Milestone, apart: Mapping[str, str] = NONE_APART
+    project: Path, milestone: Milestone, made_here: Mapping[str, str] = NONE_APART
 ) -> Submitted:
     """Read what a milestone asks of a project; all problems are in the result.
 
-    ``apart`` are folders in it that rai made (``store.outputs.inside``), for a
-    milestone that sends the whole project.
+    ``made_here`` are folders in it that rai made (``store.outputs.inside``), which a
+    milestone that sends the whole project leaves out.
 
     Raises:
         UsageError: there is no such folder.
@@ -96,19 +99,40 @@ def look(
         hint = "name the project's folder with -p"
         raise UsageError(Problem(f"{project} is not a folder", hint=hint))
     project = project.resolve()
+    wanted = _wanted(milestone)
+    if wanted and not any(os.path.lexists(project / name) for name in wanted):
+        return Submitted(project, problems=(_nothing(project, milestone, wanted),))
     problems: list[Problem] = []
     required = tuple(_required(project, milestone.required, problems))
-    team = tuple(_team(project, milestone.team, apart, problems))
-    plan_file, plan = None, None
-    if milestone.planned:
-        plan_file, plan = _plan(project, problems)
+    team = tuple(_team(project, milestone.team, made_here, problems))
+    plan = _plan(project, problems) if milestone.planned else None
     if plan:
         team = tuple(file for file in team if file.path in plan.sources)
     known = {file.path: file.sha256 for file in team}
     if plan:
         asked = {*plan.sources, *plan.registry_files} - set(known)
         known |= _digests(project, asked)
-    return Submitted(project, required, team, plan, plan_file, known, tuple(problems))
+    return Submitted(project, required, team, plan, known, tuple(problems))
+
+
+def _wanted(milestone: Milestone) -> tuple[str, ...]:
+    """Return the names of files or folders of which a submission has one at least."""
+    if milestone.team.whole:
+        lines = (line for run in milestone.runs for line in run.commands)
+        return tuple(dict.fromkeys(m[1] for line in lines for m in _OWN.finditer(line)))
+    return (*((plan_reader.FILE,) if milestone.planned else ()), milestone.team.below)
+
+
+def _nothing(project: Path, milestone: Milestone, wanted: tuple[str, ...]) -> Problem:
+    """Return the problem of a folder that has nothing of what a milestone asks for."""
+    parts = milestone.team
+    files = f": {', '.join(parts.patterns)}" if parts.patterns else ""
+    takes = f"{' and '.join(wanted)}{files}"
+    return Problem(
+        f"{project} is no submission to {milestone.name}, which takes {takes}",
+        hint="rai's own repository has a working example of each milestone (its"
+        " project/ and plan.json), and docs/submit.md says what each takes",
+    )
 
 
 def _digests(project: Path, names: Iterable[str]) -> dict[str, str]:
@@ -132,17 +156,20 @@ def _required(
         except OSError as error:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             why = "is missing" if missing else f"cannot be sent: {error.strerror}"
-            hint = _REPORT.format(file.path)
-            problems.append(Problem(f"{file.path} {why}", hint=hint))
+            problems.append(_warning(f"{file.path} {why}", _REPORT))
             continue
         if twins := _twins(project, file.path):
             text = f"{file.path} and {', '.join(twins)} differ only by case"
-            problems.append(Problem(text, hint="remove one, so that it is clear"))
+            problems.append(_warning(text, "remove one, so that it is clear"))
         if why := _not_a_pdf(content):
-            hint = _REPORT.format(file.path)
-            problems.append(Problem(f"{file.path} {why}", hint=hint))
+            problems.append(_warning(f"{file.path} {why}", _REPORT))
         sha256 = digests.of_bytes(content)
         yield SubmittedFile(file.path, file.path, content, sha256)
+
+
+def _warning(text: str, hint: str) -> Problem:
+    """Return what is wrong with a file that the judge does without."""
+    return Problem(text, hint=hint, severity=Severity.WARNING)
 
 
 def _not_a_pdf(content: bytes) -> str:
@@ -156,9 +183,7 @@ def _not_a_pdf(content: bytes) -> str:
     return ""
 
 
-def _plan(
-    project: Path, problems: list[Problem]
-) -> tuple[SubmittedFile | None, SubmissionPlan | None]:
+def _plan(project: Path, problems: list[Problem]) -> SubmissionPlan | None:
     name = plan_reader.FILE
     try:
         content, _ = _content(project, name, plan_reader.MOST_BYTES)
@@ -166,17 +191,20 @@ def _plan(
         missing = isinstance(error, FileNotFoundError)
         why = "is missing" if missing else f"cannot be read: {error.strerror}"
         problems.append(Problem(f"{name} {why}", hint=plan_reader.WRITE_AGAIN))
-        return None, None
+        return None
     plan, found = plan_reader.read(content)
     problems += found
-    return SubmittedFile(name, name, content, digests.of_bytes(content)), plan
+    return plan
 
 
 def _team(
-    project: Path, parts: TeamParts, apart: Mapping[str, str], problems: list[Problem]
+    project: Path,
+    parts: TeamParts,
+    made_here: Mapping[str, str],
+    problems: list[Problem],
 ) -> Iterator[SubmittedFile]:
     """Yield the team's files, sorted by name; add what is wrong with them."""
-    named = _whole(project, apart) if parts.whole else _named(project, parts)
+    named = _whole(project, made_here) if parts.whole else _named(project, parts)
     prefix = f"{parts.below}/" if parts.below else ""
     left = parts.most_bytes
     for name in _suitable(named, parts, problems):
@@ -197,9 +225,9 @@ def _team(
         yield SubmittedFile(path, name, content, digests.of_bytes(content), executable)
 
 
-def _whole(project: Path, apart: Mapping[str, str]) -> Iterator[_Named]:
+def _whole(project: Path, made_here: Mapping[str, str]) -> Iterator[_Named]:
     """Yield what `rai run` would pack of a project."""
-    found = FolderProject(project, apart=apart).survey()
+    found = FolderProject(project, apart=made_here).survey()
     for problem in found.problems:
         if problem.severity is Severity.ERROR:
             yield "", problem.message

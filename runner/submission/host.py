@@ -21,7 +21,6 @@ from runner.gpu import choice
 CONFINING = ("docker", "local")
 """The engines that keep a submission from this machine, the preferred one first."""
 
-LOCAL = "the local engine uses this machine's Python and compiler"
 SLICE = "a MIG slice shares its GPU with others"
 _NO_COMPILER = Problem(
     "the local engine compiles kernels with this machine's nvcc, and there is none",
@@ -34,15 +33,15 @@ class SubmissionHost(Struct, frozen=True):
     """What serves a submission here.
 
     ``why`` says why the engine before it in ``CONFINING`` does not. ``gpu`` is the GPU
-    whose code is compiled, ``gpus`` the option that gets a run such a GPU. ``unranked``
-    says what of this keeps the outcome from a ranking.
+    whose code is compiled, ``gpus`` the option that gets a run such a GPU.
+    ``uncounted`` says what of this keeps the outcome from counting.
     """
 
     engine: Engine
     why: str = ""
     gpu: Gpu | None = None
     gpus: str | None = None
-    unranked: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> str:
@@ -73,27 +72,24 @@ def find(
     why = ""
     if engine is None:
         engine, why = _engine(wanted)
-    local = engine.name == "local"
-    unranked = (LOCAL,) if local and milestone.trust is Trust.RANKED else ()
-    host = SubmissionHost(engine, why, unranked=unranked)
+    host = SubmissionHost(engine, why)
     if not any(run.gpu for run in milestone.runs):
         return host
-    missing = [_NO_COMPILER] if local and milestone.planned and not _nvcc() else []
     try:
         gpu, option = _gpu(engine, asked)
     except EngineError as error:
         if _optional(milestone) and gpus is None:
             return host
         needs = [_needed(milestone, one) for one in error.problems]
-        raise EngineError(*needs, *missing, reason=error.reason) from error
-    if missing:
-        raise EngineError(*missing, reason=Reason.NO_ENGINE)
+        raise EngineError(*needs, reason=error.reason) from error
+    if engine.name == "local" and milestone.planned and not _nvcc():
+        raise EngineError(_NO_COMPILER, reason=Reason.NO_ENGINE)
     slices = (SLICE,) if gpu.parent else ()
-    return replace(host, gpu=gpu, gpus=option, unranked=(*unranked, *slices))
+    return replace(host, gpu=gpu, gpus=option, uncounted=slices)
 
 
 def _optional(milestone: Milestone) -> bool:
-    """Whether some of it can be carried out without a GPU, and nothing is judged."""
+    """Whether some of it can run without a GPU, and nothing is judged."""
     some = not all(run.gpu for run in milestone.runs)
     return milestone.trust is Trust.RECORDED and some
 
@@ -142,7 +138,7 @@ def _gpu(engine: Engine, asked: GpuRequest) -> tuple[Gpu, str]:
 
 
 def _needed(milestone: Milestone, problem: Problem) -> Problem:
-    text = f"{milestone.name} is measured on a GPU, and none is available: "
+    text = f"{milestone.name} is measured on a GPU: "
     return Problem(text + problem.message, hint=problem.hint)
 
 

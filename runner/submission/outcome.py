@@ -25,14 +25,14 @@ class SubmissionOutcome(Struct, frozen=True):
 
     ``reason`` owns the exit status; ``message`` says why in a sentence. ``runs`` are
     the ids of its runs by what they did, ``last`` the id of the one to look at,
-    ``unranked`` says why it does not count.
+    ``uncounted`` says why it does not count.
     """
 
     milestone: Milestone
     reason: Reason
     message: str
     runs: Mapping[str, str]
-    unranked: tuple[str, ...] = (REHEARSED,)
+    uncounted: tuple[str, ...] = ()
     measurement: Measurement | None = None
     record: RunRecord | None = None
 
@@ -59,16 +59,19 @@ def of_the_team(run: MilestoneRun, milestone: Milestone) -> bool:
 
 
 def failed(
-    record: RunRecord, run: MilestoneRun, milestone: Milestone
+    record: RunRecord, run: MilestoneRun, milestone: Milestone, said: str = ""
 ) -> tuple[Reason, str]:
     """Return how a submission ended that was not measured, after its last run.
 
-    A command that fails is the judge's fault where the run is the judge's.
+    A command that fails is the judge's fault where the run is the judge's. ``said`` is
+    the line in which it says why, "" if there is none.
     """
     verdict = record.verdict
     if verdict is None:
-        return Reason.RUNNER_LOST, f"{run.name} was not carried out to its end"
-    reason, message = verdict.reason, f"{run.name}: {verdict.message}"
+        return Reason.RUNNER_LOST, f"{run.name} did not run to its end"
+    reason = verdict.reason
+    why = said if said and reason is Reason.COMMAND_FAILED else verdict.message
+    message = f"{run.name}: {why}"
     if reason is Reason.DONE:
         return reason, ""
     if reason is Reason.CANCELLED:
@@ -137,18 +140,23 @@ def plain(ended: SubmissionOutcome) -> dict[str, object]:
         "exit_code": ended.reason.exit_code,
         "message": ended.message,
         "runs": dict(ended.runs),
-        "why_not_ranked": list(ended.unranked),
+        "why_not_ranked": list(ended.uncounted),
     }
 
 
 def told(outcome: SubmissionOutcome) -> str:
-    """Return what came of a rehearsal, in a sentence."""
+    """Return what came of a submission, in a sentence, and whether it counts."""
     milestone, good = outcome.milestone, ACCEPTED[outcome.milestone.trust]
-    about = f"Rehearsal of {milestone.name}"
+    what = "Rehearsal of" if REHEARSED in outcome.uncounted else "Submission to"
+    about = f"{what} {milestone.name}"
     if outcome.reason is Reason.CANCELLED:
         return f"{about} cancelled: {outcome.message}."
-    if outcome.accepted:
-        figures = f": {outcome.message}" if outcome.message else ""
-        return f"{about}: {good}{figures}; not ranked: {'; '.join(outcome.unranked)}."
-    how = f": not {good}" if outcome.measurement else " ended"
-    return f"{about}{how}: {outcome.message.rstrip('.')}."
+    if not outcome.accepted:
+        how = f": not {good}" if outcome.measurement else " ended"
+        return f"{about}{how}: {outcome.message.rstrip('.')}."
+    text = f"{about}: {good}{f': {outcome.message}' if outcome.message else ''}"
+    if outcome.uncounted:
+        return f"{text}; not counted: {'; '.join(outcome.uncounted)}."
+    if milestone.trust is Trust.RECORDED:
+        return f"{text}."
+    return f"{text}; counted: rai ranking {milestone.name}."

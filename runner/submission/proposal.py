@@ -1,33 +1,36 @@
-"""All that a submission will send and run, found before anything is packed."""
+"""All that a submission consists of and runs, found before anything is packed."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
 
-from runner import git, milestones
-from runner.core import GitState, Problem, Reason
+from runner import git, milestones, report
+from runner.core import GitState, Problem, Reason, Severity
 from runner.core.errors import RaiError
 from runner.core.judge_job import JudgeJob
 from runner.core.milestone import Milestone, MilestoneRun
 from runner.engines.base import Engine
 from runner.session import Options
 from runner.session.prepare import settings as read_settings
+from runner.store import outputs
 from runner.store.settings import Settings
-from runner.submission import files, golden, host, planning
+from runner.submission import files, host, outcome, planning, staging
 from runner.submission.files import Submitted
-from runner.submission.golden import GoldenFiles
 from runner.submission.host import SubmissionHost
+from runner.submission.staging import GoldenFiles
 
-MACHINE = "`rai doctor` shows which engines and GPUs are here."
+MACHINE = "`rai doctor` shows the engines and GPUs of this machine."
 
 
 class Proposal(Struct, frozen=True):
-    """A submission that is checked and can be carried out.
+    """A submission that is checked and can be judged here.
 
-    ``runs`` are those of the milestone that this machine can carry out, ``left_out``
-    the names of the others. ``job`` is what the judge is told.
+    ``runs`` are those of the milestone that this machine can run, ``left_out`` the
+    names of the others. ``job`` is what the judge is told, ``uncounted`` why the
+    outcome does not count.
     """
 
     milestone: Milestone
@@ -39,6 +42,7 @@ class Proposal(Struct, frozen=True):
     options: Options
     job: JudgeJob | None = None
     left_out: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
     commit: GitState | None = None
     warnings: tuple[Problem, ...] = ()
 
@@ -48,10 +52,13 @@ def propose(
     project: Path,
     options: Options,
     engine: Engine | None = None,
+    *,
+    rehearse: bool = False,
 ) -> Proposal:
     """Check a submission to a milestone; run nothing, and write nothing.
 
-    ``engine`` is one that is given, in place of what the settings choose.
+    ``engine`` is one that is given, in place of what the settings choose. With
+    ``rehearse`` the outcome will not count.
 
     Raises:
         RaiError: with every problem of the project's files, then of this machine. The
@@ -59,9 +66,13 @@ def propose(
     """
     settings, warnings = read_settings(options)
     milestone = milestones.find(name, settings.milestones)
-    submitted = files.look(project, milestone)
-    judge = golden.read()
-    problems, missing = list(submitted.problems), list[Problem]()
+    made_here = outputs.inside(settings.home, project)
+    submitted = files.look(project, milestone, made_here)
+    judge = staging.judge_files()
+    found = submitted.problems
+    problems = [one for one in found if one.severity is Severity.ERROR]
+    warnings += [one for one in found if one.severity is Severity.WARNING]
+    missing = list[Problem]()
     reason = Reason.USAGE
     serving = None
     try:
@@ -94,9 +105,27 @@ def propose(
         options,
         job,
         tuple(run.name for run in milestone.runs if run not in here),
+        (*((outcome.REHEARSED,) if rehearse else ()), *serving.uncounted),
         git.state(submitted.project),
         tuple(warnings),
     )
+
+
+def described(proposal: Proposal, now: datetime) -> str:
+    """Return what is judged, where, and by when it is due; ``now`` has a zone."""
+    milestone, host = proposal.milestone, proposal.host
+    sent = proposal.submitted.team
+    count = "1 file" if len(sent) == 1 else f"{len(sent):,} files"
+    size = report.size(sum(file.size_bytes for file in sent))
+    parts = [f"Judging {milestone.name} ({milestone.title}): {count}, {size}"]
+    if host.gpu:
+        parts.append(host.gpu.name)
+    why = f" ({host.why})" if host.why else ""
+    parts.append(f"engine {host.engine.name}{why}")
+    if milestone.deadline:
+        passed = ", has passed" if milestone.deadline < now else ""
+        parts.append(f"deadline {milestone.deadline:%Y-%m-%d %H:%M %Z}{passed}")
+    return "; ".join(parts)
 
 
 def _planned_for(submitted: Submitted, milestone: Milestone) -> str:

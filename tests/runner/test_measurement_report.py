@@ -72,7 +72,7 @@ def test_a_clock_that_is_unknown_is_not_shown():
     assert " 0 " not in text.partition("in MHz\n")[2]
 
 
-def test_a_rehearsal_says_that_it_is_never_ranked_and_where_it_ran():
+def test_what_does_not_count_says_why_and_where_it_ran():
     host = MeasurementHost(
         "Final",
         "ranked",
@@ -83,7 +83,7 @@ def test_a_rehearsal_says_that_it_is_never_ranked_and_where_it_ran():
     text = shown(replace(measured(entry("best")), host=host))
     assert "submission   Final (final), class fp32" in text
     assert "measure run  99aabbccdd" in text
-    assert text.splitlines()[-1] == "never ranked  it ran on the local engine"
+    assert text.splitlines()[-1] == "not counted  it ran on the local engine"
 
 
 def test_the_gpu_and_its_state_are_shown():

@@ -34,41 +34,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_all_problems_are_said_before_anything_is_made(project, home):
-    (project / "report.pdf").write_bytes(b"PK\x03\x04")
     (project / "project/kernels.py").write_text("KERNELS = ()\n")
 
-    done = rai("submit", "FINAL", "-p", project, "--rehearse", "-y")
+    done = rai("submit", "FINAL", "-p", project)
 
     assert done.returncode == 2 and done.stdout == ""
-    assert "report.pdf is not a PDF" in done.stderr
     assert "run `python project/plan.py`" in done.stderr
     assert not home.exists()
-
-
-def test_without_a_server_it_checks_and_points_at_a_rehearsal(project, home):
-    for words in (("submit", "m2", "-p", project), ("-p", project, "--submit=M2")):
-        done = rai(*words)
-
-        assert done.returncode == 2 and "--rehearse does all of it" in done.stderr
-    assert not home.exists()
-
-
-def test_where_it_cannot_be_rehearsed_the_files_are_checked_nevertheless(project):
-    done = rai("submit", "m3", "-p", project, "--gpus", "GPU-00000000")
-
-    assert done.returncode == 2
-    assert "nothing is wrong with the files" in done.stderr
-    assert "m3 is measured on a GPU" in done.stderr
-
-
-def test_without_a_terminal_it_shows_what_it_would_do_and_does_not(project, home):
-    done = rai(
-        *("submit", "m2", project, "--rehearse", "--engine", "local"), input="y\n"
-    )
-
-    assert done.returncode == 2 and "-y goes on without asking" in done.stderr
-    assert CPP in done.stderr and "runner.judge.checking" in done.stderr
-    assert re.search(r"deadline +none", done.stderr) and not home.exists()
 
 
 @pytest.mark.parametrize(
@@ -78,25 +50,32 @@ def test_without_a_terminal_it_shows_what_it_would_do_and_does_not(project, home
         (("submit", "m9"), 2, "m9"),
         (("submit", "m2", "--engine", "bare"), 9, "`--engine docker` or `--engine lo"),
         (("submit", "m3", "--gpus", "2"), 2, "measured on one GPU"),
-        (("submit", "m3", "--gpus", "GPU-00000000"), 11, "m3 is measured on a GPU"),
     ],
 )
-def test_what_cannot_be_rehearsed_here_is_refused(project, words, status, said):
-    done = rai(*words, "-p", project, "--rehearse", "-y")
+def test_what_cannot_be_judged_here_is_refused(project, home, words, status, said):
+    done = rai(*words, "-p", project)
 
     assert done.returncode == status and said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.stderr and not home.exists()
+
+
+def test_without_a_gpu_two_lines_say_what_is_missing_and_what_to_do(project, home):
+    for words in (("submit", "m3"), ("--submit=M3",)):
+        done = rai("-p", project, *words, "--gpus", "GPU-00000000")
+
+        assert done.returncode == 11 and len(done.stderr.splitlines()) == 2
+        assert "m3 is measured on a GPU" in done.stderr
+        assert "rai doctor" in done.stderr
+    assert not home.exists()
 
 
 @pytest.mark.local
 @pytest.mark.slow
 def test_a_right_convolution_is_correct_and_its_runs_are_kept(project):
-    done = rai(
-        *("submit", "m2", "-p", project, "--rehearse", "-y", "--engine", "local")
-    )
+    done = rai("submit", "m2", "-p", project, "--engine", "local")
 
     assert done.returncode == 0, done.stderr
-    assert "Rehearsal of m2: correct: " in done.stderr
+    assert "Submission to m2: correct: " in done.stderr
     assert re.search(r"convolution +correct", done.stdout)
     history = rai("history").stdout
     for name in ("inputs", "compile", "play", "check"):
@@ -113,7 +92,7 @@ def test_the_first_wrong_number_is_named_and_json_has_the_whole(project):
     assert END in text
     (project / CPP).write_text(text.replace(END, f"{END}    y[5] += 1;\n"))
 
-    words = ("submit", "m2", "-p", project, "--rehearse", "-y", "--engine", "local")
+    words = ("submit", "m2", "-p", project, "--rehearse", "--engine", "local")
     done = rai(*words, "--json")
 
     assert done.returncode == 4, done.stderr
@@ -127,10 +106,8 @@ def test_the_first_wrong_number_is_named_and_json_has_the_whole(project):
 def test_code_that_does_not_compile_is_shown_with_its_line(project):
     (project / CPP).write_text("int x = y;\n")
 
-    done = rai(
-        *("submit", "m2", "-p", project, "--rehearse", "-y", "--engine", "local")
-    )
+    done = rai("submit", "m2", "-p", project, "--engine", "local")
 
     assert done.returncode == 1
     assert f"{CPP}:1:9: error:" in done.stderr
-    assert "Rehearsal of m2 ended: compile: " in done.stderr
+    assert f"Submission to m2 ended: compile: {CPP}: " in done.stderr

@@ -30,8 +30,8 @@ void rai_convolve(float *, const float *, const float *, int, int, int, int, int
 """
 
 
-def rehearse(tmp_path: Path, source: str) -> SubmissionOutcome:
-    """Rehearse milestone 2 with a team's file, in the local engine's sandbox."""
+def judge(tmp_path: Path, source: str) -> SubmissionOutcome:
+    """Judge milestone 2 with a team's file, in the local engine's sandbox."""
     project = tmp_path / "team"
     folder = project / "project" / "cpp"
     folder.mkdir(parents=True)
@@ -40,13 +40,13 @@ def rehearse(tmp_path: Path, source: str) -> SubmissionOutcome:
     (folder / "convolution.cpp").write_text(source)
     options = Options(home=tmp_path / "home")
     proposal = submission.propose("m2", project, options, make("local"))
-    *_, last = submission.rehearse(proposal, Cancel())
+    *_, last = submission.judge(proposal, Cancel())
     assert isinstance(last, submission.SubmissionEnded)
     return last.outcome
 
 
 def test_the_shipped_convolution_is_correct(tmp_path):
-    found = rehearse(tmp_path, (CPP / "convolution.cpp").read_text())
+    found = judge(tmp_path, (CPP / "convolution.cpp").read_text())
 
     assert found.reason is Reason.DONE, found.message
     assert list(found.runs) == ["inputs", "compile", "play", "check"]
@@ -74,14 +74,14 @@ def test_the_shipped_convolution_is_correct(tmp_path):
         pytest.param(
             "*(volatile int *)8 = 1",
             Reason.COMMAND_FAILED,
-            "playing` exited 1",
+            "play: rai_convolve failed for ",
             marks=pytest.mark.slow,
         ),
     ],
     ids=["a FIFO", "a terabyte", "a measurement", "endless output", "a crash"],
 )
 def test_what_it_leaves_in_place_of_y_counts_for_nothing(tmp_path, body, reason, says):
-    found = rehearse(tmp_path, PLAY.replace("BODY", body))
+    found = judge(tmp_path, PLAY.replace("BODY", body))
 
     assert found.reason is reason
     assert says in found.message

@@ -222,6 +222,7 @@ def test_milestone_1_runs_the_milestones_commands_on_the_teams_project(
 ):
     (project / "rai_build.yml").write_text("commands: {build: [theirs]}\n")
     (project / "Dockerfile").write_text("FROM theirs\n")
+    (project / "project/m1.1.py").touch()
     first = milestones.find("m1")
     with staging.area(tmp_path / "home") as area:
         folder = area.stage(first.run("cpu"), parts(project, first, judge))

@@ -62,11 +62,12 @@ def engine(*entries: dict[str, object], **more: object) -> FakeEngine:
     return FakeEngine(build=build, situation=ONE_GPU, **more)  # type: ignore[arg-type]
 
 
-def rehearse(
-    project: Path, home: Home, engine: FakeEngine, name: str = "final"
+def judge(
+    project: Path, home: Home, engine: FakeEngine, *, rehearse: bool = False
 ) -> SubmissionOutcome:
-    proposal = submission.propose(name, project, Options(home=home.root), engine)
-    *_, last = submission.rehearse(proposal, Cancel())
+    options = Options(home=home.root)
+    proposal = submission.propose("final", project, options, engine, rehearse=rehearse)
+    *_, last = submission.judge(proposal, Cancel())
     assert isinstance(last, submission.SubmissionEnded)
     return last.outcome
 
@@ -74,30 +75,69 @@ def rehearse(
 def test_an_accepted_submission_keeps_its_measurement_beside_the_run(project, home):
     fake = engine(ACCEPTED)
 
-    found = rehearse(project, home, fake)
+    found = judge(project, home, fake)
 
     assert found.reason is Reason.DONE and fake.ran == [COMPILE, MEASURE]
     assert list(found.runs) == ["compile", "measure"]
-    assert outcome.told(found).startswith("Rehearsal of final: accepted: 1.1")
+    assert outcome.told(found).startswith("Submission to final: accepted: 1.1")
+    assert outcome.told(found).endswith("; counted: rai ranking final.")
     kept = measurements.of(home.run(found.last))
     assert isinstance(kept, Measurement) and kept.host is not None
-    assert kept.host.runs == found.runs and not kept.host.ranked
+    assert kept.host.runs == found.runs and kept.counts
     assert list(kept.host.sources) == [sample.SOURCE]
 
 
+def test_a_rehearsal_is_judged_alike_and_does_not_count(project, home):
+    found = judge(project, home, engine(ACCEPTED), rehearse=True)
+
+    assert found.accepted and found.measurement and not found.measurement.counts
+    assert outcome.told(found).endswith("; not counted: a rehearsal.")
+
+
+def test_a_slice_of_a_gpu_does_not_count(project, home):
+    fake = engine(ACCEPTED)
+    fake.situation = replace(ONE_GPU, gpus=(replace(GPU, parent="GPU-0"),))
+
+    found = judge(project, home, fake)
+
+    assert found.measurement and not found.measurement.counts
+    assert host.SLICE in outcome.told(found)
+
+
+def test_a_failure_is_told_in_the_judges_last_words(project, home):
+    said = b"what the team's program printed\nrai_convolve failed: SIGSEGV\n"
+    fake = engine(script={MEASURE: FakeResult(stderr=said, exit_code=2)})
+
+    found = judge(project, home, fake)
+
+    assert found.message == "the judge failed: measure: rai_convolve failed: SIGSEGV"
+
+
+def test_without_a_report_there_is_one_warning_that_says_how_to_make_one(project, home):
+    (project / "report.pdf").unlink()
+
+    options = Options(home=home.root)
+    found = submission.propose("final", project, options, engine(ACCEPTED))
+
+    (warning,) = found.warnings
+    assert "report.pdf is missing" in str(warning)
+    assert "`rai report latest --open`" in str(warning)
+
+
 def test_the_runs_are_recorded_as_the_projects_and_nothing_staged_stays(project, home):
-    found = rehearse(project, home, engine(ACCEPTED))
+    found = judge(project, home, engine(ACCEPTED))
 
     for name, run in found.runs.items():
         record = runs.read(home.run(run))
         assert record is not None
         assert record.project == str(project) and record.title == f"final: {name}"
         assert record.git is None and record.limits is not None
+        assert record.hidden == (name == "compile")
     assert not list(home.submissions.iterdir())
 
 
 def test_only_the_measure_run_gets_a_gpu(project, home):
-    found = rehearse(project, home, engine(ACCEPTED))
+    found = judge(project, home, engine(ACCEPTED))
 
     given = [runs.read(home.run(run)) for run in found.runs.values()]
     assert [record.gpu is not None for record in given if record] == [False, True]
@@ -131,7 +171,7 @@ def test_only_the_measure_run_gets_a_gpu(project, home):
 def test_what_is_refused_has_the_reason_of_its_cause(
     project, home, entry, reason, said
 ):
-    found = rehearse(project, home, engine(entry))
+    found = judge(project, home, engine(entry))
 
     assert found.reason is reason and said in outcome.told(found)
     assert measurements.of(home.run(found.last)) == found.measurement
@@ -142,7 +182,7 @@ def test_what_is_refused_has_the_reason_of_its_cause(
 def test_a_measurement_of_a_judge_that_failed_counts_nothing(project, home):
     fake = engine(ACCEPTED, script={MEASURE: FakeResult(exit_code=1)})
 
-    found = rehearse(project, home, fake)
+    found = judge(project, home, fake)
 
     assert found.reason is Reason.INTERNAL and found.measurement is None
 
@@ -169,7 +209,7 @@ def test_a_measurement_of_a_judge_that_failed_counts_nothing(project, home):
 def test_without_a_measurement_the_run_that_ended_it_tells_why(
     project, home, script, reason, said
 ):
-    found = rehearse(project, home, engine(script=script))
+    found = judge(project, home, engine(script=script))
 
     assert found.reason is reason and said in outcome.told(found)
     assert found.measurement is None and measurements.of(home.run(found.last)) is None
@@ -184,7 +224,7 @@ def test_what_is_no_measurement_is_a_failure_of_the_judge(project, home, left):
     fake = engine()
     fake.build = {**fake.build, "measurement.json": left}
 
-    found = rehearse(project, home, fake)
+    found = judge(project, home, fake)
 
     assert found.reason is Reason.INTERNAL
     assert not home.run(found.last).measurement.exists()
@@ -194,14 +234,13 @@ def test_a_ranked_submission_that_names_no_gpu_is_a_failure_of_the_judge(project
     fake = engine()
     fake.build = {**fake.build, "measurement.json": json.dumps(made.checked()).encode()}
 
-    found = rehearse(project, home, fake)
+    found = judge(project, home, fake)
 
     assert found.reason is Reason.INTERNAL
     assert "on no GPU" in found.message
 
 
 def test_every_problem_of_files_and_machine_is_said_at_once(project, home):
-    (project / "report.pdf").unlink()
     (project / sample.SOURCE).write_text("// changed\n")
 
     with pytest.raises(RaiError) as caught:
@@ -209,8 +248,7 @@ def test_every_problem_of_files_and_machine_is_said_at_once(project, home):
 
     assert caught.value.reason is Reason.USAGE
     text = str(caught.value)
-    assert "report.pdf is missing" in text and sample.SOURCE in text
-    assert "final is measured on a GPU, and none is available" in text
+    assert sample.SOURCE in text and "final is measured on a GPU" in text
     assert not home.root.exists()
 
 

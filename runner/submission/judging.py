@@ -1,12 +1,13 @@
-"""Carry a submission out on this machine: its runs one after another, as events.
+"""Judge a submission on this machine: its runs one after another, as events.
 
 Each is an ordinary run of rai, with a record of its own.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import closing, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,11 +30,14 @@ from runner.engines import Choice
 from runner.session import Run
 from runner.store import measurements
 from runner.store.paths import RunPaths
-from runner.submission import builds, outcome, staging
+from runner.submission import outcome, staging
 from runner.submission.host import CONFINING
 from runner.submission.outcome import SubmissionOutcome
 from runner.submission.proposal import Proposal
 from runner.submission.staging import StagedParts, StagingArea
+
+MOST_SAID = 1000
+"""Bytes at one end of stderr in which the line is that says why a run failed."""
 
 MEASURED = ".measured"
 """The folder that a judge's measurement is taken to. No run has such a name."""
@@ -64,10 +68,8 @@ class SubmissionEnded(Struct, frozen=True):
 SubmissionEvent = StageStarted | StageEnded | SubmissionEnded | ev.Event
 
 
-def rehearse(
-    proposal: Proposal, cancel: Cancel
-) -> Generator[SubmissionEvent, None, None]:
-    """Carry out the runs of a submission; yield their events among its own.
+def judge(proposal: Proposal, cancel: Cancel) -> Generator[SubmissionEvent, None, None]:
+    """Run a submission's runs in turn; yield their events among its own.
 
     The last event is SubmissionEnded. What was staged is removed, whenever it ends.
 
@@ -75,10 +77,10 @@ def rehearse(
         RaiError: a run could not be started.
     """
     with staging.area(proposal.settings.home) as area:
-        yield from _Rehearsal(proposal, area, cancel).events()
+        yield from _Submission(proposal, area, cancel).events()
 
 
-class _Rehearsal:
+class _Submission:
     """The runs so far, and what they left."""
 
     def __init__(self, proposal: Proposal, area: StagingArea, cancel: Cancel) -> None:
@@ -115,12 +117,14 @@ class _Rehearsal:
         )
         title = f"{proposal.milestone.name}: {stage.name}"
         project = proposal.submitted.project
-        prepared = session.staged(folder, project, title, options)
+        inner = stage is not proposal.runs[-1]
+        prepared = session.staged(folder, project, title, options, inner=inner)
         return session.start(prepared, choice=Choice((host.engine,), host.why))
 
     def _outcome(self, stage: MilestoneRun) -> SubmissionOutcome:
         """Return what came of it, after the last run that was begun."""
-        milestone, record = self.proposal.milestone, self.record
+        proposal, record = self.proposal, self.record
+        milestone = proposal.milestone
         judges = stage is milestone.runs[-1] and milestone.trust is not Trust.RECORDED
         measurement: Measurement | None = None
         left_none = ""
@@ -136,13 +140,14 @@ class _Rehearsal:
         elif left_none and _reason(record) is Reason.DONE:
             reason, message = Reason.INTERNAL, f"the judge failed: {left_none}"
         else:
-            reason, message = outcome.failed(record, stage, milestone)
+            said = self._said(stage)
+            reason, message = outcome.failed(record, stage, milestone, said)
         return SubmissionOutcome(
             milestone,
             reason,
             message,
             self._ids(),
-            self._unranked(),
+            proposal.uncounted,
             measurement,
             record,
         )
@@ -160,20 +165,22 @@ class _Rehearsal:
             patterns=(MEASUREMENT_FILE,),
             most_bytes=MEASUREMENT_BYTES,
         )
-        if not (paths.build.exists() and builds.take(wanted, paths.build, into)):
+        if not (paths.build.exists() and staging.take(wanted, paths.build, into)):
             raise MeasurementError(f"{stage.name} left no {MEASUREMENT_FILE}")
         told = read(files.read_below(into, MEASUREMENT_FILE, MEASUREMENT_BYTES))
-        whole = replace(told, host=self._host())
+        whole = replace(told, host=self._host(accepted=told.accepted))
         measurements.keep(paths, whole)
         return whole
 
-    def _host(self) -> MeasurementHost:
+    def _host(self, *, accepted: bool) -> MeasurementHost:
         """Return what rai knows of the submission, and the judge cannot."""
         proposal, record = self.proposal, self.record
+        trust = proposal.milestone.trust
         return MeasurementHost(
             title=proposal.milestone.title,
-            trust=proposal.milestone.trust,
-            why_not_ranked=self._unranked(),
+            trust=trust,
+            ranked=accepted and trust is Trust.RANKED and not proposal.uncounted,
+            why_not_ranked=proposal.uncounted,
             runs=self._ids(),
             engine=proposal.host.engine.name,
             image=record.image.digest if record.image else "",
@@ -183,11 +190,24 @@ class _Rehearsal:
             at=record.created_at,
         )
 
+    def _said(self, stage: MilestoneRun) -> str:
+        """Return the line in which a program of the judge says why it failed, or "".
+
+        A compiler's output stands below it, what the team's program printed above it.
+        """
+        if stage.own_image:
+            return ""
+        with suppress(OSError), files.open_regular(self.done[stage.name].stderr) as log:
+            if not stage.held(HeldKind.TEAM):
+                log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_SAID))
+            lines = log.read(MOST_SAID).decode(errors="replace").split("\n")
+            said = [line.strip() for line in lines if line.strip()]
+            if said:
+                return said[0 if stage.held(HeldKind.TEAM) else -1]
+        return ""
+
     def _ids(self) -> dict[str, str]:
         return {name: paths.id for name, paths in self.done.items()}
-
-    def _unranked(self) -> tuple[str, ...]:
-        return (outcome.REHEARSED, *self.proposal.host.unranked)
 
 
 def _reason(record: RunRecord) -> Reason:
