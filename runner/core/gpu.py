@@ -43,6 +43,11 @@ class Gpu(Struct, frozen=True):
     compute: str = ""
     parent: str = ""
 
+    @property
+    def shown(self) -> str:
+        """Its number, name and UUID."""
+        return f"GPU {self.index} ({self.name}, {self.uuid})"
+
 
 class GpuProcess(Struct, frozen=True):
     """Another process on a GPU; ``memory_bytes`` is None if unknown."""
@@ -86,8 +91,8 @@ class HostGpus(Struct, frozen=True):
     files such as nvidia-smi. ``cdi`` are the device names of the machine's CDI
     specifications; ``toolkit`` is where nvidia-container-toolkit's hook is. ``lost``
     describes each GPU that cannot be used. ``problem`` says why no GPU was found,
-    ``hint`` what to do. ``system`` is linux, wsl, macos or windows. ``older_names`` are
-    pairs of a MIG slice's UUID and its name by drivers before 470. ``allotted`` is what
+    ``hint`` what to do. ``system`` is linux, wsl, macos or windows. ``sliced`` names
+    each GPU in MIG mode; ``gpus`` has its slices in its place. ``allotted`` is what
     chose ``gpus`` among those of the machine, e.g. a Slurm job; ``withheld`` are the
     others.
     """
@@ -103,7 +108,7 @@ class HostGpus(Struct, frozen=True):
     lost: tuple[str, ...] = ()
     problem: str = ""
     hint: str = ""
-    older_names: tuple[tuple[str, str], ...] = ()
+    sliced: tuple[str, ...] = ()
     allotted: str = ""
     withheld: tuple[Gpu, ...] = ()
 
@@ -169,20 +174,16 @@ class GpuUse(Struct, frozen=True):
 
 
 class DockerGpus(Struct, frozen=True):
-    """The facts that a Docker Engine, or Podman, reports about GPUs.
+    """The facts that a Docker Engine reports about GPUs.
 
     ``here`` is whether it runs on this machine's kernel and sees its files.
-    ``version`` is the engine's, ``api_version`` its API's. ``runtimes`` are the names
-    of its runtimes, ``cdi_folders`` the folders where it looks for CDI specifications
-    (none if CDI is off), ``cdi_devices`` the devices it found there, which an engine
-    before Docker 28.2 does not report.
+    ``runtimes`` are the names of its runtimes, ``cdi_folders`` the folders where it
+    looks for CDI specifications (none if CDI is off), ``cdi_devices`` the devices it
+    found there, which an engine before Docker 28.2 does not report.
     """
 
     api_version: str
-    version: str = ""
     here: bool = True
-    operating_system: str = ""
     runtimes: tuple[str, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     cdi_folders: tuple[str, ...] = ()
-    podman: bool = False

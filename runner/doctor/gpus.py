@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from runner import report
 from runner.core import GIB, Gpu, GpuSituation, GpuState, HostGpus
 from runner.doctor.finding import Finding, Health
-from runner.gpu import access
+from runner.gpu import absence, access
 
 
 def findings(
@@ -23,6 +23,12 @@ def findings(
     else:
         found = [_driver(host), *_allotted(host), *_gpus(host, states), _files(host)]
     found += [Finding("GPU", Health.MISSING, text, RESET) for text in host.lost]
+    if host.gpus:
+        why = "is in MIG mode: no run gets it whole"
+        found += [
+            Finding("GPU", Health.NOTE, f"{name} {why}", absence.NAME_SLICE)
+            for name in host.sliced
+        ]
     if host.driver or host.gpus or any(each.any for each in engines.values()):
         found += [_engine(name, each) for name, each in engines.items()]
     return found

@@ -107,14 +107,16 @@ NO_PERMISSION = 4
 NOT_LOADED = 9
 
 
-def none_usable(lost: Sequence[str], unsliced: Sequence[str]) -> Why:
+NAME_SLICE = (
+    "name a slice of it by its UUID in `--gpus` or CUDA_VISIBLE_DEVICES, or disable MIG"
+    " (`nvidia-smi -mig 0`)"
+)
+
+
+def none_usable(lost: Sequence[str], sliced: Sequence[str]) -> Why:
     """Return why none of the GPUs that are there can be used."""
-    if unsliced:
-        return (
-            f"{', '.join(unsliced)} is in MIG mode and has no slice",
-            "make slices (`nvidia-smi mig -cgi ... -C`), or disable MIG (`nvidia-smi"
-            " -mig 0`)",
-        )
+    if sliced:
+        return f"in MIG mode: {', '.join(sliced)}", NAME_SLICE
     if lost:
         return (
             f"no GPU answers: {'; '.join(lost)}",

@@ -2,10 +2,6 @@
 
 They are tried in the order of GpuWay. The versions are those of Docker's release notes:
 CDI came with Docker 25 (API 1.44) as an option, and is on by default since 28.3.
-Podman's API ignores device requests before Podman 5.4, and then serves only CDI.
-
-What concerns Podman, Docker Desktop and WSL is written from their documentation and
-tested with facts in that form, but not tried on such machines.
 """
 
 from __future__ import annotations
@@ -27,16 +23,11 @@ CDI_API = (1, 44)
 CDI_REPORTED = (1, 50)
 """Since this API an engine reports the CDI devices that it found (Docker 28.2)."""
 
-CDI_PODMAN = (5, 4)
 KIND = "nvidia.com/gpu"
-DESKTOP = "Docker Desktop"
 SPECIFY = "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
 TOOLKIT = (
     "install nvidia-container-toolkit, `nvidia-ctk runtime configure`, and restart"
     " Docker"
-)
-OTHER_ENGINE = (
-    "use the Docker Engine of a machine with an NVIDIA GPU (DOCKER_HOST=ssh://...)"
 )
 LIBCUDA = "libcuda.so.1"
 UVM = "/dev/nvidia-uvm"
@@ -55,13 +46,10 @@ def docker(
         WayTried(GpuWay.NODES, _no_nodes(engine, host)),
     )
     open_ways = any(not tried.problem for tried in ways)
-    if shares(engine, host):
+    if engine.here:
         return _here(ways, host, states)
     if open_ways:
         return GpuSituation(ways, None)
-    if _desktop(engine):
-        problem = f"{DESKTOP} has no NVIDIA GPU here"
-        return GpuSituation(ways, problem=problem, hint=OTHER_ENGINE)
     return GpuSituation(
         ways,
         problem="the engine, which is on another machine, offers no NVIDIA GPU",
@@ -73,11 +61,6 @@ def local(host: HostGpus, states: Sequence[GpuState] = ()) -> GpuSituation:
     """Return what a run without a container can have on this machine."""
     ways = (WayTried(GpuWay.NODES, lacking(host)),)
     return _here(ways, host, states)
-
-
-def shares(engine: DockerGpus, host: HostGpus) -> bool:
-    """Whether the engine's GPUs are those of the machine that runs rai."""
-    return engine.here or (_desktop(engine) and host.system == "wsl")
 
 
 def cdi_names(
@@ -120,12 +103,6 @@ def _here(
 
 
 def _no_request(engine: DockerGpus, host: HostGpus) -> str:
-    if engine.podman:
-        return "Podman ignores NVIDIA's device requests"
-    if _desktop(engine):
-        if host.system in ("wsl", "windows"):
-            return ""
-        return f"{DESKTOP} supports GPUs on Windows only"
     if "nvidia" in engine.runtimes or (engine.here and host.toolkit):
         return ""
     return f"neither its hook nor a runtime `nvidia` is installed: {TOOLKIT}"
@@ -136,7 +113,7 @@ def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
         return why
     reported = tuple(n for n in engine.cdi_devices if n.startswith(f"{KIND}="))
     names = reported or (host.cdi if engine.here else ())
-    silent = not engine.podman and _version(engine.api_version) < CDI_REPORTED
+    silent = _version(engine.api_version) < CDI_REPORTED
     if not names and not engine.here and silent:
         # CDI is on there, but the engine does not list its devices: a container will.
         return ""
@@ -148,9 +125,6 @@ def _no_cdi(engine: DockerGpus, host: HostGpus) -> str:
 
 
 def _cdi_off(engine: DockerGpus) -> str:
-    if engine.podman:
-        old = _version(engine.version) < CDI_PODMAN
-        return "Podman's API supports CDI devices since 5.4" if old else ""
     if _version(engine.api_version) < CDI_API:
         return "Docker supports CDI since version 25"
     if not engine.cdi_folders:
@@ -163,8 +137,6 @@ def _any_named(host: HostGpus, names: tuple[str, ...]) -> bool:
 
 
 def _no_nodes(engine: DockerGpus, host: HostGpus) -> str:
-    if _desktop(engine):
-        return f"{DESKTOP} runs in a virtual machine"
     if not engine.here:
         return "the engine is on another machine, whose driver's files are unknown"
     if host.system == "wsl":
@@ -185,10 +157,6 @@ def lacking(host: HostGpus) -> str:
             " libraries for CUDA"
         )
     return ""
-
-
-def _desktop(engine: DockerGpus) -> bool:
-    return engine.operating_system.startswith(DESKTOP)
 
 
 def _version(text: str) -> tuple[int, ...]:

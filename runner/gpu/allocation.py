@@ -51,8 +51,9 @@ def find(
         return (yield from _go_on_without(spec, spec.gpu, problem))
     if situation.gpus is None:
         return situation
-    if spec.gpu.optional and not choice.answering(situation):
-        problem = Problem(f"out of order: {choice.shown(situation.gpus, out)}")
+    if spec.gpu.optional and not choice.eligible(spec.gpu, situation):
+        why = "in MIG mode" if choice.answering(situation) else "out of order"
+        problem = Problem(f"{why}: {choice.shown(situation.gpus, out)}")
         return (yield from _go_on_without(spec, spec.gpu, problem))
     choice.candidates(spec.gpu, situation)
     return situation
@@ -114,8 +115,6 @@ def acquire(
         busy: list[str] = []
         gpus = _all_or_none(source, candidates, request.count, run_id, held, busy)
         if gpus:
-            for problem in choice.warnings(gpus, situation.driver):
-                yield ev.Warned(problem.finding)
             return GpuGrant(gpus, situation.open, situation.driver)
         why = "; ".join(busy)
         if time.monotonic() >= deadline:

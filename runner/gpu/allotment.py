@@ -30,8 +30,8 @@ JOB, NODE = "SLURM_JOB_ID", "SLURMD_NODENAME"
 GIVEN = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """What a step or a job was given; the step's counts first."""
 
-UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f][0-9a-f/-]*", re.IGNORECASE)
-"""A UUID or its beginning. Drivers before 470 name a slice MIG-GPU-<UUID>/<gi>/<ci>."""
+UUID = re.compile(r"(GPU|MIG)-[0-9a-f][0-9a-f-]*", re.IGNORECASE)
+"""A UUID or its beginning."""
 
 CLOSED = "Insufficient Permissions"
 """NVML's words for a GPU that a process may not open, as in a job that has others."""
@@ -218,18 +218,14 @@ def _named(word: str, host: HostGpus) -> Gpu | None:
     """Return the GPU, or the only slice of the GPU, whose UUID begins with a word."""
     if not UUID.fullmatch(word) or not word.startswith(("GPU-", "MIG-")):
         return None
-    start, older = word.lower(), dict(host.older_names)
-    exact = [g for g in host.gpus if start in _names(g, older)]
+    start = word.lower()
+    exact = [gpu for gpu in host.gpus if gpu.uuid.lower() == start]
     found = exact or [
         gpu
         for gpu in host.gpus
         if gpu.uuid.lower().startswith(start) or gpu.parent.lower().startswith(start)
     ]
     return found[0] if len(found) == 1 else None
-
-
-def _names(gpu: Gpu, older: Mapping[str, str]) -> tuple[str, str]:
-    return gpu.uuid.lower(), older.get(gpu.uuid, "").lower()
 
 
 def _minor(gpu: Gpu) -> int | None:

@@ -15,24 +15,12 @@ from runner.core import (
     GpuState,
     Problem,
     Reason,
-    Severity,
 )
 from runner.core.errors import EngineError, UsageError
 from runner.gpu.allotment import UUID
-from runner.gpu.driver import numbers
-
-MANY_SLICES = (570,)
-"""Since this driver a process can use several MIG slices, one of each GPU instance.
-
-Before, it can use one slice, and no whole GPU beside it (MIG User Guide, "CUDA Device
-Enumeration"). This has not been tried on a GPU in MIG mode.
-"""
 
 _COUNT = re.compile("[0-9]{1,9}")
 NONE_OUT: Mapping[str, str] = MappingProxyType({})
-
-_SHARED = re.compile(r"\bMIG \d+c\.")
-"""The name of a slice that may share its GPU instance with others: 1c.3g.20gb."""
 
 EXPECTED = "e.g. `--gpus 1` or `--gpus GPU-1b2c3d4e`; `rai doctor` lists the UUIDs"
 
@@ -71,8 +59,8 @@ def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
     """Return the GPUs that a run may get, the least used first.
 
     For a count these are all that are suitable, at least so many; for UUIDs exactly
-    those, in their order. A count over 1 means GPUs that one process can use together:
-    see ``MANY_SLICES``.
+    those, in their order. A MIG slice is given only where it is named: here, or by what
+    allotted this process its GPUs.
 
     Raises:
         EngineError: there are too few, or a UUID does not exist (no_gpu).
@@ -86,7 +74,7 @@ def candidates(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
         )
     if request.uuids:
         return _named(request.uuids, situation.gpus, situation)
-    return _counted(request.count, situation.gpus, situation)
+    return _counted(request, situation.gpus, situation)
 
 
 def answering(situation: GpuSituation) -> tuple[Gpu, ...]:
@@ -96,13 +84,12 @@ def answering(situation: GpuSituation) -> tuple[Gpu, ...]:
     return tuple(gpu for gpu in situation.gpus or () if gpu.uuid not in lost)
 
 
-def warnings(gpus: Sequence[Gpu], driver: str) -> tuple[Problem, ...]:
-    """Return what a run should know about the GPUs that it named."""
-    if len(gpus) == 1 or all(_beside_others(gpu, driver) for gpu in gpus):
-        return ()
-    text = "CUDA does not show a process all of these MIG slices at once"
-    hint = "set CUDA_VISIBLE_DEVICES in each command that should use another one"
-    return (Problem(text, hint=hint, severity=Severity.WARNING),)
+def eligible(request: GpuRequest, situation: GpuSituation) -> tuple[Gpu, ...]:
+    """Return the GPUs that answer and that a request may mean."""
+    found = answering(situation)
+    if request.uuids or situation.allotted:
+        return found
+    return tuple(gpu for gpu in found if not gpu.parent)
 
 
 def out(gpu: Gpu, why: Mapping[str, str]) -> str:
@@ -120,25 +107,17 @@ def _shown(gpu: Gpu, why: Mapping[str, str]) -> str:
     return f"{gpu.name} {gpu.uuid}" + (f" ({found})" if found else "")
 
 
-def _beside_others(gpu: Gpu, driver: str) -> bool:
-    """Whether a process can use it together with other GPUs."""
-    if not gpu.parent:
-        return True
-    return numbers(driver) >= MANY_SLICES and not _SHARED.search(gpu.name)
-
-
 def _counted(
-    count: int, gpus: tuple[Gpu, ...], situation: GpuSituation
+    request: GpuRequest, gpus: tuple[Gpu, ...], situation: GpuSituation
 ) -> tuple[Gpu, ...]:
     by_uuid = {state.uuid: state for state in situation.states}
-    alone = count == 1
-    usable = answering(situation)
-    lost = [gpu for gpu in gpus if gpu not in usable]
-    fit = [g for g in usable if alone or _beside_others(g, situation.driver)]
-    if count > len(fit):
-        single = [gpu for gpu in usable if gpu not in fit]
+    fit = eligible(request, situation)
+    if request.count > len(fit):
+        usable = answering(situation)
+        lost = [gpu for gpu in gpus if gpu not in usable]
+        slices = [gpu for gpu in usable if gpu not in fit]
         gone = shown(lost, situation.out) if lost else ""
-        raise _too_many(count, fit, single, gone, situation.allotted)
+        raise _too_many(request.count, fit, slices, gone, situation.allotted)
 
     def usage(gpu: Gpu) -> tuple[bool, int, int]:
         state = by_uuid.get(gpu.uuid, GpuState(gpu.uuid))
@@ -203,15 +182,15 @@ def _none(situation: GpuSituation) -> EngineError:
 
 
 def _too_many(
-    count: int, fit: list[Gpu], single: list[Gpu], lost: str, allotted: str
+    count: int, fit: Sequence[Gpu], slices: list[Gpu], lost: str, allotted: str
 ) -> EngineError:
     wanted = "1 GPU" if count == 1 else f"{count} GPUs"
     has = f"{allotted} allows" if allotted else "this machine has"
     text = f"the run needs {wanted}, but {has} {len(fit)}: {shown(fit)}"
     if lost:
         text += f"; out of order: {lost}"
-    if single:
-        text += f"; MIG slices, one for each process: {shown(single)}"
+    if slices:
+        text += f"; MIG slices, given only by name: {shown(slices)}"
     return _refused(text, "ask for fewer, or run on a machine that has them")
 
 

@@ -68,20 +68,16 @@ def unenforced_in_builds(info: Info, endpoint: Endpoint) -> tuple[str, ...]:
 def gpus(info: Info, api_version: str, endpoint: Endpoint) -> DockerGpus:
     """Return the facts that decide about GPUs.
 
-    Docker reports the CDI devices that it found since 28.2. Only Podman reports a
-    BuildahVersion.
+    Docker reports the CDI devices that it found since 28.2.
     """
     devices = info.get("DiscoveredDevices") or ()
     named = (each.get("ID") for each in devices if each.get("Source") == "cdi")
     return DockerGpus(
         api_version,
-        version=info.get("ServerVersion") or "",
         here=is_here(info, endpoint),
-        operating_system=info.get("OperatingSystem") or "",
         runtimes=tuple(info.get("Runtimes") or ()),
         cdi_devices=tuple(name for name in named if name),
         cdi_folders=tuple(info.get("CDISpecDirs") or ()),
-        podman="BuildahVersion" in info,
     )
 
 

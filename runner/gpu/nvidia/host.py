@@ -71,9 +71,7 @@ def _with_gpus(root: Path, facts: HostGpus) -> HostGpus:
     except nvml.NvmlError as error:
         return _with_smi_gpus(root, facts, error)
     gpus = tuple(_with_nodes(root, each) for each in found.gpus)
-    older = (each.older_name for each in found.gpus if each.older_name)
-    facts = replace(facts, older_names=tuple(older))
-    return _with(facts, found.driver, gpus, found.lost, found.unsliced)
+    return _with(facts, found.driver, gpus, found.lost, found.sliced)
 
 
 def _with_smi_gpus(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGpus:
@@ -81,7 +79,7 @@ def _with_smi_gpus(root: Path, facts: HostGpus, error: nvml.NvmlError) -> HostGp
     if found.states:
         minors = nodes.minors(root)
         gpus = tuple(_with_node(root, minors, g, found.buses) for g in found.gpus)
-        return _with(facts, found.driver, gpus, (), found.unsliced)
+        return _with(facts, found.driver, gpus, (), found.sliced)
     library = NVML in dict(facts.libraries)
     problem, hint = absence.silent(error.code, str(error), library, found.problem)
     return replace(facts, problem=problem, hint=hint)
@@ -98,13 +96,17 @@ def _with(
     driver: str,
     gpus: tuple[Gpu, ...],
     lost: tuple[str, ...],
-    unsliced: tuple[str, ...],
+    sliced: tuple[str, ...],
 ) -> HostGpus:
-    problem, hint = ("", "") if gpus else absence.none_usable(lost, unsliced)
-    out = (*lost, *(f"{name} is in MIG mode and has no slice" for name in unsliced))
-    driver = facts.driver or driver
+    problem, hint = ("", "") if gpus else absence.none_usable(lost, sliced)
     return replace(
-        facts, driver=driver, gpus=gpus, lost=out, problem=problem, hint=hint
+        facts,
+        driver=facts.driver or driver,
+        gpus=gpus,
+        lost=lost,
+        sliced=sliced,
+        problem=problem,
+        hint=hint,
     )
 
 
@@ -122,7 +124,7 @@ def _with_nodes(root: Path, seen: nvml.ListedGpu) -> Gpu:
 def _with_node(
     root: Path, minors: dict[str, int], gpu: Gpu, buses: Sequence[tuple[str, str]]
 ) -> Gpu:
-    """Add a GPU's device file; nvidia-smi does not show those of a slice."""
+    """Add a GPU's device file."""
     # nvidia-smi writes eight digits of the PCI domain, and the kernel four.
     bus = dict(buses).get(gpu.uuid, "").lower()[4:]
     if bus not in minors:

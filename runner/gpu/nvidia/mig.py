@@ -1,4 +1,4 @@
-"""MIG: the slices of a GPU, as NVML, nvidia-smi and the kernel show them.
+"""MIG: the slices of a GPU, as NVML and the kernel show them.
 
 Written from the MIG User Guide ("Device Nodes and Capabilities") and tested with texts
 and a library in that form, but not tried on a GPU in MIG mode.
@@ -7,17 +7,11 @@ and a library in that form, but not tried on a GPU in MIG mode.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
-from runner.core import Gpu
 from runner.gpu.nvidia import nodes, state
-
-_SLICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
-_WHOLE = re.compile(r"GPU (\d+): (.+) \(UUID: (GPU-[^)]+)\)")
 
 
 def handles(nv: Any, device: Any) -> list[Any] | None:  # noqa: ANN401 - pynvml's
@@ -29,25 +23,6 @@ def handles(nv: Any, device: Any) -> list[Any] | None:  # noqa: ANN401 - pynvml'
     most = nv.nvmlDeviceGetMaxMigDeviceCount(device)
     found = (state.query(nv, get, device, number) for number in range(most))
     return [handle for handle in found if handle is not None]
-
-
-def slices(lines: Sequence[str], cards: dict[str, Gpu]) -> list[Gpu]:
-    """Parse the slices in the output of `nvidia-smi -L`; ``cards`` are by UUID.
-
-    Their memory is unknown: only their names contain it, rounded.
-    """
-    found: list[Gpu] = []
-    parent: Gpu | None = None
-    for line in lines:
-        if whole := _WHOLE.match(line):
-            index, name, uuid = whole.groups()
-            parent = cards.get(uuid, Gpu(uuid, name, int(index)))
-        elif parent and (part := _SLICE.match(line)):
-            profile, uuid = part.groups()
-            name = f"{parent.name} MIG {profile}"
-            part_of = replace(parent, parent=parent.uuid, memory_bytes=0)
-            found.append(replace(part_of, uuid=uuid, name=name))
-    return found
 
 
 def device_files(

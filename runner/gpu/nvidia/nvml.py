@@ -60,26 +60,17 @@ class ListedGpu(Struct, frozen=True):
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
-    @property
-    def older_name(self) -> tuple[str, str] | None:
-        """A slice's UUID, and its name by drivers before 470, which Slurm uses."""
-        if self.gpu_instance is None:
-            return None
-        instances = f"{self.gpu_instance}/{self.compute_instance}"
-        return self.gpu.uuid, f"MIG-{self.gpu.parent}/{instances}"
-
 
 class GpuList(Struct, frozen=True):
     """The driver's version and the GPUs, those in MIG mode as their slices.
 
-    ``lost`` describes the GPUs that do not answer; ``unsliced`` are the names of those
-    in MIG mode without a slice.
+    ``lost`` describes the GPUs that do not answer, ``sliced`` those in MIG mode.
     """
 
     driver: str
     gpus: tuple[ListedGpu, ...] = ()
     lost: tuple[str, ...] = ()
-    unsliced: tuple[str, ...] = ()
+    sliced: tuple[str, ...] = ()
 
 
 def list_gpus(library: str) -> GpuList:
@@ -123,7 +114,7 @@ def _list_gpus(library: str) -> GpuList:
     with _session(library) as nv:
         gpus: list[ListedGpu] = []
         lost: list[str] = []
-        unsliced: list[str] = []
+        sliced: list[str] = []
         for index in range(nv.nvmlDeviceGetCount()):
             try:
                 found = _card(nv, index)
@@ -131,9 +122,9 @@ def _list_gpus(library: str) -> GpuList:
                 lost.append(f"GPU {index}: {error}")
                 continue
             gpus += found.gpus
-            unsliced += found.unsliced
+            sliced += found.sliced
         driver = str(nv.nvmlSystemGetDriverVersion())
-        return GpuList(driver, tuple(gpus), tuple(lost), tuple(unsliced))
+        return GpuList(driver, tuple(gpus), tuple(lost), tuple(sliced))
 
 
 def _states(library: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
@@ -191,8 +182,7 @@ def _card(nv: Nvml, index: int) -> GpuList:
     if parts is None:
         return GpuList("", (ListedGpu(whole, number),))
     slices = tuple(_slice(nv, whole, number, part) for part in parts)
-    unsliced = () if slices else (f"GPU {index} ({whole.name}, {whole.uuid})",)
-    return GpuList("", slices, unsliced=unsliced)
+    return GpuList("", slices, sliced=(whole.shown,))
 
 
 def _memory(nv: Nvml, device: Device) -> int:

@@ -44,7 +44,7 @@ def run_smi(root: Path) -> smi.SmiReport:
     if not program:
         return smi.SmiReport(problem=f"{SMI} is not found")
     output = b""
-    for words in (smi.QUERY, smi.LIST, smi.PROCESSES):
+    for words in (smi.QUERY, smi.PROCESSES):
         try:
             argv = [under(root, program), *words[1:]]
             done = process.run(argv, timeout_s=SMI_S)

@@ -1,8 +1,8 @@
 """The command lines of nvidia-smi, and a parser for their output.
 
 ``QUERY`` prints a line of comma-separated values for each GPU, in the order of FIELDS
-(``nvidia-smi --help-query-gpu``); ``LIST`` a line for each GPU, followed by one for
-each MIG slice; ``PROCESSES`` a line for each process. ``parse`` takes them joined.
+(``nvidia-smi --help-query-gpu``), ``PROCESSES`` a line for each process. ``parse``
+takes them joined.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from msgspec import Struct
 
 from runner.core import MIB, Gpu, GpuProcess, GpuState
-from runner.gpu.nvidia import mig
 
 FIELDS = (
     "index",
@@ -31,7 +30,6 @@ FIELDS = (
 )
 FORM = "--format=csv,noheader,nounits"
 QUERY = ("nvidia-smi", f"--query-gpu={','.join(FIELDS)}", FORM)
-LIST = ("nvidia-smi", "-L")
 PROCESSES = (
     "nvidia-smi",
     "--query-compute-apps=gpu_uuid,pid,used_memory,process_name",
@@ -46,15 +44,15 @@ _GONE = re.compile(r"lost|unknown error|err!|requires reset", re.IGNORECASE)
 class SmiReport(Struct, frozen=True):
     """What nvidia-smi printed.
 
-    ``buses`` are pairs of UUID and PCI address; ``unsliced`` are the names of the GPUs
-    in MIG mode without a slice. ``problem`` is its error message if it failed.
+    ``buses`` are pairs of UUID and PCI address; ``sliced`` are the names of the GPUs in
+    MIG mode, which ``gpus`` lacks. ``problem`` is its error message if it failed.
     """
 
     driver: str = ""
     gpus: tuple[Gpu, ...] = ()
     states: tuple[GpuState, ...] = ()
     buses: tuple[tuple[str, str], ...] = ()
-    unsliced: tuple[str, ...] = ()
+    sliced: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -62,25 +60,20 @@ Row = dict[str, str]
 
 
 def parse(text: str, *, processes: bool = False) -> SmiReport:
-    """Parse the output of QUERY and LIST, and of PROCESSES if ``processes``.
-
-    A GPU in MIG mode is replaced by its slices, which only LIST shows.
-    """
+    """Parse the output of QUERY, and of PROCESSES if ``processes``."""
     lines = text.splitlines()
     rows = [row for line in lines if (row := _row(line))]
     cards = {row["uuid"]: _gpu(row) for row in rows}
     migs = {row["uuid"] for row in rows if row["mig.mode.current"] == "Enabled"}
-    slices = mig.slices(lines, cards)
-    parents = {gpu.parent for gpu in slices}
-    gpus = [gpu for uuid, gpu in cards.items() if uuid not in parents | migs]
+    gpus = [gpu for uuid, gpu in cards.items() if uuid not in migs]
     busy = _processes(lines) if processes else None
     errors = (line.strip() for line in lines if _PROBLEM.search(line))
     return SmiReport(
         driver=rows[0]["driver_version"] if rows else "",
-        gpus=tuple(sorted([*gpus, *slices], key=lambda gpu: gpu.index)),
+        gpus=tuple(sorted(gpus, key=lambda gpu: gpu.index)),
         states=tuple(_state(row, busy) for row in rows),
         buses=tuple((row["uuid"], row["pci.bus_id"]) for row in rows),
-        unsliced=tuple(_named(cards[uuid]) for uuid in cards if uuid in migs - parents),
+        sliced=tuple(cards[uuid].shown for uuid in cards if uuid in migs),
         problem="" if rows else next(errors, ""),
     )
 
@@ -101,10 +94,6 @@ def _gpu(row: Row) -> Gpu:
         memory_bytes=round(memory * MIB) if memory else 0,
         compute=row["compute_cap"] if _number(row["compute_cap"]) else "",
     )
-
-
-def _named(gpu: Gpu) -> str:
-    return f"GPU {gpu.index} ({gpu.name}, {gpu.uuid})"
 
 
 def _processes(lines: list[str]) -> dict[str, tuple[GpuProcess, ...]]:

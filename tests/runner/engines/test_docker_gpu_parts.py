@@ -191,7 +191,6 @@ def test_what_decides_about_gpus_is_picked_from_what_an_engine_tells():
     told = facts.gpus(
         INFO
         | {
-            "OperatingSystem": "Ubuntu 24.04",
             "Runtimes": {"runc": {"path": "runc"}, "nvidia": {"path": "x"}},
             "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"],
             "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}],
@@ -201,20 +200,16 @@ def test_what_decides_about_gpus_is_picked_from_what_an_engine_tells():
     )
     assert told == DockerGpus(
         "1.52",
-        version="29.0.1",
         here=False,
-        operating_system="Ubuntu 24.04",
         runtimes=("runc", "nvidia"),
         cdi_devices=("nvidia.com/gpu=0",),
         cdi_folders=("/etc/cdi", "/var/run/cdi"),
     )
 
 
-def test_an_old_engine_and_podman_tell_less_or_otherwise():
+def test_an_old_engine_tells_less():
     old = facts.gpus(INFO | {"CDISpecDirs": None, "Runtimes": None}, "1.41", SOCKET)
     assert (old.cdi_folders, old.cdi_devices, old.runtimes) == ((), (), ())
-    assert not old.podman
-    assert facts.gpus(INFO | {"BuildahVersion": "1.33"}, "1.41", SOCKET).podman
 
 
 def test_an_engine_that_tells_nothing_has_nothing():

@@ -35,9 +35,6 @@ case "$1" in
 --query-compute-apps=*) cat <<'END'
 {processes}END
 ;;
--L) cat <<'END'
-{listed}END
-;;
 esac
 exit {code}
 """
@@ -65,7 +62,7 @@ containerEdits:
 
 
 class Card(Struct, frozen=True):
-    """One GPU as nvidia-smi tells it; ``slices`` are MIG profiles and their UUIDs."""
+    """One GPU as nvidia-smi tells it."""
 
     uuid: str
     name: str
@@ -74,20 +71,12 @@ class Card(Struct, frozen=True):
     compute: str = "9.0"
     bus: str = "0000:0A:00.0"
     mig: str = "Disabled"
-    slices: Sequence[tuple[str, str]] = ()
 
     def row(self, driver: str) -> str:
         """Return its line of nvidia-smi --query-gpu."""
         words = [self.index, self.uuid, driver, self.mig, self.memory_mib, self.compute]
         words += [f"0000{self.bus}", 345, 1980, 3201, 33, "76.40", self.name]
         return ", ".join(map(str, words)) + "\n"
-
-    def listed(self) -> str:
-        """Return its lines of nvidia-smi -L."""
-        lines = [f"GPU {self.index}: {self.name} (UUID: {self.uuid})"]
-        for number, (profile, uuid) in enumerate(self.slices):
-            lines.append(f"  MIG {profile:12} Device {number:2}: (UUID: {uuid})")
-        return "\n".join(lines) + "\n"
 
 
 class Recorded(Struct, frozen=True):
@@ -129,11 +118,9 @@ class Recorded(Struct, frozen=True):
 
     def _smi(self) -> str:
         if self.failure:
-            lines = dict.fromkeys(("query", "listed"), self.failure + "\n")
-            return SMI.format(**lines, processes="", code=9)
+            return SMI.format(query=self.failure + "\n", processes="", code=9)
         return SMI.format(
             query="".join(card.row(self.driver) for card in self.cards),
-            listed="".join(card.listed() for card in self.cards),
             processes=self.processes,
             code=0,
         )
@@ -189,10 +176,6 @@ A100 = Card(
     compute="8.0",
     bus="0000:07:00.0",
     mig="Enabled",
-    slices=(
-        ("3g.20gb", "MIG-aaaa1111-2222-5333-8444-555566667777"),
-        ("3g.20gb", "MIG-bbbb1111-2222-5333-8444-555566667777"),
-    ),
 )
 FOUR = tuple(
     Card(
@@ -266,7 +249,7 @@ WSL = Recorded(
         "usr/lib/wsl/lib/libcuda.so.1": "no library\n",
         "usr/lib/wsl/lib/libnvidia-ml.so.1": "no library\n",
         "usr/lib/wsl/lib/nvidia-smi": SMI.format(
-            query=RTX.row("576.02"), listed=RTX.listed(), processes="", code=0
+            query=RTX.row("576.02"), processes="", code=0
         ),
     },
 )

@@ -21,7 +21,7 @@ SLICES = tuple(
     for n in range(2)
 )
 NODE = HostGpus("linux", driver="580.1", gpus=FOUR)
-MIG = HostGpus("linux", gpus=SLICES, older_names=(("MIG-1bcd", "MIG-GPU-c0ffee/2/0"),))
+MIG = HostGpus("linux", gpus=SLICES)
 ON_A_NODE = {"SLURM_JOB_ID": "5", "SLURMD_NODENAME": "n1"}
 
 
@@ -86,14 +86,12 @@ def test_inherited_devices_are_read_as_cuda_reads_them(value, numbers):
     ("value", "slices"),
     [
         ("MIG-0bcd", ["MIG-0bcd"]),
-        ("MIG-GPU-c0ffee/2/0", ["MIG-1bcd"]),
-        ("MIG-GPU-c0ffee/3/0", []),
         ("MIG-", []),
         ("0", []),
         ("GPU-c0ffee", []),
     ],
 )
-def test_a_slice_is_named_by_either_of_its_names_and_never_guessed(value, slices):
+def test_a_slice_is_named_by_its_uuid_and_never_guessed(value, slices):
     assert given(MIG, CUDA_VISIBLE_DEVICES=value) == slices
 
 
@@ -213,7 +211,6 @@ def test_numbers_that_mean_two_gpus_are_none():
 def test_a_jobs_slices_are_those_that_slurm_names_by_uuid():
     words = {"SLURM_JOB_GPUS": "1"}
     assert job(MIG, CUDA_VISIBLE_DEVICES="MIG-1bcd", **words) == ["MIG-1bcd"]
-    assert job(MIG, CUDA_VISIBLE_DEVICES="MIG-GPU-c0ffee/2/0", **words) == ["MIG-1bcd"]
     both = job(MIG, CUDA_VISIBLE_DEVICES="MIG-0bcd,MIG-1bcd", **words)
     assert both == []
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from runner.core import (
+    Gpu,
     GpuRequest,
     GpuSituation,
     GpuState,
     GpuWay,
     HostGpus,
     Reason,
-    Severity,
     WayTried,
 )
 from runner.core.errors import EngineError, UsageError
@@ -22,6 +22,14 @@ from runner.gpu import access, choice, nvidia
 from tests.runner.gpus import machines
 
 ONE = "GPU-1b2c3d4e-0000-1111-2222-333344445555"
+CARD = "GPU-c0ffee00-1111-2222-3333-444455556666"
+SLICED = GpuSituation(
+    (WayTried(GpuWay.NODES),),
+    tuple(
+        Gpu(f"MIG-{n}1111-2222", "NVIDIA A100 MIG 3g.20gb", 0, parent=CARD)
+        for n in ("aaaa", "bbbb")
+    ),
+)
 
 
 @pytest.fixture
@@ -53,11 +61,6 @@ def test_zero_asks_for_none():
 def test_uuids_and_their_beginnings_are_taken_as_written():
     asked = choice.parse(f"{ONE}, MIG-aaaa")
     assert asked == GpuRequest(count=2, uuids=(ONE, "MIG-aaaa"))
-
-
-def test_a_slice_may_be_named_as_older_drivers_name_it():
-    slice_ = f"MIG-{ONE}/7/0"
-    assert choice.parse(slice_) == GpuRequest(uuids=(slice_,))
 
 
 @pytest.mark.parametrize(
@@ -144,9 +147,8 @@ def test_all_uuids_that_are_wrong_are_said_at_once(situation):
     assert "GPU-beef" in text
 
 
-def test_a_beginning_that_several_share_is_refused(situation):
-    sliced = situation(machines.SLICED)
-    assert "use more characters" in refused(GpuRequest(uuids=("MIG-",)), sliced)
+def test_a_beginning_that_several_share_is_refused():
+    assert "use more characters" in refused(GpuRequest(uuids=("MIG-",)), SLICED)
 
 
 def test_two_beginnings_of_one_gpu_do_not_make_two(situation):
@@ -154,52 +156,21 @@ def test_two_beginnings_of_one_gpu_do_not_make_two(situation):
     assert "named more than once" in refused(twice, situation(machines.WORKSTATION))
 
 
-def test_a_whole_gpu_in_mig_mode_is_refused_with_its_slices(situation):
-    whole = GpuRequest(uuids=(machines.A100.uuid,))
-    text = refused(whole, situation(machines.SLICED))
+def test_a_whole_gpu_in_mig_mode_is_refused_with_its_slices():
+    text = refused(GpuRequest(uuids=(CARD,)), SLICED)
     assert "is in MIG mode" in text
     assert "MIG-aaaa1111" in text
 
 
-def test_one_gpu_asked_for_may_be_a_slice(situation):
-    found = choice.candidates(GpuRequest(), situation(machines.SLICED))
-    assert [gpu.uuid[:8] for gpu in found] == ["MIG-aaaa", "MIG-bbbb"]
+def test_a_slice_is_given_only_by_name():
+    assert "given only by name: NVIDIA A100" in refused(GpuRequest(), SLICED)
+    named = GpuRequest(uuids=("MIG-bbbb",))
+    assert choice.candidates(named, SLICED) == SLICED.gpus[1:]
 
 
-def test_before_driver_570_two_slices_do_not_make_two_gpus(situation):
-    text = refused(GpuRequest(count=2), situation(machines.SLICED))
-    assert "the run needs 2 GPUs, but this machine has 0: none" in text
-    assert "MIG slices, one for each process" in text
-
-
-def test_since_driver_570_a_process_has_a_slice_of_every_gpu_instance(situation):
-    newer = replace(situation(machines.SLICED), driver="570.133.20")
-    found = choice.candidates(GpuRequest(count=2), newer)
-    assert [gpu.uuid[:8] for gpu in found] == ["MIG-aaaa", "MIG-bbbb"]
-    assert choice.warnings(found, "570.133.20") == ()
-
-
-def test_slices_that_share_a_gpu_instance_never_make_two_gpus(situation):
-    uuids = [uuid for _, uuid in machines.A100.slices]
-    shared = replace(machines.A100, slices=[("1c.3g.20gb", uuid) for uuid in uuids])
-    found = situation(replace(machines.SLICED, driver="580.65.06", cards=(shared,)))
-    assert "MIG slices, one for each process" in refused(GpuRequest(count=2), found)
-    assert len(choice.candidates(GpuRequest(), found)) == 2
-
-
-def test_slices_that_are_named_are_given_with_a_warning(situation):
-    named = GpuRequest(count=2, uuids=("MIG-aaaa", "MIG-bbbb"))
-    found = choice.candidates(named, situation(machines.SLICED))
-    (warning,) = choice.warnings(found, "550.90.07")
-    assert warning.severity is Severity.WARNING
-    assert "set CUDA_VISIBLE_DEVICES in each command" in warning.hint
-
-
-def test_whole_gpus_and_a_single_slice_need_no_warning(situation):
-    found = choice.candidates(GpuRequest(count=4), situation(machines.FOUR_GPUS))
-    assert choice.warnings(found, "550.90.07") == ()
-    (first, _) = choice.candidates(GpuRequest(), situation(machines.SLICED))
-    assert choice.warnings([first], "550.90.07") == ()
+def test_a_slice_that_this_process_was_given_is_taken_by_number_too():
+    mine = replace(SLICED, allotted="CUDA_VISIBLE_DEVICES=MIG-aaaa")
+    assert choice.candidates(GpuRequest(), mine) == mine.gpus
 
 
 def test_without_a_gpu_the_machines_own_words_are_said(situation):
@@ -243,10 +214,8 @@ def test_a_run_that_needs_a_gpu_that_is_out_is_refused_with_why(situation):
     )
 
 
-def test_no_slice_of_a_card_that_is_out_is_given(situation):
-    sliced = situation(machines.SLICED)
-    card = machines.A100.uuid
-
-    assert OUT in refused(GpuRequest(), replace(sliced, out={card: OUT}))
-    one = replace(sliced, out={sliced.gpus[0].uuid: OUT})
-    assert choice.candidates(GpuRequest(), one) == sliced.gpus[1:]
+def test_no_slice_of_a_card_that_is_out_is_given():
+    named = GpuRequest(uuids=("MIG-bbbb",))
+    assert OUT in refused(named, replace(SLICED, out={CARD: OUT}))
+    one = replace(SLICED, out={SLICED.gpus[0].uuid: OUT})
+    assert choice.candidates(named, one) == SLICED.gpus[1:]

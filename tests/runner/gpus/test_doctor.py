@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from runner.core import GpuSituation, GpuWay, WayTried
+from runner.core import Gpu, GpuSituation, GpuWay, HostGpus, WayTried
 from runner.doctor import Health, gpus
 from runner.gpu import access, nvidia
 from tests.runner.gpus import machines
@@ -59,9 +59,20 @@ def test_who_else_computes_is_a_note(examined):
     assert found["GPU 1"].state is Health.OK
 
 
-def test_slices_are_told_as_such(examined):
-    found = examined(machines.SLICED, UBUNTU_TOOLKIT)
+def test_a_gpu_in_mig_mode_and_its_slices_are_told():
+    part = Gpu("MIG-1", "A100 MIG 3g.20gb", 0, parent="GPU-1")
+    host = HostGpus("linux", "550.90", gpus=(part,), sliced=("GPU 0 (A100, GPU-1)",))
+    found = {each.subject: each for each in gpus.findings(host, (), {})}
     assert "MIG 3g.20gb" in found["GPU 0 (MIG slice)"].text
+    assert (
+        found["GPU"].text == "GPU 0 (A100, GPU-1) is in MIG mode: no run gets it whole"
+    )
+    assert "name a slice" in found["GPU"].advice
+
+
+def test_a_machine_whose_only_gpu_is_in_mig_mode_says_so(examined):
+    found = examined(machines.SLICED, UBUNTU_TOOLKIT)
+    assert found["GPU"].text.startswith("in MIG mode: GPU 0 (NVIDIA A100")
 
 
 def test_what_the_toolkit_and_cdi_have_is_told(examined):

@@ -7,7 +7,6 @@ import os
 import sys
 
 import pytest
-from msgspec.structs import replace
 
 from runner import process
 from runner.gpu import nvidia
@@ -128,21 +127,6 @@ def test_what_is_no_file_in_the_folder_of_specifications_is_not_waited_for(tmp_p
     assert len(nvidia.host(root).cdi) == 3
 
 
-def test_a_gpu_in_mig_mode_is_given_as_its_slices(tmp_path):
-    facts = nvidia.host(machines.SLICED.write(tmp_path))
-    assert [gpu.uuid[:8] for gpu in facts.gpus] == ["MIG-aaaa", "MIG-bbbb"]
-    assert {gpu.parent for gpu in facts.gpus} == {machines.A100.uuid}
-    assert facts.gpus[0].name == "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
-
-
-def test_a_gpu_in_mig_mode_without_slices_says_what_to_do(tmp_path):
-    bare = replace(machines.A100, slices=())
-    facts = nvidia.host(replace(machines.SLICED, cards=(bare,)).write(tmp_path))
-    assert facts.gpus == ()
-    assert facts.problem.endswith("is in MIG mode and has no slice")
-    assert "nvidia-smi mig -cgi" in facts.hint
-
-
 def test_libraries_newer_than_the_kernel_module_ask_for_a_restart(tmp_path):
     facts = nvidia.host(machines.MISMATCHED.write(tmp_path))
     assert "another version than its kernel module" in facts.problem
@@ -177,14 +161,6 @@ def test_a_state_tells_clocks_heat_and_who_computes(tmp_path):
     assert states[2].processes[0].memory_bytes is None
     assert (states[0].sm_clock_mhz, states[0].sm_clock_most_mhz) == (345, 1980)
     assert (states[0].temperature_c, states[0].power_w) == (33, 76.4)
-
-
-def test_a_slice_has_the_clocks_of_its_gpu(tmp_path):
-    root = machines.SLICED.write(tmp_path)
-    gpus = nvidia.host(root).gpus
-    states = nvidia.states(gpus, root)
-    assert [state.uuid for state in states] == [gpu.uuid for gpu in gpus]
-    assert {state.temperature_c for state in states} == {33}
 
 
 def test_the_state_of_a_gpu_that_nobody_tells_of_is_a_problem(tmp_path):

@@ -114,7 +114,7 @@ def test_capabilities_are_also_found_where_only_their_access_files_tell(look):
 def test_mig_mode_without_a_slice_is_said(look):
     facts, _ = look("empty", machines.SLICED)
     assert facts["gpus"] == []
-    assert "is in MIG mode and has no slice" in facts["problem"]
+    assert facts["problem"].startswith("in MIG mode: GPU 0 (NVIDIA A100")
 
 
 def test_a_lost_gpu_takes_none_of_the_others_with_it(look):

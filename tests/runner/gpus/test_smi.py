@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from runner.gpu.nvidia import smi
 from tests.runner.gpus import machines
@@ -40,18 +39,10 @@ def test_a_lost_gpu_has_a_problem():
     assert state.problem == "it does not answer: GPU is lost"
 
 
-def test_slices_of_a_list_take_their_gpus_place():
-    text = machines.A100.row("550.90.07") + machines.A100.listed()
-    answer = smi.parse(machines.FOUR[1].row("550.90.07") + text)
-    assert [gpu.uuid[:8] for gpu in answer.gpus] == ["MIG-aaaa", "MIG-bbbb", "GPU-1000"]
-    assert answer.gpus[0].compute == "8.0"
-    assert answer.unsliced == ()
-
-
 def test_a_gpu_in_mig_mode_is_never_given_whole():
-    answer = smi.parse(replace(machines.A100, slices=()).row("550.90.07"))
+    answer = smi.parse(machines.A100.row("550.90.07"))
     assert answer.gpus == ()
-    assert answer.unsliced == (f"GPU 0 (NVIDIA A100-SXM4-40GB, {machines.A100.uuid})",)
+    assert answer.sliced == (f"GPU 0 (NVIDIA A100-SXM4-40GB, {machines.A100.uuid})",)
 
 
 @pytest.mark.parametrize(

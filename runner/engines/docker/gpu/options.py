@@ -33,7 +33,7 @@ class GpuSupport(Struct, frozen=True):
     @property
     def shared(self) -> bool:
         """Whether the engine's GPUs are this machine's own."""
-        return access.shares(self.engine, self.host)
+        return self.engine.here
 
     def cdi_devices(self, grant: GpuGrant) -> list[str]:
         """Return the names of the granted GPUs in the engine's CDI specifications.

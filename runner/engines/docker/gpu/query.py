@@ -23,7 +23,6 @@ QUERY_S = 30
 LOG_OPTIONS = {"max-size": "256k", "max-file": "1"}
 """Bound what the image's nvidia-smi, which may be any program, can print."""
 
-ASK = ["/bin/sh", "-c", f"{' '.join(smi.QUERY)}; {' '.join(smi.LIST)}"]
 ALL = {
     GpuWay.REQUEST: DeviceRequest(
         driver="nvidia", count=-1, capabilities=[["gpu", "utility"]]
@@ -65,7 +64,9 @@ def ask(client: Client, image: str, order: Sequence[GpuWay]) -> smi.SmiReport:
             continue
         if found.gpus:
             return found
-        problems.append(f"{way.words}: {found.problem or 'nvidia-smi printed nothing'}")
+        sliced = f"in MIG mode: {', '.join(found.sliced)}" if found.sliced else ""
+        why = found.problem or sliced or "nvidia-smi printed nothing"
+        problems.append(f"{way.words}: {why}")
     return smi.SmiReport(problem="; ".join(problems))
 
 
@@ -84,15 +85,11 @@ def watch(
 
 
 def states(client: Client, container: str, gpus: Sequence[Gpu]) -> tuple[GpuState, ...]:
-    """Return the state of GPUs by nvidia-smi in a container; empty if it has none.
-
-    The state of a MIG slice is that of its whole GPU.
-    """
+    """Return the state of GPUs by nvidia-smi in a container; empty if it has none."""
     with contextlib.suppress(*FAILURES):
         found = smi.parse(attach.ask(client, container, smi.QUERY, QUERY_S)).states
         by_uuid = {state.uuid: state for state in found}
-        own = ((gpu.uuid, by_uuid.get(gpu.parent or gpu.uuid)) for gpu in gpus)
-        return tuple(replace(state, uuid=uuid) for uuid, state in own if state)
+        return tuple(by_uuid[gpu.uuid] for gpu in gpus if gpu.uuid in by_uuid)
     return ()
 
 
@@ -114,7 +111,7 @@ def _run_smi(client: Client, image: str, request: DeviceRequest) -> str:
         client.create_container(
             image,
             name=name,
-            entrypoint=ASK,
+            entrypoint=list(smi.QUERY),
             user="10001:10001",
             labels=labels,
             # The search paths of a run contain the driver's folder.
