@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ class DeviceArray:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    memory: Any  # pycuda's DeviceAllocation; int() of it is the address
+    memory: Any  # int() of it is the address; it is freed with its last reference
 
     @property
     def address(self) -> int:
@@ -36,6 +37,26 @@ class DeviceArray:
     def nbytes(self) -> int:
         """Return the size in bytes."""
         return prod(self.shape) * self.dtype.itemsize
+
+
+class _Owned:
+    """What PyCUDA can free only in the thread that opened the GPU.
+
+    Python may collect garbage in any thread. What is let go in another one is kept in
+    a list, which the device clears.
+    """
+
+    def __init__(self, held: object, let_go: list[Any]) -> None:
+        self.held: Any = held
+        self._let_go = let_go
+        self._owner = threading.get_ident()
+
+    def __int__(self) -> int:
+        return int(self.held)
+
+    def __del__(self) -> None:
+        if threading.get_ident() != self._owner:
+            self._let_go.append(self.held)
 
 
 class Device:
@@ -57,6 +78,7 @@ class Device:
                 driver.device_attribute.MULTIPROCESSOR_COUNT
             )
             self._context = device.retain_primary_context()
+        self._let_go: list[Any] = []
 
     def __enter__(self) -> Self:
         with _faults(self._driver):
@@ -72,6 +94,7 @@ class Device:
         # After an error the context may fail to pop, and PyCUDA prints an error for
         # everything that it cannot release.
         with suppress(self._driver.Error):
+            self._let_go.clear()
             self._context.pop()
             if not isinstance(error, GpuError):
                 self._context.detach()
@@ -85,9 +108,10 @@ class Device:
     def empty(self, shape: tuple[int, ...], dtype: str = "float32") -> DeviceArray:
         """Allocate an array without initialising it."""
         kind: np.dtype[Any] = np.dtype(dtype)
+        self._let_go.clear()
         with _faults(self._driver):
             memory = self._driver.mem_alloc(prod(shape) * kind.itemsize)
-        return DeviceArray(shape, kind, memory)
+        return DeviceArray(shape, kind, _Owned(memory, self._let_go))
 
     def fill(self, array: DeviceArray, byte: int) -> None:
         """Set every byte of an array: 0 gives zeros, 255 gives NaN."""
@@ -130,23 +154,23 @@ class Device:
 
     def load(self, cubin: bytes) -> Module:
         """Load compiled kernels."""
-        return Module(self._driver, cubin)
+        return Module(self._driver, cubin, self._let_go)
 
 
 class Module:
     """Compiled kernels loaded on the GPU."""
 
-    def __init__(self, driver: ModuleType, cubin: bytes) -> None:
+    def __init__(self, driver: ModuleType, cubin: bytes, let_go: list[Any]) -> None:
         self._driver = driver
         with _faults(driver):
-            self._module = driver.module_from_buffer(cubin)
+            self._module = _Owned(driver.module_from_buffer(cubin), let_go)
         self._kernels: dict[str, Any] = {}
 
     def ready(self, launch: Launch) -> None:
         """Load a kernel now, which CUDA otherwise does at its first launch."""
         signature = "P" * len(launch.buffers) + "i" * len(launch.numbers)
         with _faults(self._driver):
-            kernel = self._module.get_function(launch.kernel)
+            kernel = self._module.held.get_function(launch.kernel)
             kernel.prepare(signature)
             _ = kernel.num_regs
             if launch.shared_bytes > STATIC_SHARED:
@@ -171,7 +195,7 @@ class Module:
     def fill_constant(self, name: str, array: DeviceArray) -> None:
         """Copy an array into a variable in constant memory."""
         with _faults(self._driver):
-            address, _ = self._module.get_global(name)
+            address, _ = self._module.held.get_global(name)
             self._driver.memcpy_dtod(address, array.address, array.nbytes)
 
 
@@ -190,7 +214,7 @@ def _driver() -> ModuleType:
     except ModuleNotFoundError as error:
         raise NoGpuError(
             f"cannot use a GPU: the Python package {error.name} is not installed; "
-            "install pycuda, or run this in the image `gpu`"
+            "run `pip install -e '.[gpu]'` at the project's top"
         ) from None
     except ImportError as error:
         raise NoGpuError(f"cannot use a GPU: pycuda does not load: {error}") from None

@@ -1,5 +1,7 @@
 """Our kernels on a GPU, each against the processor."""
 
+import threading
+
 import checkpoints
 import editions
 import graph
@@ -133,6 +135,21 @@ def test_memory_is_free_again_with_the_last_reference(device):
     assert device.free_bytes() < before - half
 
     del array
+
+    assert device.free_bytes() > before - half
+
+
+def test_memory_that_another_thread_lets_go_is_freed_by_that_which_opened(device):
+    half = 128 << 20
+    device.wait()
+    before = device.free_bytes()
+    arrays = [device.empty((64 << 20,))]
+    other = threading.Thread(target=arrays.clear)
+    other.start()
+    other.join()
+    assert device.free_bytes() < before - half
+
+    device.empty((1,))
 
     assert device.free_bytes() > before - half
 
