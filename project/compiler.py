@@ -235,7 +235,7 @@ def too_old(driver: tuple[int, int], toolkit: str) -> str | None:
         return None
     return (
         f"the GPU's driver supports CUDA {major}.{minor}, but the kernels are compiled "
-        f"with CUDA {toolkit}; update the driver, or use an image with CUDA {major}"
+        f"with CUDA {toolkit}; update the driver, or install CUDA {major}"
     )
 
 

@@ -50,7 +50,7 @@ class Cudnn:
         except RuntimeError as error:
             raise NoGpuError(
                 f"cannot use cuDNN: {_line(error)}; install nvidia-cudnn-cu13 or "
-                "nvidia-cudnn-cu12, or run this in the image `full`"
+                "nvidia-cudnn-cu12"
             ) from None
         self._workspace = workspace
         self._plans: dict[ConvShape, cudnn.pygraph] = {}

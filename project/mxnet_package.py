@@ -20,7 +20,7 @@ from errors import MissingError
 STDERR = 2  # its file descriptor
 PYTHONS = ((3, 11), (3, 12))  # supported by MXNet 1.9.1 and by this project
 SYSTEMS = ("linux", "darwin x86_64")
-INSTALL = "install the extra `.[mxnet]`, or run this in the image `gpu`"
+INSTALL = "run `make mxnet`"
 
 
 def available() -> bool:
@@ -58,7 +58,7 @@ def problem(
 ) -> str:
     """Return why MXNet does not load, and what to do."""
     if not system.startswith(SYSTEMS):
-        return f"MXNet does not support {system}; run this in the image `gpu`"
+        return f"MXNet does not support {system}"
     if python not in PYTHONS:
         known = " or ".join(f"{major}.{minor}" for major, minor in PYTHONS)
         return f"MXNet needs Python {known}; this is {python[0]}.{python[1]}"

@@ -28,8 +28,8 @@ def cudnn() -> Iterator[Backend]:
             yield backend
     else:
         raise NoGpuError(
-            "cannot use cuDNN: install pycuda and nvidia-cudnn-frontend, or torch, "
-            "or run this in the image `full`"
+            "cannot use cuDNN: run `pip install -e '.[gpu]'` at the project's top, or "
+            "install torch"
         )
 
 

@@ -259,7 +259,7 @@ def test_a_driver_runs_what_toolkits_of_its_own_major_version_and_older_ones_mak
     assert compiler.too_old((13, 0), "12.9.86") is None
     assert compiler.too_old((12, 4), "13.0.88") == (
         "the GPU's driver supports CUDA 12.4, but the kernels are compiled with CUDA "
-        "13.0.88; update the driver, or use an image with CUDA 12"
+        "13.0.88; update the driver, or install CUDA 12"
     )
 
 

@@ -55,8 +55,8 @@ def test_without_a_library_milestone_1_2_is_one_sentence_and_no_gpu(bare):
     assert done.returncode == NoGpuError.exit_code
     assert done.stdout == ""
     assert done.stderr == (
-        "m1.2.py: cannot use cuDNN: install pycuda and nvidia-cudnn-frontend, or "
-        "torch, or run this in the image `full`\n"
+        "m1.2.py: cannot use cuDNN: run `pip install -e '.[gpu]'` at the "
+        "project's top, or install torch\n"
     )
 
 
