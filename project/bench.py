@@ -23,6 +23,7 @@ import cores  # noqa: F401
 # isort: split
 # The modules below import numpy, which must come after cores.
 import arguments
+import code_hash
 import gpu_facts
 import ledger
 import measurement
@@ -361,7 +362,7 @@ def main() -> None:
 def keep(row: Row, out: Path) -> None:
     """Print a row and append it to a file; raise GpuError after a fatal one."""
     print(line(row), flush=True)
-    ledger.keep(row, out)
+    ledger.keep({**row, "code": code_hash.of(row)}, out)
     if row.get("fatal"):
         raise GpuError(row["why"])
 

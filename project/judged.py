@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import code_hash
 import gpu_facts
 import ledger
 import plan
@@ -139,10 +140,13 @@ def main() -> None:
     made_of = plan.read(words.plan)
     if made_of is None:
         raise ProjectError(f"{words.plan} is missing")
+    document, choice = made_of
+    plan.check(words.plan, document, plan.made(choice))
     run = secrets.token_hex(4)
     for path in words.measurements:
-        for row in rows(json.loads(path.read_bytes()), made_of[1], run):
-            ledger.keep(row, words.out or ledger.file(row["machine"]["gpu"]))
+        for row in rows(json.loads(path.read_bytes()), choice, run):
+            out = words.out or ledger.file(row["machine"]["gpu"])
+            ledger.keep({**row, "code": code_hash.of(row)}, out)
             print(line(row), flush=True)
 
 

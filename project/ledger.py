@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +58,13 @@ def latest(rows: Iterable[Row], gpu: str) -> list[Row]:
         if row["machine"]["gpu"] == gpu and not (row["swept"] or row["quick"]):
             found[tuple(str(row.get(key)) for key in _KEYS)] = row
     return list(found.values())
+
+
+def keep_only(rows: Sequence[Row], folder: Path = FOLDER) -> None:
+    """Remove every row but those that are shown of ``rows``."""
+    for path in folder.glob("*.jsonl"):
+        path.unlink()
+    for gpu in dict.fromkeys(row["machine"]["gpu"] for row in rows):
+        shown = [*latest(rows, gpu), *tried(rows, gpu)]
+        for row in sorted(shown, key=_at):
+            keep(row, folder / file(gpu).name)

@@ -1,6 +1,8 @@
 """Write RESULTS.md, the block of docs/kernels.md and the plot from the measured rows.
 
-python results.py [--gpu NAME]
+python results.py [--gpu NAME] [--drop]
+
+Rows that were measured with other code than that in the tree are left out.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import chart
+import code_hash
 import goals
 import judged
 import ledger
@@ -368,11 +371,17 @@ def made(kept: Sequence[Row], gpu: str = GPU) -> dict[Path, str]:
 def main() -> None:
     """Write the generated files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--gpu", default=GPU, help=f"the GPU of the rows (default: {GPU})"
-    )
-    gpu = parser.parse_args().gpu
-    kept = list(ledger.read())
+    add = parser.add_argument
+    add("--gpu", default=GPU, help=f"the GPU of the rows (default: {GPU})")
+    add("--drop", action="store_true", help="remove rows that are not shown")
+    words = parser.parse_args()
+    gpu, kept = words.gpu, list(ledger.read())
+    if stale := code_hash.stale(kept):
+        again = "\n  ".join(dict.fromkeys(map(code_hash.again, stale)))
+        milestone.warn(f"{len(stale)} rows are of other code; run:\n  {again}")
+    kept = [row for row in kept if row not in stale]
+    if words.drop:
+        ledger.keep_only(kept)
     if not ledger.latest(kept, gpu):
         known = ", ".join(sorted({row["machine"]["gpu"] for row in kept})) or "none"
         raise UsageError(

@@ -118,6 +118,24 @@ def test_rows_are_read_from_every_file(tmp_path):
     assert [r["n"] for r in ledger.read(tmp_path)] == [1, 2, 3]
 
 
+def test_rows_that_are_not_shown_are_removed(tmp_path):
+    swept = {"swept": True, "params": {}}
+    rows = [
+        row(ms=1.0),
+        row(ms=2.0, **swept),
+        row(ms=3.0),
+        row(ms=4.0, run="s", **swept),
+    ]
+    other = row(ms=5.0, machine={"gpu": "other"})
+    for kept in (*rows, other):
+        ledger.keep(kept, tmp_path / ledger.file(kept["machine"]["gpu"]).name)
+
+    ledger.keep_only([*rows[1:], other], tmp_path)
+
+    left = {r["median_ms"] for r in ledger.read(tmp_path)}
+    assert left == {3.0, 4.0, 5.0}
+
+
 def test_a_variants_line_adds_up_its_layers():
     rows = both("tiled", (1.0, 2.0))
     rows[1] |= {"error": 3e-7}
