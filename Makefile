@@ -62,11 +62,14 @@ kernels: $(VENV)/.ready-dev ## compile every kernel for every target; needs no G
 	@$(BIN)/python project/compile.py $(ARGS)
 
 gpu: $(VENV)/.ready-dev ## on a GPU: its tests, its milestones at 100, 1000, 10000, the benchmark
-	@RAI_TEST_REQUIRE=gpu $(BIN)/python -m pytest -m gpu $(ARGS)
+	@RAI_TEST_REQUIRE=gpu $(BIN)/python -m pytest -m gpu tests/exploits # nothing beside the judge
+	@RAI_TEST_REQUIRE=gpu $(TESTS) -n $(WORKERS) -m gpu --ignore tests/exploits $(ARGS)
 	@for size in 100 1000 10000; do for name in m1.2 m3.1 m4.1 final; do \
 	  echo "$$name.py $$size"; $(BIN)/python project/$$name.py $$size || exit; done; done
 	@$(BIN)/python project/bench.py
-	@$(BIN)/python project/results.py
+	@$(BIN)/python project/bench.py --sweep
+	@$(BIN)/python -m benchmarks.judge_ladder
+	@$(BIN)/python project/results.py --drop
 
 soak: $(VENV)/.ready-dev ## fuzz each target for SECONDS, or one (TARGET=logs); 600 s
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \

@@ -1,7 +1,8 @@
 #!/bin/bash
 # On the machine with a GPU, from the repository's root:
 #
-#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [tests] [server] [slurm]     (default: the first four)
+#     bash tools/offline/device.sh [setup] [job] [workflow] [planted] [measure] [exploits] [tests] [server] [slurm]
+#                                                                       (default: the first four)
 #
 # README.md says what each does and what has to be carried. A step that fails is told at the
 # end, and the others go on. Variables: TIMES (of planted, 3), LIMIT (seconds, 560), WORK (/tmp/rai), OUT (build/out).
@@ -72,17 +73,13 @@ wheels() {
   # What the machine has already, as wheels again: they are too large to carry.
   local named=(numpy pip setuptools wheel)
   [ $EXTRA = gpu ] && named+=(nvidia-cudnn-cu13)
-  "$PYTHON" "$TOOLS/repack.py" "$WORK/wheels" "${named[@]}" || return
-  [ $EXTRA = gpu ] || return 0
-  ls "$WORK"/wheels/pycuda-*.whl 2>/dev/null && return
-  say "building PyCUDA: 2 minutes"
-  PYTHON="$PYTHON" bash "$TOOLS/pycuda.sh" "$HERE"/sdists/pycuda-*.tar.gz "$WORK/wheels" && cp "$WORK"/wheels/pycuda-*.whl "$OUT"
+  "$PYTHON" "$TOOLS/repack.py" "$WORK/wheels" "${named[@]}"
 }
 
 environment() {
   rm -rf "$WORK/venv"
   "$PYTHON" -m venv --without-pip "$WORK/venv" &&
-    "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q -e "$ROOT[$EXTRA]" &&
+    "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q -e "$ROOT[$EXTRA]" hypothesis pytest pytest-timeout pytest-xdist &&
     "$WORK/venv/bin/rai" --version || return
   # The workflow makes an environment with pip in it, for which a system may lack ensurepip.
   "$PYTHON" -c 'import ensurepip' 2>/dev/null && [ -z "${NO_ENSUREPIP:-}" ] && return
@@ -155,11 +152,34 @@ cases() { # one of the two, or both, on a GPU
     --folder "$WORK/planted" -- --engine local --budget 90s --gpus "$2"
 }
 
-tests() { # those marked gpu; what they need and the machine lacks is skipped
-  cp "$HERE"/wheels/*.whl "$WORK/wheels"
-  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q hypothesis pytest pytest-xdist || return
-  timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -q -m gpu -n 8 ${TESTS:-tests/project tests/nvprof} \
-    2>&1 | tee "$OUT/tests.log"
+# What `make gpu` does, in three steps, as a call has a limit. PyTorch, of which cuDNN's times are, is the machine's.
+measure() {
+  local python=$WORK/venv/bin/python status=0
+  "$PYTHON" -c 'import site; print(*site.getsitepackages(), sep="\n")' >"$("$python" -c 'import site; print(site.getsitepackages()[0])')/machine.pth"
+  ("$python" -m benchmarks.judge_ladder prepare >"$WORK/prepare.log" 2>&1) & local prepared=$!
+  for size in 100 1000 10000; do for name in m1.2 m3.1 m4.1 final; do
+    say "$name.py $size"; "$python" "project/$name.py" "$size" | tail -n 3 || status=1
+  done; done
+  wait $prepared || status=1
+  { timeout -k 10 "$(left)" "$python" project/bench.py && timeout -k 10 "$(left)" "$python" project/bench.py --sweep &&
+    timeout -k 10 "$(left)" "$python" -m benchmarks.judge_ladder measure && "$python" -m benchmarks.judge_ladder keep &&
+    "$python" project/results.py --drop; } >"$OUT/measure.log" 2>&1 || status=1
+  tail -n 60 "$OUT/measure.log"
+  cp measurements/*.jsonl "$OUT"
+  return $status
+}
+
+exploits() { # the kernels that cheat, one after the other
+  marked_gpu tests/exploits
+}
+
+tests() { # all others, or those of $TESTS; what they need and the machine lacks is skipped
+  marked_gpu -n 8 --dist worksteal --ignore tests/exploits ${TESTS:-tests}
+}
+
+marked_gpu() { # without plugins that the machine may have beside PyTorch
+  PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -q -m gpu -p xdist -p pytest_timeout \
+    --durations 8 "$@" 2>&1 | tee -a "$OUT/tests.log"
   return ${PIPESTATUS[0]}
 }
 
@@ -175,8 +195,6 @@ server() { # the default job by a server, beside the same job without one
 slurm() { # a Slurm that gives out the GPU: tests, then the default job by it and without it
   local lines status=0; lines=$(wc -l <benchmarks/results.jsonl)
   bash "$TOOLS/slurm.sh" "$HERE/debs/slurm" "$WORK/slurm" || return
-  cp "$HERE"/wheels/*.whl "$WORK/wheels"
-  "$PYTHON" -m pip --python "$WORK/venv/bin/python" install -q hypothesis pytest pytest-xdist || return
   timeout -k 10 "$(left)" "$WORK/venv/bin/python" -m pytest -v -rA --durations=0 -n 0 tests/runner/slurm/test_gpus.py \
     >"$OUT/slurm.log" 2>&1 || status=$?
   grep -E '^(PASSED|FAILED|ERROR|SKIPPED|[0-9]+ |=+ .* in )' "$OUT/slurm.log"
@@ -191,7 +209,7 @@ for step in "${steps[@]}"; do
     setup) setup ;;
     # With a second GPU these two do not disturb each other.
     workflow) if ((${#GPUS[@]} > 1)); then workflow & WAITED=$!; else try workflow; fi ;;
-    job | planted | tests | server | slurm) try "$step" ;;
+    job | planted | measure | exploits | tests | server | slurm) try "$step" ;;
     *) echo "no such step: $step"; exit 2 ;;
   esac
 done

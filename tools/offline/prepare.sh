@@ -5,7 +5,7 @@ set -eu
 mkdir -p "$(dirname "$0")/../../build/offline"
 cd "$(dirname "$0")/../../build/offline"
 PYTHON=${PYTHON:-python3.12}
-mkdir -p wheels sdists data debs
+mkdir -p wheels data debs
 get() { # for Python 3.12 on x86-64, whatever this machine's
   "$PYTHON" -m pip download -q --only-binary=:all: --python-version 3.12 --implementation cp $(
     for n in 2_28 2_27 2_26 2_24 2_17; do echo --platform manylinux_${n}_x86_64; done) --platform manylinux2014_x86_64 \
@@ -17,10 +17,16 @@ mapfile -t named <<<"$needs"
 get "${named[@]}"
 get --no-deps 'nvidia-cudnn-frontend>=1.18,<1.28'
 get pytools mako siphash24 # what PyCUDA needs
-get hypothesis pytest pytest-xdist # for the step `tests`
-[ -z "${PYCUDA:-}" ] || cp "$PYCUDA" wheels/ # built for 3.12 before; else the machine builds it
-# Its setup.py, which pip asks for what it needs, wants setuptools, wheel and NumPy.
-compgen -G "sdists/pycuda-*.tar.gz" || compgen -G "wheels/pycuda-*.whl" || "$PYTHON" -m pip download -q --no-deps --no-build-isolation --no-binary :all: pycuda -d sdists
+get hypothesis pytest pytest-timeout pytest-xdist # for the steps `exploits` and `tests`
+compgen -G "wheels/pycuda-*.whl" || { # from its sources, with CUDA's headers: 3 minutes, once
+  venv=$(mktemp -d)
+  "$PYTHON" -m venv "$venv"
+  "$venv/bin/pip" install -q setuptools wheel numpy nvidia-cuda-{runtime,crt,profiler-api,nvcc}
+  "$venv/bin/pip" download -q --no-deps --no-build-isolation --no-binary :all: pycuda -d "$venv"
+  PATH=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu*/bin):$PATH PYTHON=$venv/bin/python \
+    bash ../../tools/offline/pycuda.sh "$venv"/pycuda-*.tar.gz wheels
+  rm -rf "$venv"
+}
 [ $# -eq 0 ] || cp "$1"/t10k-*-ubyte.gz data/
 (cd debs && ls git_*.deb >/dev/null 2>&1 || apt-get download -q git libpcre2-8-0)
 # Debian's Slurm, and the libraries of Debian that another system may lack or have in another version.
@@ -35,4 +41,4 @@ git cat-file commit HEAD >git/head.commit
 git cat-file commit HEAD^ >git/before.commit
 git diff --binary HEAD HEAD^ >git/before.patch
 git status --short | head -3
-du -cm wheels sdists data debs git
+du -cm wheels data debs git

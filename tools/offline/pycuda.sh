@@ -4,7 +4,6 @@
 set -eu
 PYTHON=${PYTHON:-python3} made=$(mktemp -d)
 nvcc=$(readlink -f "$(command -v nvcc)")
-[ "$(head -c 2 "$nvcc")" != '#!' ] || nvcc=$(sed -n 's/^exec \([^ ]*\).*/\1/p' "$nvcc")
 root=$(dirname "$(dirname "$nvcc")")
 tar -xzf "$1" -C "$made"
 printf '' | gcc -shared -x c - -Wl,-soname,libcuda.so.1 -o "$made/libcuda.so"
